@@ -5,20 +5,35 @@
 #include <cstdio>
 
 #include "connection/little_endian.h"
+#include "verbs/gid.h"
 
 namespace tern {
 namespace {
 
-enum PortFlags : uint8_t { kHasLid = 1, kHasGid = 2, kEthernet = 4, kKnownFlags = 7 };
+enum PortFlags : uint8_t {
+    kHasLid = 1,
+    kHasGid = 2,
+    kEthernet = 4,
+    kRoceV2 = 8,
+    kGlobal = 16,
+    kKnownFlags = 31,
+};
 
 constexpr uint16_t kFirstMulticastLid = 0xc000;
 constexpr uint8_t kMulticastGid = 0xff;
 
 // Addresses a single port, with the fields that its link layer needs.
 bool is_unicast(const PortAddress& port) {
-    if (!port.has_gid && (!port.has_lid || port.ethernet)) return false;
+    if (!port.has_gid && (!port.has_lid || port.ethernet || port.global)) return false;
+    if (port.roce_v2 && !port.ethernet) return false;
     if (port.has_lid && (port.lid == 0 || port.lid >= kFirstMulticastLid)) return false;
     return !port.has_gid || (port.gid[0] != kMulticastGid && port.gid != std::array<uint8_t, 16>{});
+}
+
+ibv_gid gid_of(const PortAddress& port) {
+    ibv_gid gid{};
+    std::copy(port.gid.begin(), port.gid.end(), gid.raw);
+    return gid;
 }
 
 }  // namespace
@@ -30,7 +45,8 @@ size_t PortAddress::packed_size(std::byte first) {
 
 void PortAddress::pack(std::byte* out) const {
     *out++ =
-        std::byte((has_lid ? kHasLid : 0) | (has_gid ? kHasGid : 0) | (ethernet ? kEthernet : 0));
+        std::byte((has_lid ? kHasLid : 0) | (has_gid ? kHasGid : 0) | (ethernet ? kEthernet : 0) |
+                  (roce_v2 ? kRoceV2 : 0) | (global ? kGlobal : 0));
     if (has_lid) {
         put_little_endian<2>(out, lid);
         out += 2;
@@ -45,6 +61,8 @@ std::optional<PortAddress> PortAddress::unpack(std::span<const std::byte> in) {
     port.has_lid = flags & kHasLid;
     port.has_gid = flags & kHasGid;
     port.ethernet = flags & kEthernet;
+    port.roce_v2 = flags & kRoceV2;
+    port.global = flags & kGlobal;
     if ((flags & ~kKnownFlags) != 0 || in.size() < port.packed_size()) return {};
     const std::byte* next = &in[1];
     if (port.has_lid) {
@@ -56,10 +74,27 @@ std::optional<PortAddress> PortAddress::unpack(std::span<const std::byte> in) {
     return port;
 }
 
+const char* PortAddress::unreachable(const PortAddress& peer) const {
+    if (ethernet != peer.ethernet) return "one port is on InfiniBand, the other on Ethernet";
+    if (ethernet) {
+        if (roce_v2 != peer.roce_v2) return "one port uses RoCE v1, the other RoCE v2";
+        if (roce_v2 && verbs::is_ipv4(gid_of(*this)) != verbs::is_ipv4(gid_of(peer)))
+            return "one port has an IPv4 address, the other an IPv6 address";
+        return nullptr;
+    }
+    const bool both_gids = has_gid && peer.has_gid;
+    // Routers between subnets forward only packets with a GRH.
+    if (both_gids && global && peer.global) return nullptr;
+    if (both_gids && !std::equal(gid.begin(), gid.begin() + 8, peer.gid.begin()))
+        return "the ports are on different subnets";
+    if ((global || peer.global) && !both_gids)
+        return "a port needs a global routing header, and the other has no GID";
+    if (!has_lid || !peer.has_lid) return "a port has no LID, and does not use a GRH";
+    return nullptr;
+}
+
 ibv_ah_attr address_vector(const verbs::Port& port, const PortAddress& to) {
-    ibv_gid gid{};
-    std::copy(to.gid.begin(), to.gid.end(), gid.raw);
-    return port.address_vector(to.lid, gid, to.has_gid);
+    return port.address_vector(to.lid, gid_of(to), to.has_gid && (port.global || to.global));
 }
 
 std::string PortAddress::to_string() const {

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <optional>
 #include <span>
 #include <string>
@@ -15,7 +16,8 @@
 namespace tern {
 
 // The address of a port; UCX calls it the device address. On the wire: flags (1 byte), then LID (2
-// bytes, little endian) if kHasLid, then GID (16 bytes) if kHasGid.
+// bytes, little endian) if kHasLid, then GID (16 bytes) if kHasGid. On InfiniBand the GID's first
+// half names the subnet.
 struct PortAddress {
     static constexpr size_t kMaxPacked = 1 + 2 + 16;
 
@@ -23,6 +25,8 @@ struct PortAddress {
     bool has_lid = false;
     bool has_gid = false;
     bool ethernet = false;
+    bool roce_v2 = false;  // the GID is for RoCE version 2; only on Ethernet
+    bool global = false;   // packets to this port must carry a GRH; it has a GID
     std::array<uint8_t, 16> gid{};
 
     bool operator==(const PortAddress&) const = default;
@@ -33,7 +37,18 @@ struct PortAddress {
     void pack(std::byte* out) const;
     // Decodes bytes from a peer; empty if they are malformed. Reads at most in.size() bytes.
     static std::optional<PortAddress> unpack(std::span<const std::byte> in);
+    // Why packets of this port cannot reach `peer`; null if they can.
+    const char* unreachable(const PortAddress& peer) const;
     std::string to_string() const;
+};
+
+struct PortAddressHash {
+    size_t operator()(const PortAddress& address) const {
+        uint64_t words[2];
+        memcpy(words, address.gid.data(), sizeof(words));
+        return static_cast<size_t>((words[0] * 3 ^ words[1] ^ uint64_t{address.lid} << 48) *
+                                   0x9e3779b97f4a7c15u);
+    }
 };
 
 // The address vector with which queue pairs and address handles of `port` send to `to`.

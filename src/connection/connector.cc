@@ -12,6 +12,8 @@ namespace tern {
 
 namespace {
 
+constexpr const char* kHasLeft = "the peer's interface is closed";
+
 // The handshake has not begun, and no earlier connection to the peer exists.
 bool may_connect(const Connection& connection, const Peers& peers) {
     return connection.handshake.state() == Handshake::State::kConnecting &&
@@ -34,16 +36,24 @@ Connector::Connector(ibv_pd* pd, const verbs::Port& port, const ConnectorSetting
       admission_(acceptor_, table_, owner, settings.queues.sends) {}
 
 Connector::~Connector() {
-    const auto abandon = [this](Handshake& handshake, const PeerAddress& peer) {
-        const auto actions = handshake.abandon();
-        if (!actions.send) return;
-        datagrams_->send(actions.packet, peer.port, peer.interface.qp_num);
+    // Peers learn that no attempt to connect to this interface will be answered. A few datagrams
+    // may be lost: those peers find out by their time limits.
+    const uint64_t limit = owner_.now() + kFarewell;
+    const auto notify = [&](const PeerAddress& peer) {
+        Packet packet;
+        packet.type = PacketType::kLeft;
+        packet.from = self_;
+        packet.to = peer.interface;
+        datagrams_->send(packet, peer.port, peer.interface.qp_num);
         datagrams_->complete_sends();
+        return owner_.now() < limit;
     };
-    for (auto& accepted : acceptor_.take()) abandon(accepted.handshake, accepted.peer);
-    table_.for_each([&](Connection& connection) {
-        if (!connection.failed) abandon(connection.handshake, connection.peer);
+    for (const auto& accepted : acceptor_.take()) (void)notify(accepted.peer);
+    bool time_is_left = true;
+    table_.for_each([&](const Connection& connection) {
+        if (!connection.failed && time_is_left) time_is_left = notify(connection.peer);
     });
+    if (time_is_left) acquainted_.for_each(notify);
     // Queue pairs go first: the connections own memory that the queue pairs access.
     table_.for_each([](Connection& connection) { connection.qp.reset(); });
 }
@@ -69,7 +79,11 @@ Connection* Connector::connect(const PeerAddress& peer, std::string& why) {
         peers_.set_next(peer, *connection);
     } else {
         peers_.set_current(peer, *connection);
-        act(*connection, connection->handshake.connect(owner_.now()));
+        // If the peer has left, tick() ends it: the user learns of a failure in a call of progress.
+        if (left_.contains(peer))
+            wake_at(0);
+        else
+            act(*connection, connection->handshake.connect(owner_.now()));
     }
     return connection;
 }
@@ -102,16 +116,25 @@ Connection& Connector::enter(const PeerAddress& peer, verbs::QueuePair qp,
     return connection;
 }
 
+void Connector::take_packets() {
+    Packet packet;
+    while (packets_.size() < kMostGathered && datagrams_->receive(packet))
+        packets_.push_back(packet);
+}
+
 unsigned Connector::progress() {
     unsigned handled = 0;
-    const bool waiting = datagrams_waiting();
-    // The packet may belong to a connection accepted in the background.
+    if (urgent_ != 0) --urgent_;
+    // The packets may belong to connections accepted in the background.
     adopt();
-    if (waiting) {
-        waiting_ = false;
-        handle(packet_);
-        ++handled;
+    for (; gathered_ != 0; --gathered_, ++handled) {
+        const Packet packet = packets_.front();
+        packets_.pop_front();
+        handle(packet);
     }
+    PortAddress unreachable;
+    for (int error = 0; datagrams_->take_unreachable(unreachable, error);)
+        on_unreachable(unreachable, error);
     const uint64_t now = owner_.now();
     // A waiting packet may be the answer that is due.
     if (now >= deadline_ && !datagrams_waiting()) tick(now);
@@ -121,6 +144,9 @@ unsigned Connector::progress() {
 void Connector::handle(const Packet& packet) {
     if (packet.to != self_.interface)
         return;  // meant for an earlier interface with this queue pair number
+    // It was sent before the peer left.
+    if (left_.contains(packet.from)) return;
+    urgent_ = kUrgent;
     switch (packet.type) {
         case PacketType::kPing: {
             Packet alive;
@@ -134,6 +160,8 @@ void Connector::handle(const Packet& packet) {
         case PacketType::kAlive:
             probes_.on_alive(packet.from);
             break;
+        case PacketType::kLeft:
+            return on_left(packet.from);
         default:
             break;
     }
@@ -148,6 +176,37 @@ void Connector::handle(const Packet& packet) {
     if (packet.type == PacketType::kConnect && packet.peer_token == 0) return take_attempt(packet);
     const auto answer = answer_stray(packet, self_);
     if (answer) datagrams_->send(*answer, packet.from.port, packet.from.interface.qp_num);
+}
+
+// A connection that was up and has lost nothing ends without an error; the endpoints fail when they
+// are used again. So programs that end at about the same time see no errors.
+void Connector::on_left(const PeerAddress& peer) {
+    TERN_DEBUG("the interface of %s is closed", peer.to_string().c_str());
+    acquainted_.erase(peer);
+    left_.insert(peer);
+    // The next connection first: it would begin when the present one is over.
+    for (Connection* connection : {peers_.next(peer), peers_.current(peer)}) {
+        if (connection == nullptr) continue;
+        (void)connection->handshake.abandon();
+        // An attempt that nothing waits for has lost nothing either.
+        const bool waited_for = !connection->established && owner_.wanted(*connection);
+        close(*connection, waited_for ? Status::kRefused : Status::kConnectionReset, kHasLeft);
+    }
+}
+
+// No datagram reaches the peers on that port, so handshakes with them would only run into their
+// time limit.
+void Connector::on_unreachable(const PortAddress& port, int error) {
+    const std::string why = "no datagram can be sent to its address (" +
+                            std::string(strerror(error)) +
+                            "); check that the host is up, and the GID or LID of its port";
+    for (size_t i = 0; i < table_.rows(); ++i) {
+        Connection* connection = table_.row(i);
+        if (connection == nullptr || connection->failed || connection->peer.port != port) continue;
+        if (connection->handshake.state() < Handshake::State::kUp)
+            fail(*connection, Status::kRefused, why);
+    }
+    probes_.on_unreachable(port);
 }
 
 // Answers the peer's attempt with a connection that has not begun, or refuses it.
@@ -244,8 +303,19 @@ void Connector::data_arrived(Connection& connection) {
 
 void Connector::disconnect(Connection& connection) {
     if (connection.failed) return;
+    const bool waited_for = owner_.wanted(connection);
+    // The peer has not seen this side's queue pair connected, so it has sent nothing.
+    if (connection.handshake.state() == Handshake::State::kConnecting && !waited_for)
+        return fail(connection, Status::kOk, "its last endpoint has gone");
     connection.closing = true;
+    connection.handshake.want(false, owner_.now());
+    wake_at(connection.handshake.deadline());
     finish_if_idle(connection);
+}
+
+void Connector::resume(Connection& connection) {
+    connection.closing = false;
+    connection.handshake.want(true, owner_.now());
 }
 
 void Connector::finish_if_idle(Connection& connection) {
@@ -282,6 +352,8 @@ void Connector::close(Connection& connection, Status status, const std::string& 
     connection.transfer_reserve = SendQueue::kAllPlaces;
     connection.status = status;
     connection.why = why;
+    if (connection.established && status != Status::kTimedOut && !left_.contains(connection.peer))
+        acquainted_.insert(connection.peer);
     // The next connection to the peer, if one waits, may then begin.
     if (peers_.remove(connection.peer, connection)) wake_at(0);
     release(connection.peer);
@@ -334,6 +406,8 @@ void Connector::tick(uint64_t now) {
         if (connection == nullptr || connection->failed) continue;
         if (!connection->sends.open())
             turn_away(*connection);
+        else if (may_connect(*connection, peers_) && left_.contains(connection->peer))
+            fail(*connection, Status::kRefused, kHasLeft);
         else if (may_connect(*connection, peers_))
             act(*connection, connection->handshake.connect(now));
         else if (connection->handshake.deadline() <= now)

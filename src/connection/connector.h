@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <string>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "connection/connection.h"
 #include "connection/connection_table.h"
 #include "connection/datagrams.h"
+#include "connection/peer_set.h"
 #include "connection/peers.h"
 #include "connection/probes.h"
 #include "verbs/port.h"
@@ -66,24 +68,31 @@ class Connector {
     Connector(ibv_pd* pd, const verbs::Port& port, const ConnectorSettings& settings,
               std::unique_ptr<Datagrams> datagrams, ibv_cq* cq, ibv_srq* srq,
               const PeerAddress& self, ConnectorOwner& owner);
-    // Ends all connections at once, and notifies the peers. No thread may be in answer().
+    // Ends all connections at once, and notifies all peers that may have endpoints to this
+    // interface. No thread may be in answer().
     ~Connector();
     Connector(const Connector&) = delete;
     Connector& operator=(const Connector&) = delete;
 
     // The connection to `peer`, begun if there is none. While a connection is ending, the next one,
-    // which begins when the first is over. Null on failure; `why` has the reason.
+    // which begins when the first is over. To a peer that has left, one that fails at once. Null on
+    // failure; `why` has the reason.
     Connection* connect(const PeerAddress& peer, std::string& why);
     // Asks whether an interface is alive, without connecting; see Probes.
     void probe(const PeerAddress& peer, void* cookie) {
         const uint64_t now = owner_.now();
-        probes_.begin(peer, cookie, now);
+        probes_.begin(peer, cookie, now, left_.contains(peer));
         wake_at(now);
     }
     Probes& probes() { return probes_; }
 
-    // Handles one received packet, and deadlines. Returns how many packets were handled. The caller
-    // must first take the data that has come over the connections.
+    // Takes packets that have come, for progress() to handle.
+    void gather() {
+        take_packets();
+        gathered_ = packets_.size();
+    }
+    // Handles the packets that were gathered, and deadlines. Returns how many packets were handled.
+    // After gather() the caller must first take the data that has come over the connections.
     unsigned progress();
     // For the background thread: answers peers, and accepts connections, which the owner adopts
     // later.
@@ -93,6 +102,8 @@ class Connector {
         if (acceptor_.has_accepted()) adopt_all();
     }
 
+    uint64_t now() const { return owner_.now(); }
+
     // When progress() is needed even if no packet comes, in nanoseconds; UINT64_MAX: never.
     uint64_t deadline() const { return deadline_; }
 
@@ -100,14 +111,20 @@ class Connector {
     // unless there is no deadline.
     void look_at_deadlines();
 
-    // Whether datagrams should be polled soon: a handshake or probe is under way, or a connection
-    // is over.
-    bool urgent() const { return deadline_ != UINT64_MAX || !over_.empty(); }
+    // Whether datagrams should be polled soon: a packet of a handshake or probe has been sent or
+    // received a short time ago, or a connection is over.
+    bool urgent() const { return (urgent_ != 0 && deadline_ != UINT64_MAX) || !over_.empty(); }
     // Whether a packet waits.
-    bool datagrams_waiting() { return waiting_ || (waiting_ = datagrams_->receive(packet_)); }
+    bool datagrams_waiting() {
+        take_packets();
+        return !packets_.empty();
+    }
 
-    // Ends a connection in good order, as soon as nothing is outstanding.
+    // Ends a connection in good order, as soon as nothing is outstanding. One that the peer has not
+    // answered yet ends at once, unless operations wait for it.
     void disconnect(Connection& connection);
+    // The connection, perhaps one that closes, is used again.
+    void resume(Connection& connection);
     // Ends a connection at once. `refusal`: for the peer, if the connection was never up and
     // `status` is not kCanceled.
     void fail(Connection& connection, Status status, const std::string& why,
@@ -130,6 +147,10 @@ class Connector {
 
   private:
     static constexpr uint32_t kMostAttempts = 16;  // at one connection, dropped by the peer
+    static constexpr size_t kMostGathered = 64;    // packets at a time
+    // Calls of progress() after a packet in which the next packet is expected.
+    static constexpr uint32_t kUrgent = 4096;
+    static constexpr uint64_t kFarewell = 100'000'000;  // nanoseconds, for all peers
 
     Connection* begin(const PeerAddress& peer, std::string& why);
     Connection& enter(const PeerAddress& peer, verbs::QueuePair qp, const Handshake& handshake,
@@ -139,14 +160,18 @@ class Connector {
     void adopt_all();
     void turn_away(Connection& connection);
     bool begin_anew(Connection& connection);
+    void take_packets();
     void handle(const Packet& packet);
     void take_attempt(const Packet& packet);
+    void on_left(const PeerAddress& peer);
+    void on_unreachable(const PortAddress& port, int error);
     void act(Connection& connection, const Handshake::Actions& actions);
     void ended(Connection& connection, const Handshake::Actions& actions);
     bool connect_qp(Connection& connection);
     void close(Connection& connection, Status status, const std::string& why);
     void tick(uint64_t now);
     void wake_at(uint64_t time) {
+        urgent_ = kUrgent;
         if (time < deadline_) deadline_ = time;
     }
 
@@ -162,8 +187,12 @@ class Connector {
     Admission admission_;
     std::vector<Connection*> over_;  // failed
     uint64_t deadline_ = UINT64_MAX;
-    Packet packet_;  // received and not handled yet, if waiting_
-    bool waiting_ = false;
+    uint32_t urgent_ = 0;  // calls of progress() that are left of kUrgent
+    // Peers whose connection has ended, but which may still have endpoints to this interface.
+    PeerSet acquainted_;
+    PeerSet left_;                // peers whose interface is closed
+    std::deque<Packet> packets_;  // received and not handled yet
+    size_t gathered_ = 0;         // of these, for progress()
 };
 
 }  // namespace tern

@@ -23,6 +23,11 @@ void Connector::release(const PeerAddress& peer) {
 // it away after the data that has come over it is taken.
 void Connector::adopt_all() {
     for (Acceptor::Accepted& accepted : acceptor_.take()) {
+        // A late packet has opened the connection.
+        if (left_.contains(accepted.peer)) {
+            acceptor_.release(accepted.peer);
+            continue;
+        }
         const bool room = admission_.reserve_completions();
         Connection& connection = enter(accepted.peer, std::move(accepted.qp), accepted.handshake,
                                        room ? settings_.queues.sends : 0);

@@ -11,7 +11,9 @@
 #include <cstring>
 #include <utility>
 
+#include "base/trace.h"
 #include "connection/acceptor.h"
+#include "verbs/async_events.h"
 #include "verbs/queue_pair.h"
 
 namespace tern {
@@ -32,6 +34,7 @@ std::unique_ptr<Datagrams> Datagrams::create(const verbs::Device& device, const 
 }
 
 Datagrams::~Datagrams() {
+    address_handles_.stop();
     if (aside_fd_ >= 0) close(aside_fd_);
 }
 
@@ -46,8 +49,10 @@ bool Datagrams::open(const verbs::Device& device) {
     if (!events_) return false;
     const int flags = fcntl(events_->fd, F_GETFL);
     if (flags < 0 || fcntl(events_->fd, F_SETFL, flags | O_NONBLOCK) != 0) return false;
-    cq_.reset(ibv_create_cq(port_.context, kReceives + kSends, nullptr, events_.get(), 0));
+    cq_.reset(
+        ibv_create_cq(port_.context, kReceives + kSends, verbs::next_identity(), events_.get(), 0));
     if (!cq_) return false;
+    address_handles_.use(device.pd.get());
     ibv_qp_cap capacity{};
     qp_ = verbs::create_queue_pair(device.pd.get(), IBV_QPT_UD, cq_.get(), nullptr,
                                    {.sends = kSends, .receives = kReceives}, capacity);
@@ -79,7 +84,51 @@ void Datagrams::send(const Packet& packet, const PortAddress& to, uint32_t to_qp
     send_locked(packet, to, to_qp_num);
 }
 
+// The owner's thread never waits for the kernel to resolve an address.
 void Datagrams::send_locked(const Packet& packet, const PortAddress& to, uint32_t to_qp_num) {
+    AddressHandles::Handle handle;
+    switch (address_handles_.get(to, handle)) {
+        case AddressHandles::State::kMade:
+            return post(packet, handle, to_qp_num);
+        case AddressHandles::State::kMaking:
+            if (unsent_.size() < kMostUnsent) unsent_.push_back({packet, to, to_qp_num});
+            return;
+        case AddressHandles::State::kRefused:
+            return;
+    }
+}
+
+void Datagrams::on_made(const PortAddress& to, const AddressHandles::Handle& handle) {
+    std::erase_if(unsent_, [&](const Unsent& unsent) {
+        if (unsent.to != to) return false;
+        post(unsent.packet, handle, unsent.to_qp_num);
+        return true;
+    });
+}
+
+void Datagrams::on_refused(const PortAddress& to, int error) {
+    std::erase_if(unsent_, [&](const Unsent& unsent) { return unsent.to == to; });
+    const bool known =
+        std::any_of(unreachable_.begin(), unreachable_.end(),
+                    [&](const Unreachable& unreachable) { return unreachable.port == to; });
+    if (!known) unreachable_.push_back({to, error});
+    any_unreachable_.store(true, std::memory_order_relaxed);
+    signal_aside();
+}
+
+bool Datagrams::take_unreachable(PortAddress& to, int& error) {
+    if (!any_unreachable_.load(std::memory_order_relaxed)) return false;
+    const std::lock_guard lock(mutex_);
+    if (unreachable_.empty()) return false;
+    to = unreachable_.back().port;
+    error = unreachable_.back().error;
+    unreachable_.pop_back();
+    any_unreachable_.store(!unreachable_.empty(), std::memory_order_relaxed);
+    return true;
+}
+
+void Datagrams::post(const Packet& packet, const AddressHandles::Handle& handle,
+                     uint32_t to_qp_num) {
     auto free_handle = std::find(handles_.begin(), handles_.end(), nullptr);
     if (free_handle == handles_.end()) {
         // Polling frees the places of completed sends.
@@ -89,9 +138,6 @@ void Datagrams::send_locked(const Packet& packet, const PortAddress& to, uint32_
     }
     if (free_handle == handles_.end()) return;
     const auto slot = static_cast<uint32_t>(free_handle - handles_.begin());
-    ibv_ah_attr address = address_vector(port_, to);
-    free_handle->reset(ibv_create_ah(qp_->pd, &address));
-    if (!*free_handle) return;
 
     const size_t size =
         packet.pack(std::span<std::byte, Packet::kMaxSize>(send_slot(slot), Packet::kMaxSize));
@@ -104,22 +150,28 @@ void Datagrams::send_locked(const Packet& packet, const PortAddress& to, uint32_
     request.num_sge = 1;
     request.opcode = IBV_WR_SEND;
     request.send_flags = IBV_SEND_SIGNALED | IBV_SEND_SOLICITED;
-    request.wr.ud.ah = free_handle->get();
+    request.wr.ud.ah = handle.get();
     request.wr.ud.remote_qpn = to_qp_num;
     request.wr.ud.remote_qkey = kKey;
     ibv_send_wr* bad = nullptr;
-    if (ibv_post_send(qp_.get(), &request, &bad) != 0) free_handle->reset();
+    if (ibv_post_send(qp_.get(), &request, &bad) == 0) *free_handle = handle;
+}
+
+bool Datagrams::sends_under_way() const {
+    return std::any_of(handles_.begin(), handles_.end(),
+                       [](const auto& handle) { return handle != nullptr; });
 }
 
 void Datagrams::complete_sends() {
-    const auto under_way = [this] {
-        return std::any_of(handles_.begin(), handles_.end(),
-                           [](const auto& handle) { return handle != nullptr; });
-    };
     const auto limit = std::chrono::steady_clock::now() + std::chrono::milliseconds(5);
-    const std::lock_guard lock(mutex_);
     Packet dropped;
-    while (under_way() && std::chrono::steady_clock::now() < limit) (void)poll(dropped);
+    for (;;) {
+        // A thread may need the mutex to send what waits.
+        const std::lock_guard lock(mutex_);
+        if ((!sends_under_way() && unsent_.empty()) || std::chrono::steady_clock::now() >= limit)
+            return;
+        (void)poll(dropped);
+    }
 }
 
 bool Datagrams::receive(Packet& packet) {
@@ -142,16 +194,17 @@ void Datagrams::clear_aside() {
     if (std::exchange(aside_signaled_, false)) (void)!read(aside_fd_, &count, sizeof(count));
 }
 
-// A kGone gets more room: it is sent once, others are repeated.
+// A kGone and a kLeft get more room: they are sent once, others are repeated.
 void Datagrams::put_aside(const Packet& packet) {
-    const size_t most = packet.type == PacketType::kGone ? 2 * kMostAside : kMostAside;
+    const bool once = packet.type == PacketType::kGone || packet.type == PacketType::kLeft;
+    const size_t most = once ? 2 * kMostAside : kMostAside;
     if (aside_.size() < most) aside_.push_back(packet);
 }
 
 bool Datagrams::arm() {
     const std::lock_guard lock(mutex_);
     take_events();
-    if (!aside_.empty()) return false;
+    if (!aside_.empty() || !unreachable_.empty()) return false;
     clear_aside();
     if (ibv_req_notify_cq(cq_.get(), 0) != 0) return false;
     Packet packet;
@@ -186,7 +239,8 @@ void Datagrams::answer(Acceptor& acceptor, uint64_t now) {
                 continue;
             }
         }
-        if (packet.type != PacketType::kGone && packet.type != PacketType::kAlive) {
+        if (packet.type != PacketType::kGone && packet.type != PacketType::kAlive &&
+            packet.type != PacketType::kLeft) {
             Packet alive;
             alive.type = PacketType::kAlive;
             alive.peer_token = packet.token;
@@ -205,21 +259,46 @@ bool Datagrams::poll(Packet& packet) {
     int count = 0;
     while ((count = ibv_poll_cq(cq_.get(), 1, &completion)) > 0) {
         const auto slot = static_cast<uint32_t>(completion.wr_id);
-        if ((completion.wr_id & kSendTag) != 0) {
-            handles_[slot].reset();
-            continue;
-        }
-        if (completion.status != IBV_WC_SUCCESS) continue;
+        const bool send = (completion.wr_id & kSendTag) != 0;
+        if (send) handles_[slot].reset();
+        if (completion.status != IBV_WC_SUCCESS) [[unlikely]]
+            on_failed(send, slot);
+        if (send || completion.status != IBV_WC_SUCCESS) continue;
         const uint32_t size = completion.byte_len > kGrh ? completion.byte_len - kGrh : 0;
         const auto unpacked = Packet::unpack({receive_slot(slot) + kGrh, size});
-        (void)post_receive(slot);
+        if (!post_receive(slot)) on_failed(false, slot);
         if (unpacked) {
             packet = *unpacked;
             return true;
         }
     }
-    if (count < 0) failed_.store(true, std::memory_order_relaxed);
+    if (count < 0 || (broken_ && !recover())) failed_.store(true, std::memory_order_relaxed);
     return false;
+}
+
+void Datagrams::on_failed(bool send, uint32_t slot) {
+    broken_ = true;
+    if (!send) not_posted_.push_back(slot);
+}
+
+// After a failed send the queue pair accepts no sends, and after a failed receive it is in error.
+// False: the device refuses to start it again.
+bool Datagrams::recover() {
+    ibv_qp_attr attributes{};
+    ibv_qp_init_attr unused{};
+    if (ibv_query_qp(qp_.get(), &attributes, IBV_QP_STATE, &unused) != 0) return false;
+    TERN_DEBUG("a datagram has failed; the queue pair is in state %d, %zu receives are lost",
+               static_cast<int>(attributes.qp_state), not_posted_.size());
+    if (attributes.qp_state == IBV_QPS_ERR) {
+        // The completions of all its work requests must come before it may be reset.
+        if (not_posted_.size() < kReceives || sends_under_way()) return true;
+        if (verbs::restart_datagrams(qp_.get(), port_, kKey, 0) != 0) return false;
+    } else if (attributes.qp_state == IBV_QPS_SQE && verbs::resume_sends(qp_.get()) != 0) {
+        return false;
+    }
+    std::erase_if(not_posted_, [this](uint32_t slot) { return post_receive(slot); });
+    broken_ = !not_posted_.empty();
+    return true;
 }
 
 }  // namespace tern

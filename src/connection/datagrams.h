@@ -9,7 +9,9 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
+#include "connection/address_handles.h"
 #include "connection/packet.h"
 #include "verbs/handles.h"
 #include "verbs/memory.h"
@@ -23,7 +25,7 @@ class Acceptor;
 //
 // Two threads may use it: the interface's own, and a background thread, which answers while the
 // interface's thread computes. The mutex protects all members below it.
-class Datagrams {
+class Datagrams final : AddressHandles::Owner {
   public:
     // Null on failure; `why` has the reason.
     static std::unique_ptr<Datagrams> create(const verbs::Device& device, const verbs::Port& port,
@@ -31,27 +33,34 @@ class Datagrams {
     ~Datagrams();
 
     uint32_t qp_num() const { return qp_->qp_num; }
-    bool is(const void* cq) const { return cq == cq_.get(); }
+    // The contexts of the queue pair and the completion queue (verbs::next_identity()).
+    const void* identity() const { return qp_->qp_context; }
+    bool is(const void* cq_identity) const { return cq_identity == cq_->cq_context; }
     // Whether polling the completion queue has failed. For any thread.
     bool failed() const { return failed_.load(std::memory_order_relaxed); }
     size_t registered_bytes() const { return memory_.size(); }
     // Sets the own address, which answer() sends.
     void set_self(const PeerAddress& self) { self_ = self; }
 
-    // Sends a packet, or drops it if there is no room: a side that needs an answer repeats its
-    // packet.
+    // Sends a packet, perhaps when the address has been resolved, or drops it if there is no room:
+    // a side that needs an answer repeats its packet.
     void send(const Packet& packet, const PortAddress& to, uint32_t to_qp_num);
     // Waits, for a few milliseconds at most, until all sends are complete. Drops packets that come
     // meanwhile.
     void complete_sends();
     // Takes the next received packet, and skips malformed ones. False: there is none.
     bool receive(Packet& packet);
+    // Takes a port to which nothing can be sent, and the reason, an errno value. False: there is
+    // none.
+    bool take_unreachable(PortAddress& to, int& error);
 
     // Readable when a completion has come since arm() or answer() was called last.
     int event_fd() const { return events_->fd; }
-    // Readable when answer() has put a packet aside, or accepted a connection.
+    // Readable when answer() has put a packet aside, or accepted a connection, or when a port is
+    // unreachable.
     int aside_fd() const { return aside_fd_; }
-    // Requests an event. False: a packet is there already, or the request has failed.
+    // Requests an event. False: a packet or an unreachable port is there already, or the request
+    // has failed.
     bool arm();
     // For the background thread: lets `acceptor` accept connections, answers other requests with
     // kAlive, and puts packets other than pings aside for receive(). `now`: for handshakes.
@@ -66,11 +75,20 @@ class Datagrams {
 
     static_assert(kReceiveSize >= kGrh + Packet::kMaxSize);
 
-    explicit Datagrams(const verbs::Port& port) : port_(port) {}
+    explicit Datagrams(const verbs::Port& port)
+        : port_(port), address_handles_(port, mutex_, *this) {}
     bool open(const verbs::Device& device);
     void take_events();
+    // AddressHandles::Owner
+    void on_made(const PortAddress& to, const AddressHandles::Handle& handle) override;
+    void on_refused(const PortAddress& to, int error) override;
+
     void send_locked(const Packet& packet, const PortAddress& to, uint32_t to_qp_num);
+    void post(const Packet& packet, const AddressHandles::Handle& handle, uint32_t to_qp_num);
+    bool sends_under_way() const;
     bool poll(Packet& packet);
+    void on_failed(bool send, uint32_t slot);
+    bool recover();
     void put_aside(const Packet& packet);
     void signal_aside();
     void clear_aside();
@@ -81,6 +99,18 @@ class Datagrams {
     }
 
     static constexpr size_t kMostAside = 1024;
+    static constexpr size_t kMostUnsent = 256;
+
+    // A packet that waits for its address handle.
+    struct Unsent {
+        Packet packet;
+        PortAddress to;
+        uint32_t to_qp_num;
+    };
+    struct Unreachable {
+        PortAddress port;
+        int error;
+    };
 
     verbs::Port port_;
     PeerAddress self_;
@@ -92,9 +122,15 @@ class Datagrams {
 
     std::mutex mutex_;
     std::deque<Packet> aside_;
-    bool aside_signaled_ = false;                       // aside_fd_ is readable
-    std::array<verbs::AddressHandle, kSends> handles_;  // of sends under way; null: free
+    bool aside_signaled_ = false;  // aside_fd_ is readable
+    std::deque<Unsent> unsent_;
+    std::vector<Unreachable> unreachable_;
+    std::atomic<bool> any_unreachable_ = false;  // written under the mutex; orders no other data
+    AddressHandles address_handles_;
+    std::array<AddressHandles::Handle, kSends> handles_;  // of sends under way; null: free
     verbs::QueuePair qp_;
+    std::vector<uint32_t> not_posted_;  // receives that have failed
+    bool broken_ = false;  // a work request has failed, and recover() has not succeeded
 };
 
 }  // namespace tern

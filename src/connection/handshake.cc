@@ -46,7 +46,7 @@ Handshake::Handshake(uint32_t token, const PeerAddress& self, const PeerAddress&
 Handshake::Actions Handshake::connect(uint64_t now) {
     Actions actions;
     if (state_ != State::kConnecting || deadline() != UINT64_MAX) return actions;
-    start(now, times_.connect_limit);
+    start(now);
     prepare_packet(actions, PacketType::kConnect);
     return actions;
 }
@@ -71,8 +71,7 @@ Handshake::Actions Handshake::receive(const Packet& packet, uint64_t now) {
         case PacketType::kAlive:
             // The peer will handle the packet later: restart the limit.
             if (packet.peer_token == token_ && deadline() != UINT64_MAX)
-                limit_at_ = later(now, state_ == State::kClosing ? times_.disconnect_limit
-                                                                 : times_.connect_limit);
+                limit_at_ = later(now, limit());
             return {};
         default:
             return {};
@@ -96,7 +95,7 @@ Handshake::Actions Handshake::receive_connect(const Packet& packet, uint64_t now
         peer_token_ = packet.token;
         peer_qp_ = packet.qp;
         state_ = State::kReady;
-        start(now, times_.connect_limit);
+        start(now);
         actions.connect_qp = true;
     }
     if (state_ == State::kReady && packet.ready) {
@@ -155,7 +154,7 @@ Handshake::Actions Handshake::disconnect(uint64_t now) {
     Actions actions;
     if (state_ != State::kUp) return actions;
     state_ = State::kClosing;
-    start(now, times_.disconnect_limit);
+    start(now);
     prepare_packet(actions, PacketType::kDisconnect);
     return actions;
 }
@@ -197,10 +196,20 @@ uint64_t Handshake::deadline() const {
     return waiting ? std::min(retry_at_, limit_at_) : UINT64_MAX;
 }
 
-void Handshake::start(uint64_t now, uint64_t limit) {
+void Handshake::want(bool wanted, uint64_t now) {
+    if (state_ > State::kReady || wanted == wanted_) return;
+    wanted_ = wanted;
+    if (deadline() != UINT64_MAX) limit_at_ = later(now, limit());
+}
+
+uint64_t Handshake::limit() const {
+    return state_ == State::kClosing || !wanted_ ? times_.disconnect_limit : times_.connect_limit;
+}
+
+void Handshake::start(uint64_t now) {
     interval_ = times_.retry_first;
     retry_at_ = later(now, interval_);
-    limit_at_ = later(now, limit);
+    limit_at_ = later(now, limit());
 }
 
 void Handshake::close(Actions& actions) {

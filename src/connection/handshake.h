@@ -87,6 +87,10 @@ class Handshake {
     Actions abandon(Refusal why = Refusal::kNone);
     // To be called at or after deadline().
     Actions tick(uint64_t now);
+    // Sets how long the peer may take from now on, until the handshake gives up: as for a connect
+    // if this side wants the connection, as for a disconnect if not. No effect in kUp and later
+    // states.
+    void want(bool wanted, uint64_t now);
 
     // When to call tick(); UINT64_MAX: never.
     uint64_t deadline() const;
@@ -101,7 +105,8 @@ class Handshake {
     Actions receive_disconnect(const Packet& packet);
     Actions receive_gone(const Packet& packet);
 
-    void start(uint64_t now, uint64_t limit);
+    uint64_t limit() const;
+    void start(uint64_t now);
     void close(Actions& actions);
     void prepare_packet(Actions& actions, PacketType type) const;
 
@@ -116,6 +121,7 @@ class Handshake {
     uint64_t interval_ = 0;           // between the last transmission and the next
     uint64_t retry_at_ = UINT64_MAX;  // the next retransmission
     uint64_t limit_at_ = UINT64_MAX;  // when the handshake gives up
+    bool wanted_ = true;              // by this side
 };
 
 // The answer to a packet that belongs to no connection; empty if the packet asks for nothing. Not

@@ -50,6 +50,8 @@ bool consistent(const Packet& packet) {
         case PacketType::kPing:
         case PacketType::kAlive:
             return true;
+        case PacketType::kLeft:
+            return packet.token == 0 && packet.peer_token == 0;
     }
     return false;
 }

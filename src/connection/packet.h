@@ -16,6 +16,7 @@ enum class PacketType : uint8_t {
     kGone = 3,        // the sender has no such connection (any more), or refuses it
     kPing = 4,        // asks whether the interface is alive; opens no connection
     kAlive = 5,       // the sender is alive, and will handle the request whose token is peer_token
+    kLeft = 6,        // the sender's interface is closed: nobody can connect to its address again
 };
 
 // Why a side makes no connection, or ends a connection that was never up: the reason code of a
@@ -30,7 +31,7 @@ const char* refusal_text(Refusal refusal);
 
 // The queue pair that a kConnect offers.
 struct QpParameters {
-    static constexpr uint8_t kVersion = 6;
+    static constexpr uint8_t kVersion = 7;
 
     uint32_t qp_num = 0;  // 24 bits
     uint32_t psn = 0;     // 24 bits; of the first packet that this queue pair sends
@@ -50,8 +51,8 @@ struct Packet {
     bool ready = false;                // kConnect: the sender's queue pair is connected
     bool knows_ready = false;          // kConnect: the sender knows that the receiver is ready
     Refusal refusal = Refusal::kNone;  // kGone
-    // The sender's name of the connection. 0 in kPing and kAlive, and in a kGone that refuses an
-    // attempt without a Handshake.
+    // The sender's name of the connection. 0 in kPing, kAlive and kLeft, and in a kGone that
+    // refuses an attempt without a Handshake.
     uint32_t token = 0;
     uint32_t peer_token = 0;  // the receiver's name of the connection; 0 if not known
     PeerAddress from;         // the sender

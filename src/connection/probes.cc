@@ -7,15 +7,23 @@
 
 namespace tern {
 
-void Probes::begin(const PeerAddress& peer, void* cookie, uint64_t now) {
+void Probes::begin(const PeerAddress& peer, void* cookie, uint64_t now, bool gone) {
     for (const Probe& probe : probes_)
         if (probe.cookie == cookie) return;
-    probes_.push_back({peer, now, now + times_.connect_limit, cookie});
+    probes_.push_back({peer, now, gone ? now : now + times_.connect_limit, cookie});
 }
 
 void Probes::forget(void* cookie) {
     std::erase_if(probes_, [&](const Probe& probe) { return probe.cookie == cookie; });
     std::erase(unanswered_, cookie);
+}
+
+void Probes::on_unreachable(const PortAddress& port) {
+    std::erase_if(probes_, [&](const Probe& probe) {
+        if (probe.peer.port != port) return false;
+        unanswered_.push_back(probe.cookie);
+        return true;
+    });
 }
 
 void Probes::on_alive(const PeerAddress& peer) {

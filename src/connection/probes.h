@@ -19,9 +19,12 @@ class Probes {
         : datagrams_(datagrams), self_(self), times_(times) {}
 
     // Begins a probe; deadline() is then `now`. No effect while a probe with this cookie runs.
-    void begin(const PeerAddress& peer, void* cookie, uint64_t now);
+    // `gone`: the peer does not exist any more, so the probe is unanswered at the next tick().
+    void begin(const PeerAddress& peer, void* cookie, uint64_t now, bool gone);
     // Ends the probe with this cookie, without a report.
     void forget(void* cookie);
+    // Nothing can be sent to this port: its interfaces do not answer.
+    void on_unreachable(const PortAddress& port);
     // The peer has answered.
     void on_alive(const PeerAddress& peer);
     // To be called at or after deadline().

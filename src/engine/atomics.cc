@@ -7,7 +7,7 @@
 namespace tern {
 
 Atomics::Operation* Atomics::take(Channel& channel, uint64_t* result, void* cookie) {
-    if (free_.empty() && !grow()) return nullptr;
+    if (!has_room()) return nullptr;
     Operation* operation = free_.back();
     free_.pop_back();
     operation->result = result;

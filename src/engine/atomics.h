@@ -27,6 +27,8 @@ class Atomics {
 
     // Null: there is none now.
     Operation* take(Channel& channel, uint64_t* result, void* cookie);
+    // Whether take() would return one. May register memory.
+    bool has_room() { return !free_.empty() || grow(); }
     void posted() { ++under_way_; }
     // For an operation that could not be posted.
     void give(Operation& operation) { free_.push_back(&operation); }

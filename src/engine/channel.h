@@ -48,6 +48,7 @@ struct Channel final : Connection {
         bool polled = false;      // the block is in PolledBlocks, ...
         uint32_t poll_index = 0;  // ... and this is its place there
         Promotion::Peer activity;
+        uint32_t emptied = 0;          // the last round of Poller in which the block was seen empty
         uint32_t requested_bytes = 0;  // of the next block; 0: the first size
         verbs::RegisteredMemory block;
         uint64_t words = 0;  // address of the peer's words; 0: not known
@@ -94,6 +95,7 @@ struct Channel final : Connection {
     // and whether it asks for such messages nevertheless, because its buffers are new.
     bool readable = false;
     bool fetches = false;
+    uint32_t rings = 0;  // lent to transfers from the peer
     // Of the layer above: its operations that have failed while the connection has not, and the
     // status of the last one.
     uint32_t failures = 0;

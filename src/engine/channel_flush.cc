@@ -61,6 +61,17 @@ Status ChannelFlush::check(Channel& channel, const Waiter& waiter) {
     return Status::kInProgress;
 }
 
+// The loss of such a peer is no error.
+void ChannelFlush::check_unused(uint64_t now) {
+    if (now < unused_due_) return;
+    unused_due_ = now + kUnusedPeriod;
+    connector_.table().for_each([this](Connection& connection) {
+        auto& channel = static_cast<Channel&>(connection);
+        if (channel.users.empty() && channel.up() && !channel.sends.reports())
+            (void)requests_.post_empty(channel, false);
+    });
+}
+
 void ChannelFlush::request_report(Channel& channel) {
     if (channel.carries() && !channel.sends.reports()) (void)requests_.post_empty(channel, true);
 }

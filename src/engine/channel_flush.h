@@ -37,12 +37,18 @@ class ChannelFlush {
     Status check(Channel& channel, const Waiter& waiter);
     // Makes sure that a work request is outstanding whose completion would report the peer's death.
     void request_report(Channel& channel);
+    // Tests the peers of channels that no endpoint uses, at most once in kUnusedPeriod: no one else
+    // would find out that such a peer has died. `now`: monotonic, in nanoseconds.
+    void check_unused(uint64_t now);
 
   private:
+    static constexpr uint64_t kUnusedPeriod = 30'000'000'000;  // nanoseconds
+
     Connector& connector_;
     WorkRequests& requests_;
     PollBudget& budget_;
     EngineOwner& owner_;
+    uint64_t unused_due_ = 0;  // when check_unused() tests next
 };
 
 }  // namespace tern

@@ -14,6 +14,7 @@
 #include "engine/owner.h"
 #include "engine/peer_blocks.h"
 #include "engine/work_requests.h"
+#include "verbs/queue_pair.h"
 
 namespace tern {
 
@@ -25,7 +26,7 @@ Channel* Channels::attach(const PeerAddress& peer, void* user, std::string& why)
     auto* channel = static_cast<Channel*>(connector_.connect(peer, why));
     if (channel == nullptr) return nullptr;
     channel->users.push_back(user);
-    channel->closing = false;
+    connector_.resume(*channel);
     return channel;
 }
 
@@ -47,10 +48,18 @@ void Channels::leave_at_once(Channel& channel, void* user) {
     leave(&channel, user);
 }
 
-// The queue pair is in error, so the device completes its work requests at once. Other completions
-// are kept for later.
+// The queue pair is in error, so the device completes its work requests at once. Completions that
+// were taken off the queue before are set aside, or are handled after the present one: they do not
+// come again. So all that is outstanding counts as lost, and one more work request, whose
+// completion is still to come, marks its end. Other completions are kept for later.
 void Channels::flush_sends(Channel& channel) {
     CompletionSink sink{owner_};
+    // The call may come from the report of one of several work requests that are complete.
+    parts_.completions.settle(channel, channel.sends.failing() ? channel.status : Status::kOk,
+                              sink);
+    if (channel.sends.idle()) return;
+    channel.sends.fail(channel.sends.next() - channel.sends.outstanding());
+    if (channel.sends.room() != 0) WorkRequests::post_marker(channel);
     const uint64_t limit = now() + kFlushLimit;
     while (!channel.sends.idle() && now() < limit) {
         ibv_wc completion{};
@@ -65,6 +74,11 @@ void Channels::flush_sends(Channel& channel) {
             parts_.completions.late().set_aside(completion);
         }
     }
+    if (channel.sends.idle()) return;
+    // The device does not flush it. Out of use, it accesses no memory.
+    (void)verbs::to_reset(channel.qp.get());
+    channel.sends.complete(channel.sends.next() - 1);
+    parts_.completions.settle(channel, channel.status, sink);
 }
 
 void Channels::cancel(Channel& channel, const void* user) {

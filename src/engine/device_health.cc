@@ -44,13 +44,13 @@ void DeviceHealth::on_device_event(const verbs::DeviceEvent& event) {
         case IBV_EVENT_DEVICE_FATAL:
             return break_down("the device reports: " + what);
         case IBV_EVENT_CQ_ERR:
-            if (event.queue == cq_ || connector_.datagrams().is(event.queue))
-                break_down("the device reports of its completion queue: " + what);
-            return;
+            if (event.identity == cq_->cq_context || connector_.datagrams().is(event.identity))
+                return break_down("the device reports of its completion queue: " + what);
+            return owner_.queue_failed(event.identity, what);
         case IBV_EVENT_SRQ_ERR:
-            if (event.queue == srq_)
-                break_down("the device reports of its shared receive queue: " + what);
-            return;
+            if (event.identity == srq_->srq_context)
+                return break_down("the device reports of its shared receive queue: " + what);
+            return owner_.queue_failed(event.identity, what);
         case IBV_EVENT_QP_FATAL:
         case IBV_EVENT_QP_REQ_ERR:
         case IBV_EVENT_QP_ACCESS_ERR:
@@ -65,10 +65,10 @@ void DeviceHealth::on_device_event(const verbs::DeviceEvent& event) {
 }
 
 void DeviceHealth::on_queue_pair_event(const verbs::DeviceEvent& event, const std::string& what) {
-    if (event.qp_num == connector_.datagrams().qp_num())
+    if (event.identity == connector_.datagrams().identity())
         return break_down("the device reports of its datagram queue pair: " + what);
     Channel* channel = completions_.receiver(event.qp_num);
-    if (channel == nullptr) return;
+    if (channel == nullptr || channel->qp->qp_context != event.identity) return;
     // QP_FATAL is an error of this device. The other two report a bad request of the peer, which
     // gets an error too and drops the connection.
     const bool own = event.type == IBV_EVENT_QP_FATAL;

@@ -22,7 +22,7 @@ std::unique_ptr<Engine> Engine::create(const verbs::Device& device, const verbs:
 Engine::Engine(Resources resources, const EngineSettings& settings, EngineOwner& owner)
     : settings_(settings),
       resources_(std::move(resources)),
-      poller_(blocks_, completions_, control_, connector_, health_, sleep_, owner),
+      poller_(blocks_, completions_, control_, connector_, health_, flush_, sleep_, owner),
       fast_path_(resources_.max_inline, resources_.pool, requests_, peer_blocks_, early_, room_),
       one_sided_(resources_.max_inline, resources_.pool, requests_, early_, room_,
                  poller_.budget()),
@@ -53,7 +53,8 @@ Engine::Engine(Resources resources, const EngineSettings& settings, EngineOwner&
                  std::move(resources_.datagrams), resources_.cq.get(), resources_.receives->srq(),
                  resources_.self, channels_),
       sleep_(resources_.cq.get(), resources_.events.get(), requests_, control_, peer_blocks_,
-             poller_.polled_blocks(), poller_.budget(), completions_, connector_, health_) {}
+             poller_.polled_blocks(), poller_.budget(), completions_, connector_, health_, flush_) {
+}
 
 Counters Engine::counters() const {
     Counters counters{fast_path_.counters(), one_sided_.counters(), offered_.counters()};

@@ -46,8 +46,6 @@ namespace tern {
 class Engine final {
   public:
     static constexpr size_t kLeastMemory = engine_limits::kLeastMemory;
-    // Pieces that am_zcopy() takes at most: a frame has two of its own.
-    static constexpr uint32_t kMaxPieces = engine_limits::kPieces - 2;
 
     // Null on failure; `why` says why.
     static std::unique_ptr<Engine> create(const verbs::Device& device, const verbs::Port& port,
@@ -60,6 +58,8 @@ class Engine final {
     // Bytes of an active message, after 8 bytes of header; bytes of a put_short().
     uint32_t max_short() const { return max_inline() - BlockWriter::kOverhead - sizeof(uint64_t); }
     uint32_t max_inline() const { return resources_.max_inline; }
+    // Pieces that am_zcopy() takes at most.
+    uint32_t max_pieces() const { return resources_.max_pieces(); }
 
     // The channel to `peer` for the endpoint `user`; begins to connect if there is none. Null if
     // the device refuses; `why` says why.

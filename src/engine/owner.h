@@ -30,6 +30,9 @@ class EngineOwner {
     // The device has failed, and with it the interface: an error for the log. All connections are
     // over, and work requests of the layer above in the device's queues do not complete.
     virtual void broken(const std::string&) {}
+    // The device reports an error of a completion queue or shared receive queue that is not the
+    // engine's; the first argument is the queue's verbs::next_identity().
+    virtual void queue_failed(const void*, const std::string&) {}
     // Information for the log that may explain later errors.
     virtual void note(const std::string&) {}
     // A warning for the log.

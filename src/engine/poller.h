@@ -3,6 +3,7 @@
 
 #include "connection/connector.h"
 #include "engine/block_poller.h"
+#include "engine/channel_flush.h"
 #include "engine/completion_poller.h"
 #include "engine/device_health.h"
 #include "engine/owner.h"
@@ -18,13 +19,15 @@ namespace tern {
 class Poller {
   public:
     Poller(BlockPoller& blocks, CompletionPoller& completions, ControlFrames& control,
-           Connector& connector, DeviceHealth& health, Sleep& sleep, EngineOwner& owner)
+           Connector& connector, DeviceHealth& health, ChannelFlush& flush, Sleep& sleep,
+           EngineOwner& owner)
         : polled_(budget_),
           blocks_(blocks),
           completions_(completions),
           control_(control),
           connector_(connector),
           health_(health),
+          flush_(flush),
           sleep_(sleep),
           owner_(owner) {}
 
@@ -54,7 +57,8 @@ class Poller {
     static constexpr unsigned kBusyPolls = 8;
     // Of the polls that found completions, one in this many sends the control frames that are due.
     static constexpr unsigned kDeferredPolls = 8;
-    // Calls of poll_seldom() between two looks at the device's asynchronous events.
+    // Calls of poll_seldom() between two looks at the device's asynchronous events and at the
+    // channels that no endpoint uses.
     static constexpr unsigned kEventPolls = 1024;
     // Frames and completions after which take_arrived() stops until the next poll.
     static constexpr unsigned kTakenAtOnce = 64;
@@ -77,12 +81,21 @@ class Poller {
     ControlFrames& control_;
     Connector& connector_;
     DeviceHealth& health_;
+    ChannelFlush& flush_;
     Sleep& sleep_;
     EngineOwner& owner_;
     unsigned busy_ = 0;          // polls that found something in a block
     unsigned deferred_ = 0;      // polls with due control frames that found completions
     unsigned seldom_polls_ = 0;  // calls of poll_seldom
-    unsigned taken_ = 0;         // frames and completions taken since poll_seldom began
+    // Of take_arrived().
+    struct Round {
+        uint32_t number = 1;
+        unsigned passes = 0;
+        unsigned completions = 0;
+        bool queue_done = false;  // the completion queue has been seen empty
+    };
+    Round round_;
+    bool gathered_ = false;  // packets have been gathered, and the round for them is not over
 };
 
 template <class Sink>
@@ -127,22 +140,39 @@ template <class Sink>
     return count;
 }
 
-// Takes the frames and completions that have arrived, or, to limit the time of a poll, a part of
-// them. False: there may be more.
+// Takes the frames and completions that had arrived when the round began, or, to limit the time of
+// a poll, a part of them. Under load there are always more: so the completion queue, and after it
+// each block, need be seen empty only once, or be polled as often as it takes to empty a full one.
+// False: the round is not over.
 template <class Sink>
 bool Poller::take_arrived(Sink& sink, unsigned& count) {
-    // As many as the queue and one block hold: later arrivals need not be taken.
-    const unsigned most = completions_.capacity() + BlockPoller::kWholeBlock;
+    constexpr unsigned kMostPasses = BlockPoller::kWholeBlock / kBurst;
     completions_.allow_preceding();
     for (unsigned now = 0; now < kTakenAtOnce;) {
-        unsigned taken = completions_.poll(sink);
-        for (size_t i = 0; i < polled_.size(); ++i)
-            taken += blocks_.poll(polled_.at(i), sink, kBurst);
+        unsigned taken = 0;
+        if (!round_.queue_done) {
+            taken = completions_.poll(sink);
+            round_.completions += taken;
+            round_.queue_done =
+                (taken < CompletionPoller::kBurst && !completions_.late().waits()) ||
+                round_.completions >= completions_.capacity();
+        }
+        bool blocks_done = true;
+        for (size_t i = 0; i < polled_.size(); ++i) {
+            Channel::Receiving& receiving = polled_.at(i).receiving;
+            if (receiving.emptied == round_.number) continue;
+            const unsigned frames = blocks_.poll(polled_.at(i), sink, kBurst);
+            taken += frames;
+            // Before the queue is empty, frames may wait in the block for cold ones.
+            if (frames < kBurst && round_.queue_done)
+                receiving.emptied = round_.number;
+            else
+                blocks_done = false;
+        }
         now += taken;
         count += taken;
-        taken_ += taken;
-        if (taken == 0 || taken_ >= most) {
-            taken_ = 0;
+        if (round_.queue_done && (blocks_done || ++round_.passes >= kMostPasses)) {
+            round_ = {.number = round_.number + 1};
             return true;
         }
     }
@@ -150,19 +180,22 @@ bool Poller::take_arrived(Sink& sink, unsigned& count) {
 }
 
 // Handles packets, deadlines and connections that are over. A packet or a deadline may end a
-// connection whose last frames have arrived already, so these are taken before each.
+// connection whose last frames have arrived already, so these are taken first, in one round for all
+// packets that have come.
 template <class Sink>
 unsigned Poller::poll_seldom(Sink& sink) {
     unsigned count = 0;
     unsigned packets = 0;
-    if (++seldom_polls_ % kEventPolls == 0) packets += health_.take_events();
+    if (++seldom_polls_ % kEventPolls == 0) {
+        packets += health_.take_events();
+        flush_.check_unused(connector_.now());
+    }
     budget_.make_seldom_due();
-    do {
-        if (!take_arrived(sink, count)) return count + packets;
-        packets += connector_.progress();
-    } while (connector_.datagrams_waiting() && packets < PollBudget::kSeldom);
-    if (!take_arrived(sink, count)) return count + packets;
-    budget_.seldom_is_done();
+    if (!gathered_) connector_.gather();
+    gathered_ = !take_arrived(sink, count);
+    if (gathered_) return count + packets;
+    packets += connector_.progress();
+    if (!connector_.datagrams_waiting()) budget_.seldom_is_done();
     if (connector_.datagrams().failed()) [[unlikely]]
         health_.break_down("its completion queue for datagrams cannot be polled");
     count += packets + connector_.destroy_closed();

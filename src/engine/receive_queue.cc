@@ -4,6 +4,7 @@
 #include <cerrno>
 
 #include "connection/work_request_id.h"
+#include "verbs/async_events.h"
 
 namespace tern {
 
@@ -16,6 +17,7 @@ std::unique_ptr<ReceiveQueue> ReceiveQueue::create(ibv_pd* pd, uint32_t buffers,
     ibv_srq_init_attr attributes{};
     attributes.attr.max_wr = buffers;
     attributes.attr.max_sge = 1;
+    attributes.srq_context = verbs::next_identity();
     queue->srq_.reset(ibv_create_srq(pd, &attributes));
     if (!queue->srq_) return nullptr;
     queue->pieces_.resize(buffers);

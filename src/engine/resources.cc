@@ -10,6 +10,7 @@
 
 #include "engine/owner.h"
 #include "veloblock/block_writer.h"
+#include "verbs/gid.h"
 #include "verbs/queue_pair.h"
 
 namespace tern {
@@ -17,6 +18,10 @@ namespace tern {
 namespace {
 
 constexpr uint32_t kLeastReceives = 16;
+// Control frames are sent inline.
+constexpr uint32_t kLeastInline = uint32_t{sizeof(Word)} + kMaxControl;
+// Connections for which a completion queue that cannot grow has room.
+constexpr uint32_t kFixedConnections = 256;
 
 uint64_t random_instance() {
     std::random_device random;
@@ -34,10 +39,10 @@ Resources::Resources(const verbs::Device& device, const verbs::Port& own_port,
       pool(device.pd.get(), padded(settings.segment_size) + 2 * BlockWriter::kOverhead,
            settings.send_buffers),
       connector{.queues = {.sends = settings.send_queue,
-                           .inline_bytes = std::clamp(settings.inline_bytes,
-                                                      uint32_t{sizeof(Word)} + kMaxControl,
+                           .inline_bytes = std::clamp(settings.inline_bytes, kLeastInline,
                                                       engine_limits::kInline),
-                           .pieces = engine_limits::kPieces},
+                           .pieces = std::min(engine_limits::kPieces,
+                                              static_cast<uint32_t>(device.attributes.max_sge))},
                 .retry = settings.retry,
                 .times = settings.handshake} {
     if (device.events) device_events = std::make_unique<verbs::AsyncEvents::Inbox>(*device.events);
@@ -63,15 +68,19 @@ bool Resources::open_queues(const verbs::Device& device, EngineSettings& setting
     const int flags = fcntl(events->fd, F_GETFL);
     if (flags < 0 || fcntl(events->fd, F_SETFL, flags | O_NONBLOCK) != 0)
         return refuse("cannot make the completion channel non-blocking");
-    const auto entries = static_cast<int>(settings.receive_queue + settings.send_queue * 4);
-    cq.reset(ibv_create_cq(port.context, std::min(entries, device.attributes.max_cqe), nullptr,
-                           events.get(), 0));
-    if (!cq) return refuse("cannot create a completion queue");
+    if (!open_completions(settings)) return refuse("cannot create a completion queue");
     if (!pool.open()) return refuse("cannot register the send pool");
     datagrams = Datagrams::create(device, port, why);
     if (!datagrams) return false;
     if (!open_receives(settings, owner)) return refuse("cannot set up the shared receive queue");
     if (!find_max_inline()) return refuse("cannot create a reliable queue pair");
+    if (max_inline < kLeastInline || max_pieces() == 0) {
+        why = "a work request of the device has " + std::to_string(max_inline) +
+              " bytes of inline data and " + std::to_string(connector.queues.pieces) +
+              " scatter/gather entries; at least " + std::to_string(kLeastInline) + " and " +
+              std::to_string(engine_limits::kOwnPieces + 1) + " are needed";
+        return false;
+    }
     set_address();
     return true;
 }
@@ -93,12 +102,31 @@ bool Resources::open_receives(EngineSettings& settings, EngineOwner& owner) {
     return receives != nullptr;
 }
 
-// The interface must report its inline size before it connects: a temporary queue pair shows it.
+// The queue grows with the number of connections. More than half of all kinds of devices cannot
+// enlarge a queue; there it has room for many connections from the start.
+bool Resources::open_completions(const EngineSettings& settings) {
+    const auto create = [&](uint32_t connections) {
+        const uint32_t entries = settings.receive_queue + settings.send_queue * connections;
+        return verbs::CompletionQueue(ibv_create_cq(port.context,
+                                                    static_cast<int>(std::min(entries, max_cqe)),
+                                                    verbs::next_identity(), events.get(), 0));
+    };
+    cq = create(4);
+    if (!cq || ibv_resize_cq(cq.get(), cq->cqe) == 0) return cq != nullptr;
+    if (auto larger = create(kFixedConnections)) cq = std::move(larger);
+    return true;
+}
+
+// The interface must report its inline size before it connects: a temporary queue pair shows it. A
+// device that refuses the size that is asked for, with whatever error, gets half of it.
 bool Resources::find_max_inline() {
     ibv_qp_cap capacity{};
-    if (!verbs::create_queue_pair(pd, IBV_QPT_RC, cq.get(), receives->srq(), connector.queues,
-                                  capacity))
-        return false;
+    uint32_t& wanted = connector.queues.inline_bytes;
+    while (!verbs::create_queue_pair(pd, IBV_QPT_RC, cq.get(), receives->srq(), connector.queues,
+                                     capacity)) {
+        if (wanted == kLeastInline) return false;
+        wanted = std::max(wanted / 2, kLeastInline);
+    }
     // Frames in blocks are padded to whole units.
     max_inline = std::min(capacity.max_inline_data, engine_limits::kInline) & ~(Word::kUnit - 1);
     return true;
@@ -108,9 +136,10 @@ void Resources::set_address() {
     self.port.lid = port.attributes.lid;
     self.port.has_lid = !port.ethernet && port.attributes.lid != 0;
     self.port.ethernet = port.ethernet;
-    self.port.has_gid = port.global;
-    if (port.global)
-        std::copy(std::begin(port.gid.raw), std::end(port.gid.raw), self.port.gid.begin());
+    self.port.roce_v2 = port.roce_v2;
+    self.port.global = port.global;
+    self.port.has_gid = !verbs::is_zero(port.gid);
+    std::copy(std::begin(port.gid.raw), std::end(port.gid.raw), self.port.gid.begin());
     self.interface = {.qp_num = datagrams->qp_num(), .instance = random_instance()};
     datagrams->set_self(self);
 }

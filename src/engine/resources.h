@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -39,12 +40,18 @@ struct Resources {
     PeerAddress self;
     ConnectorSettings connector;
     uint32_t max_inline = 0;  // bytes, whole units
+    // Pieces of the user's memory that a frame may have; 0: the device cannot gather one.
+    uint32_t max_pieces() const {
+        return connector.queues.pieces -
+               std::min(connector.queues.pieces, engine_limits::kOwnPieces);
+    }
 
   private:
     Resources(const verbs::Device& device, const verbs::Port& own_port,
               const EngineSettings& settings);
     bool open_queues(const verbs::Device& device, EngineSettings& settings, EngineOwner& owner,
                      std::string& why);
+    bool open_completions(const EngineSettings& settings);
     bool open_receives(EngineSettings& settings, EngineOwner& owner);
     bool find_max_inline();
     void set_address();

@@ -34,7 +34,8 @@ struct EngineSettings {
 // Limits that no setting changes.
 namespace engine_limits {
 
-inline constexpr uint32_t kPieces = 8;         // scatter/gather entries of a send
+inline constexpr uint32_t kPieces = 8;         // scatter/gather entries of a send, at most
+inline constexpr uint32_t kOwnPieces = 2;      // of these, of a frame's own words
 inline constexpr uint32_t kInline = 1024;      // bytes of a frame on the stack
 inline constexpr uint32_t kControlPlaces = 8;  // of a send queue, reserved for control frames
 // Bytes that an interface must register at least, with the default segment size.

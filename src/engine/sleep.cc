@@ -3,6 +3,7 @@
 
 #include "base/trace.h"
 #include "connection/connector.h"
+#include "engine/channel_flush.h"
 #include "engine/completion_poller.h"
 #include "engine/control_frames.h"
 #include "engine/device_health.h"
@@ -14,7 +15,8 @@ namespace tern {
 
 Sleep::Sleep(ibv_cq* cq, ibv_comp_channel* events, WorkRequests& requests, ControlFrames& control,
              PeerBlocks& peer_blocks, PolledBlocks& polled, PollBudget& budget,
-             CompletionPoller& completions, Connector& connector, DeviceHealth& health)
+             CompletionPoller& completions, Connector& connector, DeviceHealth& health,
+             ChannelFlush& flush)
     : cq_(cq),
       events_(events),
       control_(control),
@@ -24,6 +26,7 @@ Sleep::Sleep(ibv_cq* cq, ibv_comp_channel* events, WorkRequests& requests, Contr
       completions_(completions),
       connector_(connector),
       health_(health),
+      flush_(flush),
       notify_requests_(requests) {}
 
 // One descriptor for the events of both completion queues, for retransmissions of the handshake,
@@ -48,6 +51,7 @@ int Sleep::event_fd(std::string& why) {
 // notifications show that it has seen the new value.
 Status Sleep::arm(const std::vector<Watched>& also) {
     if (health_.take_events()) return Status::kInProgress;
+    flush_.check_unused(connector_.now());
     const bool woken = watch_.withdraw();
     set_asleep(true);
     polls_ = 0;

@@ -12,6 +12,7 @@
 
 namespace tern {
 
+class ChannelFlush;
 class CompletionPoller;
 class Connector;
 class ControlFrames;
@@ -36,7 +37,8 @@ class Sleep {
     // `events`: of the completion queue `cq`.
     Sleep(ibv_cq* cq, ibv_comp_channel* events, WorkRequests& requests, ControlFrames& control,
           PeerBlocks& peer_blocks, PolledBlocks& polled, PollBudget& budget,
-          CompletionPoller& completions, Connector& connector, DeviceHealth& health);
+          CompletionPoller& completions, Connector& connector, DeviceHealth& health,
+          ChannelFlush& flush);
     ~Sleep() { (void)watch_.withdraw(); }
 
     // False on failure; errno says why.
@@ -101,6 +103,7 @@ class Sleep {
     CompletionPoller& completions_;
     Connector& connector_;
     DeviceHealth& health_;
+    ChannelFlush& flush_;
     NotifyRequests notify_requests_;
     Watch watch_;
     std::vector<Watched> watched_;  // words that watch_ looks at

@@ -127,12 +127,9 @@ void fit(double few, double many, double& fixed, double& bandwidth) {
     fixed = std::max(0.0, few - static_cast<double>(kShort) / bandwidth);
 }
 
-// Of registrations as the cache of pins makes them.
-RegistrationCosts measure_registration(ibv_pd* pd, bool on_demand) {
+RegistrationCosts measure_registration(ibv_pd* pd, int access) {
     const Pages memory(kLong);
     if (!memory) return {.latency = kNever};
-    const int access =
-        IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | (on_demand ? IBV_ACCESS_ON_DEMAND : 0);
     RegistrationCosts costs;
     const RegistrationTimes few = registration_times(pd, memory.data(), kShort, access);
     const RegistrationTimes many = registration_times(pd, memory.data(), kLong, access);
@@ -140,6 +137,18 @@ RegistrationCosts measure_registration(ibv_pd* pd, bool on_demand) {
     fit(few.begin, many.begin, costs.latency, costs.bandwidth);
     fit(few.end, many.end, costs.release, costs.release_bandwidth);
     return costs;
+}
+
+// Of registrations as the cache of pins makes them. With paging on demand, a registration takes no
+// time for its pages; the device faults them in at the first access, one by one, which does not
+// take less than to pin them. If no memory can be pinned, the limit of locked memory is low, which
+// does not bind paging on demand.
+RegistrationCosts measure_registration(ibv_pd* pd, bool on_demand) {
+    constexpr int kAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
+    const RegistrationCosts pinned = measure_registration(pd, kAccess);
+    if (!on_demand) return pinned;
+    const RegistrationCosts paged = measure_registration(pd, kAccess | IBV_ACCESS_ON_DEMAND);
+    return pinned.latency == kNever ? paged : dearer(pinned, paged);
 }
 
 // Seconds to find that memory is pinned already; 0 if it cannot be pinned.
@@ -160,6 +169,14 @@ double measure_look(PinCache& pins) {
 }
 
 }  // namespace
+
+RegistrationCosts dearer(const RegistrationCosts& one, const RegistrationCosts& other) {
+    return {.latency = std::max(one.latency, other.latency),
+            .bandwidth = std::min(one.bandwidth, other.bandwidth),
+            .look = std::max(one.look, other.look),
+            .release = std::max(one.release, other.release),
+            .release_bandwidth = std::min(one.release_bandwidth, other.release_bandwidth)};
+}
 
 CopyCosts measure_copies(double seconds) {
     CopyCosts costs;

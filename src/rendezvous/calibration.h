@@ -15,6 +15,9 @@ namespace tern {
 // debug. If a registration fails, registrations cost infinitely much.
 Costs calibrate(ibv_pd* pd, PinCache& pins);
 
+// The higher of each cost.
+RegistrationCosts dearer(const RegistrationCosts& one, const RegistrationCosts& other);
+
 // The bandwidths of copies by this processor: from a ring to a buffer in the cache, and to or from
 // memory, whichever is slower. Returns the best of the rounds that fit into `seconds`, and of three
 // (half a millisecond each) however long they take. If there is no memory for the measurement, the

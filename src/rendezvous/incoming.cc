@@ -28,7 +28,8 @@ IncomingTransfers::IncomingTransfers(Engine& engine, TransferMemory& memory,
       pins_(memory, accounts, policy, budget),
       writes_(engine, pins_, accounts, policy, counters, budget),
       reads_(engine, pins_, rings_, policy, timings, budget),
-      generation_(std::random_device()()) {}
+      generation_(std::random_device()()),
+      requests_(accounts) {}
 
 IncomingTransfers::~IncomingTransfers() {
     table_.for_each([this](Incoming& transfer) { memory_.release(transfer); });
@@ -71,12 +72,15 @@ void IncomingTransfers::begin_get(Incoming& transfer, uint64_t from, const WireK
 bool IncomingTransfers::deliver(Channel& channel, const std::byte* data, uint32_t length) {
     Deliver offer;
     if (!unpack(offer, data, length)) return false;
+    if (!requests_.empty() || !table_.has_room()) [[unlikely]]
+        return requests_.add(channel, offer);
+    return serve(channel, offer);
+}
+
+bool IncomingTransfers::serve(Channel& channel, const Deliver& offer) {
     RegionUse* use = memory_.open(offer.key, offer.address, offer.length, kRemotePut);
-    Incoming* transfer = use != nullptr ? take() : nullptr;
-    if (transfer == nullptr) {
-        if (use != nullptr) memory_.close(use);
-        return refusals_.refuse(channel, Refuse::kDeliver, offer.sender);
-    }
+    if (use == nullptr) return refusals_.refuse(channel, Refuse::kDeliver, offer.sender);
+    Incoming* transfer = take();
     accounts_.begin(*transfer, channel, nullptr);
     accounts_.begin_service(*transfer, use, offer.address, offer.length);
     transfer->sender = offer.sender;
@@ -84,9 +88,22 @@ bool IncomingTransfers::deliver(Channel& channel, const std::byte* data, uint32_
     return true;
 }
 
+// Serves the requests that have waited for a place.
+unsigned IncomingTransfers::serve_waiting() {
+    unsigned count = 0;
+    for (; !requests_.empty() && table_.has_room() && !budget_.over(); ++count) {
+        const auto [channel, offer] = requests_.take();
+        if (!channel->failed && !serve(*channel, offer))
+            engine_.fail(*channel, Status::kProtocol, "too many puts are invalid");
+    }
+    return count;
+}
+
+// There must be room.
 Incoming* IncomingTransfers::take() {
     Incoming* transfer = table_.take();
-    if (transfer != nullptr) transfer->move_to(Incoming::State::kWaiting);
+    TERN_ASSERT(transfer != nullptr);
+    transfer->move_to(Incoming::State::kWaiting);
     return transfer;
 }
 
@@ -101,8 +118,8 @@ void IncomingTransfers::begin(Incoming& transfer) {
         waiting_.for_budget.push_back(&transfer);
         return;
     }
-    // Rings are lent in the order of the requests, so that no transfer waits for ever. A transfer
-    // that needs no ring does not wait.
+    // Rings are lent to peers in turn, and for each in the order of the requests, so that no
+    // transfer waits for ever. A transfer that needs no ring does not wait.
     wait(transfer, start(transfer, waiting_.for_ring.empty()));
 }
 
@@ -111,18 +128,20 @@ void IncomingTransfers::wait(Incoming& transfer, Start why) {
     if (why == Start::kLater) waiting_.for_budget.push_back(&transfer);
     if (why != Start::kNoRing) return;
     ++counters_.ring_waits;
-    waiting_.for_ring.push_back(&transfer);
+    waiting_.for_ring.push(transfer);
 }
 
 void IncomingTransfers::Waiting::remove(Incoming& transfer) {
     std::erase(for_connection, &transfer);
-    std::erase(for_ring, &transfer);
+    for_ring.remove(transfer);
     std::erase(for_budget, &transfer);
     std::erase(failed, &transfer);
 }
 
 unsigned IncomingTransfers::begin_waiting() {
     unsigned count = 0;
+    if (!requests_.empty()) [[unlikely]]
+        count += serve_waiting();
     if (!waiting_.for_connection.empty()) [[unlikely]]
         count += take_connected(waiting_.for_connection,
                                 [this](Incoming& transfer) { begin(transfer); });
@@ -133,12 +152,12 @@ unsigned IncomingTransfers::begin_waiting() {
         later.pop_front();
         wait(transfer, now);
     }
-    while (!waiting_.for_ring.empty()) {
-        Incoming& transfer = *waiting_.for_ring.front();
-        const Start now = start(transfer, true);
+    while (Incoming* const transfer = next_for_ring()) {
+        const Start now = transfer->state == Incoming::State::kReading ? go_on_reading(*transfer)
+                                                                       : start(*transfer, true);
         if (now == Start::kNoRing) break;
-        waiting_.for_ring.pop_front();
-        wait(transfer, now);
+        waiting_.for_ring.pop(*transfer);
+        wait(*transfer, now);
         waiting_.without_ring = 0;
         ++count;
     }
@@ -193,7 +212,7 @@ IncomingTransfers::Start IncomingTransfers::start(Incoming& transfer, bool may_l
     const bool may_be_in_pieces =
         in_place && transfer.decision.piece != 0 && transfer.pinned.bytes == 0;
     const bool in_pieces = may_be_in_pieces && lend_ring(transfer, may_lend);
-    if (may_be_in_pieces && !in_pieces && may_lend && rings_.may_grow()) return Start::kLater;
+    if (may_be_in_pieces && !in_pieces && ring_will_come(transfer, may_lend)) return Start::kLater;
     if (in_place && !in_pieces) {
         const Start pinned = pin_all(transfer);
         if (pinned == Start::kLater) return pinned;
@@ -263,28 +282,48 @@ IncomingTransfers::Start IncomingTransfers::pin_all(Incoming& transfer) {
 
 // Whether the transfer has a ring, now or from before.
 bool IncomingTransfers::lend_ring(Incoming& transfer, bool may_lend) {
-    return transfer.ring.slots != 0 || (may_lend && rings_.lend(transfer.ring, budget_));
+    return transfer.ring.slots != 0 ||
+           (may_lend && rings_.lend(transfer.ring, budget_, transfer.channel->rings));
+}
+
+// Whether there will soon be a ring for the transfer, which is being made.
+bool IncomingTransfers::ring_will_come(const Incoming& transfer, bool may_lend) const {
+    return may_lend && rings_.may_grow() && rings_.serves(transfer.channel->rings);
+}
+
+// The next transfer that may have a ring; null: none waits, or all have their share.
+Incoming* IncomingTransfers::next_for_ring() const {
+    if (waiting_.for_ring.empty()) return nullptr;
+    return waiting_.for_ring.next(
+        [this](const Channel& channel) { return rings_.serves(channel.rings); });
+}
+
+// Of a transfer that reads and whose memory could not be pinned. kBegun: it need not wait any more.
+IncomingTransfers::Start IncomingTransfers::go_on_reading(Incoming& transfer) {
+    return lend_ring(transfer, true) || rings_.cannot_register() ? Start::kBegun : Start::kNoRing;
 }
 
 // How a transfer goes on that needs a ring and has got none.
 IncomingTransfers::Start IncomingTransfers::without_ring(Incoming& transfer, bool may_lend) {
     if (rings_.cannot_register()) return fail_without_rings(transfer);
-    return may_lend && rings_.may_grow() ? Start::kLater : Start::kNoRing;
+    return ring_will_come(transfer, may_lend) ? Start::kLater : Start::kNoRing;
 }
 
 // The rings are lent to peers that do nothing, perhaps for minutes. Transfers whose memory can be
 // pinned go in place.
 unsigned IncomingTransfers::do_without_rings() {
     waiting_.without_ring = 0;
-    return static_cast<unsigned>(std::erase_if(waiting_.for_ring, [this](Incoming* transfer) {
-        if (!transfer->in_one_piece()) return false;
-        if (transfer->decision.staged()) {
-            transfer->decision =
-                decide({.length = transfer->length, .rings_taken = true}, policy_, timings_);
-            transfer->trace_decision(transfer->decision.scheme, transfer->decision.reason);
+    return static_cast<unsigned>(waiting_.for_ring.erase_if([this](Incoming& transfer) {
+        if (!transfer.in_one_piece()) return false;
+        if (transfer.decision.staged()) {
+            transfer.decision =
+                decide({.length = transfer.length, .rings_taken = true}, policy_, timings_);
+            transfer.trace_decision(transfer.decision.scheme, transfer.decision.reason);
         }
-        const Start now = start(*transfer, false);
-        if (now == Start::kLater) waiting_.for_budget.push_back(transfer);
+        // It tries to pin its memory again.
+        if (transfer.state == Incoming::State::kReading) return true;
+        const Start now = start(transfer, false);
+        if (now == Start::kLater) waiting_.for_budget.push_back(&transfer);
         return now != Start::kNoRing;
     }));
 }
@@ -345,7 +384,10 @@ unsigned IncomingTransfers::step_reading(Incoming& transfer) {
         return count + 1;
     }
     const IncomingReads::Posted posted = reads_.post(transfer, waiting_.for_ring.empty());
-    if (posted.no_rings) (void)fail_without_rings(transfer);
+    if (posted.no_rings)
+        (void)fail_without_rings(transfer);
+    else if (posted.needs_ring && !transfer.waits_for_ring)
+        wait(transfer, Start::kNoRing);
     return count + posted.count;
 }
 
@@ -371,10 +413,11 @@ bool IncomingTransfers::notified(Channel& channel, uint32_t immediate) {
     return transfer != nullptr && transfer->core && transfer->core->arrived(immediate & 0xffff);
 }
 
-// The sender refuses a fetch, or the rest of one.
+// The sender refuses a fetch, or the rest of one. Nothing was asked of it in another state; reads
+// that are under way still need the transfer.
 bool IncomingTransfers::refused(Channel& channel, const Refuse& frame) {
     Incoming* transfer = table_.find(channel, frame.number);
-    if (transfer == nullptr) return false;
+    if (transfer == nullptr || transfer->state != Incoming::State::kRunning) return false;
     TERN_TRACE("incoming transfer %u is refused by the sender", transfer->number);
     if (frame.what == Refuse::kFetch) {
         end(*transfer, Status::kRemoteAccess);
@@ -382,12 +425,13 @@ bool IncomingTransfers::refused(Channel& channel, const Refuse& frame) {
     }
     // All earlier writes have arrived, so the ring can be lent to another transfer.
     transfer->failed = true;
-    return transfer->asked_here && transfer->state == Incoming::State::kRunning;
+    return transfer->asked_here;
 }
 
 // All transfers have been moved on. Besides the flags, they wait only for completions and frames.
 Status IncomingTransfers::arm(std::vector<Watched>& words) {
     if (!waiting_.failed.empty() || !waiting_.for_budget.empty()) return Status::kInProgress;
+    if (!requests_.empty() && table_.has_room()) return Status::kInProgress;
     for (Incoming* transfer : running_) {
         if (!transfer->core || transfer->channel->failed) continue;
         RingReader& core = *transfer->core;
@@ -425,7 +469,7 @@ void IncomingTransfers::end(Incoming& transfer, Status status) {
                static_cast<unsigned>(status));
     accounts_.stopped(std::erase(running_, &transfer));
     waiting_.remove(transfer);
-    if (transfer.ring.slots != 0) rings_.give_back(transfer.ring);
+    if (transfer.ring.slots != 0) rings_.give_back(transfer.ring, transfer.channel->rings);
     const bool asked_here = transfer.asked_here;
     void* cookie = transfer.cookie;
     Channel& channel = *transfer.channel;
@@ -439,6 +483,7 @@ void IncomingTransfers::end(Incoming& transfer, Status status) {
 }
 
 void IncomingTransfers::ended(Channel& channel, Status status) {
+    requests_.forget(channel);
     table_.for_each([&](Incoming& transfer) {
         if (transfer.channel == &channel) end(transfer, status);
     });

@@ -11,11 +11,13 @@
 #include "rendezvous/incoming_writes.h"
 #include "rendezvous/refusals.h"
 #include "rendezvous/ring_pool.h"
+#include "rendezvous/ring_queue.h"
+#include "rendezvous/waiting_requests.h"
 
 namespace tern {
 
-// Owns the incoming transfers and their rings: begins them, lends rings in the order of the
-// requests, lets them take turns, and ends them. One thread at a time.
+// Owns the incoming transfers and their rings: begins them, lends rings to peers in turn, lets the
+// transfers take turns, and ends them. One thread at a time.
 class IncomingTransfers {
   public:
     IncomingTransfers(Engine& engine, TransferMemory& memory, TransferAccounts& accounts,
@@ -35,8 +37,9 @@ class IncomingTransfers {
     // Whether decide() has the message read; see Rendezvous::rkey_to_read().
     bool reads(std::span<const Buffers::Piece> to, const Source& source) const;
 
+    // Apart from requests that wait for a place: see TransferAccounts::any_work().
     bool quiet() const { return waiting_.empty() && running_.empty(); }
-    // Begins transfers that wait for a connection, a ring or a budget, if they can begin.
+    // Begins transfers that wait for a place, a connection, a ring or a budget, if they can begin.
     unsigned begin_waiting();
     // Moves on the transfers that have begun.
     unsigned advance();
@@ -71,7 +74,7 @@ class IncomingTransfers {
     // Transfers that have not begun.
     struct Waiting {
         std::deque<Incoming*> for_connection;  // of users whose channels are not up yet
-        std::deque<Incoming*> for_ring;
+        RingQueue for_ring;
         std::deque<Incoming*> for_budget;
         std::vector<Incoming*> failed;  // to be ended with an error
         uint32_t without_ring = 0;      // calls of progress without a free ring
@@ -83,6 +86,8 @@ class IncomingTransfers {
         void remove(Incoming& transfer);
     };
 
+    bool serve(Channel& channel, const Deliver& offer);
+    unsigned serve_waiting();
     Incoming* take();
     void begin_get(Incoming& transfer, uint64_t from, const WireKey& key, uint32_t rkey);
     void begin(Incoming& transfer);
@@ -94,6 +99,9 @@ class IncomingTransfers {
     void run(Incoming& transfer, Incoming::State state);
     Start pin_all(Incoming& transfer);
     bool lend_ring(Incoming& transfer, bool may_lend);
+    bool ring_will_come(const Incoming& transfer, bool may_lend) const;
+    Incoming* next_for_ring() const;
+    Start go_on_reading(Incoming& transfer);
     Start without_ring(Incoming& transfer, bool may_lend);
     unsigned do_without_rings();
     Start fail_without_rings(Incoming& transfer);
@@ -119,6 +127,7 @@ class IncomingTransfers {
     IncomingReads reads_;
     uint64_t generation_;  // of the flags in the ring lent last
     TransferTable<Incoming> table_;
+    WaitingRequests<Deliver> requests_;
     Waiting waiting_;
     std::vector<Incoming*> running_;  // kAsking, kRunning, kReading
     size_t next_ = 0;                 // in running_: comes first if the last budget was too small

@@ -38,8 +38,9 @@ IncomingReads::Posted IncomingReads::post(Incoming& transfer, bool may_lend) {
         if (free == std::end(reading.reads)) break;
         ibv_sge piece{};
         if (!find_room(transfer, may_lend, *free, piece)) {
-            posted.no_rings = transfer.decision.staged() && transfer.ring.slots == 0 &&
-                              rings_.cannot_register() && reading.asked == transfer.taken;
+            posted.needs_ring = transfer.decision.staged() && transfer.ring.slots == 0;
+            posted.no_rings =
+                posted.needs_ring && rings_.cannot_register() && reading.asked == transfer.taken;
             break;
         }
         free->owner = &transfer;
@@ -65,7 +66,7 @@ bool IncomingReads::prepare(Incoming& transfer, bool may_lend) {
         }
     }
     return !transfer.decision.staged() || transfer.ring.slots != 0 ||
-           (may_lend && rings_.lend(transfer.ring, budget_));
+           (may_lend && rings_.lend(transfer.ring, budget_, transfer.channel->rings));
 }
 
 // Finds where the next read goes, and how long it is. False: not now.

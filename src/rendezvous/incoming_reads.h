@@ -25,7 +25,8 @@ class IncomingReads {
 
     struct Posted {
         unsigned count = 0;
-        bool no_rings = false;  // none can be registered, so the transfer fails
+        bool no_rings = false;    // none can be registered, so the transfer fails
+        bool needs_ring = false;  // it has none, and there is none for it now
     };
 
     // Posts reads as far as possible. `may_lend`: the transfer may get a ring now.

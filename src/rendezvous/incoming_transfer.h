@@ -33,8 +33,7 @@ struct Source {
 //              the peer's memory is readable, and reads are posted   kReading
 //              the transfer cannot begin                             kFree
 //   kAsking    the fetch or the accept has been sent                 kRunning
-//              the peer refuses                                      kFree
-//   kRunning   all bytes have come, or the peer ends the transfer    kFree
+//   kRunning   all bytes have come, or the peer refuses              kFree
 //   kReading   all bytes are read, or no ring can be registered      kFree
 //   all        the connection ends                                   kFree
 struct Incoming : Transfer {
@@ -94,8 +93,9 @@ struct Incoming : Transfer {
     bool in_one_piece() const { return memory.contiguous() && !owned.memory; }
 
     State state = State::kFree;
-    RingPool::Ring ring;  // slots is 0: none
-    uint32_t sender = 0;  // the peer's number, if the peer asked
+    RingPool::Ring ring;          // slots is 0: none
+    bool waits_for_ring = false;  // is in the RingQueue
+    uint32_t sender = 0;          // the peer's number, if the peer asked
     Source source;
     Owned owned;
     std::optional<Reply> reply;  // to be sent with the end

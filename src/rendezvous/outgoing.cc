@@ -25,7 +25,8 @@ OutgoingTransfers::OutgoingTransfers(Engine& engine, TransferMemory& memory,
       owner_(owner),
       pins_(memory, accounts, policy, budget),
       staging_(engine, memory, accounts, policy, settings, counters, timings, budget),
-      writes_(engine, pins_, staging_, policy, counters, budget) {}
+      writes_(engine, pins_, staging_, policy, counters, budget),
+      requests_(accounts) {}
 
 OutgoingTransfers::~OutgoingTransfers() {
     table_.for_each([this](Outgoing& transfer) { memory_.release(transfer); });
@@ -94,12 +95,27 @@ bool OutgoingTransfers::fetch(Channel& channel, const std::byte* data, uint32_t 
     Fetch frame;
     if (!unpack(frame, data, length)) return false;
     if (!frame.ring.valid() || !frame.part.valid()) return false;
-    RegionUse* use = memory_.open(frame.key, frame.address, frame.length, kRemoteGet);
-    Outgoing* transfer = use != nullptr ? table_.take() : nullptr;
-    if (transfer == nullptr) {
-        if (use != nullptr) memory_.close(use);
-        return refusals_.refuse(channel, Refuse::kFetch, frame.receiver);
+    if (!requests_.empty() || !table_.has_room()) [[unlikely]]
+        return requests_.add(channel, frame);
+    return serve(channel, frame);
+}
+
+// Serves the requests that have waited for a place.
+unsigned OutgoingTransfers::serve_waiting() {
+    unsigned count = 0;
+    for (; may_serve() && !budget_.over(); ++count) {
+        const auto [channel, frame] = requests_.take();
+        if (!channel->failed && !serve(*channel, frame))
+            engine_.fail(*channel, Status::kProtocol, "a get is invalid");
     }
+    return count;
+}
+
+bool OutgoingTransfers::serve(Channel& channel, const Fetch& frame) {
+    RegionUse* use = memory_.open(frame.key, frame.address, frame.length, kRemoteGet);
+    if (use == nullptr) return refusals_.refuse(channel, Refuse::kFetch, frame.receiver);
+    Outgoing* transfer = table_.take();
+    TERN_ASSERT(transfer != nullptr);
     accounts_.begin(*transfer, channel, nullptr);
     accounts_.begin_service(*transfer, use, frame.address, frame.length);
     transfer->receiver = frame.receiver;
@@ -139,6 +155,8 @@ bool OutgoingTransfers::start(Outgoing& transfer, const WireRing& ring, const Wi
 
 unsigned OutgoingTransfers::advance() {
     unsigned count = 0;
+    if (!requests_.empty()) [[unlikely]]
+        count += serve_waiting();
     if (!unconnected_.empty()) [[unlikely]]
         count += take_connected(unconnected_, [this](Outgoing& transfer) { offer(transfer); });
     if (staging_.any_waiting()) count += staging_.lend_to_waiting(running_) + end_starved();
@@ -323,6 +341,7 @@ void OutgoingTransfers::end(Outgoing& transfer, Status status) {
 }
 
 void OutgoingTransfers::ended(Channel& channel, Status status) {
+    requests_.forget(channel);
     staging_.drop_early_copies(channel);
     table_.for_each([&](Outgoing& transfer) {
         if (transfer.channel == &channel) end(transfer, status);

@@ -10,6 +10,7 @@
 #include "rendezvous/outgoing_staging.h"
 #include "rendezvous/outgoing_writes.h"
 #include "rendezvous/refusals.h"
+#include "rendezvous/waiting_requests.h"
 
 namespace tern {
 
@@ -37,10 +38,13 @@ class OutgoingTransfers {
     }
     void drop_early_copy(uint64_t number) { staging_.drop_early_copy(number); }
 
+    // Apart from requests that wait for a place: see TransferAccounts::any_work().
     bool quiet() const {
         return unconnected_.empty() && offers_.empty() && !staging_.any_waiting() &&
                running_.empty();
     }
+    // Whether a request of a peer has waited for a place, and there is one now.
+    bool may_serve() const { return !requests_.empty() && table_.has_room(); }
     // Makes offers, lends staging memory and posts writes, as far as possible.
     unsigned advance();
     bool pending(const Channel& channel, uint64_t until) const {
@@ -67,6 +71,8 @@ class OutgoingTransfers {
     void begin_put(Outgoing& transfer, uint64_t to, const WireKey& key, uint32_t rkey);
     void offer(Outgoing& transfer);
     unsigned make_offers();
+    bool serve(Channel& channel, const Fetch& frame);
+    unsigned serve_waiting();
     Outgoing* offered(const Channel& channel, uint32_t number) const;
     Outgoing* of_receiver(const Channel& channel, uint32_t receiver) const;
     bool start(Outgoing& transfer, const WireRing& ring, const WirePart& first);
@@ -89,6 +95,7 @@ class OutgoingTransfers {
     OutgoingStaging staging_;
     OutgoingWrites writes_;
     TransferTable<Outgoing> table_;
+    WaitingRequests<Fetch> requests_;
     std::deque<Outgoing*> unconnected_;  // of users whose channels are not up yet
     std::deque<Outgoing*> offers_;       // to be made
     std::vector<Outgoing*> running_;     // from kWriting on

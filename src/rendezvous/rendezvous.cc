@@ -83,7 +83,8 @@ unsigned Rendezvous::advance() {
 // words in memory, transfers then wait only for completions and frames, which are events.
 Status Rendezvous::arm(std::vector<Watched>& words) {
     if (quiet()) return Status::kOk;
-    return accounts_.idle_calls() == 0 ? Status::kInProgress : incoming_.arm(words);
+    if (accounts_.idle_calls() == 0 || outgoing_.may_serve()) return Status::kInProgress;
+    return incoming_.arm(words);
 }
 
 bool Rendezvous::may_be_overtaken(const Channel& channel, uint64_t until) const {

@@ -120,7 +120,7 @@ class Rendezvous {
     static constexpr uint32_t kIdleCheck = 1 << 14;  // idle calls before peers are checked
 
     bool quiet() const {
-        return accounts_.users() == 0 && incoming_.quiet() && outgoing_.quiet() &&
+        return !accounts_.any_work() && incoming_.quiet() && outgoing_.quiet() &&
                refusals_.empty() && flushes_.empty();
     }
     unsigned advance();

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/assert.h"
 #include "rendezvous/progress_budget.h"
 #include "rendezvous/schedule.h"
 #include "verbs/memory.h"
@@ -34,6 +35,19 @@ class RingPool {
             work_on_next(budget);
         return lend(ring);
     }
+    // The same for a peer that holds `held` rings, which is counted. Also false if the peer has its
+    // share.
+    bool lend(Ring& ring, ProgressBudget& budget, uint32_t& held) {
+        if (!serves(held) || !lend(ring, budget)) return false;
+        ++held;
+        return true;
+    }
+    // Whether a peer that holds this many rings may have one more. A peer may hold twice as many as
+    // it leaves to the others, so a peer that makes no progress, or several, do not hold all.
+    bool serves(uint32_t held) const {
+        const auto all = refused_ ? static_cast<uint32_t>(rings_.size()) : most_;
+        return held == 0 || held < 2 * (all - in_use());
+    }
     // None is free, but another one can be made: provide() until provided(), then grow(). The
     // kernel takes long to provide pages, so this is done in steps.
     bool may_grow() const { return free_.empty() && !refused_ && rings_.size() < most_; }
@@ -44,8 +58,13 @@ class RingPool {
     void grow();
     // Bytes of a ring.
     size_t ring_size() const { return size_t{slots_} * SubBlocks::kSlot; }
-    // `ring`: lent by this pool, and used by no work request any more.
+    // `ring`: lent by this pool, and used by no work request any more. `held`: as for lend().
     void give_back(const Ring& ring);
+    void give_back(const Ring& ring, uint32_t& held) {
+        TERN_ASSERT(held != 0);
+        --held;
+        give_back(ring);
+    }
 
     // Not even a small ring could be registered: there will be none.
     bool cannot_register() const { return refused_ && rings_.empty(); }

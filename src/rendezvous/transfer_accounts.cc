@@ -19,7 +19,7 @@ void TransferAccounts::begin_operation(Transfer& transfer, uint64_t address, con
     transfer.address = address;
     transfer.key = key;
     transfer.asked_here = true;
-    ++users_;
+    ++work_;
 }
 
 void TransferAccounts::begin_service(Transfer& transfer, RegionUse* use, uint64_t address,
@@ -32,8 +32,8 @@ void TransferAccounts::end(Transfer& transfer) {
     memory_.release(transfer);
     engine_.transfer_over(*transfer.channel);
     if (!transfer.asked_here) return;
-    TERN_ASSERT(users_ != 0);
-    --users_;
+    TERN_ASSERT(users() != 0);
+    --work_;
 }
 
 void TransferAccounts::complete(bool asked_here, void* cookie, Channel& channel, Status status) {

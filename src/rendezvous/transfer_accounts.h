@@ -21,8 +21,11 @@ class TransferAccounts {
     TransferAccounts(const TransferAccounts&) = delete;
     TransferAccounts& operator=(const TransferAccounts&) = delete;
 
-    uint64_t begun() const { return begun_; }      // transfers, so far
-    uint32_t users() const { return users_; }      // operations of this side's users under way
+    uint64_t begun() const { return begun_; }  // transfers, so far
+    // Operations of this side's users under way.
+    uint32_t users() const { return static_cast<uint32_t>(work_); }
+    // Whether there are any, or requests of peers that wait for a place.
+    bool any_work() const { return work_ != 0; }
     uint32_t running() const { return running_; }  // transfers whose bytes are being moved
 
     void begin(Transfer& transfer, Channel& channel, void* cookie);
@@ -30,6 +33,12 @@ class TransferAccounts {
     void begin_operation(Transfer& transfer, uint64_t address, const WireKey& key);
     // The peer asks to access this side's memory, which has been checked.
     void begin_service(Transfer& transfer, RegionUse* use, uint64_t address, uint64_t length);
+    // A request of a peer waits for a place; `count` of them do not wait any more.
+    void request_waits() { work_ += kRequest; }
+    void requests_taken(size_t count) {
+        TERN_ASSERT(count <= work_ / kRequest);
+        work_ -= count * kRequest;
+    }
     void started() { ++running_; }
     // `count` of those that started() have ended.
     void stopped(size_t count) {
@@ -58,7 +67,10 @@ class TransferAccounts {
     RendezvousCounters& counters_;
     RendezvousOwner& owner_;
     uint64_t begun_ = 0;
-    uint32_t users_ = 0;
+    // In the low 32 bits the operations of users, above them the waiting requests of peers: each
+    // call of progress looks at both.
+    static constexpr uint64_t kRequest = uint64_t{1} << 32;
+    uint64_t work_ = 0;
     uint32_t running_ = 0;
     uint32_t idle_calls_ = 0;
     bool warned_of_limit_ = false;

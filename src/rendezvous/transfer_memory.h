@@ -25,8 +25,6 @@ class TransferMemory {
 
     // Holds declared memory for a transfer. Null: the key is invalid, or does not permit this.
     RegionUse* open(const WireKey& key, uint64_t address, uint64_t length, unsigned access);
-    // Gives back what open() has returned.
-    void close(RegionUse* use) { regions_.release(use); }
     // The transfer accesses what open() has returned.
     void serve(Transfer& transfer, RegionUse* use, uint64_t address, uint64_t length);
     // The device accesses the memory from now on. False: it has been undeclared.

@@ -52,8 +52,35 @@ Reason set_choice(Value& target, std::string_view value, std::string_view first,
 }
 
 Reason set_link_layer(Settings& settings, std::string_view value) {
-    return set_choice(settings.link_layer, value, "infiniband", LinkLayer::kInfiniband, "ethernet",
-                      LinkLayer::kEthernet);
+    if (value == "auto") {
+        settings.link_layer =
+            settings.personality.ethernet != 0 ? LinkLayer::kEthernet : LinkLayer::kInfiniband;
+        return std::nullopt;
+    }
+    if (set_choice(settings.link_layer, value, "infiniband", LinkLayer::kInfiniband, "ethernet",
+                   LinkLayer::kEthernet))
+        return "choose from auto, infiniband, ethernet";
+    return std::nullopt;
+}
+
+Reason set_personality(Settings& settings, std::string_view value) {
+    const auto personality = find_personality(value);
+    if (!personality) return "choose from " + personality_names();
+    settings.personality_name = value;
+    settings.personality = *personality;
+    return std::nullopt;
+}
+
+Reason set_rules(Settings& settings, std::string_view value) {
+    return apply_rules(value, settings.personality);
+}
+
+Reason set_addresses(Settings& settings, std::string_view value) {
+    return set_choice(settings.own_addresses, value, "shared", false, "per-process", true);
+}
+
+Reason set_subnets(Settings& settings, std::string_view value) {
+    return set_choice(settings.subnets, value, "one", false, "per-port", true);
 }
 
 Reason set_executor(Settings& settings, std::string_view value) {
@@ -95,8 +122,17 @@ const std::array<Setting, kSettingCount> kSettings = {{
      "processes of one user with the same name share a fabric", set_fabric},
     {"SOFTHCA_DEVICES", "1", "1..16", "number of devices: softhca0, softhca1, ...", set_devices},
     {"SOFTHCA_PORTS", "1", "1, 2", "ports of each device", set_ports},
-    {"SOFTHCA_LINK_LAYER", "infiniband", "infiniband, ethernet",
-     "addresses: LID, or GID as with RoCE", set_link_layer},
+    {"SOFTHCA_PERSONALITY", "default", "default, mlx5, mlx4, irdma, bnxt_re, hns, rxe, strict",
+     "the device whose limits, features and refusals are imitated", set_personality},
+    {"SOFTHCA_RULES", "", "comma list RULE=NUMBER", "single rules that differ from the personality",
+     set_rules},
+    {"SOFTHCA_LINK_LAYER", "auto", "auto, infiniband, ethernet",
+     "addresses: LID, or GID as with RoCE; auto: as the personality has it", set_link_layer},
+    {"SOFTHCA_ADDRESSES", "shared", "shared, per-process",
+     "whether processes have the same LIDs and GIDs, or each its own", set_addresses},
+    {"SOFTHCA_SUBNETS", "one", "one, per-port",
+     "whether ports 1 and ports 2 are in different subnets, and cannot reach each other",
+     set_subnets},
     {"SOFTHCA_EXECUTOR", "inline", "inline, thread",
      "who moves the data: the caller, or a thread per process", set_executor},
     {"SOFTHCA_PROFILE", "ideal", "ideal, graphene, infini, hdr200, muse",
@@ -147,7 +183,11 @@ FabricConfig fabric_config(const Settings& settings) {
     config.devices = settings.devices;
     config.ports = settings.ports;
     config.link_layer = settings.link_layer;
+    config.own_addresses = settings.own_addresses ? 1 : 0;
+    config.subnets = settings.subnets ? 1 : 0;
     config.nic = settings.nic;
+    config.personality = settings.personality;
+    settings.personality_name.copy(config.personality_name, sizeof config.personality_name - 1);
     settings.profile.copy(config.profile, sizeof config.profile - 1);
     return config;
 }

@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "softhca/core/nic_model.h"
+#include "softhca/core/personality.h"
 #include "softhca/fabric/layout.h"
 
 namespace softhca {
@@ -23,7 +24,11 @@ struct Settings {
     std::string fabric = "default";
     unsigned devices = 1;
     unsigned ports = 1;
+    std::string personality_name = "default";
+    Personality personality = {};  // the named one, with the changes of SOFTHCA_RULES
     LinkLayer link_layer = LinkLayer::kInfiniband;
+    bool own_addresses = false;
+    bool subnets = false;  // port 1 and port 2 are in different ones
     Executor executor = Executor::kInline;
     std::string profile = "ideal";
     NicParameters nic = {};  // the profile, with the changes of SOFTHCA_MODEL
@@ -42,8 +47,9 @@ struct Setting {
     std::optional<std::string> (*set)(Settings& settings, std::string_view value);
 };
 
-// In the order in which they are set: SOFTHCA_MODEL changes the profile.
-constexpr size_t kSettingCount = 9;
+// In the order in which they are set: SOFTHCA_RULES changes the personality, which decides the link
+// layer unless that is set, and SOFTHCA_MODEL changes the profile.
+constexpr size_t kSettingCount = 13;
 extern const std::array<Setting, kSettingCount> kSettings;
 
 // The option without its dashes: "link-layer" for SOFTHCA_LINK_LAYER.

@@ -135,23 +135,26 @@ ucs_config_field_t config_table[] = {
     TERN_FIELD(
         "GID_INDEX", "auto",
         "Entry of the port's GID table to use. auto takes, on Ethernet, the first RoCE v2 entry "
-        "that is not\n"
-        "link-local, and a link-local one only if there is no other.",
+        "with an IPv4\n"
+        "address that is not link-local, or else with such an IPv6 address, or else with any.",
         port.gid_index, UCS_CONFIG_TYPE_ULUNITS),
     TERN_FIELD("IS_GLOBAL", "try",
                "Whether packets carry a global routing header: yes, no, or try, which is yes on "
-               "Ethernet, without a\n"
-               "LID, and if GID_INDEX is set.",
+               "Ethernet, on ports that\n"
+               "require it, without a LID, and if GID_INDEX is set.",
                port.global, UCS_CONFIG_TYPE_TERNARY),
     TERN_FIELD("PKEY", "0x0", "Partition to use. 0 takes the first with full membership.",
                port.pkey, UCS_CONFIG_TYPE_HEX),
-    TERN_FIELD("TRAFFIC_CLASS", "0", "Traffic class of packets with a global routing header.",
-               port.traffic_class, UCS_CONFIG_TYPE_UINT),
+    TERN_FIELD("TRAFFIC_CLASS", "auto",
+               "Traffic class of packets with a global routing header. auto: 106 for RoCE v2, "
+               "otherwise 0, as UCX's own\n"
+               "transports.",
+               port.traffic_class, UCS_CONFIG_TYPE_ULUNITS),
     TERN_FIELD("SL", "0", "Service level; on Ethernet the priority.", port.service_level,
                UCS_CONFIG_TYPE_UINT),
     TERN_FIELD("PATH_MTU", "default", "Largest packet. default takes the port's active MTU.",
                port.path_mtu, UCS_CONFIG_TYPE_ENUM(mtu_names)),
-    TERN_FIELD("TIMEOUT", "0.5s", "Time until a packet that was not acknowledged is sent again.",
+    TERN_FIELD("TIMEOUT", "1s", "Time until a packet that was not acknowledged is sent again.",
                retry.timeout, UCS_CONFIG_TYPE_TIME),
     TERN_FIELD("RETRY_COUNT", "6",
                "How often a packet is sent again before the peer counts as dead. Some devices take "
@@ -287,7 +290,9 @@ bool is_in_range(const TernConfig& config, const ibv_device_attr& device, std::s
          {"TM_TUPLES", double(config.tags.tuples), 0, 1024},
          {"TM_DEPTH", double(config.tags.depth), 1, 1024},
          {"TM_TUPLE_AFTER", double(config.tags.tuple_after), 1, UINT32_MAX},
-         {"TRAFFIC_CLASS", double(config.port.traffic_class), 0, 255},
+         {"TRAFFIC_CLASS",
+          config.port.traffic_class == UCS_ULUNITS_AUTO ? 0 : double(config.port.traffic_class), 0,
+          255},
          {"SL", double(config.port.service_level), 0, 15},
          {"RETRY_COUNT", double(config.retry.retries), 0, 7},
          {"RNR_RETRY_COUNT", double(config.retry.rnr_retries), 0, 7}},
@@ -359,7 +364,9 @@ verbs::PortSettings port_settings(const TernConfig& config) {
                          : static_cast<int>(std::min(config.port.gid_index, 65535ul));
     port.global = config.port.global == UCS_TRY ? -1 : config.port.global == UCS_YES ? 1 : 0;
     port.pkey = config.port.pkey == 0 ? -1 : static_cast<int>(config.port.pkey & 0x7fff);
-    port.traffic_class = static_cast<uint8_t>(config.port.traffic_class);
+    port.traffic_class = config.port.traffic_class == UCS_ULUNITS_AUTO
+                             ? -1
+                             : static_cast<int>(config.port.traffic_class);
     port.service_level = static_cast<uint8_t>(config.port.service_level);
     port.path_mtu = static_cast<ibv_mtu>(config.port.path_mtu);
     return port;

@@ -37,7 +37,7 @@ struct TernConfig {
         unsigned long gid_index;
         int global;
         unsigned pkey;
-        unsigned traffic_class;
+        unsigned long traffic_class;
         unsigned service_level;
         int path_mtu;
     } port;

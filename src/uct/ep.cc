@@ -110,11 +110,12 @@ void pending_changed(TernEp& ep) {
 ucs_status_t ep_pending_add(uct_ep_h uct_ep, uct_pending_req_t* request, unsigned) {
     TernEp& ep = ep_of(uct_ep);
     TernIface& iface = iface_of(uct_ep);
-    // Sends on a failed endpoint return its error.
+    // Sends on a failed endpoint return its error. Otherwise, the caller tries again at once after
+    // UCS_ERR_BUSY: whatever may have refused its operation must have room.
     if (ep.failed != UCS_OK) return UCS_ERR_BUSY;
     if (ucs_arbiter_group_is_empty(&ep.pending) &&
         (ep.channel == nullptr || iface.engine->has_room(*ep.channel)) &&
-        iface.rendezvous->has_room())
+        iface.rendezvous->has_room() && iface.atomics->has_room())
         return UCS_ERR_BUSY;
     uct_pending_req_arb_group_push(&ep.pending, request);
     ep.fence_is_last = false;

@@ -207,7 +207,7 @@ ucs_status_t ep_am_zcopy(uct_ep_h ep, uint8_t id, const void* header, unsigned h
                          uct_completion_t* completion) {
     Engine& engine = *iface_of(ep).engine;
     UCT_CHECK_AM_ID(id);
-    UCT_CHECK_IOV_SIZE(count, size_t{Engine::kMaxPieces}, "am_zcopy");
+    UCT_CHECK_IOV_SIZE(count, size_t{engine.max_pieces()}, "am_zcopy");
     UCT_CHECK_LENGTH(header_length, 0, engine.settings().max_header(), "am_zcopy header");
     UCT_CHECK_LENGTH(header_length + total(iov, count), 0, engine.settings().segment_size,
                      "am_zcopy");

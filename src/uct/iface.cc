@@ -39,9 +39,16 @@ struct TernIface::State final : tern::EngineOwner, tern::RendezvousOwner {
     }
     void on_probe_timeout(void* user) override {
         auto& ep = *static_cast<TernEp*>(user);
-        ucs_log(failure_level(), "tern: %s: %s does not answer a probe", device.c_str(),
-                ep.peer.to_string().c_str());
-        iface.engine->leave(ep.channel, &ep);
+        constexpr const char* kSilent = "it does not answer a probe";
+        // The endpoints of a channel are told when it ends, after their operations. One that has
+        // come up since the probe began has shown that the peer lives.
+        if (ep.channel != nullptr) {
+            if (!ep.channel->established)
+                iface.engine->fail(*ep.channel, tern::Status::kTimedOut, kSilent);
+            return;
+        }
+        ucs_log(failure_level(), "tern: %s: %s: %s", device.c_str(), ep.peer.to_string().c_str(),
+                kSilent);
         tern::ep_closed(ep, UCS_ERR_ENDPOINT_TIMEOUT);
     }
     void broken(const std::string& why) override {
@@ -50,6 +57,9 @@ struct TernIface::State final : tern::EngineOwner, tern::RendezvousOwner {
             "and restart the program when the device works again",
             device.c_str(), why.c_str());
         if (tags && tags->tupleq) tags->tupleq->break_down();
+    }
+    void queue_failed(const void* identity, const std::string& what) override {
+        if (tags && tags->tupleq) tags->tupleq->queue_failed(identity, what);
     }
     void note(const std::string& text) override {
         ucs_diag("tern: %s: %s", device.c_str(), text.c_str());

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "base/trace.h"
 #include "uct/compat.h"
 #include "uct/tag.h"
 
@@ -37,7 +38,7 @@ ucs_status_t iface_query(uct_iface_h uct_iface, uct_iface_attr_t* attributes) {
     attributes->cap.am.max_bcopy = engine.settings().segment_size;
     attributes->cap.am.max_zcopy = engine.settings().segment_size;
     attributes->cap.am.max_hdr = engine.settings().max_header();
-    attributes->cap.am.max_iov = Engine::kMaxPieces;
+    attributes->cap.am.max_iov = engine.max_pieces();
     attributes->cap.am.opt_zcopy_align = UCS_SYS_PCI_MAX_PAYLOAD;
     attributes->cap.am.align_mtu = mtu;
     attributes->cap.put.max_short = engine.max_inline();
@@ -94,10 +95,10 @@ int iface_is_reachable(uct_iface_h iface, const uct_device_addr_t* device,
     if (device == nullptr) return 0;
     const auto* bytes = reinterpret_cast<const std::byte*>(device);
     const auto peer = PortAddress::unpack({bytes, PortAddress::packed_size(*bytes)});
-    if (!peer || peer->ethernet != own.ethernet || peer->has_gid != own.has_gid) return 0;
-    // Ports that address each other by LID alone must be on one subnet.
-    if (own.ethernet || !own.has_gid || !own.has_lid) return 1;
-    return std::equal(own.gid.begin(), own.gid.begin() + 8, peer->gid.begin()) ? 1 : 0;
+    const char* const why = peer ? own.unreachable(*peer) : "its address is malformed";
+    if (why == nullptr) return 1;
+    TERN_DEBUG("%s is not reachable: %s", peer ? peer->to_string().c_str() : "a port", why);
+    return 0;
 }
 
 bool valid_alignment(const uct_iface_params_t& params) {

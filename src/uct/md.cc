@@ -203,6 +203,21 @@ ucs_sys_device_t system_device(const verbs::Device& device) {
     return place;
 }
 
+// Must come before the process's first registration. False: it is not possible, and `wanted`.
+bool init_fork(int wanted) {
+    if (wanted == UCS_NO) return true;
+    const int error = ibv_fork_init();
+    if (error == 0) return true;
+    if (wanted != UCS_YES) {
+        ucs_debug("tern: ibv_fork_init: %s; children of fork() may disturb transfers",
+                  strerror(error));
+        return true;
+    }
+    ucs_error("tern: ibv_fork_init: %s: set UCX_TERN_FORK_INIT=try or n, or open Tern first",
+              strerror(error));
+    return false;
+}
+
 void open_pins(MemoryDomain& domain, PinSettings settings) {
     const MonitorKind wanted = settings.monitor;
     ibv_pd* pd = domain.device.pd.get();
@@ -281,6 +296,13 @@ ucs_config_field_t memory_config_table[] = {
      "keys\n"
      "that UCP packs for messages are recognised by where and when UCP packs them.",
      offsetof(MemoryConfig, open_all_keys), UCS_CONFIG_TYPE_BOOL},
+    {"FORK_INIT", "try",
+     "Whether libibverbs is made safe for programs that fork (ibv_fork_init), on kernels that do "
+     "not copy\n"
+     "pinned pages for the child by themselves. Other memory domains that were opened first may "
+     "prevent it:\n"
+     "yes then fails, try does not.",
+     offsetof(MemoryConfig, fork_init), UCS_CONFIG_TYPE_TERNARY},
     {nullptr, nullptr, nullptr, 0, {}},
 };
 
@@ -292,6 +314,7 @@ ucs_status_t rkey_release(uct_component_t*, uct_rkey_t, void* handle) {
 ucs_status_t md_open(uct_component_t* component, const char* name, const uct_md_config_t* md_config,
                      uct_md_h* md) {
     const auto& config = *reinterpret_cast<const MemoryConfig*>(md_config);
+    if (!init_fork(config.fork_init)) return UCS_ERR_UNSUPPORTED;
     auto device = verbs::open_device(name);
     if (!device) {
         ucs_error("tern: cannot open %s: %s", name, strerror(errno));

@@ -41,6 +41,7 @@ struct MemoryConfig {
     size_t pin_most;
     int publish;
     int open_all_keys;
+    int fork_init;
 };
 
 extern ucs_config_field_t memory_config_table[];

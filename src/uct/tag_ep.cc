@@ -232,7 +232,7 @@ ucs_status_t ep_tag_eager_zcopy(uct_ep_h ep, uct_tag_t tag, uint64_t immediate,
                                 const uct_iov_t* iov, size_t count, unsigned,
                                 uct_completion_t* completion) {
     TernIface& iface = iface_of(ep);
-    UCT_CHECK_IOV_SIZE(count, size_t{Engine::kMaxPieces}, "tag_eager_zcopy");
+    UCT_CHECK_IOV_SIZE(count, size_t{iface.engine->max_pieces()}, "tag_eager_zcopy");
     UCT_CHECK_LENGTH(total(iov, count), 0, longest(ep, sizeof(ImmediateHeader)), "tag_eager_zcopy");
     ucs_status_t status = UCS_ERR_UNSUPPORTED;
     if (iface.tupleq != nullptr)

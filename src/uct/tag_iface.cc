@@ -59,7 +59,7 @@ void query_tags(const TernIface& iface, uct_iface_attr_t& attributes) {
     tag.eager.max_short = engine.max_short();
     tag.eager.max_bcopy = longest;
     tag.eager.max_zcopy = longest;
-    tag.eager.max_iov = Engine::kMaxPieces;
+    tag.eager.max_iov = engine.max_pieces();
     // The device can place messages up to this length; UCX announces longer ones by itself.
     tag.rndv.max_zcopy =
         std::min<size_t>(attributes.cap.get.max_zcopy, port_of(iface).attributes.max_msg_sz);

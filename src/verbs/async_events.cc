@@ -5,6 +5,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <atomic>
+
 namespace tern::verbs {
 
 namespace {
@@ -13,11 +15,11 @@ DeviceEvent describe(const ibv_async_event& event) {
     DeviceEvent described{.type = event.event_type};
     switch (event.event_type) {
         case IBV_EVENT_CQ_ERR:
-            described.queue = event.element.cq;
+            described.identity = event.element.cq->cq_context;
             break;
         case IBV_EVENT_SRQ_ERR:
         case IBV_EVENT_SRQ_LIMIT_REACHED:
-            described.queue = event.element.srq;
+            described.identity = event.element.srq->srq_context;
             break;
         case IBV_EVENT_QP_FATAL:
         case IBV_EVENT_QP_REQ_ERR:
@@ -29,6 +31,7 @@ DeviceEvent describe(const ibv_async_event& event) {
         case IBV_EVENT_QP_LAST_WQE_REACHED:
             // It exists until the event is acknowledged.
             described.qp_num = event.element.qp->qp_num;
+            described.identity = event.element.qp->qp_context;
             break;
         case IBV_EVENT_WQ_FATAL:
         case IBV_EVENT_DEVICE_FATAL:
@@ -41,6 +44,11 @@ DeviceEvent describe(const ibv_async_event& event) {
 }
 
 }  // namespace
+
+void* next_identity() {
+    static std::atomic<uintptr_t> last = 0;
+    return reinterpret_cast<void*>(++last);
+}
 
 AsyncEvents::AsyncEvents(ibv_context* context) : context_(context) {
     const int flags = fcntl(context->async_fd, F_GETFL);

@@ -14,10 +14,15 @@ namespace tern::verbs {
 // An asynchronous event of a device, its ports, queues or queue pairs.
 struct DeviceEvent {
     ibv_event_type type = IBV_EVENT_DEVICE_FATAL;
-    const void* queue = nullptr;  // completion or shared receive queue, only for comparison
-    uint32_t qp_num = 0;          // of a queue pair
-    int port = 0;                 // of a port
+    uint32_t qp_num = 0;  // of a queue pair
+    // The context of a queue or queue pair. An event may be read after its object is destroyed, and
+    // another one has its address or number: only next_identity() tells them apart.
+    const void* identity = nullptr;
+    int port = 0;  // of a port
 };
+
+// A context for a queue or queue pair that no other object of this process has had. Any thread.
+void* next_identity();
 
 // The asynchronous events of an open device, for all interfaces that share it: the interface that
 // reads an event puts it into all inboxes. For any thread. Control path.

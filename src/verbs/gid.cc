@@ -10,13 +10,10 @@ namespace {
 
 constexpr uint8_t kIpv4Mapped[] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
 
-bool is_ipv4(const ibv_gid& gid) {
-    return std::equal(std::begin(kIpv4Mapped), std::end(kIpv4Mapped), gid.raw);
-}
-
 // The higher, the better.
 int rank(const GidEntry& entry) {
-    return (entry.roce_v2 ? 2 : 0) + (is_routable(entry.gid) ? 1 : 0);
+    const int address = !is_routable(entry.gid) ? 0 : is_ipv4(entry.gid) ? 2 : 1;
+    return (entry.roce_v2 ? 3 : 0) + address;
 }
 
 }  // namespace
@@ -24,6 +21,10 @@ int rank(const GidEntry& entry) {
 bool is_zero(const ibv_gid& gid) {
     return std::all_of(std::begin(gid.raw), std::end(gid.raw),
                        [](uint8_t byte) { return byte == 0; });
+}
+
+bool is_ipv4(const ibv_gid& gid) {
+    return std::equal(std::begin(kIpv4Mapped), std::end(kIpv4Mapped), gid.raw);
 }
 
 bool is_link_local(const ibv_gid& gid) {

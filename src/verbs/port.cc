@@ -22,6 +22,16 @@ struct DeviceList {
     }
 };
 
+// What UCX takes for RoCE v2: the code point of lossless traffic, with support for congestion
+// marks.
+constexpr uint8_t kLosslessClass = 106;
+
+bool is_roce_v2(ibv_context* context, uint8_t port, uint32_t index) {
+    ibv_gid_entry entry{};
+    return ibv_query_gid_ex(context, port, index, &entry, 0) == 0 &&
+           entry.gid_type == IBV_GID_TYPE_ROCE_V2;
+}
+
 // The entries that are set; on InfiniBand only the first, which choose_gid() takes.
 std::vector<GidEntry> gid_entries(ibv_context* context, uint8_t port,
                                   const ibv_port_attr& attributes, bool ethernet) {
@@ -30,9 +40,7 @@ std::vector<GidEntry> gid_entries(ibv_context* context, uint8_t port,
     for (int i = 0; i < size; ++i) {
         GidEntry entry{.index = static_cast<uint8_t>(i)};
         if (ibv_query_gid(context, port, i, &entry.gid) != 0 || is_zero(entry.gid)) continue;
-        ibv_gid_entry typed{};
-        entry.roce_v2 = ibv_query_gid_ex(context, port, static_cast<uint32_t>(i), &typed, 0) == 0 &&
-                        typed.gid_type == IBV_GID_TYPE_ROCE_V2;
+        entry.roce_v2 = is_roce_v2(context, port, static_cast<uint32_t>(i));
         entries.push_back(entry);
         if (!ethernet) break;
     }
@@ -103,12 +111,12 @@ std::vector<uint8_t> Device::active_ports() const {
     return ports;
 }
 
-ibv_ah_attr Port::address_vector(uint16_t lid, const ibv_gid& to, bool to_has_gid) const {
+ibv_ah_attr Port::address_vector(uint16_t lid, const ibv_gid& to, bool with_grh) const {
     ibv_ah_attr address{};
     address.dlid = lid;
     address.sl = service_level;
     address.port_num = number;
-    if ((global || ethernet) && to_has_gid) {
+    if (with_grh) {
         address.is_global = 1;
         address.grh.dgid = to;
         address.grh.sgid_index = gid_index;
@@ -138,9 +146,10 @@ std::optional<Port> open_port(const Device& device, uint8_t number, const PortSe
               std::to_string(port.attributes.gid_tbl_len) + ", the size of the GID table";
         return std::nullopt;
     }
-    port.global = settings.global >= 0
-                      ? settings.global != 0
-                      : port.ethernet || settings.gid_index >= 0 || port.attributes.lid == 0;
+    const bool needs_grh = (port.attributes.flags & IBV_QPF_GRH_REQUIRED) != 0;
+    port.global = settings.global >= 0 ? settings.global != 0
+                                       : port.ethernet || needs_grh || settings.gid_index >= 0 ||
+                                             port.attributes.lid == 0;
     const auto gid_index =
         settings.gid_index >= 0
             ? std::optional<uint8_t>(static_cast<uint8_t>(settings.gid_index))
@@ -149,9 +158,11 @@ std::optional<Port> open_port(const Device& device, uint8_t number, const PortSe
     if (gid_index) {
         port.gid_index = *gid_index;
         if (ibv_query_gid(port.context, number, *gid_index, &port.gid) != 0) port.gid = {};
+        port.roce_v2 = port.ethernet && is_roce_v2(port.context, number, *gid_index);
     }
-    if (port.ethernet && settings.global == 0) {
-        why = "IS_GLOBAL=n does not work on Ethernet";
+    if ((port.ethernet || needs_grh) && settings.global == 0) {
+        why = port.ethernet ? "IS_GLOBAL=n does not work on Ethernet"
+                            : "IS_GLOBAL=n does not work: the port requires a GRH";
         return std::nullopt;
     }
     if (port.global && is_zero(port.gid)) {
@@ -167,7 +178,9 @@ std::optional<Port> open_port(const Device& device, uint8_t number, const PortSe
         return std::nullopt;
     }
     port.pkey_index = *pkey_index;
-    port.traffic_class = settings.traffic_class;
+    port.traffic_class = settings.traffic_class >= 0 ? static_cast<uint8_t>(settings.traffic_class)
+                         : port.roce_v2              ? kLosslessClass
+                                                     : 0;
     port.service_level = settings.service_level;
     port.mtu = port.attributes.active_mtu;
     if (settings.path_mtu != 0) port.mtu = std::min(port.mtu, settings.path_mtu);

@@ -42,7 +42,7 @@ struct PortSettings {
     int gid_index = -1;
     int global = -1;  // 1: always send a GRH; 0: never
     int pkey = -1;    // value without the membership bit
-    uint8_t traffic_class = 0;
+    int traffic_class = -1;
     uint8_t service_level = 0;
     ibv_mtu path_mtu = static_cast<ibv_mtu>(0);  // 0: the port's active MTU
 };
@@ -56,6 +56,7 @@ struct Port {
     ibv_gid gid{};
     bool global = false;  // packets carry a GRH
     bool ethernet = false;
+    bool roce_v2 = false;  // on Ethernet
     bool atomics = false;  // the device has 64-bit fetch-and-add and compare-and-swap
     uint16_t pkey_index = 0;
     uint16_t pkey = 0;
@@ -63,8 +64,9 @@ struct Port {
     uint8_t service_level = 0;
     ibv_mtu mtu = IBV_MTU_1024;
 
-    // The address vector of the remote port with this LID and, if `to_has_gid`, this GID.
-    ibv_ah_attr address_vector(uint16_t lid, const ibv_gid& to, bool to_has_gid) const;
+    // The address vector of the remote port with this LID; if `with_grh`, packets carry a GRH with
+    // this GID.
+    ibv_ah_attr address_vector(uint16_t lid, const ibv_gid& to, bool with_grh) const;
     LinkSpeed speed() const;
     // Bytes per second, net of the link's encoding.
     double bandwidth() const { return speed().bandwidth; }

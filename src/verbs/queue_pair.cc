@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "verbs/async_events.h"
+
 namespace tern::verbs {
 
 namespace {
@@ -34,6 +36,7 @@ uint8_t rnr_timer_code(double seconds) {
 QueuePair create_queue_pair(ibv_pd* pd, ibv_qp_type type, ibv_cq* cq, ibv_srq* srq,
                             const QueueSizes& sizes, ibv_qp_cap& capacity) {
     ibv_qp_init_attr attributes{};
+    attributes.qp_context = next_identity();
     attributes.send_cq = cq;
     attributes.recv_cq = cq;
     attributes.srq = srq;
@@ -64,6 +67,17 @@ int start_datagrams(ibv_qp* qp, const Port& port, uint32_t qkey, uint32_t psn) {
     attributes.qp_state = IBV_QPS_RTS;
     attributes.sq_psn = psn;
     return ibv_modify_qp(qp, &attributes, IBV_QP_STATE | IBV_QP_SQ_PSN);
+}
+
+int restart_datagrams(ibv_qp* qp, const Port& port, uint32_t qkey, uint32_t psn) {
+    const int error = to_reset(qp);
+    return error != 0 ? error : start_datagrams(qp, port, qkey, psn);
+}
+
+int resume_sends(ibv_qp* qp) {
+    ibv_qp_attr attributes{};
+    attributes.qp_state = IBV_QPS_RTS;
+    return ibv_modify_qp(qp, &attributes, IBV_QP_STATE);
 }
 
 int init_reliable(ibv_qp* qp, const Port& port) {
@@ -109,6 +123,12 @@ int connect_reliable(ibv_qp* qp, const Port& port, const RetrySettings& retry,
 int to_error(ibv_qp* qp) {
     ibv_qp_attr attributes{};
     attributes.qp_state = IBV_QPS_ERR;
+    return ibv_modify_qp(qp, &attributes, IBV_QP_STATE);
+}
+
+int to_reset(ibv_qp* qp) {
+    ibv_qp_attr attributes{};
+    attributes.qp_state = IBV_QPS_RESET;
     return ibv_modify_qp(qp, &attributes, IBV_QP_STATE);
 }
 

@@ -33,13 +33,19 @@ uint8_t rnr_timer_code(double seconds);
 QueuePair create_queue_pair(ibv_pd* pd, ibv_qp_type type, ibv_cq* cq, ibv_srq* srq,
                             const QueueSizes& sizes, ibv_qp_cap& capacity);
 
-// These change the state of a queue pair (to RTS, INIT, RTS, ERR), and return 0 or an errno value.
+// These change the state of a queue pair (to RTS, RTS, RTS, INIT, RTS, ERR, RESET), and return 0 or
+// an errno value.
 int start_datagrams(ibv_qp* qp, const Port& port, uint32_t qkey, uint32_t psn);
+// From ERR. The posted receives are gone.
+int restart_datagrams(ibv_qp* qp, const Port& port, uint32_t qkey, uint32_t psn);
+// From SQE, in which a failed send leaves a datagram queue pair.
+int resume_sends(ibv_qp* qp);
 int init_reliable(ibv_qp* qp, const Port& port);
 int connect_reliable(ibv_qp* qp, const Port& port, const RetrySettings& retry,
                      const ibv_ah_attr& to, uint32_t peer_qp_num, uint32_t peer_psn,
                      uint32_t own_psn, ibv_mtu mtu);
 int to_error(ibv_qp* qp);
+int to_reset(ibv_qp* qp);
 
 // Whether the device promises that RDMA writes to this queue pair appear in memory in ascending
 // order of address.

@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "verbs/async_events.h"
+
 namespace tern::verbs {
 
 std::unique_ptr<XrcDomain> XrcDomain::open(const Device& device, std::string& why,
@@ -33,6 +35,7 @@ std::unique_ptr<XrcDomain> XrcDomain::open(const Device& device, std::string& wh
 SharedReceiveQueue create_xrc_receives(ibv_pd* pd, const XrcDomain& domain, ibv_cq* cq,
                                        uint32_t depth) {
     ibv_srq_init_attr_ex attributes{};
+    attributes.srq_context = next_identity();
     attributes.attr.max_wr = depth;
     attributes.attr.max_sge = 1;
     attributes.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_XRCD |
@@ -61,6 +64,13 @@ QueuePair create_xrc_sender(ibv_pd* pd, ibv_cq* cq, const QueueSizes& sizes, ibv
     QueuePair qp(ibv_create_qp_ex(pd->context, &attributes));
     capacity = attributes.cap;
     return qp;
+}
+
+bool xrc_pages_on_demand(ibv_context* context) {
+    ibv_device_attr_ex attributes{};
+    if (ibv_query_device_ex(context, nullptr, &attributes) != 0) return false;
+    constexpr uint32_t kNeeded = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_SRQ_RECV;
+    return (attributes.xrc_odp_caps & kNeeded) == kNeeded;
 }
 
 QueuePair create_xrc_receiver(ibv_context* context, const XrcDomain& domain) {
@@ -93,6 +103,9 @@ ibv_qp_attr toward(const Port& port, const ibv_ah_attr& to, uint32_t peer_qp_num
     return attributes;
 }
 
+constexpr uint8_t kWithoutLimit = 7;   // of rnr_retry
+constexpr double kPageFault = 100e-6;  // seconds; a fault takes about as long, or longer
+
 constexpr int kToward =
     IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
 
@@ -100,7 +113,7 @@ constexpr int kToward =
 
 int connect_xrc_sender(ibv_qp* qp, const Port& port, const RetrySettings& retry,
                        const ibv_ah_attr& to, uint32_t peer_qp_num, uint32_t peer_psn,
-                       uint32_t own_psn, ibv_mtu mtu) {
+                       uint32_t own_psn, ibv_mtu mtu, bool pages_on_demand) {
     int error = to_init(qp, port);
     if (error != 0) return error;
     ibv_qp_attr attributes = toward(port, to, peer_qp_num, peer_psn, mtu);
@@ -110,7 +123,7 @@ int connect_xrc_sender(ibv_qp* qp, const Port& port, const RetrySettings& retry,
     attributes.qp_state = IBV_QPS_RTS;
     attributes.timeout = retry.timeout;
     attributes.retry_cnt = retry.retries;
-    attributes.rnr_retry = 0;
+    attributes.rnr_retry = pages_on_demand ? kWithoutLimit : 0;
     attributes.sq_psn = own_psn;
     attributes.max_rd_atomic = 1;
     return ibv_modify_qp(qp, &attributes,
@@ -119,12 +132,12 @@ int connect_xrc_sender(ibv_qp* qp, const Port& port, const RetrySettings& retry,
 }
 
 int connect_xrc_receiver(ibv_qp* qp, const Port& port, const ibv_ah_attr& to, uint32_t peer_qp_num,
-                         uint32_t peer_psn, ibv_mtu mtu) {
+                         uint32_t peer_psn, ibv_mtu mtu, bool pages_on_demand) {
     const int error = to_init(qp, port);
     if (error != 0) return error;
     ibv_qp_attr attributes = toward(port, to, peer_qp_num, peer_psn, mtu);
     attributes.max_dest_rd_atomic = 1;
-    attributes.min_rnr_timer = rnr_timer_code(0);
+    attributes.min_rnr_timer = rnr_timer_code(pages_on_demand ? kPageFault : 0);
     return ibv_modify_qp(qp, &attributes,
                          kToward | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
 }

@@ -51,12 +51,17 @@ uint32_t xrc_number(ibv_srq* srq);
 QueuePair create_xrc_sender(ibv_pd* pd, ibv_cq* cq, const QueueSizes& sizes, ibv_qp_cap& capacity);
 QueuePair create_xrc_receiver(ibv_context* context, const XrcDomain& domain);
 
+// Whether the device pages on demand the memory that XRC sends from and receives into.
+bool xrc_pages_on_demand(ibv_context* context);
+
 // Both return 0 or an errno value. The sender fails at once if the shared receive queue has no
 // posted receive, or too short a one: no message may be sent without a receive posted for it.
+// `pages_on_demand`: the receiver's memory may have no pages. The device then refuses a message as
+// if there was no receive, until it has the pages; so the sender tries again without limit.
 int connect_xrc_sender(ibv_qp* qp, const Port& port, const RetrySettings& retry,
                        const ibv_ah_attr& to, uint32_t peer_qp_num, uint32_t peer_psn,
-                       uint32_t own_psn, ibv_mtu mtu);
+                       uint32_t own_psn, ibv_mtu mtu, bool pages_on_demand = false);
 int connect_xrc_receiver(ibv_qp* qp, const Port& port, const ibv_ah_attr& to, uint32_t peer_qp_num,
-                         uint32_t peer_psn, ibv_mtu mtu);
+                         uint32_t peer_psn, ibv_mtu mtu, bool pages_on_demand = false);
 
 }  // namespace tern::verbs

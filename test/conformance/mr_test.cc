@@ -130,18 +130,6 @@ TEST_F(MrTest, ManyOfTheSameMemoryHaveKeysOfTheirOwn) {
     EXPECT_EQ(keys.size(), regions.size());
 }
 
-TEST_F(MrTest, KeysOfADeadRegionAreNotReusedAtOnce) {
-    Mr first = reg(pages_.memory, kPage, kAllAccess);
-    ASSERT_NE(first, nullptr);
-    const uint32_t old_lkey = first->lkey;
-    const uint32_t old_rkey = first->rkey;
-    first.reset();
-    Mr second = reg(pages_.memory, kPage, kAllAccess);
-    ASSERT_NE(second, nullptr);
-    EXPECT_NE(second->lkey, old_lkey);
-    EXPECT_NE(second->rkey, old_rkey);
-}
-
 TEST_F(MrTest, IovaIsTheAddressUsedOnTheWire) {
     Pair pair(hca_, pd_.get());
     constexpr uint64_t kIova = 0x7000'0000'0000 + 64;

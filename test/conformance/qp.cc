@@ -170,6 +170,19 @@ Pair::Pair(const Hca& hca, ibv_pd* pd, const QpSpec& of_a, const QpSpec& of_b, s
     bring_up(hca, a.qp.get(), of_a, as_peer(hca, b.qp.get(), of_b));
 }
 
+bool has_transport(const Hca& hca, ibv_pd* pd, ibv_qp_type type) {
+    const Cq cq = hca.make_cq();
+    QpSpec spec;
+    spec.type = type;
+    ibv_qp_init_attr init = init_attr(spec, cq.get(), cq.get());
+    return Qp(ibv_create_qp(pd, &init)) != nullptr;
+}
+
+void TransportTest::SetUp() {
+    if (!has_transport(hca_, pd_.get(), GetParam()))
+        GTEST_SKIP() << "no " << transport_name(GetParam());
+}
+
 const char* transport_name(ibv_qp_type type) {
     switch (type) {
         case IBV_QPT_RC:

@@ -108,6 +108,15 @@ class VerbsTest : public testing::Test {
     Pd pd_ = hca_.make_pd();
 };
 
+// Whether the device has queue pairs of this type.
+bool has_transport(const Hca& hca, ibv_pd* pd, ibv_qp_type type);
+
+// A test for each of several transports; skipped where the device does not have it.
+class TransportTest : public VerbsTest, public testing::WithParamInterface<ibv_qp_type> {
+  protected:
+    void SetUp() override;
+};
+
 const char* transport_name(ibv_qp_type type);
 
 // Names the cases of a test parametrised by transport.

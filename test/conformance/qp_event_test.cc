@@ -36,6 +36,20 @@ class LastWqeTest : public VerbsTest {
   protected:
     void SetUp() override {
         if (hca_.attr().max_srq == 0) GTEST_SKIP() << "no shared receive queues";
+        static const bool announces = announces_last_receive();
+        if (!announces) GTEST_SKIP() << "no event IBV_EVENT_QP_LAST_WQE_REACHED";
+    }
+
+  private:
+    // No attribute says whether a device has the event.
+    bool announces_last_receive() const {
+        Srq srq = make_srq(pd_.get());
+        QpSpec attached;
+        attached.srq = srq.get();
+        Endpoint end(hca_, pd_.get(), attached);
+        apply_all(end.qp.get(), {to_init(hca_, attached), to_state(IBV_QPS_ERR)});
+        if (!readable(hca_.get()->async_fd, milliseconds(300))) return false;
+        return wait_event(hca_, IBV_EVENT_QP_LAST_WQE_REACHED).element.qp == end.qp.get();
     }
 };
 

@@ -83,7 +83,7 @@ TEST_F(QpFlowTest, DrainingWaitsForWhatIsUnderWay) {
     EXPECT_EQ(wait_event(hca_, IBV_EVENT_SQ_DRAINED).element.qp, pair.a.qp.get());
 }
 
-class QpFlushTest : public VerbsTest, public testing::WithParamInterface<ibv_qp_type> {
+class QpFlushTest : public TransportTest {
   protected:
     QpSpec spec() const {
         QpSpec wanted;

@@ -14,7 +14,7 @@ namespace {
 constexpr std::size_t kSizes[] = {1,    7,    8,    64,   255,   256,   1023,   1024,
                                   1025, 4095, 4096, 4097, 65535, 65537, 262144, 1 << 20};
 
-class RdmaWriteTest : public VerbsTest, public testing::WithParamInterface<ibv_qp_type> {
+class RdmaWriteTest : public TransportTest {
   protected:
     QpSpec spec() const {
         QpSpec wanted;
@@ -186,6 +186,7 @@ TEST_F(RdmaTest, ReadsOfEverySizeArriveWhole) {
 }
 
 TEST_F(RdmaTest, ReadScattersIntoItsList) {
+    if (hca_.attr().max_sge_rd < 3) GTEST_SKIP() << "no reads with three elements";
     Pair pair(hca_, pd_.get());
     pair.b_mem.fill(5, 0, 6000);
     ASSERT_EQ(SendWr(IBV_WR_RDMA_READ, 1)

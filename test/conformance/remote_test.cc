@@ -11,6 +11,13 @@ namespace remote_test {
 
 class RemoteTest : public testing::TestWithParam<ibv_qp_type> {
   protected:
+    void SetUp() override {
+        const Hca hca;
+        const Pd pd = hca.make_pd();
+        if (!has_transport(hca, pd.get(), GetParam()))
+            GTEST_SKIP() << "no " << transport_name(GetParam());
+    }
+
     static QpSpec spec() {
         QpSpec wanted;
         wanted.type = GetParam();

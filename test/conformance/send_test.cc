@@ -10,7 +10,7 @@
 namespace conformance {
 namespace {
 
-class SendTest : public VerbsTest, public testing::WithParamInterface<ibv_qp_type> {
+class SendTest : public TransportTest {
   protected:
     QpSpec spec() const {
         QpSpec wanted;

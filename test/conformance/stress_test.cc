@@ -27,13 +27,13 @@ uint64_t seed() {
 class Direction {
   public:
     Direction(Endpoint& from, Region& local, Endpoint& to, Region& remote, bool first_half,
-              bool one_sided_reads, bool atomics, std::mt19937_64& random)
+              int read_elements, bool atomics, std::mt19937_64& random)
         : from_(from),
           to_(to),
           local_(local),
           remote_(remote),
           base_(first_half ? 0 : kBytes / 2),
-          reads_(one_sided_reads),
+          read_elements_(read_elements),
           atomics_(atomics),
           random_(random),
           local_model_(kBytes / 2),
@@ -41,7 +41,7 @@ class Direction {
 
     // Posts one random operation and applies it to the models.
     void step() {
-        const unsigned kinds = 3 + (reads_ ? 1 : 0) + (atomics_ ? 1 : 0);
+        const unsigned kinds = 3 + (read_elements_ != 0 ? 1 : 0) + (atomics_ ? 1 : 0);
         switch (below(kinds)) {
             case 0:
                 message();
@@ -53,7 +53,7 @@ class Direction {
                 write(true);
                 break;
             case 3:
-                reads_ ? read() : fetch_add();
+                read_elements_ != 0 ? read() : fetch_add();
                 break;
             default:
                 fetch_add();
@@ -93,9 +93,9 @@ class Direction {
         return below(limits[below(4)] + 1);
     }
 
-    // Up to four disjoint pieces, in ascending order, of `size` bytes in total.
-    std::vector<Piece> shape(std::size_t size) {
-        const std::size_t count = 1 + below(4);
+    // Up to `most` disjoint pieces, in ascending order, of `size` bytes in total.
+    std::vector<Piece> shape(std::size_t size, int most = 4) {
+        const std::size_t count = 1 + below(static_cast<std::size_t>(most));
         const std::size_t gap = (kBytes / 2 - size) / (count + 1);
         std::vector<Piece> pieces;
         std::size_t at = below(gap + 1);
@@ -169,7 +169,7 @@ class Direction {
         SendWr wr(with_immediate ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE, next_);
         wr.sges(elements(local_, source)).remote(remote_, base_ + sink[0].offset).imm(1);
         // The sources may be destinations of earlier reads.
-        wr.flags(reads_ ? IBV_SEND_SIGNALED | IBV_SEND_FENCE : IBV_SEND_SIGNALED);
+        wr.flags(read_elements_ != 0 ? IBV_SEND_SIGNALED | IBV_SEND_FENCE : IBV_SEND_SIGNALED);
         post(wr, next_++);
         copy(local_model_, source, remote_model_, sink);
     }
@@ -177,7 +177,7 @@ class Direction {
     void read() {
         const std::size_t size = some_size();
         const std::vector<Piece> source{{below(kBytes / 2 - size + 1), size}};
-        const auto sink = shape(size);
+        const auto sink = shape(size, read_elements_);
         drain();  // the destination may still be the source of an earlier request
         SendWr wr(IBV_WR_RDMA_READ, next_);
         wr.sges(elements(local_, sink)).remote(remote_, base_ + source[0].offset);
@@ -208,7 +208,7 @@ class Direction {
     Region& local_;
     Region& remote_;
     std::size_t base_;
-    bool reads_;
+    int read_elements_;  // of an RDMA read; 0: no reads
     bool atomics_;
     std::mt19937_64& random_;
     std::vector<uint8_t> local_model_;
@@ -219,7 +219,7 @@ class Direction {
     int outstanding_ = 0;
 };
 
-class StressTest : public VerbsTest, public testing::WithParamInterface<ibv_qp_type> {};
+class StressTest : public TransportTest {};
 
 TEST_P(StressTest, RandomTrafficLeavesEveryByteRight) {
     const uint64_t start = seed();
@@ -235,10 +235,11 @@ TEST_P(StressTest, RandomTrafficLeavesEveryByteRight) {
         pairs.push_back(std::make_unique<Pair>(hca_, pd_.get(), spec, kBytes));
         Pair& p = *pairs.back();
         const bool atomics = rc && hca_.has_atomics();
+        const int reads = rc ? std::min(4, hca_.attr().max_sge_rd) : 0;
         directions.push_back(
-            std::make_unique<Direction>(p.a, p.a_mem, p.b, p.b_mem, true, rc, atomics, random));
+            std::make_unique<Direction>(p.a, p.a_mem, p.b, p.b_mem, true, reads, atomics, random));
         directions.push_back(
-            std::make_unique<Direction>(p.b, p.b_mem, p.a, p.a_mem, false, rc, atomics, random));
+            std::make_unique<Direction>(p.b, p.b_mem, p.a, p.a_mem, false, reads, atomics, random));
     }
     for (int i = 0; i < 3000 && !HasFatalFailure(); ++i)
         directions[random() % directions.size()]->step();

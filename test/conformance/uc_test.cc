@@ -7,6 +7,10 @@ namespace {
 
 class UcTest : public VerbsTest {
   protected:
+    void SetUp() override {
+        if (!has_transport(hca_, pd_.get(), IBV_QPT_UC)) GTEST_SKIP() << "no UC";
+    }
+
     static QpSpec uc() {
         QpSpec spec;
         spec.type = IBV_QPT_UC;

@@ -19,8 +19,9 @@
 namespace conformance::softhca {
 namespace {
 
-constexpr std::array kSettings{"FABRIC",  "DEVICES", "PORTS",  "LINK_LAYER", "EXECUTOR",
-                               "PROFILE", "MODEL",   "FAULTS", "SHARED"};
+constexpr std::array kSettings{"FABRIC",     "DEVICES",   "PORTS",   "PERSONALITY", "RULES",
+                               "LINK_LAYER", "ADDRESSES", "SUBNETS", "EXECUTOR",    "PROFILE",
+                               "MODEL",      "FAULTS",    "SHARED"};
 
 std::string variable(const char* name) {
     return std::string("SOFTHCA_") + name;

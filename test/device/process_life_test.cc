@@ -237,6 +237,27 @@ TEST_P(LifeTest, StormOfProcessesDoesNotDisturbOthers) {
     EXPECT_EQ(files_of_this_fabric(), 0u);
 }
 
+// The objects' events and destruction need the context.
+TEST_P(LifeTest, DeviceWithObjectsIsNotClosed) {
+    alone([] {
+        ibv_device** devices = ibv_get_device_list(nullptr);
+        ASSERT_NE(devices, nullptr);
+        ibv_context* context = ibv_open_device(devices[0]);
+        ASSERT_NE(context, nullptr);
+        ibv_pd* pd = ibv_alloc_pd(context);
+        ibv_comp_channel* channel = ibv_create_comp_channel(context);
+        ibv_cq* cq = ibv_create_cq(context, 16, nullptr, channel, 0);
+        EXPECT_EQ(ibv_close_device(context), EBUSY);
+        ASSERT_EQ(ibv_dealloc_pd(pd), 0);
+        EXPECT_EQ(ibv_close_device(context), EBUSY);
+        ASSERT_EQ(ibv_destroy_cq(cq), 0);
+        EXPECT_EQ(ibv_close_device(context), EBUSY);
+        ASSERT_EQ(ibv_destroy_comp_channel(channel), 0);
+        EXPECT_EQ(ibv_close_device(context), 0);
+        ibv_free_device_list(devices);
+    });
+}
+
 SOFTHCA_BOTH_EXECUTORS(LifeTest);
 
 }  // namespace

@@ -123,6 +123,33 @@ TEST_F(AcceptTest, MessagesWaitForTheirReceiver) {
     EXPECT_EQ(target.engine->connections(), 1u);
 }
 
+// No endpoint uses the connection, so nothing is sent that could fail.
+TEST_F(AcceptTest, DeadPeersAreForgotten) {
+    Node node;
+    Channel* channel = attach(node, target.engine->address(), &user);
+    ASSERT_NE(channel, nullptr);
+    ASSERT_TRUE(node.send(*channel, 1, "0", target));
+    ASSERT_TRUE(until(
+        [&] {
+            node.poll();
+            target.poll();
+        },
+        [&] { return !target.messages.empty(); }));
+    const uint64_t later = uint64_t{1} << 62;
+    const auto test = [&](uint64_t now) {
+        target.engine->flushing()->check_unused(now);
+        for (int i = 0; i < 10'000; ++i) target.poll();
+        return target.engine->connections();
+    };
+    EXPECT_EQ(test(later), 1u) << "the device answers for a process that computes";
+    EXPECT_EQ(verbs::to_error(channel->qp.get()), 0);
+    EXPECT_EQ(test(later + 1), 1u) << "it has been tested a short time ago";
+    target.engine->flushing()->check_unused(later * 2);
+    EXPECT_TRUE(until([&] { target.poll(); }, [&] { return target.engine->connections() == 0; }));
+    EXPECT_TRUE(target.losses.empty()) << "nobody has lost anything";
+    node.engine->leave(channel, &user);
+}
+
 // More peers than may wait: the others get no connection until the owner polls.
 TEST_F(AcceptTest, ManyPeers) {
     constexpr size_t kPeers = Acceptor::kMost + 6;

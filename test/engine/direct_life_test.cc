@@ -46,6 +46,18 @@ TEST_F(DirectMessages, PeerThatGoesBeforeItIsBound) {
 
 // The sender's device does not take the link's settings. The tuple is refused each time it is asked
 // for, and its messages go the ordinary way.
+// The peer may have destroyed the queue already, and another tuple's queue may have its number.
+TEST_F(DirectMessages, NothingIsSentOnAChannelThatHasFailed) {
+    bind();
+    receiver->post(kTag);
+    ASSERT_TRUE(granted());
+    sender->engine->fail(*out, Status::kTimedOut, "the test wants it so");
+    EXPECT_EQ(sender->tupleq->sender().find(*out, kTag), nullptr);
+    EXPECT_FALSE(sender->send(*out, kTag, "nothing"));
+    EXPECT_EQ(sent().sent, 0u);
+    ASSERT_TRUE(settled([this] { return sender->ends == 1 && receiver->ends == 1; }));
+}
+
 TEST_F(DirectMessages, LinkThatCannotBeMade) {
     TupleQSettings settings = few_tuples();
     settings.retry.retries = 8;

@@ -133,7 +133,7 @@ TEST_F(DirectRogue, ReservedFieldsAreZero) {
     EXPECT_TRUE(dropped());
 
     ASSERT_NO_FATAL_FAILURE(meet());
-    say(TupleControlId::kConnected, WireConnected{.number = 1, .reserved = 1});
+    say(TupleControlId::kConnected, WireConnected{.number = 1, .flags = 2});
     EXPECT_TRUE(dropped());
 
     ASSERT_NO_FATAL_FAILURE(meet());
@@ -267,10 +267,11 @@ TEST_F(DirectRogue, MessageInAQueueThatIsNotForIt) {
     XrcWay way(*domain, cq.get());
     const std::vector<std::function<std::optional<uint32_t>(uint32_t)>> names{
         [](uint32_t) { return std::optional<uint32_t>(); },
-        [](uint32_t tuple) { return tuple << 16 | 2; },
-        [](uint32_t tuple) { return tuple << 16; },
-        [](uint32_t tuple) { return (tuple + 1) << 16 | 1; },
-        [](uint32_t) { return 0xffffffff; },
+        [](uint32_t nonce) { return to_immediate(nonce, 2); },
+        [](uint32_t nonce) { return to_immediate(nonce, 0); },
+        [](uint32_t nonce) { return to_immediate(nonce, 0x80000001); },
+        [](uint32_t nonce) { return to_immediate(nonce + 1, 1); },
+        [](uint32_t nonce) { return to_immediate(nonce, kDrainName); },
     };
     for (size_t i = 0; i < names.size(); ++i) {
         ASSERT_NO_FATAL_FAILURE(meet());
@@ -283,9 +284,9 @@ TEST_F(DirectRogue, MessageInAQueueThatIsNotForIt) {
         Channel* channel = victim.attach(other);
         ASSERT_TRUE(until([&] { victim.poll(), other.poll(); }, [&] { return channel->up(); }));
         victim.reason.clear();
-        way.send(1, bind.queue, "wrong", names[i](bind.tuple));
+        way.send(1, bind.queue, "wrong", names[i](bind.nonce));
         // The right message comes too late: the device would place it in the wrong receive.
-        way.send(2, bind.queue, "right", uint32_t{bind.tuple} << 16 | 1);
+        way.send(2, bind.queue, "right", to_immediate(bind.nonce, 1));
         ibv_wc completion{};
         for (int sent = 0; sent != 2; ++sent)
             ASSERT_TRUE(until([] {}, [&] { return ibv_poll_cq(cq.get(), 1, &completion) == 1; }));
@@ -303,6 +304,30 @@ TEST_F(DirectRogue, MessageInAQueueThatIsNotForIt) {
     }
 }
 
+// A message of an earlier bind arrives in the queue of a later one, as after the device has given
+// the number of a destroyed queue to the new one. Tuple and number of the message are the same.
+TEST_F(DirectRogue, MessageOfAnEarlierBind) {
+    std::string why;
+    const auto domain = verbs::XrcDomain::open(device(), why);
+    ASSERT_TRUE(domain) << why;
+    verbs::CompletionQueue cq(ibv_create_cq(port().context, 16, nullptr, nullptr, 0));
+    XrcWay way(*domain, cq.get());
+    ASSERT_NO_FATAL_FAILURE(meet());
+    auto& receive = victim.post(1);
+    WireBind earlier;
+    ASSERT_NO_FATAL_FAILURE(this->receive(earlier));
+    ASSERT_NO_FATAL_FAILURE(meet());
+    ASSERT_TRUE(turn([this] { return victim.ends == 1; }));
+    WireBind later;
+    ASSERT_NO_FATAL_FAILURE(this->receive(later));
+    ASSERT_EQ(later.tuple, earlier.tuple);
+    way.send(1, later.queue, "late", to_immediate(earlier.nonce, 1));
+    EXPECT_TRUE(turn([this] { return victim.ends == 2; })) << "the message was accepted";
+    EXPECT_FALSE(receive.done) << receive.text;
+    EXPECT_TRUE(turn([this] { return victim.tupleq->queues_in_use() == 0; }));
+    victim.posted.remove(receive);
+}
+
 // The device reports for which queue a message was too long.
 TEST_F(DirectRogue, MessageLongerThanItsReceive) {
     ASSERT_NO_FATAL_FAILURE(meet());
@@ -314,7 +339,7 @@ TEST_F(DirectRogue, MessageLongerThanItsReceive) {
     auto& receive = victim.post(1, 8);
     WireBind bind;
     ASSERT_NO_FATAL_FAILURE(this->receive(bind));
-    way.send(1, bind.queue, "longer than eight", uint32_t{bind.tuple} << 16 | 1);
+    way.send(1, bind.queue, "longer than eight", to_immediate(bind.nonce, 1));
     EXPECT_TRUE(dropped());
     EXPECT_TRUE(turn([&] { return victim.tupleq->queues_in_use() == 0; }));
     EXPECT_FALSE(receive.done);

@@ -186,6 +186,67 @@ TEST_F(DirectMessages, AnnouncedAndNeverSent) {
     EXPECT_EQ(receiver->tupleq->queues_in_use(), 0u);
 }
 
+// A message of another peer waits for the announced one, but not for ever.
+TEST_F(DirectMessages, AnnouncedAndNeverSentThoughAnotherPeerWaits) {
+    TupleQSettings settings = few_tuples();
+    settings.announced_limit = 100'000'000;
+    receiver = std::make_unique<DirectNode>(settings);
+    ASSERT_TRUE(settled([this] { return sender->ends == 1; }));
+    ASSERT_NO_FATAL_FAILURE(meet());
+    bind();
+    third = std::make_unique<DirectNode>();
+    Channel* const other = third->attach(*receiver);
+    ASSERT_TRUE(settled([&] { return other->up(); }));
+    auto& receive = receiver->post(kTag);
+    ASSERT_TRUE(granted());
+    sender->tupleq->sender().find(*out, kTag)->sender.announce();
+    ASSERT_TRUE(third->send(*other, kTag, "of another peer"));
+    ASSERT_TRUE(until([&] { receiver->poll(), third->poll(); }, [&] { return receive.done; }));
+    EXPECT_EQ(receive.text, "of another peer");
+    EXPECT_EQ(receiver->tupleq->queues_in_use(), 0u);
+}
+
+// The device fails a tuple's queue, or one that no tuple has any more.
+TEST_F(DirectMessages, QueueThatTheDeviceFails) {
+    bind();
+    bind(kTag + 1);
+    auto& other = receiver->post(kTag + 1);
+    receiver->post(kTag);
+    ASSERT_TRUE(granted() && granted(kTag + 1));
+    receiver->tupleq->queue_failed(&other, "of somebody else");
+    receiver->tupleq->queue_failed(nullptr, "none");
+    quiesce();
+    EXPECT_EQ(receiver->ends, 0u);
+    receiver->tupleq->queue_failed(receiver->tupleq->queue_identity(0), "an error");
+    ASSERT_TRUE(settled([this] { return receiver->ends == 1 && sender->ends == 1; }));
+    EXPECT_NE(receiver->reason.find("an error"), std::string::npos) << receiver->reason;
+    EXPECT_EQ(receiver->tupleq->queues_in_use(), 0u);
+    EXPECT_FALSE(other.done);
+}
+
+// Long receives that are posted all at once are registered in several calls of progress.
+TEST_F(DirectMessages, RegistersALimitedAmountAtATime) {
+    constexpr size_t kRoom = 3 << 20;
+    bind();
+    const uint64_t before = receiver->pins.counters().registrations;
+    const auto registered = [&] { return receiver->pins.counters().registrations - before; };
+    std::vector<DirectNode::Receive*> receives;
+    for (int i = 0; i < 4; ++i) receives.push_back(&receiver->post(kTag, kRoom));
+    EXPECT_EQ(registered(), 1u);
+    for (uint64_t calls = 1; calls < 4; ++calls) {
+        EXPECT_EQ(receiver->tupleq->arm(), Status::kInProgress);
+        receiver->poll();
+        EXPECT_EQ(registered(), calls + 1);
+    }
+    ASSERT_TRUE(settled([this] { return receiver->tupleq->arm() == Status::kOk; }));
+    for (auto* receive : receives) {
+        ASSERT_TRUE(granted());
+        send("x");
+        ASSERT_TRUE(settled([&] { return receive->done; }));
+        EXPECT_TRUE(receive->direct);
+    }
+}
+
 // The user sends some messages in another way, so the sender stops direct messages.
 TEST_F(DirectMessages, SenderMayStop) {
     bind();

@@ -26,9 +26,10 @@ struct Node final : EngineOwner {
         std::string data;
     };
 
-    explicit Node(const EngineSettings& settings = quick_settings()) {
+    explicit Node(const EngineSettings& settings = quick_settings(),
+                  const verbs::Port& on = port()) {
         std::string why;
-        engine = Engine::create(device(), port(), settings, *this, why);
+        engine = Engine::create(device(), on, settings, *this, why);
         EXPECT_TRUE(engine) << why;
     }
 

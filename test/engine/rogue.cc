@@ -16,8 +16,9 @@ Rogue::Rogue() {
     cq_.reset(ibv_create_cq(port().context, 1024, nullptr, nullptr, 0));
     receives_ = ReceiveQueue::create(device().pd.get(), 128, 8200);
     memory_ = verbs::RegisteredMemory(device().pd.get(), 65536, IBV_ACCESS_LOCAL_WRITE);
-    window_ = verbs::RegisteredMemory(device().pd.get(), 256 * 1024,
-                                      IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+    window_ = verbs::RegisteredMemory(
+        device().pd.get(), 256 * 1024,
+        IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ);
     std::string why;
     auto datagrams = Datagrams::create(device(), port(), why);
     self_.port.lid = port().attributes.lid;
@@ -42,6 +43,7 @@ bool Rogue::begin(const PeerAddress& peer) {
 }
 
 void Rogue::poll() {
+    connector_->gather();
     connector_->progress();
     ibv_wc completion{};
     while (ibv_poll_cq(cq_.get(), 1, &completion) > 0) {

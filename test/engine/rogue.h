@@ -57,7 +57,7 @@ class Rogue final : private ConnectorOwner {
     // Writes to this address, with immediate data unless `immediate` is 0.
     void write_to(const void* data, size_t size, uint64_t address, uint32_t rkey,
                   uint32_t immediate);
-    // Memory that the peer may write to.
+    // Memory that the peer may write to and read.
     const verbs::RegisteredMemory& window() const { return window_; }
 
     void poll();

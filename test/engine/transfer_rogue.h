@@ -10,6 +10,16 @@
 
 namespace tern::test {
 
+// Writes the only sub-block of a put that the victim has accepted.
+inline void write_block(Rogue& rogue, const Accept& accept, uint64_t length) {
+    std::string block(length + sizeof(uint64_t), '\x55');
+    const uint64_t flag = flag_of(accept.ring.generation, 0);
+    memcpy(block.data() + length, &flag, sizeof(flag));
+    const bool notify = (accept.ring.flags & WireRing::kNotify) != 0;
+    rogue.write_to(block.data(), block.size(), accept.ring.address + SubBlocks::in_slot(length, 0),
+                   accept.ring.rkey, notify ? (accept.receiver & 0xffff) << 16 | 1 : 0);
+}
+
 // A victim with memory to put to and get from, and a rogue.
 class TransferRogueTest : public testing::TestWithParam<PollMode>,
                           protected RogueWorld<RendezvousNode> {
@@ -91,6 +101,9 @@ class TransferRogueTest : public testing::TestWithParam<PollMode>,
         victim.open = victim.regions.declare(victim.memory.data(), victim.memory.size(),
                                              kLocalRead | kLocalWrite | kRemoteAll);
         return used;
+    }
+    void write_block(const Accept& accept, uint64_t length) {
+        test::write_block(*rogue, accept, length);
     }
     void expect_failed() {
         expect_dropped();

@@ -18,7 +18,8 @@ struct XrcWay {
                                           capacity);
         receiver = verbs::create_xrc_receiver(port().context, domain);
         EXPECT_TRUE(sender && receiver);
-        const ibv_ah_attr here = port().address_vector(port().attributes.lid, port().gid, true);
+        const ibv_ah_attr here =
+            port().address_vector(port().attributes.lid, port().gid, port().global);
         EXPECT_EQ(verbs::connect_xrc_receiver(receiver.get(), port(), here, sender->qp_num, 7,
                                               port().mtu),
                   0);

@@ -3,6 +3,9 @@
 #
 # Kills a peer of ucx_perftest. Sourced after lib.sh; `hca` is the launcher of the commands.
 
+# A dead peer is found out after seven times this.
+export UCX_TERN_TIMEOUT=200ms
+
 # killed NAME victim test [SIZE]: kills the server or the client in the middle of a test that would not end by itself.
 # The survivor's endpoint must fail within the limit. (The survivor need not exit: ucx_perftest's own connection may
 # wait for ever for a dead peer.)

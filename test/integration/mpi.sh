@@ -84,7 +84,7 @@ lanes() {
 # must end, print at least COUNT lines that match, and leave no process and no fabric behind.
 killed() {
     local label=$1 bytes=$2 pattern=$3 wanted=$4 status=0 _
-    mpirun_options=${5-} UCX_TERN_CONNECT_TIMEOUT=10s UCX_HANDLE_ERRORS=none timeout -k 5 "$limit" bash -c 'launch_"$@"' _ "$mpi" 4 \
+    mpirun_options=${5-} UCX_TERN_CONNECT_TIMEOUT=10s UCX_TERN_TIMEOUT=200ms UCX_HANDLE_ERRORS=none timeout -k 5 "$limit" bash -c 'launch_"$@"' _ "$mpi" 4 \
         "${hca[@]}" "$tmp/killed" "$bytes" >"$tmp/output" 2>&1 </dev/null
     [ $? != 124 ] || { status=1; echo 'the job did not end' >>"$tmp/output"; }
     grep -q '^rank 3: killed' "$tmp/output" || status=1

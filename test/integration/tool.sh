@@ -44,8 +44,8 @@ run_tests() {
     refuses 'the status of the command is passed on' 7 '^$' "$SOFTHCA" run -- sh -c 'echo >&2; exit 7'
     refuses 'report after the command, and its status' 5 'ibv_devices \(gone\)' "$SOFTHCA" run --report -- sh -c 'ibv_devices >/dev/null; exit 5'
     # shellcheck disable=SC2016
-    check 'the manual has every setting and every fault' bash -c \
-        '! { "$1" help settings; "$1" help faults; } | grep -Fxvf "$2"' _ "$SOFTHCA" "$(dirname "$0")/../../docs/softhca.md"
+    check 'the manual has every setting, rule and fault' bash -c \
+        '! { "$1" help settings; "$1" help personalities; "$1" help faults; } | grep -Fxvf "$2"' _ "$SOFTHCA" "$(dirname "$0")/../../docs/softhca.md"
     # shellcheck disable=SC2016
     check_match 'env prints what run sets' '^ethernet gap=1us,latency=2 hdr200 /[^:]*/libsofthca\.so:libm\.so\.6$' \
         env SOFTHCA_PROFILE=hdr200 LD_PRELOAD=libm.so.6 bash -c \
@@ -73,6 +73,8 @@ refusal_tests() {
     refuses 'wrong variable' 2 'SOFTHCA_EXECUTOR=fast: choose from inline, thread' \
         env SOFTHCA_EXECUTOR=fast "$SOFTHCA" run -- true
     refuses 'wrong number' 2 '--devices=17: .*1 to 16' "$SOFTHCA" run --devices 17 -- true
+    refuses 'wrong personality' 2 'choose from default, mlx5' "$SOFTHCA" run --personality kind -- true
+    refuses 'wrong rule' 2 'choose from ethernet, inline' "$SOFTHCA" run --rules speed=3 -- true
     refuses 'wrong link layer' 2 'infiniband, ethernet' "$SOFTHCA" run --link-layer roce -- true
     refuses 'wrong model' 2 'choose from latency, bandwidth' "$SOFTHCA" run --model speed=3 -- true
     refuses 'wrong faults' 2 'choose from reg-fail=N' "$SOFTHCA" run --faults fire -- true

@@ -55,6 +55,32 @@ TEST_F(AtomicTest, FetchesAndAdds) {
     EXPECT_EQ(word(4), 0u);
 }
 
+// There are no more words for old values: the request waits until some come back. UCX tries again
+// at once, without progress, what is not taken into the queue.
+TEST_F(AtomicTest, ExhaustedOperationsWait) {
+    Entity deep(Settings{{"TX_QUEUE_LEN", "16384"}, {"RX_QUEUE_LEN", "512"}});
+    const Endpoint ep = deep.connect(b_);
+    const Group all{&deep, &b_};
+    const RemoteKey key{deep.host(), remote_};
+    const auto add_one = [&] {
+        return uct_ep_atomic64_post(ep.get(), UCT_ATOMIC_OP_ADD, 1, at(7), key.get());
+    };
+    word(7) = 0;
+    ASSERT_TRUE(accepted(all, add_one));
+    ASSERT_TRUE(eventually(all, [&] { return word(7) == 1; }));
+    uint64_t added = 1;
+    while (add_one() == UCS_OK) ++added;
+    Pending request([&] {
+        const ucs_status_t status = add_one();
+        added += status == UCS_OK;
+        return status;
+    });
+    ASSERT_STATUS(UCS_OK, uct_ep_pending_add(ep.get(), &request, 0));
+    const uint64_t before = added;
+    EXPECT_TRUE(eventually(all, [&] { return added > before; }));
+    EXPECT_TRUE(eventually(all, [&] { return word(7) == added; }));
+}
+
 TEST_F(AtomicTest, ComparesAndSwaps) {
     word(0) = 7;
     for (const uint64_t compare : {8, 7}) {

@@ -176,6 +176,97 @@ TEST_F(UnreachableTest, DestroyedWhileConnecting) {
     EXPECT_TRUE(a.failures().empty());
 }
 
+// UCP queues its own messages, so none wait for the connection.
+TEST_F(UnreachableTest, DestroyedWhileNobodyAnswers) {
+    Entity a({}, std::make_shared<Host>(), [](uct_iface_params_t& params) {
+        params.field_mask |= UCT_IFACE_PARAM_FIELD_RX_HEADROOM;
+        params.rx_headroom = 64;
+    });
+    const Address there = nobody();
+    const uint64_t queue_pairs = objects("queue_pairs");
+    Endpoint ep = a.connect(there);
+    ASSERT_STATUS(UCS_ERR_NO_RESOURCE, am_bcopy(ep, 0, pattern(0, 8)));
+    linger({&a});
+    EXPECT_EQ(objects("queue_pairs"), queue_pairs + 1);
+    ep.reset();
+    EXPECT_TRUE(eventually(
+        {&a}, [&] { return objects("queue_pairs") == queue_pairs; }, kLimit));
+}
+
+// What the user has sent is sent even if its endpoint is gone, but not for ever.
+TEST_F(UnreachableTest, DestroyedWhileMessagesWait) {
+    Entity a(impatient());
+    const Address there = nobody();
+    const uint64_t queue_pairs = objects("queue_pairs");
+    Endpoint ep = a.connect(there);
+    ASSERT_STATUS(UCS_OK, am_bcopy(ep, 0, pattern(0, 8)));
+    ep.reset();
+    EXPECT_TRUE(eventually(
+        {&a}, [&] { return objects("queue_pairs") == queue_pairs; }, kLimit));
+    EXPECT_TRUE(a.failures().empty());
+}
+
+// A peer that leaves in good order is found out at once, though peers may be silent for minutes.
+class DepartedPeerTest : public UnreachableTest, public testing::WithParamInterface<bool> {
+  protected:
+    // Makes a connection; with the parameter, the peer ends it before it leaves.
+    void leave() {
+        std::size_t at_a = 0, at_b = 0;
+        a_.handle(0, [&](Bytes) { ++at_a; });
+        b_.handle(0, [&](Bytes) { ++at_b; });
+        Endpoint back = b_.connect(a_);
+        ASSERT_TRUE(accepted({&a_, &b_}, [&] { return am_short(ep_, 0, pattern(0, 8)); }));
+        ASSERT_TRUE(accepted({&a_, &b_}, [&] { return am_short(back, 0, pattern(0, 8)); }));
+        ASSERT_TRUE(eventually({&a_, &b_}, [&] { return at_a == 1 && at_b == 1; }));
+        ASSERT_TRUE(eventually({&a_, &b_}, [&] {
+            return uct_ep_flush(ep_.get(), UCT_FLUSH_FLAG_LOCAL, nullptr) == UCS_OK;
+        }));
+        if (GetParam()) {
+            back.reset();
+            linger({&a_, &b_});
+        }
+        back.reset();
+        b_.close();
+        linger({&a_});
+        EXPECT_TRUE(a_.failures().empty()) << "nothing was lost";
+        a_.forget(0);
+    }
+
+    Entity a_, b_;
+    Endpoint ep_ = a_.connect(b_);
+};
+
+TEST_P(DepartedPeerTest, FailsTheNextSend) {
+    ASSERT_NO_FATAL_FAILURE(leave());
+    (void)am_bcopy(ep_, 0, pattern(0, 8));
+    ASSERT_TRUE(eventually(
+        {&a_}, [&] { return a_.failures(ep_) == 1; }, kLimit));
+    EXPECT_STATUS(a_.failures()[0].status, am_bcopy(ep_, 0, pattern(0, 8)));
+}
+
+TEST_P(DepartedPeerTest, FailsTheNextCheck) {
+    ASSERT_NO_FATAL_FAILURE(leave());
+    EXPECT_STATUS(UCS_OK, uct_ep_check(ep_.get(), 0, nullptr));
+    EXPECT_TRUE(eventually(
+        {&a_}, [&] { return a_.failures(ep_) == 1; }, kLimit));
+}
+
+TEST_P(DepartedPeerTest, FailsNewEndpoints) {
+    const Address there = b_.address();
+    ASSERT_NO_FATAL_FAILURE(leave());
+    ep_.reset();
+    const Endpoint other = a_.connect(there);
+    (void)am_bcopy(other, 0, pattern(0, 8));
+    EXPECT_TRUE(eventually(
+        {&a_}, [&] { return a_.failures(other) == 1; }, kLimit));
+}
+
+std::string end_name(const testing::TestParamInfo<bool>& end) {
+    return end.param ? "AfterADisconnect" : "WithTheConnection";
+}
+
+INSTANTIATE_TEST_SUITE_P(Ends, DepartedPeerTest, testing::Bool(), end_name);
+
 TEST_F(UnreachableTest, DestroyedFromTheErrorHandler) {
     Entity a(impatient());
     const Address there = nobody();

@@ -38,6 +38,7 @@ struct NoEvents : EventSink {
 inline std::unique_ptr<Segment> open_segment(const std::string& name,
                                              Segment::Mode mode = Segment::Mode::kJoinOrCreate) {
     FabricConfig config{};
+    config.personality = *find_personality("default");
     config.devices = 1;
     config.ports = 1;
     config.link_layer = LinkLayer::kInfiniband;

@@ -2,11 +2,15 @@
 // Joining and leaving a fabric, and noticing that a process has gone.
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 
 #include <fstream>
 
 #include "fabric_process.h"
+#include "softhca/fabric/backing_file.h"
 #include "softhca/fabric/member_file.h"
 
 namespace softhca {
@@ -79,6 +83,132 @@ TEST_F(FabricTest, FileOfSomebodyElseIsRefused) {
     ASSERT_EQ(symlink("/dev/null", path_.c_str()), 0);
     EXPECT_EQ(open_segment(name_), nullptr) << "a link leads elsewhere";
     ASSERT_EQ(unlink(path_.c_str()), 0);
+}
+
+// Another user could hold the lock of his file for ever.
+TEST_F(FabricTest, FileOfSomebodyElseIsNotWaitedFor) {
+    const int fd = open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    ASSERT_EQ(fchmod(fd, 0666), 0);
+    ASSERT_EQ(flock(fd, LOCK_EX), 0);
+    Child child([this] { return open_segment(name_) == nullptr ? 0 : 1; });
+    EXPECT_EQ(child.join(), 0);
+    close(fd);
+    ASSERT_EQ(unlink(path_.c_str()), 0);
+}
+
+// A process that is stopped may hold the lock.
+TEST_F(FabricTest, ExitDoesNotWaitForTheLockForEver) {
+    auto* joined = shared_value<std::atomic<int>>();
+    Child child([&] {
+        Host& host = start_adapter(name_)->host();
+        *joined = 1;
+        if (!wait_for([&] { return *joined == 2; })) return 1;
+        host.leave();
+        return 0;
+    });
+    ASSERT_TRUE(wait_for([&] { return *joined == 1; }));
+    const int fd = open(path_.c_str(), O_RDWR | O_CLOEXEC);
+    ASSERT_EQ(flock(fd, LOCK_EX), 0);
+    *joined = 2;
+    EXPECT_EQ(child.join(), 0);
+    close(fd);
+}
+
+// The limit must not end the process: it is raised, or reported if it cannot be.
+TEST_F(FabricTest, LimitOfFileSizesIsNoObstacle) {
+    const auto create = [this](rlimit limit) {
+        setrlimit(RLIMIT_FSIZE, &limit);
+        std::string error;
+        FabricConfig config{};
+        const auto segment = Segment::open(name_, Segment::Mode::kJoinOrCreate, config, &error);
+        rlimit after;
+        getrlimit(RLIMIT_FSIZE, &after);
+        if (after.rlim_cur != limit.rlim_cur) return 1;
+        if (segment != nullptr) return 0;
+        return error.find("ulimit -f") != std::string::npos ? 2 : 3;
+    };
+    Child soft([&] { return create({1 << 20, RLIM_INFINITY}); });
+    EXPECT_EQ(soft.join(), 0);
+    Child hard([&] { return create({1 << 20, 1 << 20}); });
+    EXPECT_EQ(hard.join(), 2);
+}
+
+// A member that cannot be inspected is not taken for dead.
+TEST_F(FabricTest, MemberOfAnotherPidNamespaceIsKept) {
+    {
+        MemberFile file(path_);
+        std::string error;
+        ASSERT_TRUE(file.lock(true, &error)) << error;
+        ASSERT_TRUE(file.store({{1 << 22, 5, 4711, 1}}, &error)) << error;
+    }
+    std::string error;
+    FabricConfig config{};
+    EXPECT_EQ(Segment::open(name_, Segment::Mode::kJoinOrCreate, config, &error), nullptr);
+    EXPECT_NE(error.find("namespace"), std::string::npos) << error;
+    ASSERT_EQ(unlink(path_.c_str()), 0) << "it is kept";
+}
+
+TEST_F(FabricTest, MemberThatIsNotDumpableIsKept) {
+    if (geteuid() == 0) GTEST_SKIP() << "root may inspect every process";
+    auto* step = shared_value<std::atomic<int>>();
+    Child child([&] {
+        start_adapter(name_);
+        prctl(PR_SET_DUMPABLE, 0);
+        *step = 1;
+        return wait_for([&] { return *step == 2; }) ? 0 : 1;
+    });
+    ASSERT_TRUE(wait_for([&] { return *step == 1; }));
+    std::string error;
+    FabricConfig config{};
+    EXPECT_EQ(Segment::open(name_, Segment::Mode::kJoinOrCreate, config, &error), nullptr);
+    EXPECT_NE(error.find("dumpable"), std::string::npos) << error;
+    EXPECT_TRUE(exists(path_));
+    *step = 2;
+    EXPECT_EQ(child.join(), 0);
+}
+
+TEST_F(FabricTest, MemberWhoseFirstThreadHasEndedIsPresent) {
+    auto* step = shared_value<std::atomic<int>>();
+    Child child([&] {
+        start_adapter(name_);
+        std::thread([&] {
+            wait_for([] { return std::ifstream("/proc/self/statm").peek() == '0'; });
+            *step = 1;
+            wait_for([&] { return *step == 2; });
+            _exit(0);
+        }).detach();
+        syscall(SYS_exit, 0);
+        return 1;
+    });
+    ASSERT_TRUE(wait_for([&] { return *step == 1; }));
+    EXPECT_NE(open_segment(name_, Segment::Mode::kJoinOnly), nullptr);
+    *step = 2;
+    EXPECT_EQ(child.join(), 0);
+}
+
+// Another thread may be inside a registration when a process forks.
+TEST_F(FabricTest, ChildOfAForkMayRegisterSharedMemory) {
+    Child child([] {
+        const int fd = memfd_create("memory", MFD_CLOEXEC);
+        if (ftruncate(fd, 4096) != 0) return 1;
+        void* memory = mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        const auto find = [memory] {
+            const BackingFile file = find_backing_file(reinterpret_cast<uint64_t>(memory), 4096);
+            release_backing_file(file);
+            return file.fd >= 0;
+        };
+        std::atomic<bool> stop{false};
+        std::thread registrar([&] {
+            while (!stop) find();
+        });
+        int status = 0;
+        for (int i = 0; i < 50 && status == 0; ++i)
+            status = Child([&] { return find() ? 0 : 1; }).join();
+        stop = true;
+        registrar.join();
+        return status == 0 ? 0 : 2;
+    });
+    EXPECT_EQ(child.join(), 0);
 }
 
 TEST_F(FabricTest, OtherVersionIsRefused) {

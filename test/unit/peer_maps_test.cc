@@ -134,6 +134,56 @@ TEST_F(PeerMapsTest, RegisteredMemoryStaysMapped) {
     });
 }
 
+// Registrations that are in use at the same time do not push each other out, even if their names
+// fall on the same entries. Names that are a Fibonacci number apart do.
+TEST_F(PeerMapsTest, RegistrationsOfOneEntryStayMapped) {
+    run([](Node& node) {
+        constexpr int kApart = 1597;
+        std::deque<Region> regions;
+        std::vector<const uint64_t*> places;
+        for (uint32_t i = 0; i < 6; ++i) {
+            for (int name = 1; name < kApart; ++name) node.adapter.next_share_id();
+            regions.emplace_back(node, i);
+            places.push_back(regions.back().reach());
+        }
+        for (uint32_t i = 0; i < regions.size(); ++i) EXPECT_EQ(regions[i].reach(), places[i]) << i;
+        EXPECT_EQ(mappings(), regions.size());
+    });
+}
+
+// A registration of huge pages may begin and end anywhere.
+TEST_F(PeerMapsTest, PartOfAHugePageIsMappedAndUnmapped) {
+    run([](Node& node) {
+        constexpr uint64_t kHuge = 2 << 20;
+        const int fd = memfd_create(kName, MFD_CLOEXEC | MFD_HUGETLB);
+        void* memory = fd < 0 || ftruncate(fd, kHuge) != 0
+                           ? MAP_FAILED
+                           : mmap(nullptr, kHuge, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        if (memory == MAP_FAILED) GTEST_SKIP() << "there are no huge pages";
+        struct stat status;
+        ASSERT_EQ(fstat(fd, &status), 0);
+        KeyEntry& entry = node.host.tables().keys[3];
+        entry.host = reinterpret_cast<uint64_t>(memory) + 12000;
+        entry.length = 5000;
+        entry.file_fd = fd;
+        entry.file_inode = status.st_ino;
+        entry.file_offset = 12000;
+        entry.share_id = node.adapter.next_share_id();
+        entry.key = 3;
+        const iovec remote{reinterpret_cast<void*>(entry.host), entry.length};
+        IovList mapped;
+        {
+            PeerMaps maps(node.host);
+            ASSERT_TRUE(maps.translate(node.host.slot(), entry, &remote, 1, &mapped));
+            static_cast<char*>(mapped.data()->iov_base)[7] = 'x';
+            EXPECT_EQ(static_cast<char*>(memory)[12007], 'x');
+            EXPECT_EQ(mappings(), 2u);
+        }
+        EXPECT_EQ(mappings(), 1u);
+        entry.key = 0;
+    });
+}
+
 TEST_F(PeerMapsTest, MemoryReplacedUnderItsKeyIsUnmapped) {
     run([](Node& node) {
         Region region(node, 3);

@@ -15,7 +15,7 @@ struct Owner {
     std::set<uint32_t> dead;
     uint32_t tag() const { return mine; }
     bool owner_dead(uint32_t tag) const { return dead.contains(tag); }
-    void yield() const { std::this_thread::yield(); }
+    void yield(uint32_t) const { std::this_thread::yield(); }
 };
 
 TEST(RobustLock, ExcludesOthers) {

@@ -24,6 +24,7 @@ TEST(Settings, DefaultsAreThoseOfTheTable) {
     EXPECT_EQ(settings.fabric, plain.fabric);
     EXPECT_EQ(settings.devices, plain.devices);
     EXPECT_EQ(settings.ports, plain.ports);
+    EXPECT_EQ(settings.personality_name, plain.personality_name);
     EXPECT_EQ(settings.link_layer, plain.link_layer);
     EXPECT_EQ(settings.executor, plain.executor);
     EXPECT_EQ(settings.profile, plain.profile);
@@ -45,7 +46,11 @@ TEST(Settings, EveryVariableIsRead) {
     ASSERT_EQ(parse(settings, {{"SOFTHCA_FABRIC", "test-1.x_Y"},
                                {"SOFTHCA_DEVICES", "16"},
                                {"SOFTHCA_PORTS", "2"},
+                               {"SOFTHCA_PERSONALITY", "irdma"},
+                               {"SOFTHCA_RULES", "inline=64, srq=1"},
                                {"SOFTHCA_LINK_LAYER", "ethernet"},
+                               {"SOFTHCA_ADDRESSES", "per-process"},
+                               {"SOFTHCA_SUBNETS", "per-port"},
                                {"SOFTHCA_EXECUTOR", "thread"},
                                {"SOFTHCA_PROFILE", "graphene"},
                                {"SOFTHCA_MODEL", "gap=1us"},
@@ -55,7 +60,13 @@ TEST(Settings, EveryVariableIsRead) {
     EXPECT_EQ(settings.fabric, "test-1.x_Y");
     EXPECT_EQ(settings.devices, 16u);
     EXPECT_EQ(settings.ports, 2u);
+    EXPECT_EQ(settings.personality_name, "irdma");
+    EXPECT_EQ(settings.personality.max_inline, 64);
+    EXPECT_EQ(settings.personality.srq, 1);
+    EXPECT_EQ(settings.personality.send_sge, 13);
     EXPECT_EQ(settings.link_layer, LinkLayer::kEthernet);
+    EXPECT_TRUE(settings.own_addresses);
+    EXPECT_TRUE(settings.subnets);
     EXPECT_EQ(settings.executor, Executor::kThread);
     EXPECT_EQ(settings.profile, "graphene");
     EXPECT_EQ(settings.nic.gap_ns, 1000u) << "the model refines the profile";
@@ -74,7 +85,13 @@ TEST(Settings, WrongValuesNameVariableValueAndChoices) {
         {"SOFTHCA_DEVICES", "17", "1 to 16"},
         {"SOFTHCA_DEVICES", "two", "1 to 16"},
         {"SOFTHCA_PORTS", "3", "1 to 2"},
-        {"SOFTHCA_LINK_LAYER", "roce", "infiniband, ethernet"},
+        {"SOFTHCA_PERSONALITY", "mlx6", "default, mlx5, mlx4"},
+        {"SOFTHCA_RULES", "speed=1", "inline, send-sge"},
+        {"SOFTHCA_RULES", "inline=4096", "0 to 1024"},
+        {"SOFTHCA_RULES", "srq", "0 to 1"},
+        {"SOFTHCA_LINK_LAYER", "roce", "auto, infiniband, ethernet"},
+        {"SOFTHCA_ADDRESSES", "own", "shared, per-process"},
+        {"SOFTHCA_SUBNETS", "two", "one, per-port"},
         {"SOFTHCA_EXECUTOR", "threads", "inline, thread"},
         {"SOFTHCA_PROFILE", "myri", "ideal, graphene, infini, hdr200, muse"},
         {"SOFTHCA_MODEL", "speed=1", "reg-bandwidth"},
@@ -95,14 +112,16 @@ TEST(Settings, FabricGetsWhatWasSet) {
     Settings settings;
     ASSERT_EQ(parse(settings, {{"SOFTHCA_DEVICES", "3"},
                                {"SOFTHCA_PORTS", "2"},
-                               {"SOFTHCA_LINK_LAYER", "ethernet"},
+                               {"SOFTHCA_PERSONALITY", "hns"},
                                {"SOFTHCA_PROFILE", "hdr200"},
                                {"SOFTHCA_MODEL", "latency=9us"}}),
               std::nullopt);
     const FabricConfig config = fabric_config(settings);
     EXPECT_EQ(config.devices, 3u);
     EXPECT_EQ(config.ports, 2u);
-    EXPECT_EQ(config.link_layer, LinkLayer::kEthernet);
+    EXPECT_EQ(config.link_layer, LinkLayer::kEthernet) << "the device has no other";
+    EXPECT_EQ(config.personality.read_sge, 1);
+    EXPECT_STREQ(config.personality_name, "hns");
     EXPECT_STREQ(config.profile, "hdr200");
     EXPECT_EQ(config.nic.latency_ns, 9000u);
     EXPECT_EQ(config.nic.completion_ns, find_profile("hdr200")->completion_ns);
@@ -122,7 +141,7 @@ TEST(Settings, OptionsAndTableNameEverySetting) {
         EXPECT_NE(table.find("`--" + option_name(setting) + "`"), std::string::npos)
             << setting.name;
     }
-    EXPECT_EQ(option_name(kSettings[3]), "link-layer");
+    EXPECT_EQ(option_name(kSettings[5]), "link-layer");
 }
 
 }  // namespace

@@ -238,7 +238,9 @@ Pin* PinCache::pin(const void* address, size_t length, unsigned access, bool* fo
 }
 
 // Registers writable even if only reading is asked for: otherwise the first store to a page that
-// was only read would take another page (copy on write), without notice.
+// was only read would take another page (copy on write), without notice. With paging on demand, the
+// device notices. There, memory that may not be written registers as writable all the same, and
+// then every access of the device fails, even one that reads.
 bool PinCache::register_memory(Pin* pin, unsigned other_rights) {
     void* address = reinterpret_cast<void*>(pin->start_);
     const size_t length = pin->end_ - pin->start_;
@@ -250,6 +252,7 @@ bool PinCache::register_memory(Pin* pin, unsigned other_rights) {
         return true;
     };
     const unsigned asked = pin->access_;
+    if (on_demand) return attempt(asked, writes(asked));
     if (attempt(asked | other_rights, true)) return true;
     if (errno == ENOMEM) return false;
     if ((other_rights & ~asked) != 0 && attempt(asked, true)) return true;
@@ -260,8 +263,8 @@ bool PinCache::register_memory(Pin* pin, unsigned other_rights) {
 void PinCache::publish(Pin* pin) {
     const Range range{pin->start_, pin->end_};
     // A later store may replace pages that are registered for reading only (copy on write).
-    if (pin->stale_ || (pin->access_ & kLocalWrite) == 0 || quarantine_.has(range.start, range.end))
-        return;
+    const bool keeps = (pin->access_ & kLocalWrite) != 0 || monitor_->kind() == MonitorKind::kOdp;
+    if (pin->stale_ || !keeps || quarantine_.has(range.start, range.end)) return;
     table_.overlapping(range.start, range.end, [&](Pin* other) {
         const bool within = range.start <= other->start_ && other->end_ <= range.end;
         const bool lacks = other->start_ <= range.start && range.end <= other->end_;

@@ -30,10 +30,10 @@ class VerbsRegistrar final : public Registrar {
     bool on_demand() const override {
         ibv_device_attr_ex attributes{};
         if (ibv_query_device_ex(pd_->context, nullptr, &attributes) != 0) return false;
-        constexpr uint32_t kNeeded =
-            IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ;
+        uint32_t needed = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ;
+        if (attributes.orig_attr.atomic_cap != IBV_ATOMIC_NONE) needed |= IBV_ODP_SUPPORT_ATOMIC;
         return (attributes.odp_caps.general_caps & IBV_ODP_SUPPORT) != 0 &&
-               (attributes.odp_caps.per_transport_caps.rc_odp_caps & kNeeded) == kNeeded;
+               (attributes.odp_caps.per_transport_caps.rc_odp_caps & needed) == needed;
     }
     bool survives_fork() const override { return ibv_is_fork_initialized() != IBV_FORK_DISABLED; }
 

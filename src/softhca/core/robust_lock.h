@@ -16,12 +16,13 @@ inline void cpu_relax() {
 }
 
 // What RobustLock needs from the fabric. tag(): names this process, never 0. owner_dead(tag):
-// whether that process has died. yield(): gives up the core.
+// whether no thread of that process runs any more. yield(round): gives up the core in the round-th
+// round of a wait, for longer in later rounds.
 template <typename T>
 concept LockOwner = requires(T t, uint32_t tag) {
     { t.tag() } -> std::same_as<uint32_t>;
     { t.owner_dead(tag) } -> std::same_as<bool>;
-    t.yield();
+    t.yield(uint32_t{});
 };
 
 class RobustLock {
@@ -45,7 +46,7 @@ class RobustLock {
                         return;
                     }
                 } else {
-                    self.yield();
+                    self.yield(spins / kSpinsPerCheck);
                 }
             } else {
                 cpu_relax();

@@ -3,6 +3,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -167,6 +168,14 @@ class OpenFiles {
         }
     }
 
+    // For fork(): no other thread is in here meanwhile, and the child begins without files.
+    void lock() { mutex_.lock(); }
+    void unlock() { mutex_.unlock(); }
+    void forget() {
+        for (const auto& [name, file] : files_) ::close(file.fd);
+        files_.clear();
+    }
+
   private:
     struct File {
         int fd = -1;
@@ -176,11 +185,20 @@ class OpenFiles {
     std::map<std::pair<dev_t, uint64_t>, File> files_;
 };
 
-// Never destroyed: threads may deregister while the process exits.
+OpenFiles* const all_open_files = new OpenFiles;
+
+// Never destroyed: threads may deregister while the process exits. Made when the library is loaded:
+// a child whose parent was making it during the fork would wait for it for ever.
 OpenFiles& open_files() {
-    static auto* files = new OpenFiles;
-    return *files;
+    return *all_open_files;
 }
+
+[[maybe_unused]] const int kForkHandlers =
+    pthread_atfork([] { open_files().lock(); }, [] { open_files().unlock(); },
+                   [] {
+                       open_files().forget();
+                       open_files().unlock();
+                   });
 
 }  // namespace
 

@@ -3,6 +3,7 @@
 
 #include <linux/futex.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -78,11 +79,20 @@ std::unique_ptr<Host> Host::join(std::unique_ptr<Segment> segment, bool thread_e
     std::unique_ptr<Host> host(new Host);
     host->segment_ = std::move(segment);
     host->models_time_ = host->header().config.nic.models_time();
+    host->configure_pools();
     // If the kernel (Yama) lets only a parent access a process's memory, permits it to the user's
     // processes.
     prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
     if (!host->claim_slot(thread_executor, body, argument, error)) return nullptr;
     return host;
+}
+
+void Host::configure_pools() {
+    const auto numbers = static_cast<rule::Numbers>(personality().qp_numbers);
+    qp_indices.configure(numbers, static_cast<uint32_t>(personality().qps));
+    srq_indices.configure(numbers, static_cast<uint32_t>(personality().srqs));
+    cq_indices.configure(numbers, kMaxObjects - 1);
+    key_indices.configure(static_cast<rule::Numbers>(personality().keys), kMaxKeys - 1);
 }
 
 bool Host::claim_slot(bool thread_executor, void (*body)(void*), void* argument,
@@ -95,7 +105,8 @@ bool Host::claim_slot(bool thread_executor, void (*body)(void*), void* argument,
     for (uint32_t i = 0; i < kMaxProcesses; ++i) {
         const uint32_t slot = (start + i) % kMaxProcesses;
         ProcessSlot& candidate = process(slot);
-        if (candidate.state.load(std::memory_order_acquire) != SlotState::kFree) continue;
+        const Life life = candidate.get_life();
+        if (life.state != SlotState::kFree) continue;
         slot_ = slot;
         self_ = &candidate;
         tables_ = segment_->arena(slot);
@@ -103,18 +114,20 @@ bool Host::claim_slot(bool thread_executor, void (*body)(void*), void* argument,
             *error = "cannot map this process's part of the fabric's memory";
             return false;
         }
-        candidate.state.store(SlotState::kJoining, std::memory_order_relaxed);
-        const uint32_t incarnation =
-            candidate.incarnation.fetch_add(1, std::memory_order_relaxed) + 1;
-        tag_ = make_tag(slot, incarnation);
+        incarnation_ = life.incarnation % Life::kIncarnations + 1;
+        tag_ = make_tag(slot, incarnation_);
         candidate.pid.store(getpid(), std::memory_order_relaxed);
+        candidate.witness = make_witness(&witness_);
+        header().members[slot / 64].fetch_or(uint64_t{1} << slot % 64);
+        candidate.life.store(Life{SlotState::kJoining, incarnation_}.word(),
+                             std::memory_order_release);
         candidate.thread_executor = thread_executor ? 1 : 0;
         read_process_name(candidate.name, sizeof candidate.name);
         if (!start_thread(body, argument, error)) {
-            candidate.state.store(SlotState::kFree, std::memory_order_release);
+            forget_process(slot);
             return false;
         }
-        candidate.state.store(SlotState::kAlive, std::memory_order_seq_cst);
+        candidate.life.store(Life{SlotState::kAlive, incarnation_}.word());
         return true;
     }
     *error = "fabric '" + segment_->name() + "' is full: " + std::to_string(kMaxProcesses) +
@@ -140,68 +153,141 @@ bool Host::start_thread(void (*body)(void*), void* argument, std::string* error)
     return true;
 }
 
-// Under the lock of the member file, so that a slot in state joining has lost its owner. A slot
-// whose process has left the fabric but still runs is not freed.
-void Host::free_dead_slots() {
-    for (uint32_t slot = 0; slot < kMaxProcesses; ++slot) {
-        const SlotState state = process(slot).state.load(std::memory_order_acquire);
-        if (state != SlotState::kFree && is_unheld(process(slot).liveness_mutex)) free_slot(slot);
+// Calls visit(slot) for each slot that is not free. A process that joins meanwhile may be missed:
+// it sees what this process has stored before.
+template <typename Visit>
+void Host::for_each_member(Visit&& visit) {
+    for (uint32_t word = 0; word < kMaxProcesses / 64; ++word) {
+        for (uint64_t bits = header().members[word].load(); bits != 0; bits &= bits - 1)
+            visit(word * 64 + static_cast<uint32_t>(__builtin_ctzll(bits)));
     }
 }
 
-void Host::free_slot(uint32_t slot) {
-    ProcessSlot& dead = process(slot);
-    const uint32_t target = slot + 1;
-    for (uint32_t other = 0; other < kMaxProcesses; ++other) {
-        if (other == slot ||
-            process(other).state.load(std::memory_order_acquire) != SlotState::kAlive)
-            continue;
-        for (Guard& guard : process(other).guards)
-            while ((guard.word.load(std::memory_order_acquire) & 0xffff) == target && alive(other))
-                yield();
-    }
+// Under the lock of the member file. Does not wait: a slot that a process may still access, or
+// whose process has left the fabric but still runs, stays until the next process joins.
+void Host::free_dead_slots() {
+    for_each_member([this](uint32_t slot) {
+        const Life life = process(slot).get_life();
+        if (life.state == SlotState::kFree)  // a process was killed after it had freed the slot
+            header().members[slot / 64].fetch_and(~(uint64_t{1} << slot % 64));
+        else if (ended(slot, life.incarnation) && !accessed(slot))
+            forget_process(slot);
+    });
+}
+
+// Whether a process that runs may access the objects of the dead process in a slot.
+bool Host::accessed(uint32_t slot) {
+    bool found = false;
+    for_each_member([&](uint32_t other) {
+        const Life life = process(other).get_life();
+        const uint32_t lanes = process(other).lanes_used.load();
+        for (uint32_t i = 0; i < lanes && !found; ++i) {
+            for (const auto& word : process(other).lanes[i].words)
+                found = found || (word.load() & 0xffff) == slot + 1;
+        }
+        if (found) found = other != slot && !ended(other, life.incarnation);
+    });
+    return found;
+}
+
+void Host::forget_process(uint32_t slot) {
     for (XrcDomain& domain : header().domains)
         domain.users[slot / 64].fetch_and(~(uint64_t{1} << slot % 64), std::memory_order_relaxed);
     segment_->punch_arena(slot);
-    const uint32_t incarnation = dead.incarnation.load(std::memory_order_relaxed);
-    std::memset(static_cast<void*>(&dead), 0, offsetof(ProcessSlot, staged));
-    dead.incarnation.store(incarnation, std::memory_order_release);
+    free_slot(process(slot));
+    header().members[slot / 64].fetch_and(~(uint64_t{1} << slot % 64));
+}
+
+void free_slot(ProcessSlot& slot) {
+    constexpr size_t kBegin = offsetof(ProcessSlot, name);
+    std::memset(reinterpret_cast<char*>(&slot) + kBegin, 0, offsetof(ProcessSlot, staged) - kBegin);
+    // The last store: a slot that is dead is cleared again.
+    slot.life.store(Life{SlotState::kFree, slot.get_life().incarnation}.word(),
+                    std::memory_order_release);
 }
 
 bool Host::alive(uint32_t slot) {
     if (slot == slot_ && self_ != nullptr) return true;
     ProcessSlot& other = process(slot);
-    if (other.state.load(std::memory_order_acquire) != SlotState::kAlive) return false;
+    uint32_t word = other.life.load(std::memory_order_acquire);
+    Life life = Life::of(word);
+    if (life.state != SlotState::kAlive) return false;
     if (!is_unheld(other.liveness_mutex)) return true;
-    other.state.store(SlotState::kDead, std::memory_order_release);
+    life.state = SlotState::kLeaving;
+    other.life.compare_exchange_strong(word, life.word());
     return false;
+}
+
+bool Host::ended(uint32_t slot, uint32_t incarnation) {
+    ProcessSlot& other = process(slot);
+    uint32_t word = other.life.load(std::memory_order_acquire);
+    Life life = Life::of(word);
+    if (life.incarnation != incarnation || life.state == SlotState::kFree ||
+        life.state == SlotState::kDead)
+        return true;
+    if (slot == slot_ && self_ != nullptr) return false;
+    if (!is_unheld(other.liveness_mutex)) return false;
+    const NoCancellation no_cancellation;
+    const pid_t process_id = other.pid.load(std::memory_order_relaxed);
+    const Witness witness = other.witness;
+    // Of a successor, if another process has freed the slot meanwhile.
+    if (other.life.load(std::memory_order_acquire) != word) return ended(slot, incarnation);
+    if (address_space_in_use(process_id, witness)) return false;
+    life.state = SlotState::kDead;
+    other.life.compare_exchange_strong(word, life.word());
+    return true;
 }
 
 bool Host::owner_dead(uint32_t tag) {
     const uint32_t slot = (tag & 0x1ff) - 1;
-    if (slot >= kMaxProcesses) return true;
-    if (make_tag(slot, process(slot).incarnation.load(std::memory_order_acquire)) != tag)
-        return true;
-    return !alive(slot);
+    return slot >= kMaxProcesses || ended(slot, tag >> 9);
 }
 
-void Host::wait_for_accesses() {
-    const uint32_t target = slot_ + 1;
-    for (uint32_t other = 0; other < kMaxProcesses; ++other) {
-        if (process(other).state.load(std::memory_order_seq_cst) != SlotState::kAlive) continue;
-        for (Guard& guard : process(other).guards) {
-            const uint32_t seen = guard.word.load(std::memory_order_seq_cst);
-            const uint32_t named = seen & 0xffff;
-            // This process's accesses count for every target: they read and write this process's
-            // memory, too.
-            if (named == 0 || (named != target && other != slot_)) continue;
-            while (guard.word.load(std::memory_order_acquire) == seen && alive(other)) yield();
+void Host::yield(uint32_t round) {
+    constexpr uint32_t kRoundsBeforeSleep = 2000;
+    if (round < kRoundsBeforeSleep) {
+        sched_yield();
+        return;
+    }
+    const timespec pause{0, 1'000'000};
+    syscall(SYS_clock_nanosleep, CLOCK_MONOTONIC, 0, &pause, nullptr);
+}
+
+template <typename Matches>
+void Host::wait_for_lane(GuardLane& lane, uint32_t slot, uint32_t incarnation, Matches&& matches) {
+    if ((lane.words[0].load() & 0xffff) == 0) return;  // then there is no access within
+    for (std::atomic<uint32_t>& word : lane.words) {
+        const uint32_t seen = word.load();
+        if ((seen & 0xffff) == 0 || !matches((seen & 0xffff) - 1)) continue;
+        for (uint32_t round = 0; word.load(std::memory_order_acquire) == seen; ++round) {
+            if (ended(slot, incarnation)) return;
+            yield(round);
         }
     }
 }
 
+void Host::wait_for_accesses() {
+    for_each_member([this](uint32_t other) {
+        const Life life = process(other).get_life();
+        if (life.state != SlotState::kAlive && life.state != SlotState::kLeaving) return;
+        const uint32_t lanes = process(other).lanes_used.load();
+        // This process's accesses count for every target: they read and write this process's
+        // memory, too.
+        for (uint32_t i = 0; i < lanes; ++i) {
+            wait_for_lane(process(other).lanes[i], other, life.incarnation,
+                          [&](uint32_t target) { return target == slot_ || other == slot_; });
+        }
+    });
+}
+
+void Host::wait_for_own_accesses() {
+    for (uint32_t i = 0; i < self_->lanes_used.load(); ++i)
+        wait_for_lane(self_->lanes[i], slot_, incarnation_, [](uint32_t) { return true; });
+}
+
 void Host::leave() {
-    self_->state.store(SlotState::kDead, std::memory_order_seq_cst);
+    uint32_t alive = Life{SlotState::kAlive, incarnation_}.word();
+    self_->life.compare_exchange_strong(alive, Life{SlotState::kLeaving, incarnation_}.word());
     segment_->leave();
 }
 

@@ -3,7 +3,6 @@
 // and detection of dead processes. The timing model treats each process as a host of its own.
 #pragma once
 
-#include <sched.h>
 #include <time.h>
 
 #include <map>
@@ -23,6 +22,19 @@ inline uint64_t now_ns() {
     return static_cast<uint64_t>(time.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(time.tv_nsec);
 }
 
+// While it lives, the calling thread is not cancelled. A thread that is cancelled while it holds a
+// lock of the fabric leaves the lock to nobody, because its process lives on.
+class NoCancellation {
+  public:
+    NoCancellation() { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_); }
+    ~NoCancellation() { pthread_setcancelstate(before_, nullptr); }
+    NoCancellation(const NoCancellation&) = delete;
+    NoCancellation& operator=(const NoCancellation&) = delete;
+
+  private:
+    int before_ = 0;
+};
+
 class Host {
   public:
     // Takes a slot of the fabric and starts a thread that locks the slot's liveness mutex and then
@@ -34,11 +46,13 @@ class Host {
     Host& operator=(const Host&) = delete;
 
     uint32_t slot() const { return slot_; }
+    uint32_t incarnation() const { return incarnation_; }  // of the slot
     ProcessSlot& self() { return *self_; }
     ProcessSlot& process(uint32_t slot) { return segment_->header().slots[slot]; }
     FabricHeader& header() { return segment_->header(); }
     Segment& segment() { return *segment_; }
     bool models_time() const { return models_time_; }
+    const Personality& personality() const { return segment_->header().config.personality; }
     // This process's arena: the base of its offsets.
     char* arena() { return reinterpret_cast<char*>(tables_); }
     char* arena(uint32_t slot) { return reinterpret_cast<char*>(segment_->arena(slot)); }
@@ -56,24 +70,33 @@ class Host {
         return tables == nullptr ? nullptr : &tables->keys[KeyNumber::index(key)];
     }
 
-    // Whether the process in a slot lives. Notices a death at once, because the kernel marks the
-    // liveness mutex.
+    // Whether the process in a slot lives and has not begun to leave. Notices a death at once,
+    // because the kernel marks the liveness mutex. No system call. The threads of a process that is
+    // not alive may still run: see ended().
     bool alive(uint32_t slot);
+    // Whether no thread of the process of that incarnation runs any more: nobody copies for it or
+    // holds its locks. System calls only for a process that is not alive.
+    bool ended(uint32_t slot, uint32_t incarnation);
     pid_t pid(uint32_t slot) { return process(slot).pid.load(std::memory_order_relaxed); }
 
     // Waits until accesses that began before the call have ended: those of any process to this
     // process, and those of this process's threads. The caller holds no AccessGuard.
     void wait_for_accesses();
+    // The same, only for accesses of this process's threads.
+    void wait_for_own_accesses();
 
-    // Leaves the fabric; to peers this process has died. Threads that still run may use the
-    // mapping.
+    // Begins to leave the fabric: peers no longer reach this process. Threads that still run may
+    // use the mapping, and peers wait for their accesses and locks.
     void leave();
 
     // What RobustLock needs (LockOwner): the name of this process in locks of the segment, whether
-    // another process has died, and a way to wait.
+    // another process has ended, and a way to wait.
     uint32_t tag() const { return tag_; }
     bool owner_dead(uint32_t tag);
-    void yield() { sched_yield(); }
+    // Gives up the core in the round-th round of a wait. After many rounds it sleeps for a
+    // millisecond, because what this process waits for may be held by a process that is stopped. No
+    // cancellation point.
+    void yield(uint32_t round);
 
     IndexPool qp_indices{kMaxObjects};
     IndexPool srq_indices{kMaxObjects};
@@ -89,8 +112,15 @@ class Host {
     Host() = default;
     bool claim_slot(bool thread_executor, void (*body)(void*), void* argument, std::string* error);
     bool start_thread(void (*body)(void*), void* argument, std::string* error);
+    void configure_pools();
     void free_dead_slots();
-    void free_slot(uint32_t slot);
+    bool accessed(uint32_t slot);
+    void forget_process(uint32_t slot);
+    template <typename Visit>
+    void for_each_member(Visit&& visit);
+    // Waits until the accesses of a lane that `matches(word)` names have ended, or the process.
+    template <typename Matches>
+    void wait_for_lane(GuardLane& lane, uint32_t slot, uint32_t incarnation, Matches&& matches);
 
     template <typename T>
     T* find(T (ArenaTables::*table)[kMaxObjects], uint32_t number) {
@@ -106,6 +136,8 @@ class Host {
     ProcessSlot* self_ = nullptr;
     uint32_t slot_ = 0;
     uint32_t tag_ = 0;
+    uint32_t incarnation_ = 0;
+    uint64_t witness_ = 0;  // other processes read it
     bool models_time_ = false;
 };
 
@@ -113,34 +145,70 @@ class Host {
 void ring_doorbell(ProcessSlot& process);
 
 // A read-side critical section: while the guard lives, the target process frees nothing that an
-// access may touch.
+// access may touch. Guards of a thread are destroyed in the reverse order of their construction.
 class AccessGuard {
   public:
-    AccessGuard(Host& host, uint32_t target) {
-        static thread_local uint32_t hint = 0;
-        for (uint32_t i = hint;; ++i) {
-            std::atomic<uint32_t>& word = host.self().guards[i % kMaxGuards].word;
-            uint32_t seen = word.load(std::memory_order_relaxed);
-            if ((seen & 0xffff) != 0) {
-                if (i % kMaxGuards == kMaxGuards - 1) host.yield();  // all guards are taken
-                continue;                                            // taken by another thread
-            }
-            const uint32_t mine = (seen + 0x10000) | (target + 1);
-            if (word.compare_exchange_strong(seen, mine, std::memory_order_seq_cst)) {
-                word_ = &word;
-                value_ = mine;
-                hint = i % kMaxGuards;
-                return;
-            }
+    AccessGuard(Host& host, uint32_t target) : thread_(this_thread()), before_(thread_.place) {
+        GuardLane* const lanes = host.self().lanes;
+        if (before_.lane < lanes || before_.lane >= lanes + kMaxLanes) {
+            take_lane(host, target);
+            return;
         }
+        word_ = &before_.lane->words[before_.depth];
+        value_ = next_value(word_->load(std::memory_order_relaxed), target);
+        word_->store(value_, std::memory_order_seq_cst);
+        thread_.place.depth = before_.depth + 1;
     }
-    ~AccessGuard() { word_->store(value_ & 0xffff0000, std::memory_order_release); }
+    ~AccessGuard() {
+        word_->store(value_ & 0xffff0000, std::memory_order_release);
+        thread_.place = before_;
+    }
     AccessGuard(const AccessGuard&) = delete;
     AccessGuard& operator=(const AccessGuard&) = delete;
 
   private:
+    struct Place {
+        GuardLane* lane;
+        uint32_t depth;  // of the next access; never reaches GuardLane::kDepth
+    };
+    struct Thread {
+        Place place;    // lane nullptr: outside of any access
+        uint32_t hint;  // the lane that this thread had last
+    };
+    static Thread& this_thread() {
+        static thread_local Thread thread{};
+        return thread;
+    }
+    static uint32_t next_value(uint32_t before, uint32_t target) {
+        return ((before & 0xffff0000) + 0x10000) | (target + 1);
+    }
+    void take_lane(Host& host, uint32_t target);
+
+    Thread& thread_;
+    const Place before_;
     std::atomic<uint32_t>* word_;
     uint32_t value_;
 };
+
+inline void AccessGuard::take_lane(Host& host, uint32_t target) {
+    ProcessSlot& self = host.self();
+    for (uint32_t i = thread_.hint;; ++i) {
+        const uint32_t index = i % kMaxLanes;
+        // The owner of an object that reads the old number of lanes has withdrawn the object
+        // before, which this thread will see.
+        uint32_t used = self.lanes_used.load(std::memory_order_relaxed);
+        while (used <= index && !self.lanes_used.compare_exchange_weak(used, index + 1)) continue;
+        word_ = &self.lanes[index].words[0];
+        uint32_t seen = word_->load(std::memory_order_relaxed);
+        value_ = next_value(seen, target);
+        if ((seen & 0xffff) == 0 &&
+            word_->compare_exchange_strong(seen, value_, std::memory_order_seq_cst)) {
+            thread_.hint = index;
+            thread_.place = {&self.lanes[index], 1};
+            return;
+        }
+        if (index == kMaxLanes - 1) host.yield(i / kMaxLanes);  // others have all lanes
+    }
+}
 
 }  // namespace softhca

@@ -16,18 +16,19 @@
 #include "softhca/core/handles.h"
 #include "softhca/core/key_table.h"
 #include "softhca/core/nic_model.h"
+#include "softhca/core/personality.h"
 #include "softhca/core/qp_state.h"
 #include "softhca/core/receive_ring.h"
 #include "softhca/core/robust_lock.h"
+#include "softhca/fabric/address_space.h"
 
 namespace softhca {
 
 constexpr uint64_t kFabricMagic = 0x31414348'74666f73;  // "softHCA1"
-constexpr uint32_t kLayoutVersion = 4;
+constexpr uint32_t kLayoutVersion = 7;
 constexpr uint32_t kMaxDevices = 16;
 constexpr uint32_t kMaxPorts = 2;
 constexpr uint32_t kMaxLinks = kMaxDevices * kMaxPorts;
-constexpr uint32_t kMaxGuards = 64;
 constexpr uint32_t kMaxDomains = 1024;
 constexpr uint32_t kMaxInbound = 64;
 
@@ -38,10 +39,31 @@ struct FabricConfig {
     uint32_t devices;
     uint32_t ports;
     LinkLayer link_layer;
+    uint32_t own_addresses;  // 1: each process has LIDs and GIDs of its own
+    uint32_t subnets;        // 1: ports 1 and ports 2 are in different subnets
     uint32_t reserved;
     NicParameters nic;
+    Personality personality;
     char profile[16];
+    char personality_name[16];
 };
+
+// An address names a port, and with `own_addresses` also a process. Its number is a place.
+constexpr uint32_t kNoPlace = ~uint32_t{0};
+constexpr uint32_t kAnyProcess = ~uint32_t{0};
+inline uint32_t place_of(const FabricConfig& config, uint32_t slot, uint32_t link) {
+    return config.own_addresses != 0 ? slot * kMaxLinks + link : link;
+}
+inline uint32_t process_of_place(const FabricConfig& config, uint32_t place) {
+    return config.own_addresses != 0 ? place / kMaxLinks : kAnyProcess;
+}
+// Whether two ports can reach each other.
+inline bool same_subnet(const FabricConfig& config, uint32_t link, uint32_t other) {
+    return config.subnets == 0 || link % kMaxPorts == other % kMaxPorts;
+}
+inline uint16_t lid_of_place(uint32_t place) {
+    return static_cast<uint16_t>(place + 1);
+}
 
 struct Notice {  // bits of `notices`: what happened to an object, for its owner
     static constexpr uint32_t kCqEvent = 1 << 0;   // CQ: deliver a completion event
@@ -123,6 +145,9 @@ struct alignas(64) QpShared {
     uint32_t device = 0;
     std::atomic<uint32_t> established{0};
     std::atomic<uint32_t> notices{0};
+    uint32_t receive_psn : 24 = 0;  // the first PSNs
+    uint32_t path_mtu : 8 = 0;      // code
+    uint32_t send_psn = 0;
 
     alignas(64) RobustLock lock;  // for the responder: claim, receive ring, state
     Claim claim;
@@ -134,11 +159,16 @@ struct alignas(64) QpShared {
     std::atomic<uint64_t> openers[kMaxProcesses / 64] = {};
 };
 
-struct alignas(64) Guard {
-    // target process + 1 in the low 16 bits, a count in the high ones; low bits 0: free. Set by
-    // CAS, cleared with release.
-    std::atomic<uint32_t> word{0};
+// The accesses of one thread of a process to processes, the outermost one first. An access within
+// another one needs no lane of its own, so that no thread holds a lane and waits for another.
+struct alignas(64) GuardLane {
+    static constexpr uint32_t kDepth = 16;
+    // target process + 1 in the low 16 bits, a count in the high ones; low bits 0: free. The
+    // outermost one is set by CAS, which takes the lane; the others by the thread that has the
+    // lane. Cleared with release.
+    std::atomic<uint32_t> words[kDepth] = {};
 };
+constexpr uint32_t kMaxLanes = 64;
 
 struct Counters {
     std::atomic<uint64_t> messages{0};  // messages sent
@@ -190,17 +220,41 @@ struct LinkPair {
     LinkClock ingress;
 };
 
-enum class SlotState : uint32_t { kFree = 0, kJoining = 1, kAlive = 2, kDead = 3 };
+// The life of a process in its slot:
+//
+//   free     no process                   joining: a process takes the slot
+//   joining  its owner prepares it        alive: the slot is ready; dead: as from leaving
+//   alive    peers may use its objects    leaving: it exits, or its engine thread has ended
+//   leaving  peers treat it as dead, but  dead: a peer finds that no thread of its address space
+//            its threads may still copy   is left
+//            and hold locks
+//   dead     nothing of it runs           free: a process that joins has cleared the slot
+enum class SlotState : uint32_t { kFree = 0, kJoining = 1, kAlive = 2, kLeaving = 3, kDead = 4 };
+
+// The state of a slot and the number of the process that uses it, in one word: who changes the
+// state of a process does not change that of its successor.
+struct Life {
+    static constexpr uint32_t kIncarnations = (1 << 23) - 1;  // a lock's word has as many
+
+    SlotState state;
+    uint32_t incarnation;  // counts the processes that have used the slot; 0: none
+
+    static Life of(uint32_t word) { return {static_cast<SlotState>(word & 7), word >> 3}; }
+    uint32_t word() const { return static_cast<uint32_t>(state) | incarnation << 3; }
+};
 
 struct alignas(4096) ProcessSlot {
-    std::atomic<SlotState> state{SlotState::kFree};
-    std::atomic<uint32_t> incarnation{0};  // counts the processes that have used the slot
+    std::atomic<uint32_t> life{0};  // a Life; changed under the member file's lock, or by CAS
     std::atomic<int32_t> pid{0};
+    Witness witness;                 // of the process's address space
     pthread_mutex_t liveness_mutex;  // robust; held by a thread of the owner while it lives
+    // What follows, up to `staged`, is zero in a free slot.
     char name[32];
     uint32_t thread_executor = 0;
     RobustLock atomics;  // serializes remote atomic operations on this process's memory
-    Guard guards[kMaxGuards];
+    // Lanes that have been used; only grows. Raised, seq_cst, before a lane is taken.
+    std::atomic<uint32_t> lanes_used{0};
+    GuardLane lanes[kMaxLanes];
 
     alignas(64) std::atomic<uint32_t> doorbell{0};  // futex: counts calls of ring_doorbell()
     std::atomic<uint32_t> sleeping{0};
@@ -216,7 +270,14 @@ struct alignas(4096) ProcessSlot {
     // The bytes of staged inbound writes. Last, and not cleared when the slot is freed: most of it
     // is never touched.
     alignas(64) char staged[kMaxInbound][InboundWrite::kStagedBytes];
+
+    Life get_life() const { return Life::of(life.load(std::memory_order_seq_cst)); }
+    SlotState state() const { return get_life().state; }
 };
+
+// Makes the slot of a dead process free. Wherever the caller is killed meanwhile, the slot is dead
+// or entirely free. Under the member file's lock.
+void free_slot(ProcessSlot& slot);
 
 // An XRC domain, named by a file or anonymous. `users` has one bit for each process.
 struct XrcDomain {
@@ -236,6 +297,8 @@ struct alignas(4096) FabricHeader {
     Faults faults;
     RobustLock control;  // for XRC domains and receivers
     std::atomic<uint32_t> next_domain{1};
+    // One bit for each slot that is not free; set before the process is alive.
+    std::atomic<uint64_t> members[kMaxProcesses / 64];
     XrcDomain domains[kMaxDomains];
     ProcessSlot slots[kMaxProcesses];
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "softhca/fabric/member_file.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -29,12 +30,29 @@ int open_retry(const char* path, int flags, mode_t mode) {
     return fd;
 }
 
-int flock_retry(int fd) {
-    int status;
-    do {
-        status = ::flock(fd, LOCK_EX);
-    } while (status < 0 && errno == EINTR);
-    return status;
+bool lock_file(int fd, MemberFile::Patience patience) {
+    constexpr int kTries = 200;
+    if (patience == MemberFile::Patience::kForever) {
+        int status;
+        do {
+            status = ::flock(fd, LOCK_EX);
+        } while (status < 0 && errno == EINTR);
+        return status == 0;
+    }
+    for (int i = 0; ::flock(fd, LOCK_EX | LOCK_NB) != 0; ++i) {
+        if (errno != EWOULDBLOCK || i == kTries) return false;
+        ::usleep(1000);
+    }
+    return true;
+}
+
+bool is_private_file(const struct stat& status) {
+    return status.st_uid == ::geteuid() && S_ISREG(status.st_mode) && (status.st_mode & 077) == 0;
+}
+
+uint64_t own_pid_namespace() {
+    struct stat status;
+    return ::stat("/proc/self/ns/pid", &status) == 0 ? status.st_ino : 0;
 }
 
 }  // namespace
@@ -43,16 +61,27 @@ MemberFile::~MemberFile() {
     if (fd_ >= 0) ::close(fd_);
 }
 
-bool MemberFile::lock(bool create, std::string* error) {
+MemberFile::Member MemberFile::self(int fd) {
+    struct stat status;
+    return {::getpid(), fd, ::fstat(fd, &status) == 0 ? status.st_ino : 0, own_pid_namespace()};
+}
+
+bool MemberFile::lock(bool create, std::string* error, Patience patience) {
     for (;;) {
-        const int flags = O_RDWR | O_CLOEXEC | O_NOFOLLOW | (create ? O_CREAT : 0);
+        const int flags = O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | (create ? O_CREAT : 0);
         const int fd = open_retry(path_.c_str(), flags, 0600);
         if (fd < 0) {
             *error = failure("cannot open", path_);
             return false;
         }
         struct stat status;
-        if (flock_retry(fd) != 0 || ::fstat(fd, &status) != 0) {
+        // Checks first: another user could hold the lock of a file of his for ever.
+        if (::fstat(fd, &status) == 0 && !is_private_file(status)) {
+            *error = path_ + " is not a private file of this user; remove it";
+            ::close(fd);
+            return false;
+        }
+        if (!lock_file(fd, patience) || ::fstat(fd, &status) != 0) {
             *error = failure("cannot lock", path_);
             ::close(fd);
             return false;
@@ -60,12 +89,6 @@ bool MemberFile::lock(bool create, std::string* error) {
         if (status.st_nlink == 0) {  // the last member removed the file while this process waited
             ::close(fd);
             continue;
-        }
-        if (status.st_uid != ::geteuid() || !S_ISREG(status.st_mode) ||
-            (status.st_mode & 077) != 0) {
-            *error = path_ + " is not a private file of this user; remove it";
-            ::close(fd);
-            return false;
         }
         fd_ = fd;
         return true;
@@ -85,9 +108,11 @@ bool MemberFile::members(std::vector<Member>* list, std::string* error) const {
         const size_t end = std::min(text.find('\n', at), text.size());
         Member member;
         unsigned long inode;
-        if (std::sscanf(text.substr(at, end - at).c_str(), "%d %d %lu", &member.pid, &member.fd,
-                        &inode) == 3) {
+        unsigned long pid_namespace = 0;
+        if (std::sscanf(text.substr(at, end - at).c_str(), "%d %d %lu %lu", &member.pid, &member.fd,
+                        &inode, &pid_namespace) >= 3) {
             member.inode = inode;
+            member.pid_namespace = pid_namespace;
             list->push_back(member);
         }
         at = end + 1;
@@ -103,7 +128,7 @@ bool MemberFile::store(const std::vector<Member>& members, std::string* error) {
     std::string text;
     for (const Member& member : members) {
         text += std::to_string(member.pid) + " " + std::to_string(member.fd) + " " +
-                std::to_string(member.inode) + "\n";
+                std::to_string(member.inode) + " " + std::to_string(member.pid_namespace) + "\n";
     }
     // Writes the new list over the old one before it sets the length: if the process dies or the
     // file system is full, living members are still in the file.
@@ -117,26 +142,69 @@ bool MemberFile::store(const std::vector<Member>& members, std::string* error) {
 
 namespace {
 
-// Whether errno means that a process or its descriptor no longer exists. A process that is exiting
-// refuses access.
-bool is_gone_error() {
-    return errno == ENOENT || errno == ESRCH || errno == EACCES;
+// Whether a process whose descriptors cannot be read has given up its memory: then it is about to
+// end, and the kernel refuses access to what is left.
+bool has_no_memory(pid_t pid) {
+    FILE* file = std::fopen(("/proc/" + std::to_string(pid) + "/statm").c_str(), "re");
+    if (file == nullptr) return errno == ENOENT || errno == ESRCH;
+    unsigned long pages = 0;
+    const bool read = std::fscanf(file, "%lu", &pages) == 1;
+    std::fclose(file);
+    return !read || pages == 0;
+}
+
+// The path of a member's descriptor, and its status. The first thread may have ended before the
+// others: then in another thread. An empty path, with errno, if there is none.
+std::string find_descriptor(const MemberFile::Member& member, struct stat* status) {
+    const std::string process = "/proc/" + std::to_string(member.pid);
+    const std::string descriptor = "/fd/" + std::to_string(member.fd);
+    if (::stat((process + descriptor).c_str(), status) == 0) return process + descriptor;
+    const int error = errno;
+    std::string found;
+    if (DIR* tasks = ::opendir((process + "/task").c_str())) {
+        while (const dirent* task = ::readdir(tasks)) {
+            const std::string path = process + "/task/" + task->d_name + descriptor;
+            if (task->d_name[0] == '.' || ::stat(path.c_str(), status) != 0) continue;
+            found = path;
+            break;
+        }
+        ::closedir(tasks);
+    }
+    errno = error;
+    return found;
+}
+
+MemberState why_not(const MemberFile::Member& member, std::string* why) {
+    if (errno == ENOENT || errno == ESRCH) return MemberState::kGone;
+    if (errno == EACCES && has_no_memory(member.pid)) return MemberState::kGone;
+    if (why != nullptr) {
+        *why = "process " + std::to_string(member.pid) +
+               " cannot be inspected: " + std::strerror(errno) +
+               (errno == EACCES ? "; it is not dumpable, or Yama or a security module forbids it"
+                                : "");
+    }
+    return MemberState::kUnknown;
 }
 
 }  // namespace
 
-MemberState open_member(const MemberFile::Member& member, int* fd) {
-    const std::string path =
-        "/proc/" + std::to_string(member.pid) + "/fd/" + std::to_string(member.fd);
-    struct stat status;
+MemberState open_member(const MemberFile::Member& member, int* fd, std::string* why) {
     *fd = -1;
+    if (member.pid_namespace != 0 && member.pid_namespace != own_pid_namespace()) {
+        if (why != nullptr) {
+            *why = "process " + std::to_string(member.pid) +
+                   " is in another PID namespace, as in a container; use another SOFTHCA_FABRIC, "
+                   "or remove the fabric's file in /dev/shm if no process uses it";
+        }
+        return MemberState::kUnknown;
+    }
+    struct stat status;
     // Checks before it opens: the descriptor may be something else by now.
-    if (::stat(path.c_str(), &status) != 0)
-        return is_gone_error() ? MemberState::kGone : MemberState::kUnknown;
+    const std::string path = find_descriptor(member, &status);
+    if (path.empty()) return why_not(member, why);
     if (!S_ISREG(status.st_mode) || status.st_ino != member.inode) return MemberState::kGone;
     *fd = open_retry(path.c_str(), O_RDWR | O_CLOEXEC, 0);
-    if (*fd < 0) return is_gone_error() ? MemberState::kGone : MemberState::kUnknown;
-    return MemberState::kPresent;
+    return *fd < 0 ? why_not(member, why) : MemberState::kPresent;
 }
 
 }  // namespace softhca

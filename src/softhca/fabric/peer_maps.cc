@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <string>
@@ -35,14 +36,21 @@ bool PeerMaps::translate(uint32_t slot, const KeyEntry& key, const iovec* remote
 }
 
 const PeerMaps::Mapping* PeerMaps::find(uint32_t slot, const KeyEntry& key) {
-    std::atomic<Mapping*>& entry = entries_[(key.share_id * 0x9e3779b97f4a7c15) >> 54];
-    Mapping* mapping = entry.load(std::memory_order_acquire);
-    if (mapping != nullptr && mapping->share_id == key.share_id) return mapping;
+    constexpr uint32_t kSets = kEntries / kWays;
+    std::atomic<Mapping*>* const ways =
+        &entries_[(key.share_id * 0x9e3779b97f4a7c15) / (~uint64_t{0} / kSets + 1) * kWays];
+    const auto look = [&]() -> const Mapping* {
+        for (uint32_t i = 0; i < kWays; ++i) {
+            const Mapping* mapping = ways[i].load(std::memory_order_acquire);
+            if (mapping != nullptr && mapping->share_id == key.share_id) return mapping;
+        }
+        return nullptr;
+    };
+    if (const Mapping* mapping = look()) return mapping;
     const std::lock_guard lock(mutex_);
-    mapping = entry.load(std::memory_order_acquire);
-    if (mapping != nullptr && mapping->share_id == key.share_id) return mapping;
+    if (const Mapping* mapping = look()) return mapping;
     Mapping* fresh = map(slot, key);
-    replace(entry, fresh);
+    replace(*entry_for(ways), fresh);
     mapped_bytes_ += fresh->base_length;
     if (mapped_bytes_ >= kSlack) {
         drop_dead();
@@ -50,6 +58,13 @@ const PeerMaps::Mapping* PeerMaps::find(uint32_t slot, const KeyEntry& key) {
         ring_doorbell(host_.self());  // the engine collects before it sleeps again
     }
     return fresh;
+}
+
+// A free entry of these, or one of them in turn.
+std::atomic<PeerMaps::Mapping*>* PeerMaps::entry_for(std::atomic<Mapping*>* ways) {
+    for (uint32_t i = 0; i < kWays; ++i)
+        if (ways[i].load(std::memory_order_relaxed) == nullptr) return &ways[i];
+    return &ways[next_way_++ % kWays];
 }
 
 void PeerMaps::replace(std::atomic<Mapping*>& entry, Mapping* fresh) {
@@ -72,7 +87,17 @@ void PeerMaps::drop_dead() {
     }
 }
 
+// The page size of a file in memory: mappings of huge pages begin and end at one.
+static uint64_t page_of(int fd) {
+    constexpr long kHugetlbfsMagic = 0x958458f6;
+    struct statfs file_system;
+    if (::fstatfs(fd, &file_system) == 0 && file_system.f_type == kHugetlbfsMagic)
+        return static_cast<uint64_t>(file_system.f_bsize);
+    return static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+}
+
 PeerMaps::Mapping* PeerMaps::map(uint32_t slot, const KeyEntry& key) {
+    const NoCancellation no_cancellation;  // the caller may hold locks of the fabric
     auto* mapping = new Mapping{&key, key.share_id, key.host, nullptr, nullptr, 0};
     const std::string path =
         "/proc/" + std::to_string(host_.pid(slot)) + "/fd/" + std::to_string(key.file_fd);
@@ -83,14 +108,14 @@ PeerMaps::Mapping* PeerMaps::map(uint32_t slot, const KeyEntry& key) {
         ::close(fd);  // the owner has closed the descriptor or opened another file with its number
         return mapping;
     }
-    const auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+    const uint64_t page = page_of(fd);
     const uint64_t head = key.file_offset % page;
-    mapping->base =
-        raw_mmap(head + key.length, PROT_READ | PROT_WRITE,
-                 MAP_SHARED | MAP_POPULATE,  // no page faults later, as registered memory
-                 fd, key.file_offset - head);
+    const uint64_t length = (head + key.length + page - 1) / page * page;
+    mapping->base = raw_mmap(length, PROT_READ | PROT_WRITE,
+                             MAP_SHARED | MAP_POPULATE,  // no page faults later, as registered
+                             fd, key.file_offset - head);
     if (mapping->base != nullptr) {
-        mapping->base_length = head + key.length;
+        mapping->base_length = length;
         mapping->local = static_cast<char*>(mapping->base) + head;
     }
     ::close(fd);
@@ -105,11 +130,7 @@ void PeerMaps::collect() {
         old.swap(replaced_);
     }
     // A thread that still uses an old mapping holds a guard that it took before now.
-    for (Guard& guard : host_.self().guards) {
-        const uint32_t seen = guard.word.load(std::memory_order_seq_cst);
-        while ((seen & 0xffff) != 0 && guard.word.load(std::memory_order_acquire) == seen)
-            host_.yield();
-    }
+    host_.wait_for_own_accesses();
     for (Mapping* mapping : old) release(mapping);
 }
 

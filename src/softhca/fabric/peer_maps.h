@@ -47,16 +47,19 @@ class PeerMaps {
     const Mapping* find(uint32_t slot, const KeyEntry& key);
     Mapping* map(uint32_t slot, const KeyEntry& key);
     static void release(Mapping* mapping);
+    std::atomic<Mapping*>* entry_for(std::atomic<Mapping*>* ways);
     void replace(std::atomic<Mapping*>& entry, Mapping* fresh);
     bool is_dead(const Mapping& mapping);
     void drop_dead();
 
     static constexpr uint32_t kEntries = 1024;
+    static constexpr uint32_t kWays = 8;  // entries, side by side, that a registration may have
     Host& host_;
     std::mutex mutex_;  // guards all below; readers of entries_ do without
     std::atomic<Mapping*> entries_[kEntries] = {};
     uint64_t mapped_bytes_ = 0;  // since drop_dead()
     std::vector<Mapping*> replaced_;
+    uint32_t next_way_ = 0;  // the one to replace if all are in use
 };
 
 }  // namespace softhca

@@ -3,38 +3,68 @@
 // nothing half allocated.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
+#include <iterator>
 #include <map>
 #include <mutex>
 #include <optional>
 
+#include "softhca/core/personality.h"
+
 namespace softhca {
 
-// Allocates indices 1 .. limit - 1. The index released longest ago is used next, so that old
-// numbers stay invalid for long.
+// Allocates indices 1 .. limit - 1. By default the index released longest ago is used next, so that
+// old numbers stay invalid for long.
 class IndexPool {
   public:
     explicit IndexPool(uint32_t limit) : limit_(limit) {}
 
+    // Sets the order in which released indices are used again, and the most indices in use, which
+    // is below the limit. Before the first allocation.
+    void configure(rule::Numbers order, uint32_t most) {
+        order_ = order;
+        most_ = most;
+    }
+
     std::optional<uint32_t> allocate() {
         const std::lock_guard lock(mutex_);
-        if (next_ < limit_) return next_++;
-        if (free_.empty()) return std::nullopt;
-        const uint32_t index = free_.front();
-        free_.pop_front();
-        return index;
+        if (used_ == most_) return std::nullopt;
+        const bool fresh = next_ < limit_ && (order_ == rule::kOldestFirst || free_.empty());
+        if (!fresh && free_.empty()) return std::nullopt;
+        ++used_;
+        return fresh ? next_++ : take();
+    }
+
+    // All indices that were ever allocated are below it.
+    uint32_t end() {
+        const std::lock_guard lock(mutex_);
+        return next_;
     }
 
     void release(uint32_t index) {
         const std::lock_guard lock(mutex_);
+        --used_;
         free_.push_back(index);
     }
 
   private:
+    uint32_t take() {
+        auto chosen = free_.begin();
+        if (order_ == rule::kLowestFirst) chosen = std::min_element(free_.begin(), free_.end());
+        if (order_ == rule::kNewestFirst) chosen = std::prev(free_.end());
+        const uint32_t index = *chosen;
+        free_.erase(chosen);
+        return index;
+    }
+
     const uint32_t limit_;
+    rule::Numbers order_ = rule::kOldestFirst;
+    uint32_t most_ = ~uint32_t{0};
     std::mutex mutex_;
     uint32_t next_ = 1;
+    uint32_t used_ = 0;
     std::deque<uint32_t> free_;
 };
 

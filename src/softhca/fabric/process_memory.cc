@@ -4,46 +4,18 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
+
+#include "softhca/core/ordered_copy.h"
 
 namespace softhca {
 
 namespace {
 
-constexpr uint64_t kTailBytes = 8;  // the part that programs poll: stored last, in one store
-
-using Block __attribute__((vector_size(16), aligned(1), may_alias)) = uint64_t;
-constexpr uint64_t kBlocks = 4;  // copied in one step: a cache line
-
-// Copies in ascending order, the last word in one store. memcpy() promises no order, and may copy
-// the end first.
-void ordered_copy(char* to, const char* from, uint64_t length) {
-    while (length > sizeof(Block) * kBlocks) {
-        for (uint64_t i = 0; i < kBlocks; ++i) {
-            reinterpret_cast<Block*>(to)[i] = reinterpret_cast<const Block*>(from)[i];
-            std::atomic_thread_fence(std::memory_order_release);
-        }
-        to += sizeof(Block) * kBlocks;
-        from += sizeof(Block) * kBlocks;
-        length -= sizeof(Block) * kBlocks;
-    }
-    while (length > kTailBytes) {
-        const uint64_t head = std::min(kTailBytes, length - kTailBytes);
-        for (uint64_t i = 0; i < head; ++i) __atomic_store_n(to + i, from[i], __ATOMIC_RELEASE);
-        to += head;
-        from += head;
-        length -= head;
-    }
-    if (length == kTailBytes && reinterpret_cast<uintptr_t>(to) % kTailBytes == 0) {
-        uint64_t word;
-        std::memcpy(&word, from, sizeof word);
-        __atomic_store_n(reinterpret_cast<uint64_t*>(to), word, __ATOMIC_RELEASE);
-        return;
-    }
-    for (uint64_t i = 0; i < length; ++i) __atomic_store_n(to + i, from[i], __ATOMIC_RELEASE);
-}
+constexpr uint64_t kTailBytes = 8;  // the part that programs poll: stored last
 
 void copy_list(const IovList& to, const IovList& from) {
     uint32_t to_index = 0;
@@ -65,7 +37,24 @@ void copy_list(const IovList& to, const IovList& from) {
     }
 }
 
-// Whether this process can read every page of the list, and also write it if `write`.
+// Whether the mappings of [begin, end) of this process permit writing.
+bool maps_writable(uint64_t begin, uint64_t end) {
+    FILE* maps = std::fopen("/proc/self/maps", "re");
+    if (maps == nullptr) return true;
+    char line[512];
+    while (begin < end && std::fgets(line, sizeof line, maps) != nullptr) {
+        unsigned long from, to;
+        char flags[5];
+        if (std::sscanf(line, "%lx-%lx %4s", &from, &to, flags) == 3 && begin >= from &&
+            begin < to && flags[1] == 'w')
+            begin = to;
+    }
+    std::fclose(maps);
+    return begin >= end;
+}
+
+// Whether this process can read every page of the list, and also write it if `write`. Changes
+// nothing, because the program may be writing there.
 bool accessible(const IovList& list, bool write) {
     const auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
     for (uint32_t i = 0; i < list.count(); ++i) {
@@ -75,12 +64,37 @@ bool accessible(const IovList& list, bool write) {
             char byte = 0;
             iovec here{&byte, 1};
             iovec there{reinterpret_cast<void*>(at), 1};
-            if (process_vm_readv(getpid(), &here, 1, &there, 1, 0) != 1 ||
-                (write && process_vm_writev(getpid(), &here, 1, &there, 1, 0) != 1))
-                return false;
+            if (process_vm_readv(getpid(), &here, 1, &there, 1, 0) != 1) return false;
         }
+        if (write && !maps_writable(begin, end)) return false;
     }
     return true;
+}
+
+// The number behind `key` in a file of /proc; -1 if there is none.
+int number_in(const char* path, const char* key) {
+    int number = -1;
+    if (FILE* file = std::fopen(path, "re")) {
+        char line[256];
+        while (number < 0 && std::fgets(line, sizeof line, file) != nullptr) {
+            if (std::strncmp(line, key, std::strlen(key)) == 0)
+                number = std::atoi(line + std::strlen(key));
+        }
+        std::fclose(file);
+    }
+    return number;
+}
+
+void explain_refusal(pid_t process, int error) {
+    const int scope = number_in("/proc/sys/kernel/yama/ptrace_scope", "");
+    const char* cause =
+        scope > 1 ? "Yama forbids it (kernel.yama.ptrace_scope is above 1); set 0 or 1"
+        : number_in("/proc/self/status", "Seccomp:\t") > 0
+            ? "a seccomp filter forbids it, as in containers; permit process_vm_readv and "
+              "process_vm_writev, or grant the capability SYS_PTRACE"
+            : "it is not dumpable, or has other capabilities";
+    std::fprintf(stderr, "softhca: cannot access the memory of process %d: %s: %s\n",
+                 static_cast<int>(process), std::strerror(error), cause);
 }
 
 }  // namespace
@@ -131,11 +145,10 @@ CopyResult ProcessMemory::write(uint32_t slot, const KeyEntry* key, const IovLis
     }
     IovList source = local;
     source.split_tail(kTailBytes);
+    if (!host_.alive(slot)) return CopyResult::kGone;
     const ssize_t copied = process_vm_writev(host_.pid(slot), source.data(), source.count(),
                                              remote.data(), remote.count(), 0);
-    return copied == static_cast<ssize_t>(length)
-               ? CopyResult::kOk
-               : diagnose(slot, copied < 0 ? errno : EFAULT, local, true);
+    return finish(slot, copied, length, local, true);
 }
 
 CopyResult ProcessMemory::read(uint32_t slot, const KeyEntry* key, const IovList& remote,
@@ -149,16 +162,22 @@ CopyResult ProcessMemory::read(uint32_t slot, const KeyEntry* key, const IovList
     }
     IovList target = local;
     target.split_tail(kTailBytes);
+    if (!host_.alive(slot)) return CopyResult::kGone;
     const ssize_t copied = process_vm_readv(host_.pid(slot), target.data(), target.count(),
                                             remote.data(), remote.count(), 0);
-    return copied == static_cast<ssize_t>(length)
-               ? CopyResult::kOk
-               : diagnose(slot, copied < 0 ? errno : EFAULT, local, false);
+    return finish(slot, copied, length, local, false);
 }
 
-CopyResult ProcessMemory::diagnose(uint32_t slot, int error, const IovList& local,
-                                   bool local_is_source) {
+// The result of a copy by process id. The process that is alive afterwards has been so all the
+// time: the id was not another one's, and no other program ran in it.
+CopyResult ProcessMemory::finish(uint32_t slot, ssize_t copied, uint64_t length,
+                                 const IovList& local, bool local_is_source) {
+    const int error = copied < 0 ? errno : EFAULT;
     if (error == ESRCH || !host_.alive(slot)) return CopyResult::kGone;
+    if (copied == static_cast<ssize_t>(length)) return CopyResult::kOk;
+    const NoCancellation no_cancellation;  // the caller may hold locks of the fabric
+    if ((error == EPERM || error == ENOSYS) && !explained_.test_and_set())
+        explain_refusal(host_.pid(slot), error);
     if (error == EFAULT && !accessible(local, !local_is_source)) return CopyResult::kLocalFault;
     return CopyResult::kRemoteFault;
 }

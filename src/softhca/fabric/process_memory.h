@@ -5,6 +5,7 @@
 
 #include <sys/uio.h>
 
+#include <atomic>
 #include <cstdint>
 
 #include "softhca/fabric/host.h"
@@ -64,9 +65,11 @@ class ProcessMemory {
     // Whether the remote memory is mapped here. If so, adds its addresses in this process to
     // *mapped.
     bool map_peer(uint32_t slot, const KeyEntry* key, const IovList& remote, IovList* mapped);
-    CopyResult diagnose(uint32_t slot, int error, const IovList& local, bool local_is_source);
+    CopyResult finish(uint32_t slot, ssize_t copied, uint64_t length, const IovList& local,
+                      bool local_is_source);
     Host& host_;
     PeerMaps maps_;
+    std::atomic_flag explained_;  // why the kernel refuses a copy
 };
 
 }  // namespace softhca

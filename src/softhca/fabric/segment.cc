@@ -2,6 +2,9 @@
 #include "softhca/fabric/segment.h"
 
 #include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -19,30 +22,51 @@ namespace {
 
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
+// Sets the size of the memory file. Most of it is never touched, but a limit of file sizes counts
+// it: raises the limit meanwhile, as far as permitted, and holds off SIGXFSZ, which ends a process.
+bool set_size(int fd) {
+    rlimit before;
+    const bool limited = ::getrlimit(RLIMIT_FSIZE, &before) == 0 && before.rlim_cur < kSegmentBytes;
+    sigset_t signal;
+    sigset_t mask;
+    sigemptyset(&signal);
+    sigaddset(&signal, SIGXFSZ);
+    ::pthread_sigmask(SIG_BLOCK, &signal, &mask);
+    if (limited) {
+        const rlimit raised{before.rlim_max, before.rlim_max};
+        ::setrlimit(RLIMIT_FSIZE, &raised);
+    }
+    const int status = ::ftruncate(fd, static_cast<off_t>(kSegmentBytes));
+    const int error = errno;
+    if (limited) ::setrlimit(RLIMIT_FSIZE, &before);
+    const timespec now{};
+    if (status != 0) ::sigtimedwait(&signal, nullptr, &now);
+    ::pthread_sigmask(SIG_SETMASK, &mask, nullptr);
+    errno = error;
+    return status == 0;
+}
+
 // Creates a memory file of the segment's size that nobody can resize. -1, with *error, on failure.
 int create_memory(std::string* error) {
     const int fd = ::memfd_create("softhca-fabric", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (fd < 0 || ::fchmod(fd, 0600) != 0 ||
-        ::ftruncate(fd, static_cast<off_t>(kSegmentBytes)) != 0 ||
+    if (fd < 0 || ::fchmod(fd, 0600) != 0 || !set_size(fd) ||
         ::fcntl(fd, F_ADD_SEALS, kSeals) != 0) {
-        *error = std::string("cannot create the fabric's memory: ") + std::strerror(errno);
+        *error = std::string("cannot create the fabric's memory: ") + std::strerror(errno) +
+                 (errno == EFBIG ? "; raise the limit of file sizes (ulimit -f)" : "");
         if (fd >= 0) ::close(fd);
         return -1;
     }
     return fd;
 }
 
-uint64_t inode_of(int fd) {
-    struct stat status;
-    return ::fstat(fd, &status) == 0 ? status.st_ino : 0;
-}
-
-// Removes members that have died. *fd becomes a descriptor of a remaining member's memory, or -1.
-void remove_gone_members(std::vector<MemberFile::Member>* members, int* fd) {
+// Removes members that have died. *fd becomes a descriptor of a remaining member's memory, or -1;
+// then *why, if not nullptr, says why that of remaining members cannot be opened.
+void remove_gone_members(std::vector<MemberFile::Member>* members, int* fd,
+                         std::string* why = nullptr) {
     *fd = -1;
-    std::erase_if(*members, [fd](const MemberFile::Member& member) {
+    std::erase_if(*members, [fd, why](const MemberFile::Member& member) {
         int opened;
-        const MemberState state = open_member(member, &opened);
+        const MemberState state = open_member(member, &opened, why);
         if (opened >= 0 && *fd < 0)
             *fd = opened;
         else if (opened >= 0)
@@ -65,9 +89,10 @@ std::unique_ptr<Segment> Segment::open(const std::string& name, Mode mode,
     std::vector<MemberFile::Member> members;
     if (!file.members(&members, error)) return nullptr;
     int fd;
-    remove_gone_members(&members, &fd);
+    std::string why;
+    remove_gone_members(&members, &fd, &why);
     if (fd < 0 && !members.empty()) {
-        *error = "cannot open the memory of fabric '" + name + "'";
+        *error = "cannot open the memory of fabric '" + name + "': " + why;
         return nullptr;
     }
     if (fd < 0 && !create) {
@@ -95,7 +120,7 @@ std::unique_ptr<Segment> Segment::open(const std::string& name, Mode mode,
                  "' belongs to another version of libsofthca; use another SOFTHCA_FABRIC";
         return nullptr;
     }
-    members.push_back({::getpid(), segment->fd_, inode_of(segment->fd_)});
+    members.push_back(MemberFile::self(segment->fd_));
     if (!file.store(members, error)) return nullptr;
     return segment;
 }
@@ -140,7 +165,8 @@ void Segment::punch_arena(uint32_t slot) {
 void Segment::leave() {
     MemberFile file(member_file_path(name_));
     std::string error;
-    if (!file.lock(false, &error)) return;
+    // Without the lock, the next process that joins removes this one.
+    if (!file.lock(false, &error, MemberFile::Patience::kFifthOfASecond)) return;
     std::vector<MemberFile::Member> members;
     if (!file.members(&members, &error)) return;
     std::erase_if(members, [this](const MemberFile::Member& member) {

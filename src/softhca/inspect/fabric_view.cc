@@ -97,7 +97,7 @@ bool FabricView::attach(const std::string& name, std::string* error) {
 }
 
 bool FabricView::alive(const ProcessSlot& process) const {
-    if (process.state.load(std::memory_order_acquire) != SlotState::kAlive) return false;
+    if (process.state() != SlotState::kAlive) return false;
     return std::ranges::find(members_, process.pid.load(std::memory_order_relaxed)) !=
            members_.end();
 }

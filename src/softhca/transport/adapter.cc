@@ -13,6 +13,8 @@ std::unique_ptr<Adapter> Adapter::start(std::unique_ptr<Segment> segment, bool t
         adapter->engine_.cancel();
         return nullptr;
     }
+    // Numbers of the slot's last process differ in the generation.
+    adapter->generation_.store(adapter->host_->incarnation(), std::memory_order_relaxed);
     adapter->process_memory_ = std::make_unique<ProcessMemory>(*adapter->host_);
     adapter->engine_.start();
     return adapter;

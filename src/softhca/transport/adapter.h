@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 
 #include "softhca/fabric/host.h"
@@ -79,7 +80,8 @@ class Adapter {
     }
     // The next number for the object at `index`.
     uint32_t next_number(uint32_t index) {
-        return ObjectNumber::make(host_->slot(), index, next_generation());
+        const bool again = host_->personality().qp_numbers != rule::kOldestFirst;
+        return ObjectNumber::make(host_->slot(), index, again ? 0 : next_generation());
     }
     uint32_t next_generation() { return generation_.fetch_add(1, std::memory_order_relaxed); }
     // Names a registration of shared memory; the name is never used again.
@@ -87,6 +89,9 @@ class Adapter {
         return uint64_t{host_->tag()} << 32 | share_ids_.fetch_add(1, std::memory_order_relaxed);
     }
     uint32_t next_pd() { return next_pd_.fetch_add(1, std::memory_order_relaxed); }
+
+    // Held while a window is bound, and to withdraw a region unless a window is bound to it.
+    std::mutex bind_mutex;
 
     ObjectTable<Qp> qps;
     ObjectTable<Srq> srqs;

@@ -40,11 +40,12 @@ bool event_due(const CqShared& cq) {
     return newest > std::max(cq.notified_tail, cq.head.load(std::memory_order_relaxed));
 }
 
-// Under the lock: disarms the queue, and sets the time of its event to `visible_at`.
+// Under the lock: disarms the queue, and sets the time of its event to `visible_at`. The time
+// first: if this process dies before the rest, the repair raises the event.
 void schedule_event(CqShared& cq, uint64_t visible_at) {
-    cq.armed.store(0, std::memory_order_relaxed);
+    cq.event_at.store(std::max(visible_at, CqShared::kEventNow), std::memory_order_release);
+    cq.armed.store(0, std::memory_order_release);
     cq.notified_tail = cq.tail.load(std::memory_order_relaxed);
-    cq.event_at.store(std::max(visible_at, CqShared::kEventNow), std::memory_order_relaxed);
 }
 
 // Under the lock, after a write: whether to notify the owner of an event. If an event is pending
@@ -63,14 +64,13 @@ bool update_event(CqShared& cq, uint64_t visible_at) {
 }
 
 // A producer died inside write_completion(). Publishes the entry that it had committed, and
-// notifies the owner of a pending event.
+// notifies the owner of the event of that entry or of one that it had published.
 void repair(Host& host, CqShared& cq) {
     const uint64_t tail = cq.tail.load(std::memory_order_relaxed);
     CompletionRing ring(slots_of(host, cq), cq.mask);
-    if (ring.committed(tail)) {
-        publish(host, cq, tail, ring.at(tail));
-        update_event(cq, ring.at(tail).wc.visible_at);
-    }
+    if (ring.committed(tail)) publish(host, cq, tail, ring.at(tail));
+    const uint64_t end = cq.tail.load(std::memory_order_relaxed);
+    if (end != 0) update_event(cq, ring.at(end - 1).wc.visible_at);
     if (cq.event_at.load(std::memory_order_relaxed) != 0)
         raise_cq_notice(host, cq, cq.number.load(std::memory_order_relaxed), Notice::kCqEvent);
 }
@@ -79,7 +79,8 @@ void lock(Host& host, CqShared& cq) {
     cq.lock.lock(host, [&] { repair(host, cq); });
 }
 
-uint64_t round_up(uint64_t entries) {
+// Slots of a ring that holds `entries`.
+uint64_t slots_for(uint64_t entries) {
     uint64_t size = 16;
     while (size < entries) size *= 2;
     return size;
@@ -121,7 +122,7 @@ Cq* Cq::create(Adapter& adapter, uint32_t entries) {
     Host& host = adapter.host();
     const auto index = host.cq_indices.allocate();
     if (!index) return nullptr;
-    const uint64_t size = round_up(entries);
+    const uint64_t size = slots_for(entries);
     const uint64_t ring = host.heap.allocate(size * sizeof(Cqe));
     if (ring == 0) {
         host.cq_indices.release(*index);
@@ -135,7 +136,7 @@ Cq* Cq::create(Adapter& adapter, uint32_t entries) {
     for (uint64_t i = 0; i < size; ++i) new (&cq->slots_[i]) Cqe();
     shared.ring = ring;
     shared.mask = size - 1;
-    shared.capacity = size;
+    shared.capacity = entries;
     shared.armed.store(0, std::memory_order_relaxed);
     shared.failed.store(0, std::memory_order_relaxed);
     shared.notices.store(0, std::memory_order_relaxed);
@@ -240,14 +241,14 @@ uint64_t Cq::first_event_time() {
 
 int Cq::resize(uint32_t entries) {
     Host& host = adapter_.host();
-    const uint64_t size = round_up(entries);
+    const uint64_t size = slots_for(entries);
     const std::lock_guard guard(poll_mutex);
     const uint64_t ring = host.heap.allocate(size * sizeof(Cqe));
     if (ring == 0) return ENOMEM;
     lock(host, *shared_);
     const uint64_t head = shared_->head.load(std::memory_order_relaxed);
     const uint64_t tail = shared_->tail.load(std::memory_order_relaxed);
-    if (tail - head > size || tail - head > entries) {
+    if (tail - head > entries) {
         shared_->lock.unlock();
         host.heap.release(ring);
         return EINVAL;
@@ -260,13 +261,27 @@ int Cq::resize(uint32_t entries) {
     const uint64_t old = shared_->ring;
     shared_->ring = ring;
     shared_->mask = size - 1;
-    shared_->capacity = size;
+    shared_->capacity = entries;
     slots_ = slots;
     mask_ = size - 1;
     shared_->lock.unlock();
     host.wait_for_accesses();
     host.heap.release(old);
     return 0;
+}
+
+void Cq::disown(uint32_t qp_number) {
+    const std::lock_guard guard(poll_mutex);
+    lock(adapter_.host(), *shared_);
+    CompletionRing ring(slots_, mask_);
+    const uint64_t tail = shared_->tail.load(std::memory_order_relaxed);
+    for (uint64_t i = shared_->head.load(std::memory_order_relaxed); i != tail; ++i) {
+        Cqe& cqe = ring.at(i);
+        if (cqe.wc.qp_num != qp_number) continue;
+        (void)release_entry(cqe);
+        cqe.wc.releases = Releases::kNothing;
+    }
+    shared_->lock.unlock();
 }
 
 void Cq::purge(uint32_t qp_number) {

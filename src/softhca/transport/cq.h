@@ -22,7 +22,7 @@ void repair_completions(Host& host, CqShared& cq);
 // The owner's handle of a completion queue. Destroyed only when no queue pair uses it.
 class Cq {
   public:
-    // A queue of at least `entries` entries; nullptr if there is no number or memory left.
+    // A queue of `entries` entries; nullptr if there is no number or memory left.
     static Cq* create(Adapter& adapter, uint32_t entries);
     ~Cq();
     Cq(const Cq&) = delete;
@@ -57,6 +57,9 @@ class Cq {
     int resize(uint32_t entries);
     // Removes the completions of a queue pair that is reset or destroyed.
     void purge(uint32_t qp_number);
+    // Leaves the completions of a queue pair that is destroyed, and frees the entries that they
+    // complete: another queue pair may get its number.
+    void disown(uint32_t qp_number);
     uint32_t capacity() const { return static_cast<uint32_t>(shared_->capacity); }
     uint32_t number() const { return number_; }
     CqShared& shared() { return *shared_; }

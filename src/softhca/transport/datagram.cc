@@ -44,8 +44,11 @@ Grh make_grh(const Wqe& wqe) {
 bool accepts_datagram(Qp& qp, const Wqe& wqe, const QpShared* target) {
     const uint32_t qkey = (wqe.qkey & kControlledQkey) != 0 ? qp.shared().qkey : wqe.qkey;
     return target != nullptr && target->type == QpType::kUd &&
-           target->link == wqe.destination.link && target->qkey == qkey &&
-           responds(target->state.load(std::memory_order_acquire));
+           target->link == wqe.destination.link &&
+           same_subnet(qp.adapter().host().header().config, qp.shared().link, target->link) &&
+           (wqe.destination.process == kAnyProcess ||
+            wqe.destination.process == ObjectNumber::process(wqe.remote_qp)) &&
+           target->qkey == qkey && responds(target->state.load(std::memory_order_acquire));
 }
 
 // Writes the datagram into the receive's memory.

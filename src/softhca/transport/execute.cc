@@ -21,11 +21,28 @@ constexpr uint64_t kMaxCopyBytes = 4 << 20;
 
 bool ports_up(Host& host, uint32_t mine, uint32_t peer) {
     const uint32_t down = host.header().faults.ports_down.load(std::memory_order_relaxed);
-    return peer < kMaxLinks && ((down >> mine | down >> peer) & 1) == 0;
+    return peer < kMaxLinks && ((down >> mine | down >> peer) & 1) == 0 &&
+           same_subnet(host.header().config, mine, peer);
 }
 
 QpType partner(QpType type) {
     return type == QpType::kXrcSend ? QpType::kXrcRecv : type;
+}
+
+// Whether the responder takes the requester's packets for those that it expects.
+bool in_step(const Personality& personality, const QpShared& sender, const QpShared& receiver) {
+    return personality.psn == 0 || sender.type == QpType::kUc ||
+           sender.send_psn == receiver.receive_psn;
+}
+
+// Whether the attributes of both sides fit the request.
+bool sides_agree(const Personality& personality, const Qp& qp, const QpShared& sender,
+                 const QpShared& receiver, const Wqe& wqe) {
+    if (personality.path_mtu != 0 && sender.path_mtu != receiver.path_mtu &&
+        wqe.length > mtu_bytes(std::min<uint8_t>(sender.path_mtu, receiver.path_mtu)))
+        return false;
+    return personality.rd_atomic_match == 0 || !wqe.reads() ||
+           qp.max_rd_atomic() <= receiver.max_dest_rd_atomic;
 }
 
 }  // namespace
@@ -46,6 +63,9 @@ bool Target::find(Qp& sender, const Wqe& wqe) {
         qp->peer_number != sender.number() || qp->peer_link != mine.link ||
         !responds(qp->state.load(std::memory_order_acquire)))
         return false;
+    const Personality& personality = host.personality();
+    if (!in_step(personality, mine, *qp)) return false;
+    bad_request = !sides_agree(personality, sender, mine, *qp, wqe);
     pd = qp->pd;
     cq = qp->recv_cq;
     if (mine.type != QpType::kXrcSend) {
@@ -56,8 +76,8 @@ bool Target::find(Qp& sender, const Wqe& wqe) {
     slot = ObjectNumber::process(wqe.srq);
     srq_guard_.emplace(host, slot);
     srq = host.alive(slot) ? host.srq(wqe.srq) : nullptr;
-    bad_srq = srq == nullptr || srq->xrc_domain == 0 || srq->xrc_domain != qp->xrc_domain;
-    if (!bad_srq) {
+    bad_request |= srq == nullptr || srq->xrc_domain == 0 || srq->xrc_domain != qp->xrc_domain;
+    if (!bad_request) {
         pd = srq->pd;
         cq = srq->cq;
     }

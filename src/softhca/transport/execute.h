@@ -60,7 +60,9 @@ class Target {
     uint32_t slot;             // the process whose memory the operation accesses
     uint32_t pd = 0;
     uint32_t cq = 0;
-    bool bad_srq = false;  // XRC: there is no such SRQ, or its domain is another one
+    // The responder refuses the request: XRC, there is no such SRQ, or its domain is another one;
+    // or the attributes of the two sides do not fit the request.
+    bool bad_request = false;
 
   private:
     AccessGuard guard_;

@@ -65,6 +65,7 @@ Qp* Qp::create(Adapter& adapter, const Attributes& attributes) {
 Qp::~Qp() {
     Host& host = adapter_.host();
     const uint32_t index = ObjectNumber::index(number_);
+    ends_ = true;
     Change reset;
     reset.mask = qp_attr::kState;
     reset.state = QpState::kReset;
@@ -100,6 +101,10 @@ class Setter {
 
 }  // namespace
 
+namespace {
+constexpr uint32_t kPsnMask = 0xffffff;
+}
+
 void set_responder_fields(QpShared& shared, const Qp::Change& change) {
     const Setter set(change.mask);
     set(qp_attr::kPort, shared.link, change.link);
@@ -109,7 +114,16 @@ void set_responder_fields(QpShared& shared, const Qp::Change& change) {
     set(qp_attr::kAv, shared.peer_link, change.peer_link);
     set(qp_attr::kMinRnrTimer, shared.min_rnr_timer, change.min_rnr_timer);
     set(qp_attr::kMaxDestRdAtomic, shared.max_dest_rd_atomic, change.max_dest_rd_atomic);
+    set(qp_attr::kSqPsn, shared.send_psn, change.send_psn);
+    if (set.has(qp_attr::kRqPsn)) shared.receive_psn = change.receive_psn & kPsnMask;
+    if (set.has(qp_attr::kPathMtu)) shared.path_mtu = change.path_mtu;
     if (set.has(qp_attr::kState)) shared.state.store(change.state, std::memory_order_seq_cst);
+}
+
+// Devices have a shortest time-out; 0 switches time-outs off on all of them.
+uint8_t Qp::effective_timeout(uint8_t code) const {
+    const auto least = static_cast<uint8_t>(adapter_.host().personality().least_timeout);
+    return code == 0 ? code : std::max(code, least);
 }
 
 void Qp::set_requester_fields(const Change& change) {
@@ -121,17 +135,20 @@ void Qp::set_requester_fields(const Change& change) {
     set(qp_attr::kEnSqdAsyncNotify, drained_event_, change.drained_event);
     if (set.has(qp_attr::kPathMtu)) mtu_ = mtu_bytes(change.path_mtu);
     if (set.has(qp_attr::kRetryCnt | qp_attr::kRnrRetry | qp_attr::kTimeout))
-        retry_.configure(retry_count_, rnr_retry_, ack_timeout_ns(timeout_));
+        retry_.configure(retry_count_, rnr_retry_, ack_timeout_ns(effective_timeout(timeout_)));
 }
 
 void Qp::modify(const Change& change) {
     const bool new_state = (change.mask & qp_attr::kState) != 0;
     {
         const std::lock_guard lock(execute_mutex_);
-        lock_qp(adapter_.host(), *shared_);
-        set_requester_fields(change);
-        set_responder_fields(*shared_, change);
-        shared_->lock.unlock();
+        {
+            const AccessGuard guard(adapter_.host(), adapter_.host().slot());
+            lock_qp(adapter_.host(), *shared_);
+            set_requester_fields(change);
+            set_responder_fields(*shared_, change);
+            shared_->lock.unlock();
+        }
         if (new_state && (change.state == QpState::kRts || change.state == QpState::kSqd))
             after_transition(change.state);
     }
@@ -179,16 +196,20 @@ void Qp::release_claim() {
 void Qp::clear_queues() {
     Host& host = adapter_.host();
     const std::scoped_lock lock(post_mutex, execute_mutex_);
-    lock_qp(host, *shared_);
-    release_claim();
-    shared_->ring.head.store(shared_->ring.tail.load(std::memory_order_relaxed),
-                             std::memory_order_release);
-    shared_->established.store(0, std::memory_order_relaxed);
-    shared_->lock.unlock();
-    for (Cq* cq : {attributes_.send_cq, attributes_.recv_cq})
-        if (cq != nullptr) cq->purge(number_);
-    if (attributes_.srq != nullptr && attributes_.srq->cq() != nullptr)
-        attributes_.srq->cq()->purge(number_);
+    {
+        const AccessGuard guard(host, host.slot());  // before the lock, as senders do
+        lock_qp(host, *shared_);
+        release_claim();
+        shared_->ring.head.store(shared_->ring.tail.load(std::memory_order_relaxed),
+                                 std::memory_order_release);
+        shared_->established.store(0, std::memory_order_relaxed);
+        shared_->lock.unlock();
+    }
+    // Some devices leave the completions of a destroyed queue pair in its queues.
+    const bool removes = !ends_ || host.personality().destroyed_completions == 0;
+    Cq* const shared_cq = attributes_.srq != nullptr ? attributes_.srq->cq() : nullptr;
+    for (Cq* cq : {attributes_.send_cq, attributes_.recv_cq, shared_cq})
+        if (cq != nullptr) removes ? cq->purge(number_) : cq->disown(number_);
     shared_->ring.drop_all(host.arena());
     inbound_.clear(host, number_);
     drop_abandoned_writes(host, number_);
@@ -202,7 +223,11 @@ void Qp::clear_queues() {
 
 int Qp::post_receive(uint64_t wr_id, const Sge* sges, uint32_t count) {
     const std::lock_guard lock(receive_mutex_);
-    return post_to_ring(adapter_.host(), shared_->ring, wr_id, sges, count);
+    const int error = post_to_ring(adapter_.host(), shared_->ring, wr_id, sges, count);
+    if (error == 0) [[likely]]
+        return 0;
+    const Personality& personality = adapter_.host().personality();
+    return error == ENOMEM ? personality.recv_full_error : personality.recv_sge_error;
 }
 
 }  // namespace softhca

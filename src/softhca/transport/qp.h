@@ -25,9 +25,12 @@ class Qp {
         Cq* recv_cq = nullptr;
         Srq* srq = nullptr;
         uint32_t xrc_domain = 0;
+        uint32_t operations = 0;   // bit WrOpcode: whether sends may have that opcode
+        uint32_t max_message = 0;  // bytes
         uint32_t max_send_wr = 0;
         uint32_t max_recv_wr = 0;
         uint32_t max_send_sge = 0;
+        uint32_t max_read_sge = 0;
         uint32_t max_recv_sge = 0;
         uint32_t max_inline = 0;
         bool signal_all = false;
@@ -43,6 +46,8 @@ class Qp {
         uint32_t qkey = 0;
         uint32_t peer_number = 0;
         uint32_t peer_link = 0;
+        uint32_t receive_psn = 0;
+        uint32_t send_psn = 0;
         uint8_t min_rnr_timer = 0;
         uint8_t retry_count = 0;
         uint8_t rnr_retry = 0;
@@ -74,7 +79,7 @@ class Qp {
     void start_sends();
     std::mutex post_mutex;
 
-    // 0, ENOMEM if the queue is full, EINVAL for too many elements.
+    // 0, or the personality's error for a full queue or too many elements.
     int post_receive(uint64_t wr_id, const Sge* sges, uint32_t count);
 
     // Runs the send queue; called by the progress engine.
@@ -101,6 +106,7 @@ class Qp {
   private:
     Qp(Adapter& adapter, const Attributes& attributes, QpShared* shared, uint32_t number);
     void set_requester_fields(const Change& change);
+    uint8_t effective_timeout(uint8_t code) const;
     void after_transition(QpState state);
     static constexpr uint32_t kMaxStepsPerRun = 16;  // then the engine turns to other queue pairs
     static constexpr uint32_t kNoLimit = ~uint32_t{0};
@@ -139,6 +145,7 @@ class Qp {
     std::atomic<bool> scheduled_{false};  // scheduled to run at once
     bool drained_event_ = false;
     bool last_receive_event_ = false;
+    bool ends_ = false;  // is being destroyed
     uint8_t retry_count_ = 0;
     uint8_t rnr_retry_ = 0;
     uint8_t timeout_ = 0;

@@ -15,7 +15,7 @@ constexpr uint64_t kAtomicBytes = 8;
 // Looks up and checks the remote memory. Returns success, or the status of the responder's NAK.
 WcStatus resolve_remote_memory(Qp& qp, const Wqe& wqe, const Target& target, uint32_t need,
                                const KeyEntry** key, IovList* list) {
-    if (target.bad_srq || (target.qp->access & need) != need)
+    if (target.bad_request || (target.qp->access & need) != need)
         return WcStatus::kRemoteInvalidRequest;
     if (wqe.length == 0) return WcStatus::kSuccess;
     Host& host = qp.adapter().host();

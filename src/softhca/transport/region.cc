@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "softhca/transport/region.h"
 
+#include <linux/capability.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -49,6 +52,24 @@ int populate(const RegionAttributes& attributes) {
                                                                                          : EFAULT;
 }
 
+// Whether the process may lock any amount of memory.
+bool may_lock_all() {
+    __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+    __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = {};
+    return syscall(SYS_capget, &header, data) == 0 && (data[0].effective >> CAP_IPC_LOCK & 1) != 0;
+}
+
+// Whether a registration of `bytes` keeps the registered memory within the limit of locked memory.
+bool within_locked_limit(Host& host, uint64_t bytes) {
+    rlimit limit;
+    if (host.personality().locked_memory == 0 || getrlimit(RLIMIT_MEMLOCK, &limit) != 0 ||
+        limit.rlim_cur == RLIM_INFINITY)
+        return true;
+    const uint64_t registered =
+        host.self().counters.registered_bytes.load(std::memory_order_relaxed);
+    return registered + bytes <= limit.rlim_cur || may_lock_all();
+}
+
 // A null region's length is not memory.
 uint64_t registered_bytes(const KeyEntry& entry) {
     return entry.kind == KeyKind::kNullRegion ? 0 : entry.length;
@@ -69,9 +90,17 @@ uint32_t next_key(Adapter& adapter, uint32_t index) {
                            static_cast<uint8_t>(adapter.next_generation()));
 }
 
+uint32_t region_key(Adapter& adapter, uint32_t index) {
+    const bool again = adapter.host().personality().keys != rule::kOldestFirst;
+    return again ? KeyNumber::make(adapter.host().slot(), index, 0) : next_key(adapter, index);
+}
+
 int check_registration(Adapter& adapter, const RegionAttributes& attributes) {
-    return take_registration_failure(adapter.host().header().faults) ? ENOMEM
-                                                                     : populate(attributes);
+    Host& host = adapter.host();
+    if (take_registration_failure(host.header().faults) ||
+        !within_locked_limit(host, attributes.length))
+        return ENOMEM;
+    return populate(attributes);
 }
 
 void delay_registration(Adapter& adapter, uint64_t begun, uint64_t bytes) {
@@ -106,21 +135,28 @@ uint32_t publish_region(Adapter& adapter, uint32_t key, const RegionAttributes& 
     return key;
 }
 
-void withdraw_region(Adapter& adapter, uint32_t index) {
+bool withdraw_region(Adapter& adapter, uint32_t index, const std::function<bool()>& bound) {
     Host& host = adapter.host();
     KeyEntry& entry = host.tables().keys[index];
-    entry.key.store(0, std::memory_order_seq_cst);
+    {
+        const std::lock_guard lock(adapter.bind_mutex);
+        if (bound()) return false;
+        entry.key.store(0, std::memory_order_seq_cst);
+    }
     host.wait_for_accesses();
     host.self().counters.registered_bytes.fetch_sub(registered_bytes(entry),
                                                     std::memory_order_relaxed);
+    return true;
 }
 
-void restore_region(Adapter& adapter, uint32_t key) {
+void lose_private_regions(Adapter& adapter) {
     Host& host = adapter.host();
-    KeyEntry& entry = host.tables().keys[KeyNumber::index(key)];
-    entry.key.store(key, std::memory_order_release);
-    host.self().counters.registered_bytes.fetch_add(registered_bytes(entry),
-                                                    std::memory_order_relaxed);
+    const uint32_t end = host.key_indices.end();
+    for (uint32_t index = 1; index < end; ++index) {
+        KeyEntry& entry = host.tables().keys[index];
+        if (entry.kind == KeyKind::kRegion && entry.file_fd < 0)
+            entry.key.store(0, std::memory_order_seq_cst);
+    }
 }
 
 }  // namespace softhca

@@ -263,6 +263,7 @@ void Qp::flush_sends() {
 
 void Qp::flush_receives() {
     Host& host = adapter_.host();
+    const AccessGuard guard(host, host.slot());  // before the lock, as senders do
     lock_qp(host, *shared_);
     if (state() != QpState::kErr) {
         shared_->lock.unlock();
@@ -272,7 +273,8 @@ void Qp::flush_receives() {
         flush_claim(adapter_, *shared_, number_);
     while (claim_own_receive(host, *shared_)) flush_claim(adapter_, *shared_, number_);
     shared_->lock.unlock();
-    if (attributes_.srq != nullptr && !last_receive_event_) {
+    if (attributes_.srq != nullptr && !last_receive_event_ &&
+        host.personality().last_receive_event != 0) {
         last_receive_event_ = true;
         adapter_.sink().qp_event(*this, QpEvent::kLastReceive);
     }

@@ -89,7 +89,8 @@ Outcome complete_receive(Qp& qp, const Wqe& wqe, Target& target, const RecvWqe& 
         receive_completion(*target.qp, target.qp_number, receive, receive_visible_at(qp, wqe, now));
     wc.byte_len = wqe.length;
     wc.src_qp = qp.number();
-    wc.slid = static_cast<uint16_t>(qp.shared().link + 1);
+    wc.slid = lid_of_place(
+        place_of(adapter.host().header().config, adapter.host().slot(), qp.shared().link));
     wc.solicited = (wqe.flags & send_flag::kSolicited) != 0;
     wc.imm = wqe.imm;
     if (wqe.opcode == WrOpcode::kSendImm || wqe.opcode == WrOpcode::kRdmaWriteImm)
@@ -123,7 +124,7 @@ Outcome refuse_request(Qp& qp, Target& target, WcStatus status) {
 const RecvWqe* find_receive(Qp& qp, const Wqe& wqe, Target& target, Outcome* outcome) {
     *outcome = Outcome::no_response();
     if (!responds(target.qp->state.load(std::memory_order_acquire))) return nullptr;
-    if (target.bad_srq) {
+    if (target.bad_request) {
         *outcome = refuse_request(qp, target, WcStatus::kRemoteInvalidRequest);
         return nullptr;
     }

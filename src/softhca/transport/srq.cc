@@ -17,7 +17,7 @@ bool allocate_ring(Host& host, RecvRing& ring, uint32_t max_wr, uint32_t max_sge
     while (entries < max_wr) entries *= 2;
     const uint64_t slots = host.heap.allocate(RecvRing::bytes(entries, max_sge));
     if (slots == 0) return false;
-    ring.init(host.arena(), slots, entries, max_wr == 0 ? 0 : entries, max_sge);
+    ring.init(host.arena(), slots, entries, max_wr, max_sge);
     return true;
 }
 
@@ -85,7 +85,11 @@ Srq::~Srq() {
 
 int Srq::post(uint64_t wr_id, const Sge* sges, uint32_t count) {
     const std::lock_guard lock(post_mutex_);
-    return post_to_ring(adapter_.host(), shared_->ring, wr_id, sges, count);
+    const int error = post_to_ring(adapter_.host(), shared_->ring, wr_id, sges, count);
+    if (error == 0) [[likely]]
+        return 0;
+    const Personality& personality = adapter_.host().personality();
+    return error == ENOMEM ? personality.srq_full_error : personality.srq_sge_error;
 }
 
 void Srq::release(uint32_t slot) {

@@ -28,7 +28,7 @@ class Srq {
     Srq(const Srq&) = delete;
     Srq& operator=(const Srq&) = delete;
 
-    // 0, ENOMEM if the queue is full, EINVAL for too many elements.
+    // 0, or the personality's error for a full queue or too many elements.
     int post(uint64_t wr_id, const Sge* sges, uint32_t count);
     // Releases the slot of a polled receive.
     void release(uint32_t slot);
@@ -55,9 +55,11 @@ class Srq {
     std::mutex post_mutex_;  // for posting to, releasing and moving slots
 };
 
-// Allocates the slots of a ring in this process's arena. False if there is no room.
+// Allocates the slots of a ring for `max_wr` receives in this process's arena. False if there is no
+// room.
 bool allocate_ring(Host& host, RecvRing& ring, uint32_t max_wr, uint32_t max_sge);
-// Appends a receive; the caller serializes posts. 0, ENOMEM or EINVAL.
+// Appends a receive; the caller serializes posts. 0, ENOMEM if the ring is full, EINVAL for too
+// many elements.
 int post_to_ring(Host& host, RecvRing& ring, uint64_t wr_id, const Sge* sges, uint32_t count);
 
 }  // namespace softhca

@@ -30,8 +30,7 @@ Outcome execute_bind(Qp& qp, Wqe& wqe) {
     }
     withdraw(host, *window);
     if (bind.length == 0) return Outcome::complete();  // length 0 unbinds
-    // A deregistration that begins now waits for this bind, and then sees the window.
-    const AccessGuard guard(host, host.slot());
+    const std::lock_guard lock(qp.adapter().bind_mutex);
     KeyEntry* region =
         KeyNumber::process(bind.region_key) == host.slot() ? host.key(bind.region_key) : nullptr;
     uint32_t need = access_flag::kMwBind;

@@ -16,6 +16,7 @@ namespace softhca {
 // The destination of a datagram; set when the address handle is created.
 struct Destination {
     uint32_t link = kNoLink;
+    uint32_t process = ~uint32_t{0};  // the only one with the address; all bits set: any
     uint16_t slid = 0;
     bool global = false;  // has a GRH
     uint8_t source_gid[16] = {};
@@ -101,20 +102,23 @@ class SendRing {
              const QueueAllocator& allocator) {
         const uint32_t payload = std::max<uint32_t>(max_sge * sizeof(Sge), max_inline);
         stride_ = (sizeof(Wqe) + payload + 63) & ~uint64_t{63};
-        capacity_ = 1;
-        while (capacity_ < entries) capacity_ *= 2;
+        capacity_ = entries;
+        uint32_t slots = 1;
+        while (slots < entries) slots *= 2;
+        mask_ = slots - 1;
         void* memory = nullptr;
         if (allocator.allocate != nullptr &&
-            !allocator.allocate(allocator.user, stride_ * capacity_, kAlignment, &memory))
+            !allocator.allocate(allocator.user, stride_ * slots, kAlignment, &memory))
             throw std::bad_alloc();
         if (memory != nullptr)
             bytes_ = {static_cast<char*>(memory), Free{allocator}};
         else
-            bytes_.reset(new (std::align_val_t{kAlignment}) char[stride_ * capacity_]);
+            bytes_.reset(new (std::align_val_t{kAlignment}) char[stride_ * slots]);
     }
+    // The most entries in use at a time.
     uint32_t capacity() const { return capacity_; }
     Wqe& at(uint64_t index) {
-        return *reinterpret_cast<Wqe*>(bytes_.get() + (index & (capacity_ - 1)) * stride_);
+        return *reinterpret_cast<Wqe*>(bytes_.get() + (index & mask_) * stride_);
     }
 
   private:
@@ -130,6 +134,7 @@ class SendRing {
         }
     };
     uint64_t stride_;
+    uint64_t mask_;
     uint32_t capacity_;
     std::unique_ptr<char[], Free> bytes_;
 };

@@ -3,7 +3,9 @@
 
 #include <arpa/inet.h>
 #include <endian.h>
+#include <time.h>
 
+#include <cerrno>
 #include <cstring>
 
 #include "softhca/fabric/layout.h"
@@ -18,49 +20,92 @@ constexpr uint64_t kLinkLocalPrefix = 0xfe80000000000000;
 constexpr uint32_t kIpv4Base = 0x0a480001;  // 10.72.0.1 and up
 constexpr uint32_t kIpv4Mapped = 0x0000ffff;
 
-}  // namespace
-
-uint64_t port_guid(uint32_t link) {
-    return htobe64(kGuidBase + link + 1);
+uint64_t subnet_prefix(const FabricConfig& config, uint32_t place) {
+    return kLinkLocalPrefix + (config.subnets != 0 ? place % kMaxPorts : 0);
 }
 
-union ibv_gid port_gid(uint32_t link, int index) {
+}  // namespace
+
+bool grh_required(const FabricConfig& config) {
+    return config.link_layer == LinkLayer::kEthernet ||
+           config.personality.grh_required == rule::kGrhAlways;
+}
+
+int resolve_neighbor(Host& host, const ibv_ah_attr& address) {
+    const FabricHeader& header = host.header();
+    const FabricConfig& config = header.config;
+    const auto timeout = static_cast<uint32_t>(config.personality.neighbor_timeout);
+    if (config.link_layer != LinkLayer::kEthernet || timeout == 0) return 0;
+    const uint32_t place = place_of_gid(config, address.grh.dgid);
+    const uint32_t link = link_of_place(place);
+    const uint32_t device = link / kMaxPorts;
+    const uint32_t port = link % kMaxPorts + 1;
+    const uint32_t process = process_of_place(config, place);
+    if (link < kMaxLinks && device < config.devices && port <= config.ports &&
+        !port_down(header.faults, device, port) && (process == kAnyProcess || host.alive(process)))
+        return 0;
+    const timespec wait{timeout / 1000, static_cast<long>(timeout % 1000) * 1'000'000};
+    nanosleep(&wait, nullptr);
+    return ETIMEDOUT;
+}
+
+uint64_t port_guid(uint32_t place) {
+    return htobe64(kGuidBase + place + 1);
+}
+
+union ibv_gid port_gid(const FabricConfig& config, uint32_t place, int index) {
     union ibv_gid gid = {};
-    if (index == 0) {
-        gid.global.subnet_prefix = htobe64(kLinkLocalPrefix);
-        gid.global.interface_id = port_guid(link);
+    const bool twice = config.personality.gid_table == rule::kVersions1And2;
+    if (index / (twice ? 2 : 1) == 0) {
+        gid.global.subnet_prefix = htobe64(subnet_prefix(config, place));
+        gid.global.interface_id = port_guid(place);
         return gid;
     }
     const uint32_t mapped = htonl(kIpv4Mapped);
-    const uint32_t address = htonl(kIpv4Base + link);
+    const uint32_t address = htonl(kIpv4Base + place);
     std::memcpy(gid.raw + 8, &mapped, sizeof mapped);
     std::memcpy(gid.raw + 12, &address, sizeof address);
     return gid;
 }
 
-uint32_t link_of_gid(const union ibv_gid& gid) {
-    for (uint32_t link = 0; link < kMaxLinks; ++link) {
-        for (int index = 0; index < kGidsPerPort; ++index) {
-            const union ibv_gid candidate = port_gid(link, index);
-            if (std::memcmp(gid.raw, candidate.raw, sizeof gid.raw) == 0) return link;
-        }
+uint32_t place_of_gid(const FabricConfig& config, const union ibv_gid& gid) {
+    // Each kind of GID ends with the number of the place; the other bytes are compared.
+    uint32_t address;
+    std::memcpy(&address, gid.raw + 12, sizeof address);
+    for (int index = 0; index < gids_of(config); ++index) {
+        const bool local = gid.global.subnet_prefix != 0;
+        const uint64_t base = local ? (kGuidBase & 0xffffffff) + 1 : kIpv4Base;
+        const uint32_t place = ntohl(address) - static_cast<uint32_t>(base);
+        if (place >= kMaxProcesses * kMaxLinks) continue;
+        const union ibv_gid candidate = port_gid(config, place, index);
+        if (std::memcmp(gid.raw, candidate.raw, sizeof gid.raw) == 0) return place;
     }
-    return Destination::kNoLink;
+    return kNoPlace;
 }
 
-uint32_t link_of_address(const ibv_ah_attr& address) {
-    if (address.dlid != 0)
-        return address.dlid <= kMaxLinks ? address.dlid - 1u : Destination::kNoLink;
-    return address.is_global != 0 ? link_of_gid(address.grh.dgid) : Destination::kNoLink;
+uint32_t place_of_address(const FabricConfig& config, const ibv_ah_attr& address) {
+    const bool ethernet = config.link_layer == LinkLayer::kEthernet;
+    if (address.dlid != 0 && !ethernet) {
+        const uint32_t places = config.own_addresses != 0 ? kMaxProcesses * kMaxLinks : kMaxLinks;
+        return address.dlid <= places ? address.dlid - 1u : kNoPlace;
+    }
+    return address.is_global != 0 ? place_of_gid(config, address.grh.dgid) : kNoPlace;
 }
 
-Destination make_destination(const ibv_ah_attr& address, uint32_t link, bool ethernet) {
+uint32_t link_of_place(uint32_t place) {
+    return place == kNoPlace ? Destination::kNoLink : place % kMaxLinks;
+}
+
+Destination make_destination(const FabricConfig& config, const ibv_ah_attr& address,
+                             uint32_t from) {
     Destination to;
-    to.link = link_of_address(address);
-    to.slid = ethernet ? 0 : port_lid(link);
+    const uint32_t place = place_of_address(config, address);
+    to.link = link_of_place(place);
+    to.process = process_of_place(config, place);
+    to.slid = config.link_layer == LinkLayer::kEthernet ? 0 : lid_of_place(from);
     to.global = address.is_global != 0;
     if (to.global) {
-        const union ibv_gid source = port_gid(link, address.grh.sgid_index);
+        const union ibv_gid source = port_gid(config, from, address.grh.sgid_index);
         std::memcpy(to.source_gid, source.raw, sizeof to.source_gid);
         std::memcpy(to.target_gid, address.grh.dgid.raw, sizeof to.target_gid);
         to.traffic_class = address.grh.traffic_class;

@@ -4,37 +4,45 @@
 
 #include <cstdint>
 
+#include "softhca/fabric/host.h"
 #include "softhca/fabric/layout.h"
 #include "softhca/transport/wqe.h"
 #include "softhca/verbs/export.h"
 
 namespace softhca {
 
-constexpr int kGidsPerPort = 2;  // link-local; on Ethernet also IPv4-mapped
-
-// Number of a port's GIDs, from index 0.
-inline int gids_of(LinkLayer layer) {
-    return layer == LinkLayer::kEthernet ? kGidsPerPort : 1;
+// Number of a port's GIDs, from index 0: link-local; on Ethernet then IPv4-mapped, and each of them
+// once or twice.
+inline int gids_of(const FabricConfig& config) {
+    if (config.link_layer != LinkLayer::kEthernet) return 1;
+    return config.personality.gid_table == rule::kVersions1And2 ? 4 : 2;
 }
 
 // Size of a port's GID table. The last entry is not set, as most are not on real cards.
-inline int gid_table_of(LinkLayer layer) {
-    return gids_of(layer) + 1;
+inline int gid_table_of(const FabricConfig& config) {
+    return gids_of(config) + 1;
 }
 
-inline uint16_t port_lid(uint32_t link) {
-    return static_cast<uint16_t>(link + 1);
+// Whether the GID at an index of an Ethernet port is for RoCE v2.
+inline bool is_roce_v2(const FabricConfig& config, int index) {
+    return config.personality.gid_table == rule::kVersion2 ||
+           (config.personality.gid_table == rule::kVersions1And2 && index % 2 == 1);
 }
 
-// GUID of a port, in network byte order.
-uint64_t port_guid(uint32_t link);
-union ibv_gid port_gid(uint32_t link, int index);
-// The port of a GID; Destination::kNoLink if there is none.
-uint32_t link_of_gid(const union ibv_gid& gid);
-// The port of an address vector; Destination::kNoLink if there is none.
-uint32_t link_of_address(const ibv_ah_attr& address);
-// The destination of datagrams to `address` from port `link`. With `ethernet`, the GRH is always
-// present.
-Destination make_destination(const ibv_ah_attr& address, uint32_t link, bool ethernet);
+// Whether addresses must have a GRH; ports of Ethernet need it whatever their flag says.
+bool grh_required(const FabricConfig& config);
+// 0, or ETIMEDOUT after a wait if the address of an Ethernet port belongs to no port that answers.
+int resolve_neighbor(Host& host, const ibv_ah_attr& address);
+
+// GUID of a place, in network byte order.
+uint64_t port_guid(uint32_t place);
+union ibv_gid port_gid(const FabricConfig& config, uint32_t place, int index);
+// The place of a GID, and that of an address vector; kNoPlace if there is none.
+uint32_t place_of_gid(const FabricConfig& config, const union ibv_gid& gid);
+uint32_t place_of_address(const FabricConfig& config, const ibv_ah_attr& address);
+// The port of a place; Destination::kNoLink for kNoPlace.
+uint32_t link_of_place(uint32_t place);
+// The destination of datagrams to `address` from the place `from`.
+Destination make_destination(const FabricConfig& config, const ibv_ah_attr& address, uint32_t from);
 
 }  // namespace softhca

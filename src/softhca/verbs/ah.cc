@@ -14,8 +14,8 @@ namespace {
 bool valid(const ibv_ah_attr& address, const FabricConfig& config) {
     const bool global = address.is_global != 0;
     return address.port_num >= 1 && address.port_num <= config.ports &&
-           (global || config.link_layer != LinkLayer::kEthernet) &&
-           (!global || address.grh.sgid_index < gids_of(config.link_layer));
+           (global || !grh_required(config)) &&
+           (!global || address.grh.sgid_index < gids_of(config));
 }
 
 }  // namespace
@@ -26,15 +26,15 @@ SOFTHCA_EXPORT ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attributes) try {
         set_error(EINVAL);
         return nullptr;
     }
-    const bool roce = config_of(context).link_layer == LinkLayer::kEthernet;
+    Host& host = adapter_of(context).host();
+    if (const int error = resolve_neighbor(host, *attributes)) return fail(error);
     auto* ah = new AhObject;
     ah->ibv.context = context;
     ah->ibv.pd = pd;
     const uint32_t link =
         Context::of(context)->device->index * kMaxPorts + attributes->port_num - 1;
-    ibv_ah_attr address = *attributes;
-    if (roce) address.dlid = 0;
-    ah->destination = make_destination(address, link, roce);
+    const FabricConfig& config = config_of(context);
+    ah->destination = make_destination(config, *attributes, place_of(config, host.slot(), link));
     object_of<PdObject>(pd)->users.fetch_add(1, std::memory_order_relaxed);
     return &ah->ibv;
 } catch (const std::bad_alloc&) {
@@ -63,7 +63,7 @@ SOFTHCA_EXPORT int ibv_init_ah_from_wc(ibv_context* context, uint8_t port, ibv_w
     while (ibv_query_gid(context, port, index, &local) == 0 &&
            std::memcmp(&local, &grh->dgid, sizeof local) != 0)
         ++index;
-    if (index >= kGidsPerPort) return -1;
+    if (index >= gids_of(config_of(context))) return -1;
     const uint32_t version_class_flow = be32toh(grh->version_tclass_flow);
     attributes->is_global = 1;
     attributes->grh.dgid = grh->sgid;
@@ -83,11 +83,11 @@ SOFTHCA_EXPORT ibv_ah* ibv_create_ah_from_wc(ibv_pd* pd, ibv_wc* wc, ibv_grh* gr
     return ibv_create_ah(pd, &attributes);
 }
 
-SOFTHCA_EXPORT int ibv_resolve_eth_l2_from_gid(ibv_context*, ibv_ah_attr* attributes,
+SOFTHCA_EXPORT int ibv_resolve_eth_l2_from_gid(ibv_context* context, ibv_ah_attr* attributes,
                                                uint8_t mac[ETHERNET_LL_SIZE], uint16_t* vlan) {
-    const uint32_t link = link_of_gid(attributes->grh.dgid);
-    if (link == Destination::kNoLink) return -1;
-    const uint64_t guid = port_guid(link);
+    const uint32_t place = place_of_gid(config_of(context), attributes->grh.dgid);
+    if (place == kNoPlace) return -1;
+    const uint64_t guid = port_guid(place);
     uint8_t bytes[8];
     std::memcpy(bytes, &guid, sizeof bytes);
     for (int i = 0; i < ETHERNET_LL_SIZE; ++i) mac[i] = bytes[i < 3 ? i : i + 2];

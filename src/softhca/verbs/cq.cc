@@ -2,7 +2,6 @@
 // Completion channels and completion queues.
 #include <cstring>
 
-#include "softhca/verbs/limits.h"
 #include "softhca/verbs/operations.h"
 #include "softhca/verbs/process_adapter.h"
 
@@ -16,6 +15,7 @@ SOFTHCA_EXPORT ibv_comp_channel* ibv_create_comp_channel(ibv_context* context) t
         return nullptr;
     }
     channel->ibv.context = context;
+    channel->context_use.begin(context);
     channel->ibv.fd = channel->events.fd();
     return &channel->ibv;
 } catch (const std::bad_alloc&) {
@@ -31,13 +31,24 @@ SOFTHCA_EXPORT int ibv_destroy_comp_channel(ibv_comp_channel* ibv) {
     return 0;
 }
 
+namespace {
+
+uint32_t rounded_cq(const Personality& personality, uint32_t entries) {
+    return rounded_entries(entries, personality.cq_rounding, personality.least_cq,
+                           personality.cq_entries);
+}
+
+}  // namespace
+
 CqObject* make_cq(ibv_context* context, uint32_t entries, void* cq_context,
                   ibv_comp_channel* channel, uint32_t vector) {
-    if (inherited(context) || entries == 0 || entries > limits::kCompletionEntries || vector != 0) {
+    const Personality& personality = personality_of(context);
+    if (inherited(context) || entries == 0 ||
+        entries > static_cast<uint32_t>(personality.cq_entries) || vector != 0) {
         set_error(EINVAL);
         return nullptr;
     }
-    Cq* cq = Cq::create(adapter_of(context), entries);
+    Cq* cq = Cq::create(adapter_of(context), rounded_cq(personality, entries));
     if (cq == nullptr) {
         set_error(ENOMEM);
         return nullptr;
@@ -45,6 +56,7 @@ CqObject* make_cq(ibv_context* context, uint32_t entries, void* cq_context,
     auto* object = new CqObject;
     object->cq = cq;
     object->ibv.context = context;
+    object->context_use.begin(context);
     object->ibv.channel = channel;
     object->ibv.cq_context = cq_context;
     object->ibv.handle = cq->number();
@@ -72,11 +84,11 @@ SOFTHCA_EXPORT ibv_cq* ibv_create_cq(ibv_context* context, int entries, void* cq
 }
 
 SOFTHCA_EXPORT int ibv_resize_cq(ibv_cq* ibv, int entries) {
-    if (entries <= 0 || static_cast<uint32_t>(entries) > limits::kCompletionEntries ||
-        inherited(ibv->context))
-        return EINVAL;
+    const Personality& personality = personality_of(ibv->context);
+    if (personality.cq_resize == 0) return EOPNOTSUPP;
+    if (entries <= 0 || entries > personality.cq_entries || inherited(ibv->context)) return EINVAL;
     auto* object = object_of<CqObject>(ibv);
-    const int status = object->cq->resize(static_cast<uint32_t>(entries));
+    const int status = object->cq->resize(rounded_cq(personality, static_cast<uint32_t>(entries)));
     if (status == 0) ibv->cqe = static_cast<int>(object->cq->capacity());
     return status;
 }

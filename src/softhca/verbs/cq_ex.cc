@@ -89,9 +89,12 @@ uint64_t read_completion_wallclock_ns(ibv_cq_ex* cq) {
     return now - (now_ns() - std::min(now_ns(), read_completion_ts(cq)));
 }
 
-constexpr uint64_t kKnownFields = uint64_t{IBV_WC_STANDARD_FLAGS} |
-                                  IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |
-                                  IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
+uint64_t known_fields(const Personality& personality) {
+    constexpr uint64_t kTimestamps =
+        IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
+    return uint64_t{IBV_WC_STANDARD_FLAGS} | (personality.timestamps != 0 ? kTimestamps : 0);
+}
+
 constexpr uint32_t kKnownFlags = IBV_CREATE_CQ_ATTR_SINGLE_THREADED;
 
 }  // namespace
@@ -105,7 +108,7 @@ ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* attributes) t
         set_error(EINVAL);
         return nullptr;
     }
-    if ((attributes->wc_flags & ~kKnownFields) != 0 ||
+    if ((attributes->wc_flags & ~known_fields(personality_of(context))) != 0 ||
         (has_flags && (attributes->flags & ~kKnownFlags) != 0)) {
         set_error(EOPNOTSUPP);
         return nullptr;

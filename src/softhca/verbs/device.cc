@@ -88,7 +88,7 @@ SOFTHCA_EXPORT ibv_context* ibv_open_device(ibv_device* device) try {
         delete context;
         return nullptr;
     }
-    fill_operations(context->verbs);
+    fill_operations(context->verbs, device_adapter->host().personality());
     ibv_context* ibv = context->ibv();
     ibv->device = device;
     ibv->cmd_fd =
@@ -106,6 +106,10 @@ SOFTHCA_EXPORT ibv_context* ibv_open_device(ibv_device* device) try {
 
 SOFTHCA_EXPORT int ibv_close_device(ibv_context* ibv) {
     Context* context = Context::of(ibv);
+    if (context->users.load(std::memory_order_relaxed) != 0) {
+        // The objects' events and destruction need it. A child cannot destroy what it inherited.
+        return inherited(ibv) ? 0 : EBUSY;
+    }
     if (!inherited(ibv)) remove_context(context);
     ::close(ibv->cmd_fd);
     delete context;
@@ -131,12 +135,13 @@ SOFTHCA_EXPORT ibv_mr* ibv_import_mr(ibv_pd*, uint32_t) {
 
 SOFTHCA_EXPORT void ibv_unimport_mr(ibv_mr*) {}
 
-// fork() is always safe: no memory is pinned, and the child's copies of objects have no effect.
+// fork() is safe unless the personality says otherwise: no memory is pinned, and the child's copies
+// of objects have no effect.
 SOFTHCA_EXPORT int ibv_fork_init(void) {
-    return 0;
+    return protect_forks();
 }
 SOFTHCA_EXPORT ibv_fork_status ibv_is_fork_initialized(void) {
-    return IBV_FORK_UNNEEDED;
+    return fork_protection();
 }
 
 }  // namespace softhca

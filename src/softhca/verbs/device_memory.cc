@@ -70,6 +70,7 @@ ibv_dm* alloc_dm(ibv_context* context, ibv_alloc_dm_attr* attributes) try {
     }
     Device& device = *Context::of(context)->device;
     auto dm = std::make_unique<DmObject>();
+    dm->context_use.begin(context);
     if (!allocate_device_memory(device, attributes->length)) {
         set_error(ENOMEM);
         return nullptr;
@@ -189,7 +190,6 @@ uint64_t null_memory() {
 }  // namespace
 
 ibv_mr* alloc_null_mr(ibv_pd* ibv) try {
-    static_assert(kNullBytes >= limits::kMessage);
     if (inherited(ibv->context)) {
         set_error(ENODEV);
         return nullptr;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <sys/eventfd.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -28,13 +29,14 @@ class EventQueue {
 
     int fd() const { return fd_; }
 
+    // Not a cancellation point, because the caller may hold locks of the fabric.
     void put(const Event& event) {
         {
             const std::lock_guard lock(mutex_);
             events_.push_back(event);
         }
         const uint64_t one = 1;
-        [[maybe_unused]] const ssize_t written = write(fd_, &one, sizeof one);
+        [[maybe_unused]] const long written = syscall(SYS_write, fd_, &one, sizeof one);
     }
 
     // Takes an event; waits for one unless the descriptor is non-blocking. False with errno set if
@@ -70,7 +72,8 @@ class EventQueue {
         // read here, and no reason to wait.
         uint64_t one;
         iovec buffer{&one, sizeof one};
-        [[maybe_unused]] const ssize_t got = preadv2(fd_, &buffer, 1, -1, RWF_NOWAIT);
+        [[maybe_unused]] const long got =
+            syscall(SYS_preadv2, fd_, &buffer, 1, -1L, -1L, RWF_NOWAIT);
     }
 
     int fd_;

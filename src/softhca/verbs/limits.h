@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Limits of the device, which it reports and enforces when objects are created.
+// Limits of the device that are the same for every personality.
 #pragma once
 
 #include "softhca/core/handles.h"
@@ -7,14 +7,8 @@
 
 namespace softhca::limits {
 
-constexpr uint32_t kQueueEntries = 32768;
-constexpr uint32_t kCompletionEntries = 1u << 20;
-constexpr uint32_t kSge = kMaxSge - 2;
-constexpr uint32_t kInline = 1024;
 constexpr uint32_t kObjects = kMaxObjects - 1;
 constexpr uint32_t kKeys = kMaxKeys - 1;
-constexpr uint32_t kRdAtomic = 16;
-constexpr uint32_t kMessage = 1u << 30;
 constexpr uint32_t kDeviceMemory = 256 << 10;  // bytes of each device, for each process
 constexpr uint32_t kDeviceMemoryUnit = 4;      // divides offsets and lengths
 constexpr uint32_t kDomains = 1023;

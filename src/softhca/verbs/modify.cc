@@ -4,7 +4,6 @@
 #include "softhca/transport/notice.h"
 #include "softhca/transport/responder.h"
 #include "softhca/verbs/address.h"
-#include "softhca/verbs/limits.h"
 #include "softhca/verbs/process_adapter.h"
 #include "softhca/verbs/wr_api.h"
 
@@ -17,9 +16,8 @@ constexpr uint32_t kQpAccess = access_flag::kLocalWrite | access_flag::kRemoteWr
                                access_flag::kRemoteRead | access_flag::kRemoteAtomic;
 
 bool valid_address(const FabricConfig& config, const ibv_ah_attr& address, uint32_t port) {
-    if (config.link_layer == LinkLayer::kEthernet && address.is_global == 0) return false;
-    if (address.is_global != 0 && address.grh.sgid_index >= gids_of(config.link_layer))
-        return false;
+    if (address.is_global == 0 && grh_required(config)) return false;
+    if (address.is_global != 0 && address.grh.sgid_index >= gids_of(config)) return false;
     return address.port_num == 0 || address.port_num == port;
 }
 
@@ -51,8 +49,10 @@ bool values_valid(ibv_context* context, const ibv_qp_attr& attr, uint32_t mask, 
            (!has(qp_attr::kRetryCnt) || attr.retry_cnt <= 7) &&
            (!has(qp_attr::kRnrRetry) || attr.rnr_retry <= 7) &&
            (!has(qp_attr::kMinRnrTimer) || attr.min_rnr_timer < 32) &&
-           (!has(qp_attr::kMaxQpRdAtomic) || attr.max_rd_atomic <= limits::kRdAtomic) &&
-           (!has(qp_attr::kMaxDestRdAtomic) || attr.max_dest_rd_atomic <= limits::kRdAtomic) &&
+           (!has(qp_attr::kMaxQpRdAtomic) ||
+            attr.max_rd_atomic <= personality_of(context).rd_atomic) &&
+           (!has(qp_attr::kMaxDestRdAtomic) ||
+            attr.max_dest_rd_atomic <= personality_of(context).rd_atomic) &&
            (!has(qp_attr::kAv) || valid_address(config, attr.ah_attr, port));
 }
 
@@ -90,9 +90,10 @@ void store_attributes(ibv_qp_attr& record, const ibv_qp_attr& given, uint32_t ma
 
 Qp::Change device_change(ibv_context* context, const ibv_qp_attr& attr, uint32_t mask,
                          uint32_t port) {
-    const bool ethernet = config_of(context).link_layer == LinkLayer::kEthernet;
-    ibv_ah_attr address = attr.ah_attr;
-    if (ethernet) address.dlid = 0;
+    const uint32_t place = place_of_address(config_of(context), attr.ah_attr);
+    const uint32_t process = process_of_place(config_of(context), place);
+    const bool wrong = (mask & qp_attr::kDestQpn) != 0 && process != kAnyProcess &&
+                       process != ObjectNumber::process(attr.dest_qp_num);
     Qp::Change change;
     change.mask = mask;
     change.state = static_cast<QpState>(attr.qp_state);
@@ -100,7 +101,9 @@ Qp::Change device_change(ibv_context* context, const ibv_qp_attr& attr, uint32_t
     change.access = attr.qp_access_flags & kQpAccess;
     change.qkey = attr.qkey;
     change.peer_number = attr.dest_qp_num;
-    change.peer_link = link_of_address(address);
+    change.peer_link = wrong ? Destination::kNoLink : link_of_place(place);
+    change.receive_psn = attr.rq_psn;
+    change.send_psn = attr.sq_psn;
     change.min_rnr_timer = attr.min_rnr_timer;
     change.retry_count = attr.retry_cnt;
     change.rnr_retry = attr.rnr_retry;
@@ -168,6 +171,10 @@ SOFTHCA_EXPORT int ibv_modify_qp(ibv_qp* ibv, ibv_qp_attr* attr, int attr_mask) 
     if (object->qp == nullptr) return modify_opened(*object, *attr, mask);
     Qp::Change change;
     if (check_change(*object, object->qp->shared(), *attr, mask, &change) != 0) return EINVAL;
+    if ((mask & qp_attr::kAv) != 0) {
+        Host& host = adapter_of(ibv->context).host();
+        if (const int error = resolve_neighbor(host, attr->ah_attr)) return error;
+    }
     store_modification(*object, *attr, mask);
     object->qp->modify(change);
     return 0;

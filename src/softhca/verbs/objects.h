@@ -40,7 +40,8 @@ struct Context {
     Adapter* adapter = nullptr;
     Device* device = nullptr;
     EventQueue<ibv_async_event> async_events;
-    verbs_context verbs{};  // its end is the ibv_context that programs see
+    std::atomic<uint32_t> users{0};  // objects that belong to no other object
+    verbs_context verbs{};           // its end is the ibv_context that programs see
 
     static Context* of(ibv_context* context) {
         return reinterpret_cast<Context*>(reinterpret_cast<char*>(context) -
@@ -48,6 +49,25 @@ struct Context {
                                           offsetof(verbs_context, context));
     }
     ibv_context* ibv() { return &verbs.context; }
+};
+
+// Counts an object among the users of its context while the object exists. Objects that belong to a
+// protection domain or to another object need not be counted.
+class ContextUse {
+  public:
+    ContextUse() = default;
+    ~ContextUse() {
+        if (context_ != nullptr) context_->users.fetch_sub(1, std::memory_order_relaxed);
+    }
+    ContextUse(const ContextUse&) = delete;
+    ContextUse& operator=(const ContextUse&) = delete;
+    void begin(ibv_context* context) {
+        context_ = Context::of(context);
+        context_->users.fetch_add(1, std::memory_order_relaxed);
+    }
+
+  private:
+    Context* context_ = nullptr;
 };
 
 // Counts an object's events that were read and not acknowledged; the object's destruction waits
@@ -78,6 +98,7 @@ struct WindowObject;
 
 struct TdObject {
     ibv_td ibv{};
+    ContextUse context_use;
     std::atomic<uint32_t> users{0};
 };
 
@@ -90,6 +111,7 @@ struct ProgramAllocators {
 
 struct PdObject {
     ibv_pd ibv{};
+    ContextUse context_use;
     uint32_t id = 0;
     std::atomic<uint32_t> users{0};
     PdObject* parent = nullptr;  // of a parent domain; nullptr for others
@@ -105,6 +127,7 @@ struct PdObject {
 // Device memory; programs copy it, and register regions of it.
 struct DmObject {
     ibv_dm ibv{};
+    ContextUse context_use;
     char* bytes = nullptr;
     size_t length = 0;
     std::atomic<uint32_t> users{0};
@@ -126,12 +149,14 @@ struct WindowObject {
 
 struct ChannelObject {
     ibv_comp_channel ibv{};
+    ContextUse context_use;
     EventQueue<CqObject*> events;
     std::atomic<int> users{0};
 };
 
 struct CqObject {
     ibv_cq_ex ibv{};
+    ContextUse context_use;
     Cq* cq = nullptr;
     PdObject* parent_domain = nullptr;  // with which the queue was created
     Unacknowledged completion_events;
@@ -149,6 +174,7 @@ struct SrqObject {
 
 struct XrcdObject {
     ibv_xrcd ibv{};
+    ContextUse context_use;
     uint32_t domain = 0;
     std::atomic<uint32_t> users{0};
 };
@@ -185,9 +211,9 @@ inline void set_error(int error) {
     errno = error;
 }
 
-// What a function returns that makes no object.
+// What a function returns that makes no object. `error` 0 leaves errno as it is.
 inline std::nullptr_t fail(int error) {
-    set_error(error);
+    if (error != 0) set_error(error);
     return nullptr;
 }
 

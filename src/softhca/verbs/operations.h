@@ -2,11 +2,13 @@
 // The entry points that programs reach through a context's tables, not by name.
 #pragma once
 
+#include "softhca/core/personality.h"
 #include "softhca/verbs/export.h"
 
 namespace softhca {
 
-void fill_operations(verbs_context& verbs);
+// Sets the operations that the personality has; programs find that the others are not supported.
+void fill_operations(verbs_context& verbs, const Personality& personality);
 
 int poll_cq(ibv_cq* cq, int count, ibv_wc* wc);
 int req_notify_cq(ibv_cq* cq, int solicited_only);

@@ -13,6 +13,7 @@ ibv_td* alloc_td(ibv_context* context, ibv_td_init_attr* attributes) try {
     }
     auto* td = new TdObject;
     td->ibv.context = context;
+    td->context_use.begin(context);
     return &td->ibv;
 } catch (const std::bad_alloc&) {
     set_error(ENOMEM);
@@ -38,6 +39,7 @@ ibv_pd* alloc_parent_domain(ibv_context* context, ibv_parent_domain_init_attr* a
     PdObject& base = object_of<PdObject>(attributes->pd)->base();
     auto* pd = new PdObject;
     pd->ibv.context = context;
+    pd->context_use.begin(context);
     pd->id = base.id;
     pd->ibv.handle = base.id;
     pd->parent = &base;

@@ -15,6 +15,7 @@ SOFTHCA_EXPORT ibv_pd* ibv_alloc_pd(ibv_context* context) try {
     }
     auto* pd = new PdObject;
     pd->ibv.context = context;
+    pd->context_use.begin(context);
     pd->id = adapter_of(context).next_pd();
     pd->ibv.handle = pd->id;
     return &pd->ibv;
@@ -73,7 +74,7 @@ ibv_mr* register_memory(ibv_pd* ibv, void* address, size_t length, uint64_t iova
     mr->ibv.length = length;
     mr->ibv.handle = index;
     mr->ibv.lkey = mr->ibv.rkey =
-        publish_region(adapter, next_key(adapter, index), attributes, file);
+        publish_region(adapter, region_key(adapter, index), attributes, file);
     pd->users.fetch_add(1, std::memory_order_relaxed);
     delay_registration(adapter, begun, length);
     return &mr->ibv;
@@ -93,10 +94,8 @@ bool windows_bound(PdObject& pd, Adapter& adapter, uint32_t region_key) {
 // Makes the region's key invalid. False, and the key stays valid, if a window is bound to the
 // region.
 bool withdraw_unless_bound(PdObject& pd, Adapter& adapter, MrObject& mr) {
-    withdraw_region(adapter, mr.index);
-    if (!windows_bound(pd, adapter, mr.ibv.lkey)) return true;
-    restore_region(adapter, mr.ibv.lkey);
-    return false;
+    return withdraw_region(adapter, mr.index,
+                           [&] { return windows_bound(pd, adapter, mr.ibv.lkey); });
 }
 
 }  // namespace
@@ -132,6 +131,10 @@ SOFTHCA_EXPORT ibv_mr* ibv_reg_dmabuf_mr(ibv_pd*, uint64_t, size_t, uint64_t, in
 SOFTHCA_EXPORT int ibv_rereg_mr(ibv_mr* ibv, int flags, ibv_pd* new_pd, void* address,
                                 size_t length, int access) {
     auto* mr = object_of<MrObject>(ibv);
+    if (personality_of(ibv->context).mr_change == 0) {
+        set_error(EOPNOTSUPP);
+        return IBV_REREG_MR_ERR_INPUT;
+    }
     constexpr int kKnown =
         IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_PD | IBV_REREG_MR_CHANGE_ACCESS;
     const bool moves = (flags & IBV_REREG_MR_CHANGE_TRANSLATION) != 0;

@@ -3,28 +3,58 @@
 #include <algorithm>
 
 #include "softhca/core/qp_state.h"
-#include "softhca/verbs/limits.h"
 #include "softhca/verbs/operations.h"
 #include "softhca/verbs/process_adapter.h"
 #include "softhca/verbs/wr_api.h"
 
 namespace softhca {
 
-bool transport_has(QpType type, WrOpcode opcode) {
+namespace {
+
+template <typename... Opcodes>
+constexpr uint32_t bits(Opcodes... opcodes) {
+    return ((1u << static_cast<unsigned>(opcodes)) | ...);
+}
+
+constexpr uint32_t kAtomics = bits(WrOpcode::kCompareSwap, WrOpcode::kFetchAdd);
+constexpr uint32_t kWindows =
+    bits(WrOpcode::kBindMw, WrOpcode::kLocalInvalidate, WrOpcode::kSendInvalidate);
+constexpr uint32_t kAll = bits(WrOpcode::kRdmaWrite, WrOpcode::kRdmaWriteImm, WrOpcode::kSend,
+                               WrOpcode::kSendImm, WrOpcode::kRdmaRead) |
+                          kAtomics | kWindows;
+
+constexpr uint32_t operations_of_transport(QpType type) {
     switch (type) {
         case QpType::kRc:
-            return true;
+            return kAll;
         case QpType::kXrcSend:
-            return opcode != WrOpcode::kBindMw && opcode != WrOpcode::kLocalInvalidate;
+            return kAll & ~bits(WrOpcode::kBindMw, WrOpcode::kLocalInvalidate);
         case QpType::kUc:
-            return opcode != WrOpcode::kRdmaRead && opcode != WrOpcode::kCompareSwap &&
-                   opcode != WrOpcode::kFetchAdd;
+            return kAll & ~(bits(WrOpcode::kRdmaRead) | kAtomics);
         case QpType::kUd:
-            return opcode == WrOpcode::kSend || opcode == WrOpcode::kSendImm;
+            return bits(WrOpcode::kSend, WrOpcode::kSendImm);
         case QpType::kXrcRecv:
-            return false;
+            return 0;
     }
-    return false;
+    return 0;
+}
+
+}  // namespace
+
+uint32_t operations_of(const Personality& personality, QpType type) {
+    uint32_t operations = operations_of_transport(type);
+    if (personality.atomics == 0) operations &= ~kAtomics;
+    if (personality.write_imm == 0) operations &= ~bits(WrOpcode::kRdmaWriteImm);
+    if (personality.windows == 0) operations &= ~kWindows;
+    return operations;
+}
+
+Admission admit_send(Qp& qp) {
+    if (can_post_send(qp.state())) [[likely]]
+        return {true, 0};
+    const Personality& personality = qp.adapter().host().personality();
+    return {personality.early_send != rule::kEarlyRefused,
+            personality.early_send == rule::kEarlyQueued ? 0 : personality.early_error};
 }
 
 namespace {
@@ -32,14 +62,16 @@ namespace {
 // Copies the data of an inline request, or its list of elements. 0 or an error.
 int set_data(Qp& qp, const ibv_send_wr& wr, Wqe& wqe) {
     const Qp::Attributes& attributes = qp.attributes();
-    if (wr.num_sge < 0 || static_cast<uint32_t>(wr.num_sge) > attributes.max_send_sge)
-        return EINVAL;
+    const uint32_t most =
+        wqe.opcode == WrOpcode::kRdmaRead ? attributes.max_read_sge : attributes.max_send_sge;
+    if (static_cast<uint32_t>(wr.num_sge) > most)
+        return qp.adapter().host().personality().sge_error;
     uint64_t length = 0;
     for (int i = 0; i < wr.num_sge; ++i) length += wr.sg_list[i].length;
     wqe.is_inline = (wr.send_flags & IBV_SEND_INLINE) != 0;
-    if (length > limits::kMessage ||
-        (wqe.is_inline && (length > attributes.max_inline || !wqe.gathers())))
-        return EINVAL;
+    if (length > attributes.max_message) return EINVAL;
+    if (wqe.is_inline && (length > attributes.max_inline || !wqe.gathers()))
+        return qp.adapter().host().personality().inline_error;
     wqe.length = static_cast<uint32_t>(length);
     wqe.num_sge = static_cast<uint8_t>(wr.num_sge);
     if (!wqe.is_inline) {
@@ -77,17 +109,16 @@ int set_operation(const ibv_send_wr& wr, Wqe& wqe) {
     }
 }
 
-// Fills the device's entry from the program's. 0, or EINVAL for an immediate error of the
-// specification.
+// Fills the device's entry from the program's. 0, or the error of the post.
 int build(Qp& qp, const ibv_send_wr& wr, Wqe& wqe) {
-    if (static_cast<uint32_t>(wr.opcode) > static_cast<uint32_t>(WrOpcode::kSendInvalidate))
-        return EINVAL;
+    const auto opcode = static_cast<uint32_t>(wr.opcode);
+    if (opcode >= 32 || (qp.attributes().operations >> opcode & 1) == 0)
+        return qp.adapter().host().personality().opcode_error;
     wqe.wr_id = wr.wr_id;
     wqe.opcode = static_cast<WrOpcode>(wr.opcode);
     wqe.flags = static_cast<uint8_t>(wr.send_flags);
     wqe.imm = wr.imm_data;
     const QpType type = qp.attributes().type;
-    if (!transport_has(type, wqe.opcode)) return EINVAL;
     int status = wqe.is_local() ? 0 : set_data(qp, wr, wqe);
     if (status == 0) status = set_operation(wr, wqe);
     if (type == QpType::kUd) {
@@ -99,6 +130,10 @@ int build(Qp& qp, const ibv_send_wr& wr, Wqe& wqe) {
         wqe.srq = wr.qp_type.xrc.remote_srqn;
     }
     return status;
+}
+
+int full_error(Qp& qp) {
+    return qp.adapter().host().personality().full_error;
 }
 
 }  // namespace
@@ -126,14 +161,15 @@ int post_send(ibv_qp* ibv, ibv_send_wr* wr, ibv_send_wr** bad_wr) try {
     if (inherited(ibv->context) || object->qp == nullptr || ibv->qp_type == IBV_QPT_XRC_RECV)
         return EINVAL;
     Qp& qp = *object->qp;
-    if (!can_post_send(qp.state())) return EINVAL;
+    const Admission admission = admit_send(qp);
+    if (!admission.queued) return admission.error;
     const uint64_t post_time = qp.post_time();
     int status = 0;
     {
         const std::lock_guard lock(qp.post_mutex);
         for (; wr != nullptr; wr = wr->next) {
             Wqe* wqe = qp.reserve_send();
-            status = wqe == nullptr ? ENOMEM : build(qp, *wr, *wqe);
+            status = wqe == nullptr ? full_error(qp) : build(qp, *wr, *wqe);
             if (status != 0) {
                 *bad_wr = wr;
                 break;
@@ -142,7 +178,7 @@ int post_send(ibv_qp* ibv, ibv_send_wr* wr, ibv_send_wr** bad_wr) try {
         }
     }
     qp.start_sends();
-    return status;
+    return status != 0 ? status : admission.error;
 } catch (const std::bad_alloc&) {
     return ENOMEM;
 }

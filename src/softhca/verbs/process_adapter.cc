@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "softhca/core/faults.h"
+#include "softhca/transport/region.h"
 
 namespace softhca {
 
@@ -58,6 +59,7 @@ struct ProcessAdapter {
     std::mutex mutex;
     std::unique_ptr<Adapter> adapter;
     bool failed = false;
+    bool fork_protected = false;  // ibv_fork_init() was called in time
     bool copies_shared_memory = true;
     std::set<Context*> contexts;
     VerbsSink sink;
@@ -94,8 +96,20 @@ void VerbsSink::devices_failed() {
 void before_fork() {
     process_adapter().mutex.lock();
 }
+// Without protection, the pages that the parent writes to after the fork are copied, and the device
+// keeps the old ones.
 void after_fork_in_parent() {
-    process_adapter().mutex.unlock();
+    ProcessAdapter& state = process_adapter();
+    if (state.adapter != nullptr && !state.fork_protected &&
+        state.adapter->host().personality().fork != 0) {
+        const auto& counters = state.adapter->host().self().counters;
+        if (counters.registered_bytes.load(std::memory_order_relaxed) != 0) {
+            std::fputs("softhca: fork() with registered memory, but without ibv_fork_init()\n",
+                       stderr);
+            lose_private_regions(*state.adapter);
+        }
+    }
+    state.mutex.unlock();
 }
 
 // The child has the parent's objects, but not its threads: it must not use what the objects refer
@@ -162,6 +176,25 @@ void remove_context(Context* context) {
 
 void put_async_event(ibv_context* context, const ibv_async_event& event) {
     Context::of(context)->async_events.put(event);
+}
+
+int protect_forks() {
+    ProcessAdapter& state = process_adapter();
+    const std::lock_guard lock(state.mutex);
+    if (state.adapter != nullptr && !state.fork_protected &&
+        state.adapter->host().personality().fork != 0 &&
+        state.adapter->host().key_indices.end() > 1)
+        return EINVAL;  // memory was registered before
+    state.fork_protected = true;
+    return 0;
+}
+
+ibv_fork_status fork_protection() {
+    ProcessAdapter& state = process_adapter();
+    const std::lock_guard lock(state.mutex);
+    if (state.adapter == nullptr || state.adapter->host().personality().fork == 0)
+        return IBV_FORK_UNNEEDED;
+    return state.fork_protected ? IBV_FORK_ENABLED : IBV_FORK_DISABLED;
 }
 
 bool copies_shared_memory() {

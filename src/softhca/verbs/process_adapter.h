@@ -25,12 +25,20 @@ inline const FabricConfig& config_of(ibv_context* context) {
     return adapter_of(context).host().header().config;
 }
 
+inline const Personality& personality_of(ibv_context* context) {
+    return adapter_of(context).host().personality();
+}
+
 // Contexts that receive asynchronous events of ports and devices.
 void add_context(Context* context);
 void remove_context(Context* context);
 
 // Puts an asynchronous event into the context's queue.
 void put_async_event(ibv_context* context, const ibv_async_event& event);
+
+// ibv_fork_init() and ibv_is_fork_initialized().
+int protect_forks();
+ibv_fork_status fork_protection();
 
 // Whether the device copies directly to memory that is shared already.
 bool copies_shared_memory();

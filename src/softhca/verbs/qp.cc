@@ -4,7 +4,6 @@
 
 #include "softhca/core/qp_state.h"
 #include "softhca/transport/xrc_domain.h"
-#include "softhca/verbs/limits.h"
 #include "softhca/verbs/operations.h"
 #include "softhca/verbs/process_adapter.h"
 #include "softhca/verbs/wr_api.h"
@@ -13,22 +12,43 @@ namespace softhca {
 
 namespace {
 
-bool supported(ibv_qp_type type) {
-    return type == IBV_QPT_RC || type == IBV_QPT_UC || type == IBV_QPT_UD ||
-           type == IBV_QPT_XRC_SEND || type == IBV_QPT_XRC_RECV;
+bool supported(const Personality& personality, ibv_qp_type type) {
+    switch (type) {
+        case IBV_QPT_RC:
+        case IBV_QPT_UD:
+            return true;
+        case IBV_QPT_UC:
+            return personality.uc != 0;
+        case IBV_QPT_XRC_SEND:
+        case IBV_QPT_XRC_RECV:
+            return personality.xrc != 0;
+        default:
+            return false;
+    }
 }
 
-bool within_limits(const ibv_qp_cap& cap) {
-    return cap.max_send_wr <= limits::kQueueEntries && cap.max_recv_wr <= limits::kQueueEntries &&
-           cap.max_send_sge <= limits::kSge && cap.max_recv_sge <= limits::kSge &&
-           cap.max_inline_data <= limits::kInline;
+bool within(uint32_t value, int32_t limit) {
+    return value <= static_cast<uint32_t>(limit);
+}
+
+bool within_limits(const Personality& personality, const ibv_qp_init_attr_ex& init) {
+    const ibv_qp_cap& cap = init.cap;
+    if (init.qp_type != IBV_QPT_XRC_RECV && cap.max_send_wr == 0 &&
+        personality.empty_send_queue == 0)
+        return false;
+    return within(cap.max_send_wr, personality.queue_entries) &&
+           within(cap.max_recv_wr, personality.queue_entries) &&
+           within(cap.max_send_sge, personality.send_sge) &&
+           within(cap.max_recv_sge, personality.recv_sge) &&
+           (within(cap.max_inline_data, personality.max_inline) ||
+            personality.inline_at_create == rule::kInlineClamped);
 }
 
 // Checks the attributes that each type requires. 0, EINVAL, or EOPNOTSUPP for types that the
 // device does not have.
-int check_required_attributes(const ibv_qp_init_attr_ex& init) {
-    if (!supported(init.qp_type)) return EOPNOTSUPP;
-    if (!within_limits(init.cap)) return EINVAL;
+int check_required_attributes(const Personality& personality, const ibv_qp_init_attr_ex& init) {
+    if (!supported(personality, init.qp_type)) return EOPNOTSUPP;
+    if (!within_limits(personality, init)) return EINVAL;
     if (init.qp_type == IBV_QPT_XRC_RECV)
         return (init.comp_mask & IBV_QP_INIT_ATTR_XRCD) != 0 && init.xrcd != nullptr ? 0 : EINVAL;
     const bool has_pd = (init.comp_mask & IBV_QP_INIT_ATTR_PD) != 0 && init.pd != nullptr;
@@ -37,6 +57,26 @@ int check_required_attributes(const ibv_qp_init_attr_ex& init) {
     if (init.srq != nullptr && object_of<SrqObject>(init.srq)->xrcd != nullptr)
         return EINVAL;  // messages address XRC SRQs; queue pairs do not
     return init.recv_cq != nullptr ? 0 : EINVAL;
+}
+
+uint32_t rounded_queue(const Personality& personality, uint32_t entries) {
+    return rounded_entries(entries, personality.queue_rounding, personality.least_queue,
+                           personality.queue_entries);
+}
+
+// Sets the size of the send queue, and what may be posted to it.
+void set_send_queue(const Personality& personality, const ibv_qp_init_attr_ex& init,
+                    Qp::Attributes* attributes) {
+    const auto most_inline = static_cast<uint32_t>(personality.max_inline);
+    const SendSizes sizes =
+        rounded_send(personality, {std::max<uint32_t>(init.cap.max_send_sge, 1),
+                                   std::min(init.cap.max_inline_data, most_inline)});
+    attributes->operations = operations_of(personality, attributes->type);
+    attributes->max_message = static_cast<uint32_t>(personality.message);
+    attributes->max_send_wr = rounded_queue(personality, init.cap.max_send_wr);
+    attributes->max_send_sge = sizes.sge;
+    attributes->max_read_sge = std::min(sizes.sge, static_cast<uint32_t>(personality.read_sge));
+    attributes->max_inline = sizes.inline_bytes;
 }
 
 Qp::Attributes device_attributes(ibv_context* context, const ibv_qp_init_attr_ex& init) {
@@ -51,9 +91,7 @@ Qp::Attributes device_attributes(ibv_context* context, const ibv_qp_init_attr_ex
         attributes.pd = object_of<PdObject>(init.pd)->base().id;
         attributes.allocator = queue_allocator(*object_of<PdObject>(init.pd));
         attributes.send_cq = object_of<CqObject>(init.send_cq)->cq;
-        attributes.max_send_wr = init.cap.max_send_wr;
-        attributes.max_send_sge = std::max<uint32_t>(init.cap.max_send_sge, 1);
-        attributes.max_inline = init.cap.max_inline_data;
+        set_send_queue(personality_of(context), init, &attributes);
     } else {
         attributes.xrc_domain = object_of<XrcdObject>(init.xrcd)->domain;
     }
@@ -62,7 +100,7 @@ Qp::Attributes device_attributes(ibv_context* context, const ibv_qp_init_attr_ex
         attributes.srq = init.srq == nullptr ? nullptr : object_of<SrqObject>(init.srq)->srq;
     }
     if (receives) {
-        attributes.max_recv_wr = init.cap.max_recv_wr;
+        attributes.max_recv_wr = rounded_queue(personality_of(context), init.cap.max_recv_wr);
         attributes.max_recv_sge = std::max<uint32_t>(init.cap.max_recv_sge, 1);
     }
     return attributes;
@@ -113,7 +151,8 @@ void fill_public_part(ibv_context* context, const ibv_qp_init_attr_ex& init, QpO
 
 ibv_qp* make_qp(ibv_context* context, ibv_qp_init_attr_ex* init) {
     if (inherited(context)) return fail(ENODEV);
-    const int status = check_required_attributes(*init);
+    const int status = check_required_attributes(personality_of(context), *init);
+    if (status == EINVAL) return fail(personality_of(context).create_error);
     if (status != 0) return fail(status);
     Qp* qp = Qp::create(adapter_of(context), device_attributes(context, *init));
     if (qp == nullptr) return fail(ENOMEM);
@@ -160,7 +199,8 @@ ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* attributes) try 
     const bool flagged = (attributes->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) != 0 &&
                          attributes->create_flags != 0;
     if ((attributes->comp_mask & ~kKnown) != 0 || flagged ||
-        (sends_by_call && !send_ops_supported(attributes->qp_type, attributes->send_ops_flags)))
+        (sends_by_call && !send_ops_supported(personality_of(context), attributes->qp_type,
+                                              attributes->send_ops_flags)))
         return fail(EOPNOTSUPP);
     ibv_qp* qp = make_qp(context, attributes);
     if (qp != nullptr && sends_by_call)
@@ -202,7 +242,10 @@ SOFTHCA_EXPORT int ibv_query_qp_data_in_order(ibv_qp* ibv, ibv_wr_opcode opcode,
                              .host()
                              .header()
                              .faults.out_of_order.load(std::memory_order_relaxed) == 0;
-    return writes && ordered ? 1 : 0;
+    const int32_t promise = personality_of(ibv->context).in_order;
+    const bool promised =
+        promise == rule::kAlways || (promise == rule::kReadyToSend && ibv->state == IBV_QPS_RTS);
+    return writes && ordered && promised ? 1 : 0;
 }
 
 namespace {

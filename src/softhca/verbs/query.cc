@@ -23,8 +23,12 @@ uint32_t link_of(ibv_context* context, uint32_t port) {
     return Context::of(context)->device->index * kMaxPorts + port - 1;
 }
 
+uint32_t own_place(ibv_context* context, uint32_t port) {
+    return place_of(config_of(context), adapter_of(context).host().slot(), link_of(context, port));
+}
+
 int gid_count(ibv_context* context) {
-    return gids_of(config_of(context).link_layer);
+    return gids_of(config_of(context));
 }
 
 // The lowest InfiniBand rate that reaches the modeled bandwidth, as active_speed for four lanes.
@@ -50,7 +54,24 @@ void set_speed(Attributes* attributes, uint32_t speed) {
         attributes->active_speed_ex = speed > 128 ? speed : 0;
 }
 
+bool shows_grh_required(const FabricConfig& config) {
+    return config.personality.grh_required == rule::kGrhAlways ||
+           (config.personality.grh_required == rule::kGrhOnEthernet &&
+            config.link_layer == LinkLayer::kEthernet);
+}
+
+unsigned int capabilities(const Personality& personality) {
+    unsigned int flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT |
+                         IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN |
+                         IBV_DEVICE_MEM_MGT_EXTENSIONS;
+    if (personality.srq_resize != 0) flags |= IBV_DEVICE_SRQ_RESIZE;
+    if (personality.xrc != 0) flags |= IBV_DEVICE_XRC;
+    if (personality.windows != 0) flags |= IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B;
+    return flags;
+}
+
 void fill_device(ibv_context* context, ibv_device_attr* attributes) {
+    const Personality& personality = personality_of(context);
     std::memset(attributes, 0, sizeof *attributes);
     const uint64_t guid = port_guid(Context::of(context)->device->index * kMaxPorts);
     std::strncpy(attributes->fw_ver, "1.0.0", sizeof attributes->fw_ver - 1);
@@ -61,27 +82,26 @@ void fill_device(ibv_context* context, ibv_device_attr* attributes) {
     attributes->vendor_id = 0x7366;
     attributes->vendor_part_id = 1;
     attributes->hw_ver = 1;
-    attributes->max_qp = limits::kObjects;
-    attributes->max_qp_wr = limits::kQueueEntries;
-    attributes->device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT |
-                                   IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN |
-                                   IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_XRC | IBV_DEVICE_MEM_WINDOW |
-                                   IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_MEM_MGT_EXTENSIONS;
-    attributes->max_sge = limits::kSge;
-    attributes->max_sge_rd = limits::kSge;
+    attributes->max_qp = personality.qps;
+    attributes->max_qp_wr = personality.queue_entries;
+    attributes->device_cap_flags = capabilities(personality);
+    attributes->max_sge = std::min(personality.send_sge, personality.recv_sge);
+    attributes->max_sge_rd = personality.read_sge;
     attributes->max_cq = limits::kObjects;
-    attributes->max_cqe = limits::kCompletionEntries;
+    attributes->max_cqe = personality.cq_entries;
     attributes->max_mr = limits::kKeys;
     attributes->max_pd = limits::kKeys;
-    attributes->max_qp_rd_atom = limits::kRdAtomic;
-    attributes->max_res_rd_atom = limits::kRdAtomic * limits::kObjects;
-    attributes->max_qp_init_rd_atom = limits::kRdAtomic;
-    attributes->atomic_cap = IBV_ATOMIC_HCA;
-    attributes->max_mw = limits::kKeys;
+    attributes->max_qp_rd_atom = personality.rd_atomic;
+    attributes->max_res_rd_atom = personality.rd_atomic * personality.qps;
+    attributes->max_qp_init_rd_atom = personality.rd_atomic;
+    attributes->atomic_cap = personality.atomics != 0 ? IBV_ATOMIC_HCA : IBV_ATOMIC_NONE;
+    attributes->max_mw = personality.windows != 0 ? static_cast<int>(limits::kKeys) : 0;
     attributes->max_ah = limits::kAddressHandles;
-    attributes->max_srq = limits::kObjects;
-    attributes->max_srq_wr = limits::kQueueEntries;
-    attributes->max_srq_sge = limits::kSge;
+    if (personality.srq != 0) {
+        attributes->max_srq = personality.srqs;
+        attributes->max_srq_wr = personality.srq_entries;
+        attributes->max_srq_sge = personality.srq_sge;
+    }
     attributes->max_pkeys = 1;
     attributes->local_ca_ack_delay = 1;
     attributes->phys_port_cnt = static_cast<uint8_t>(config_of(context).ports);
@@ -99,9 +119,11 @@ int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input
     if (input != nullptr && input->comp_mask != 0) return EINVAL;
     ibv_device_attr_ex all{};
     fill_device(context, &all.orig_attr);
-    all.completion_timestamp_mask = ~uint64_t{0};
-    all.hca_core_clock = 1'000'000;  // kHz: time stamps are in ns
-    all.max_dm_size = limits::kDeviceMemory;
+    if (personality_of(context).timestamps != 0) {
+        all.completion_timestamp_mask = ~uint64_t{0};
+        all.hca_core_clock = 1'000'000;  // kHz: time stamps are in ns
+    }
+    if (personality_of(context).device_memory != 0) all.max_dm_size = limits::kDeviceMemory;
     all.phys_port_cnt_ex = config_of(context).ports;
     std::memcpy(static_cast<void*>(attributes), &all, std::min(size, sizeof all));
     return 0;
@@ -121,12 +143,13 @@ int query_port(ibv_context* context, uint8_t port, ibv_port_attr* attributes, si
     const bool ethernet = header.config.link_layer == LinkLayer::kEthernet;
     ibv_port_attr all{};
     all.state = up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
+    all.flags = shows_grh_required(header.config) ? IBV_QPF_GRH_REQUIRED : 0;
     all.max_mtu = IBV_MTU_4096;
     all.active_mtu = IBV_MTU_4096;
-    all.gid_tbl_len = gid_table_of(config_of(context).link_layer);
-    all.max_msg_sz = limits::kMessage;
+    all.gid_tbl_len = gid_table_of(config_of(context));
+    all.max_msg_sz = static_cast<uint32_t>(personality_of(context).message);
     all.pkey_tbl_len = 1;
-    all.lid = ethernet ? 0 : port_lid(link_of(context, port));
+    all.lid = ethernet ? 0 : lid_of_place(own_place(context, port));
     all.sm_lid = ethernet ? 0 : 1;
     all.max_vl_num = 1;
     all.subnet_timeout = 18;
@@ -146,27 +169,31 @@ SOFTHCA_EXPORT int ibv_query_port(ibv_context* context, uint8_t port,
 
 SOFTHCA_EXPORT int ibv_query_gid(ibv_context* context, uint8_t port, int index,
                                  union ibv_gid* gid) {
-    if (!valid_port(context, port) || index < 0 ||
-        index >= gid_table_of(config_of(context).link_layer)) {
+    if (!valid_port(context, port) || index < 0 || index >= gid_table_of(config_of(context))) {
         set_error(EINVAL);
         return -1;
     }
-    *gid = index < gid_count(context) ? port_gid(link_of(context, port), index) : (union ibv_gid){};
+    *gid = index < gid_count(context)
+               ? port_gid(config_of(context), own_place(context, port), index)
+               : (union ibv_gid){};
     return 0;
 }
 
 SOFTHCA_EXPORT int _ibv_query_gid_ex(ibv_context* context, uint32_t port, uint32_t index,
                                      ibv_gid_entry* entry, uint32_t flags, size_t size) {
     if (flags != 0 || !valid_port(context, port) ||
-        index >= static_cast<uint32_t>(gid_table_of(config_of(context).link_layer)))
+        index >= static_cast<uint32_t>(gid_table_of(config_of(context))))
         return EINVAL;
     if (index >= static_cast<uint32_t>(gid_count(context))) return ENODATA;
     ibv_gid_entry all{};
-    all.gid = port_gid(link_of(context, port), static_cast<int>(index));
+    all.gid = port_gid(config_of(context), own_place(context, port), static_cast<int>(index));
     all.gid_index = index;
     all.port_num = port;
-    all.gid_type = config_of(context).link_layer == LinkLayer::kEthernet ? IBV_GID_TYPE_ROCE_V2
-                                                                         : IBV_GID_TYPE_IB;
+    all.gid_type = IBV_GID_TYPE_IB;
+    if (config_of(context).link_layer == LinkLayer::kEthernet)
+        all.gid_type = is_roce_v2(config_of(context), static_cast<int>(index))
+                           ? IBV_GID_TYPE_ROCE_V2
+                           : IBV_GID_TYPE_ROCE_V1;
     std::memcpy(entry, &all, std::min(size, sizeof all));
     return 0;
 }
@@ -189,14 +216,17 @@ SOFTHCA_EXPORT ssize_t _ibv_query_gid_table(ibv_context* context, ibv_gid_entry*
 
 SOFTHCA_EXPORT int ibv_query_gid_type(ibv_context* context, uint8_t port, unsigned int index,
                                       int* type) {
-    const LinkLayer layer = config_of(context).link_layer;
-    if (!valid_port(context, port) || index >= static_cast<unsigned int>(gid_table_of(layer))) {
+    const FabricConfig& config = config_of(context);
+    if (!valid_port(context, port) || index >= static_cast<unsigned int>(gid_table_of(config))) {
         set_error(EINVAL);
         return -1;
     }
-    const bool is_set = index < static_cast<unsigned int>(gids_of(layer));
+    const bool is_set = index < static_cast<unsigned int>(gids_of(config));
     // RoCE v2; or InfiniBand, RoCE v1 and entries that are not set.
-    *type = layer == LinkLayer::kEthernet && is_set ? 1 : 0;
+    *type = config.link_layer == LinkLayer::kEthernet && is_set &&
+                    is_roce_v2(config, static_cast<int>(index))
+                ? 1
+                : 0;
     return 0;
 }
 

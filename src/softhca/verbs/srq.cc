@@ -2,7 +2,6 @@
 // Shared receive queues, basic and XRC.
 #include <cstring>
 
-#include "softhca/verbs/limits.h"
 #include "softhca/verbs/operations.h"
 #include "softhca/verbs/process_adapter.h"
 
@@ -10,17 +9,28 @@ namespace softhca {
 
 namespace {
 
+bool valid_entries(const Personality& personality, uint32_t entries) {
+    return entries != 0 && entries <= static_cast<uint32_t>(personality.srq_entries);
+}
+
+uint32_t rounded(const Personality& personality, uint32_t entries) {
+    return rounded_entries(entries, personality.queue_rounding, personality.least_queue,
+                           personality.srq_entries);
+}
+
 ibv_srq* make_srq(ibv_context* context, void* srq_context, ibv_pd* pd, ibv_srq_attr* limits_asked,
                   XrcdObject* xrcd, CqObject* cq) {
-    if (inherited(context) || limits_asked->max_wr == 0 ||
-        limits_asked->max_wr > limits::kQueueEntries || limits_asked->max_sge > limits::kSge) {
+    const Personality& personality = personality_of(context);
+    if (personality.srq == 0) return fail(EOPNOTSUPP);
+    if (inherited(context) || !valid_entries(personality, limits_asked->max_wr) ||
+        limits_asked->max_sge > static_cast<uint32_t>(personality.srq_sge)) {
         set_error(EINVAL);
         return nullptr;
     }
     Srq::Attributes attributes;
     attributes.device = Context::of(context)->device->index;
     attributes.pd = object_of<PdObject>(pd)->base().id;
-    attributes.max_wr = limits_asked->max_wr;
+    attributes.max_wr = rounded(personality, limits_asked->max_wr);
     attributes.max_sge = std::max<uint32_t>(limits_asked->max_sge, 1);
     if (xrcd != nullptr) {
         attributes.xrc_domain = xrcd->domain;
@@ -63,7 +73,8 @@ ibv_srq* create_srq_ex(ibv_context* context, ibv_srq_init_attr_ex* attributes) t
                                 IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ;
     const bool typed = (mask & IBV_SRQ_INIT_ATTR_TYPE) != 0;
     const bool xrc = typed && attributes->srq_type == IBV_SRQT_XRC;
-    if ((mask & ~kKnown) != 0 || (typed && attributes->srq_type == IBV_SRQT_TM)) {
+    if ((mask & ~kKnown) != 0 || (typed && attributes->srq_type == IBV_SRQT_TM) ||
+        (xrc && personality_of(context).xrc == 0)) {
         set_error(EOPNOTSUPP);
         return nullptr;
     }
@@ -93,7 +104,9 @@ SOFTHCA_EXPORT int ibv_modify_srq(ibv_srq* ibv, ibv_srq_attr* attributes, int ma
     if ((mask & ~kKnown) != 0 || inherited(ibv->context)) return EINVAL;
     Srq& srq = *object_of<SrqObject>(ibv)->srq;
     if ((mask & IBV_SRQ_MAX_WR) != 0) {
-        if (attributes->max_wr == 0 || attributes->max_wr > limits::kQueueEntries) return EINVAL;
+        const Personality& personality = personality_of(ibv->context);
+        if (personality.srq_resize == 0 || !valid_entries(personality, attributes->max_wr))
+            return EINVAL;
         const int status = srq.resize(attributes->max_wr);
         if (status != 0) return status;
     }

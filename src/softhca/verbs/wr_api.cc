@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "softhca/core/qp_state.h"
-#include "softhca/verbs/limits.h"
 #include "softhca/verbs/process_adapter.h"
 
 namespace softhca {
@@ -42,8 +41,8 @@ Wqe* begin(ibv_qp_ex* qp, WrOpcode opcode) {
     QpObject& object = object_of_qp(qp);
     if (object.build_error != 0) return nullptr;
     Wqe* wqe = object.qp->reserve_send(object.building.size());
-    if (wqe == nullptr || !transport_has(object.qp->attributes().type, opcode)) {
-        object.build_error = wqe == nullptr ? ENOMEM : EINVAL;
+    if (wqe == nullptr) {
+        object.build_error = object.qp->adapter().host().personality().full_error;
         return nullptr;
     }
     wqe->wr_id = qp->wr_id;
@@ -132,7 +131,7 @@ void set_inline_data_list(ibv_qp_ex* qp, size_t count, const ibv_data_buf* list)
     size_t length = 0;
     for (size_t i = 0; i < count; ++i) length += list[i].length;
     if (length > object.qp->attributes().max_inline || !wqe->gathers()) {
-        object.build_error = EINVAL;
+        object.build_error = object.qp->adapter().host().personality().inline_error;
         return;
     }
     wqe->is_inline = true;
@@ -153,8 +152,12 @@ void set_sge_list(ibv_qp_ex* qp, size_t count, const ibv_sge* list) {
     if (wqe == nullptr) return;
     uint64_t length = 0;
     for (size_t i = 0; i < count; ++i) length += list[i].length;
-    if (count > object.qp->attributes().max_send_sge || length > limits::kMessage) {
-        object.build_error = EINVAL;
+    const Qp::Attributes& attributes = object.qp->attributes();
+    const uint32_t most =
+        wqe->opcode == WrOpcode::kRdmaRead ? attributes.max_read_sge : attributes.max_send_sge;
+    if (count > most || length > attributes.max_message) {
+        object.build_error =
+            count > most ? object.qp->adapter().host().personality().sge_error : EINVAL;
         return;
     }
     wqe->num_sge = static_cast<uint8_t>(count);
@@ -180,7 +183,7 @@ void start(ibv_qp_ex* qp) {
     }
     object.qp->post_mutex.lock();
     object.building.clear();
-    object.build_error = can_post_send(object.qp->state()) ? 0 : EINVAL;
+    object.build_error = admit_send(*object.qp).error;
 }
 
 int complete(ibv_qp_ex* qp) {
@@ -205,9 +208,11 @@ void abort_requests(ibv_qp_ex* qp) {
 
 }  // namespace
 
-bool send_ops_supported(ibv_qp_type type, uint64_t operations) {
+bool send_ops_supported(const Personality& personality, ibv_qp_type type, uint64_t operations) {
+    if (personality.wr_api == 0) return false;
+    const uint32_t supported = operations_of(personality, static_cast<QpType>(type));
     for (const Operation& operation : kOperations)
-        if (transport_has(static_cast<QpType>(type), operation.opcode))
+        if ((supported >> static_cast<unsigned>(operation.opcode) & 1) != 0)
             operations &= ~operation.bit;
     return operations == 0;
 }

@@ -6,8 +6,9 @@
 
 namespace softhca {
 
-// Whether queue pairs of the type support all these operations (IBV_QP_EX_WITH_* bits).
-bool send_ops_supported(ibv_qp_type type, uint64_t operations);
+// Whether queue pairs of the type support all these operations (IBV_QP_EX_WITH_* bits) in
+// ibv_wr_*.
+bool send_ops_supported(const Personality& personality, ibv_qp_type type, uint64_t operations);
 void add_send_ops(QpObject& object, uint64_t operations);
 
 // The shared part of the queue pair, also of one that another process owns; nullptr if it is
@@ -17,7 +18,13 @@ QpShared* shared_part(QpObject& object);
 // Fills the work request's bind. 0 or EINVAL.
 int fill_bind(Wqe& wqe, ibv_mw* mw, uint32_t rkey, const ibv_mw_bind_info& info);
 
-// Whether the transport has the operation.
-bool transport_has(QpType type, WrOpcode opcode);
+// The operations of a transport, bit WrOpcode each.
+uint32_t operations_of(const Personality& personality, QpType type);
+// How the personality treats a post to the send queue in the queue pair's state.
+struct Admission {
+    bool queued;
+    int error;  // what the post returns, even if the request is queued
+};
+Admission admit_send(Qp& qp);
 
 }  // namespace softhca

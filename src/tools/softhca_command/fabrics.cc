@@ -28,8 +28,7 @@ std::unique_ptr<FabricView> open(const std::string& name) {
 // Wakes the engines, which sleep until their doorbells ring, so that they see a changed port.
 void ring_doorbells(FabricView* fabric) {
     for (ProcessSlot& process : fabric->header().slots) {
-        if (process.state.load(std::memory_order_acquire) == SlotState::kAlive)
-            ring_doorbell(process);
+        if (process.state() == SlotState::kAlive) ring_doorbell(process);
     }
 }
 

@@ -96,7 +96,7 @@ std::string heading(const Report& report) {
                        plural(report.devices, "device", "devices") + " of " +
                        plural(report.ports_per_device, "port", "ports") + ", " +
                        (report.ethernet ? "ethernet" : "infiniband") + "\n";
-    text += "profile " + report.profile;
+    text += "personality " + report.personality + "\nprofile " + report.profile;
     if (report.nic.models_time()) text += ": " + describe(report.nic);
     text += "\nfaults " + report.faults + "\n";
     return text;
@@ -228,6 +228,7 @@ Report make_report(const std::string& name, FabricView* fabric) {
     report.devices = std::min(header.config.devices, kMaxDevices);
     report.ports_per_device = std::min(header.config.ports, kMaxPorts);
     report.ethernet = header.config.link_layer == LinkLayer::kEthernet;
+    report.personality = bounded(header.config.personality_name);
     report.profile = bounded(header.config.profile);
     report.nic = header.config.nic;
     report.faults = describe(header.faults);
@@ -238,7 +239,7 @@ Report make_report(const std::string& name, FabricView* fabric) {
     }
     for (uint32_t slot = 0; slot < kMaxProcesses; ++slot) {
         const ProcessSlot& process = header.slots[slot];
-        if (process.state.load(std::memory_order_acquire) == SlotState::kFree) continue;
+        if (process.state() == SlotState::kFree) continue;
         report.processes.push_back(read_process(*fabric, slot, process));
     }
     std::ranges::sort(report.processes, {}, &ProcessReport::pid);
@@ -258,6 +259,7 @@ std::string as_json(const Report& report) {
                                    {"devices", report.devices},
                                    {"ports_per_device", report.ports_per_device},
                                    {"link_layer", report.ethernet ? "ethernet" : "infiniband"},
+                                   {"personality", report.personality},
                                    {"profile", report.profile},
                                    {"model", model_json(report.nic)},
                                    {"faults", report.faults},

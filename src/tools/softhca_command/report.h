@@ -43,6 +43,7 @@ struct Report {
     uint32_t devices = 0;
     uint32_t ports_per_device = 0;
     bool ethernet = false;
+    std::string personality;
     std::string profile;
     NicParameters nic = {};
     std::string faults;

@@ -43,7 +43,8 @@ void add_settings(CLI::App* app, SettingValues* values) {
     }
     app->footer(
         "An option overrides its variable, which is in brackets with its default.\n"
-        "See 'softhca help faults' for the faults.");
+        "See 'softhca help faults' for the faults, and 'softhca help personalities' for the "
+        "rules.");
 }
 
 void add_fabric(CLI::App* app, Value* fabric) {
@@ -136,8 +137,9 @@ constexpr Command kCommands[] = {
      status_main},
     {"inject", "[OPTION...] FAULT[,FAULT...]", "inject faults into a running fabric", inject_main},
     {"clean", "[OPTION...]", "remove fabrics that only dead processes have used", clean_main},
-    {"help", "[COMMAND | settings | faults]",
-     "help on a command, on 'settings' (a table in Markdown) or on 'faults'", help_main},
+    {"help", "[COMMAND | settings | personalities | faults]",
+     "help on a command, on 'settings' or 'personalities' (tables in Markdown) or on 'faults'",
+     help_main},
 };
 
 const Command& find_command(std::string_view name) {
@@ -167,12 +169,19 @@ int main_of(int argc, char** argv) {
     });
 }
 
+std::optional<std::string> topic_text(std::string_view topic) {
+    if (topic == "faults") return faults_text();
+    if (topic == "settings") return settings_table();
+    if (topic == "personalities") return personality_table();
+    return std::nullopt;
+}
+
 int help_main(const Command& self, int argc, char** argv) {
     CLI::App app = make_app(self);
     return tools::run_command(&app, self.synopsis, argc, argv, [&](char** words) {
         const std::string_view topic = words[0] != nullptr ? words[0] : "";
-        if (topic == "settings" || topic == "faults") {
-            std::fputs((topic == "faults" ? faults_text() : settings_table()).c_str(), stdout);
+        if (const auto text = topic_text(topic)) {
+            std::fputs(text->c_str(), stdout);
             return 0;
         }
         char help[] = "--help";

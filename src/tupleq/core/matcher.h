@@ -109,6 +109,10 @@ class TupleMatcher {
     void posted(uint64_t tag) {
         if (Tuple* tuple = tuples_.find(tag)) refill(*tuple);
     }
+    // PostedTable::prepare() was false because of a bound on its work, and would be true now.
+    void refill_all() {
+        for (Tuple& tuple : tuples_) refill(tuple);
+    }
     // `keyed`: the receive has the key mask.
     Cancel cancel(ReceiveHandle receive, uint64_t tag, bool keyed);
     // Unbinds all tuples, and then changes the key mask; until then no tuple is bound.
@@ -127,9 +131,10 @@ class TupleMatcher {
     bool closed(uint32_t peer, const TupleClosed& answer);
     // `sent`: the number that the kRevoke with this `count` has read.
     void revoked(uint16_t number, uint32_t count, uint16_t sent);
-    // True if a receive is to be canceled whose grant the sender may have used. Then its message
-    // comes, or an ordinary one in its place. But the sender may have withdrawn its announcement
-    // and send nothing; only ask_again() finds that out.
+    // True if the sender may have used the grant of a receive that is to be canceled, or that
+    // messages of other peers wait for. Then its message comes, or an ordinary one in its place.
+    // But the sender may have withdrawn its announcement and send nothing; only ask_again() finds
+    // that out.
     bool undecided(uint16_t number) const;
     void ask_again(uint16_t number) {
         if (undecided(number)) revoke(tuples_[number]);

@@ -257,6 +257,7 @@ void TupleMatcher<Posted>::revoked(uint16_t number, uint32_t count, uint16_t sen
 template <PostedTable Posted>
 bool TupleMatcher<Posted>::undecided(uint16_t number) const {
     const TupleReceiver& queue = tuples_[number].queue;
+    if (tuples_[number].holds_others && queue.granted() != 0) return true;
     for (uint32_t i = queue.claimed(); i < queue.live(); ++i)
         if (queue.entry(i).cancel) return true;
     return false;

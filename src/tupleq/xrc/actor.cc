@@ -141,13 +141,15 @@ bool TupleActor::announce(Peer& peer, const TupleAction& action) {
         return true;
     }
     if (!was_open) completions_.add_source();
+    queues_.renew_nonce(action.tuple);
     return send_frame(engine_, *peer.channel, TupleControlId::kBind,
                       WireBind{.tag = action.bind.tag,
                                .mask = action.bind.mask,
                                .node = domain_.id(),
                                .queue = queues_.number(action.tuple),
                                .tuple = action.bind.tuple,
-                               .depth = action.bind.depth});
+                               .depth = action.bind.depth,
+                               .nonce = queues_.nonce(action.tuple)});
 }
 
 bool TupleActor::send_close(Peer& peer, const TupleAction& action) {

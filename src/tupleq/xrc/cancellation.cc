@@ -51,19 +51,19 @@ void Cancellation::remember(uint16_t queue) {
 
 // The sender has announced a message that has not come. The message is on its way, or was
 // withdrawn, or the sender was stopped between announcing and sending, or violates the protocol.
-// After kAnnouncedLimit the queue is destroyed.
+// After the limit the queue is destroyed.
 void Cancellation::ask_again() {
     const uint64_t now = now_ns();
     std::erase_if(undecided_, [this, now](const Undecided& each) {
         if (!matcher_.undecided(each.queue)) return true;
-        if (now - each.since < kAnnouncedLimit) {
+        if (now - each.since < announced_limit_) {
             matcher_.ask_again(each.queue);
             return false;
         }
         queues_.stopper(each.queue).stop();
         actor_.fail_tuple(each.queue, Status::kTimedOut,
                           "a direct message has been announced and does not come, and its receive "
-                          "is to be canceled");
+                          "is to be canceled or is awaited by another peer's message");
         return true;
     });
     actor_.act();

@@ -14,20 +14,23 @@
 namespace tern {
 
 // Cancels posted receives whose grants the sender may have used: takes the grants back, and decides
-// by the number that the sender has announced. Control path.
+// by the number that the sender has announced. The same for receives that messages of other peers
+// wait for. Control path.
 class Cancellation {
   public:
     using Cancel = DirectMatcher::Cancel;
 
     Cancellation(Engine& engine, XrcQueues& queues, EntryMemory& memory, TupleTable& table,
-                 DirectMatcher& matcher, TupleBinder& binder, TupleActor& actor)
+                 DirectMatcher& matcher, TupleBinder& binder, TupleActor& actor,
+                 uint64_t announced_limit)
         : engine_(engine),
           queues_(queues),
           memory_(memory),
           table_(table),
           matcher_(matcher),
           binder_(binder),
-          actor_(actor) {}
+          actor_(actor),
+          announced_limit_(announced_limit) {}
 
     // Requests the cancellation of a posted receive.
     Cancel cancel(TupleReceive& receive);
@@ -39,15 +42,14 @@ class Cancellation {
     // the channel's end decides.
     void on_read(void* cookie, Status status);
 
-    // Queues with a receive to be canceled whose grant the sender may have used.
+    // Queues with a receive to be canceled, or awaited by others, whose grant the sender may have
+    // used.
     bool any_undecided() const { return !undecided_.empty(); }
     // Reads the announced numbers of these queues again, or fails those that have waited too long.
     void ask_again();
 
   private:
-    // ns: how long cancel_now() waits, and how long an announced message may take to come.
-    static constexpr uint64_t kReadLimit = 1'000'000'000;
-    static constexpr uint64_t kAnnouncedLimit = 2'000'000'000;
+    static constexpr uint64_t kReadLimit = 1'000'000'000;  // ns: how long cancel_now() waits
 
     struct Undecided {
         uint16_t queue;
@@ -64,6 +66,7 @@ class Cancellation {
     DirectMatcher& matcher_;
     TupleBinder& binder_;
     TupleActor& actor_;
+    const uint64_t announced_limit_;  // ns, see TupleQSettings
     std::vector<Undecided> undecided_;
 };
 

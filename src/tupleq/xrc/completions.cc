@@ -4,10 +4,13 @@
 #include <algorithm>
 #include <thread>
 
+#include "verbs/async_events.h"
+
 namespace tern {
 
 bool XrcCompletions::open(ibv_context* context, uint32_t entries, ibv_comp_channel* channel) {
-    queue_.reset(ibv_create_cq(context, static_cast<int>(entries), nullptr, channel, 0));
+    queue_.reset(
+        ibv_create_cq(context, static_cast<int>(entries), verbs::next_identity(), channel, 0));
     return queue_ != nullptr;
 }
 

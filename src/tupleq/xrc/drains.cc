@@ -23,7 +23,7 @@ Drains::Result Drains::send(TupleAction& action) {
         XrcLink& link = *links_.loopback();
         if (link.room() == 0) return Result::kNoRoom;
         ibv_send_wr request{};
-        request.imm_data = htonl(kDrainName);
+        request.imm_data = htonl(to_immediate(queues_.nonce(action.tuple), kDrainName));
         if (link.post(request, queues_.number(action.tuple), {.cookie = cookie_of(action.tuple)}) !=
             0)
             return Result::kFailed;

@@ -17,10 +17,22 @@ EntryMemory::~EntryMemory() {
     for (Memory& each : entries_) release(each);
 }
 
+// Null: the memory cannot be registered, or not now. Many long receives may be posted before one
+// call of progress.
+Pin* EntryMemory::pin(const TupleReceive& receive) {
+    Pin* const pinned = pins_.find(receive.buffer, receive.room, kLocalWrite);
+    if (pinned != nullptr) return pinned;
+    any_waits_ = registered_now_ != 0 && registered_now_ + receive.room > kMostAtOnce;
+    if (any_waits_) return nullptr;
+    registered_now_ += receive.room;
+    return pins_.pin(receive.buffer, receive.room, kLocalWrite);
+}
+
 bool EntryMemory::prepare(const TupleReceive& receive) {
     Memory memory;
     if (receive.room != 0) {
-        memory.pin = pins_.pin(receive.buffer, receive.room, kLocalWrite);
+        memory.pin = pin(receive);
+        if (any_waits_) return false;
         if (memory.pin != nullptr && receive.region.generation != 0) {
             memory.use = regions_.find(receive.region);
             if (memory.use == nullptr) release(memory);

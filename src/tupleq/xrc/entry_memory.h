@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "pinning/cache/pin_cache.h"
@@ -25,8 +26,17 @@ class EntryMemory {
     EntryMemory& operator=(const EntryMemory&) = delete;
 
     // Pins the memory of a receive that is about to be granted. place() follows, in the same order.
-    // False: the memory cannot be registered.
+    // False: the memory cannot be registered, or not now because enough was registered since the
+    // last renew().
     bool prepare(const TupleReceive& receive);
+    // Call with each call of progress. True: some receive had to wait, and can be prepared now.
+    bool renew() {
+        registered_now_ = 0;
+        return std::exchange(any_waits_, false);
+    }
+    bool any_waits() const { return any_waits_; }
+    // Whether something was registered since the last renew(). Only then can receives wait.
+    bool any_registered() const { return registered_now_ != 0; }
     // The core's next kGrant action: the entry takes over the memory that was prepared for it. From
     // now on a thread that ends the memory's declaration stops the queue.
     void place(const TupleAction& action);
@@ -43,6 +53,9 @@ class EntryMemory {
     uint64_t unpinned() const { return unpinned_; }
 
   private:
+    // Bytes that are registered between two calls of renew(), unless one receive is longer.
+    static constexpr uint64_t kMostAtOnce = 4 << 20;
+
     struct Memory {
         Pin* pin = nullptr;
         RegionUse* use = nullptr;
@@ -55,6 +68,7 @@ class EntryMemory {
     const Memory& entry(uint16_t queue, uint32_t place) const {
         return entries_[size_t{queue} * depth_ + place];
     }
+    Pin* pin(const TupleReceive& receive);
     void lend(uint16_t queue, uint32_t place, bool writes);
     void release(Memory& memory);
 
@@ -65,7 +79,9 @@ class EntryMemory {
     std::vector<Memory> entries_;   // of all queues, queue by queue
     std::vector<Memory> prepared_;  // for the kGrant actions still in the core's list, in order
     size_t next_prepared_ = 0;
-    uint64_t unpinned_ = 0;  // times memory could not be registered
+    uint64_t unpinned_ = 0;        // times memory could not be registered
+    uint64_t registered_now_ = 0;  // bytes, since the last renew()
+    bool any_waits_ = false;       // a receive was not prepared because of kMostAtOnce
 };
 
 }  // namespace tern

@@ -18,7 +18,8 @@ bool is_mtu(uint32_t mtu) {
 }  // namespace
 
 bool is_valid(const WireBind& frame) {
-    return KeyMask::eligible(frame.mask) && frame.node != 0 && frame.queue != 0;
+    return KeyMask::eligible(frame.mask) && frame.node != 0 && frame.queue != 0 &&
+           frame.reserved == 0;
 }
 
 bool is_valid(const WireBound& frame) {
@@ -41,8 +42,8 @@ bool is_valid(const WireConnect& frame) {
 }
 
 bool is_valid(const WireConnected& frame) {
-    return frame.reserved == 0 && frame.number != 0 && frame.qp_num <= kMostNumber &&
-           is_mtu(frame.mtu);
+    return (frame.flags & ~WireConnected::kPagesOnDemand) == 0 && frame.number != 0 &&
+           frame.qp_num <= kMostNumber && is_mtu(frame.mtu);
 }
 
 }  // namespace tern

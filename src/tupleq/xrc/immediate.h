@@ -5,12 +5,18 @@
 
 namespace tern {
 
-// Immediate data of what arrives in a queue: the receiver's number of the tuple, and the message's
-// number. No message has the immediate data of a drain.
-inline constexpr uint32_t kDrainName = 0xffffffff;
+// Immediate data of what arrives in a queue: the message's number, or kDrainName, in the low 17
+// bits, and the nonce of the bind, combined by exclusive or. The device may give the number of a
+// destroyed queue to a new one, of any process. A message that was posted for the destroyed queue
+// then arrives in the new one, and must not pass for a message of the new tuple, whose numbers are
+// the same. With a random nonce it does so once in 2^32 times.
+inline constexpr uint32_t kDrainName = 0x10000;
 
-constexpr uint32_t message_name(uint16_t tuple, uint16_t sequence) {
-    return uint32_t{tuple} << 16 | sequence;
+constexpr uint32_t to_immediate(uint32_t nonce, uint32_t name) {
+    return nonce ^ name;
+}
+constexpr uint32_t from_immediate(uint32_t nonce, uint32_t immediate) {
+    return nonce ^ immediate;
 }
 
 }  // namespace tern

@@ -62,9 +62,11 @@ bool LinkTable::ask(XrcLink& link) {
     return true;
 }
 
-bool LinkTable::connect(XrcLink& link, const PortAddress& to, uint32_t qp_num, uint32_t mtu) {
+bool LinkTable::connect(XrcLink& link, const PortAddress& to, uint32_t qp_num, uint32_t mtu,
+                        bool pages_on_demand) {
     return verbs::connect_xrc_sender(link.qp(), port_, settings_.retry, address_vector(port_, to),
-                                     qp_num, 0, link.psn(), static_cast<ibv_mtu>(mtu)) == 0;
+                                     qp_num, 0, link.psn(), static_cast<ibv_mtu>(mtu),
+                                     pages_on_demand) == 0;
 }
 
 bool LinkTable::on_connected(Channel& channel, const WireConnected& frame) {
@@ -75,7 +77,9 @@ bool LinkTable::on_connected(Channel& channel, const WireConnected& frame) {
     const auto found = std::find_if(links_.begin(), links_.end(), asking);
     if (found == links_.end()) return false;
     XrcLink& link = **found;
-    if (frame.qp_num != 0 && connect(link, channel.peer.port, frame.qp_num, frame.mtu)) {
+    const bool pages_on_demand = (frame.flags & WireConnected::kPagesOnDemand) != 0;
+    if (frame.qp_num != 0 &&
+        connect(link, channel.peer.port, frame.qp_num, frame.mtu, pages_on_demand)) {
         link.state = XrcLink::State::kUp;
         ++counters_.made;
         TERN_DEBUG("link %u: up", link.index());
@@ -101,13 +105,15 @@ WireConnected LinkTable::make_end(Channel& channel, const WireConnect& frame) {
     const ibv_ah_attr to = address_vector(port_, channel.peer.port);
     host.end = verbs::create_xrc_receiver(port_.context, domain_);
     if (host.end && verbs::connect_xrc_receiver(host.end.get(), port_, to, frame.qp_num, frame.psn,
-                                                static_cast<ibv_mtu>(frame.mtu)) != 0)
+                                                static_cast<ibv_mtu>(frame.mtu),
+                                                settings_.pages_on_demand) != 0)
         host.end.reset();
     TERN_DEBUG("peer %#x: %s its link to this node", peer_number(channel),
                host.end ? "has an end of" : "is refused");
     return {.number = frame.number,
             .qp_num = host.end ? host.end->qp_num : 0,
-            .mtu = static_cast<uint32_t>(port_.mtu)};
+            .mtu = static_cast<uint32_t>(port_.mtu),
+            .flags = settings_.pages_on_demand ? WireConnected::kPagesOnDemand : 0};
 }
 
 bool LinkTable::open_loopback() {
@@ -118,8 +124,9 @@ bool LinkTable::open_loopback() {
     const PortAddress& here = engine_.address().port;
     if (!end ||
         verbs::connect_xrc_receiver(end.get(), port_, address_vector(port_, here),
-                                    link->qp()->qp_num, link->psn(), port_.mtu) != 0 ||
-        !connect(*link, here, end->qp_num, port_.mtu)) {
+                                    link->qp()->qp_num, link->psn(), port_.mtu,
+                                    settings_.pages_on_demand) != 0 ||
+        !connect(*link, here, end->qp_num, port_.mtu, settings_.pages_on_demand)) {
         links_[link->index()].reset();
         return false;
     }

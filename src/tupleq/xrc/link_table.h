@@ -90,7 +90,8 @@ class LinkTable {
 
     bool grow_completions(uint32_t links);
     XrcLink* make();
-    bool connect(XrcLink& link, const PortAddress& to, uint32_t qp_num, uint32_t mtu);
+    bool connect(XrcLink& link, const PortAddress& to, uint32_t qp_num, uint32_t mtu,
+                 bool pages_on_demand);
 
     Engine& engine_;
     const verbs::Port& port_;

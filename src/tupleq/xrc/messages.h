@@ -26,6 +26,8 @@ struct WireBind {
     uint32_t queue = 0;  // number of the XRC shared receive queue
     uint16_t tuple = 0;  // R's number of the tuple
     uint16_t depth = 0;  // most grants at a time, a power of two
+    uint32_t nonce = 0;  // random; in the immediate data of each message (immediate.h)
+    uint32_t reserved = 0;
 };
 
 // From here on P numbers the messages with the key.
@@ -66,13 +68,15 @@ struct WireConnect {
 };
 
 struct WireConnected {
+    static constexpr uint32_t kPagesOnDemand = 1;  // R's device may have to fault pages in
+
     uint32_t number = 0;
     uint32_t qp_num = 0;  // 0: refused
     uint32_t mtu = 0;
-    uint32_t reserved = 0;
+    uint32_t flags = 0;
 };
 
-static_assert(sizeof(WireBind) == 32 && sizeof(WireBound) == 24 && sizeof(WireClose) == 8);
+static_assert(sizeof(WireBind) == 40 && sizeof(WireBound) == 24 && sizeof(WireClose) == 8);
 static_assert(sizeof(WireClosed) == 8 && sizeof(WireConnect) == 16);
 static_assert(sizeof(WireConnected) == 16 && sizeof(WireBind) <= kMaxControl);
 

@@ -4,6 +4,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <random>
 #include <thread>
 
 #include "base/trace.h"
@@ -46,6 +47,15 @@ void XrcQueues::destroy(uint32_t index) {
     queue.number = 0;
     queue.generation = (queue.generation + 1) % kGenerations;
     queue.spoilt = false;
+}
+
+const void* XrcQueues::identity(uint32_t index) {
+    const std::lock_guard lock(queues_[index].mutex);
+    return queues_[index].srq ? queues_[index].srq->srq_context : nullptr;
+}
+
+void XrcQueues::renew_nonce(uint32_t index) {
+    queues_[index].nonce = std::random_device{}();
 }
 
 void XrcQueues::Queue::stop() {

@@ -61,9 +61,14 @@ class XrcQueues {
     int wake_fd() const { return wake_fd_; }
     bool forget_wake();
 
+    // The queue's verbs::next_identity(); null if there is no queue.
+    const void* identity(uint32_t index);
     bool is_open(uint32_t index) const { return queues_[index].number != 0; }
     // The number by which senders name the queue; 0: not open.
     uint32_t number(uint32_t index) const { return queues_[index].number; }
+    // The open, empty queue is bound to another tuple: makes a new nonce for its messages.
+    void renew_nonce(uint32_t index);
+    uint32_t nonce(uint32_t index) const { return queues_[index].nonce; }
     // Posts a receive behind the others; a piece of length 0 is for a message of no bytes. False if
     // the device refuses. Posts nothing to a stopped queue, and returns true. Data path.
     bool post(uint32_t index, ibv_sge& piece) {
@@ -95,6 +100,7 @@ class XrcQueues {
         verbs::SharedReceiveQueue srq;
         uint32_t number = 0;
         uint32_t generation = 0;
+        uint32_t nonce = 0;  // of the bind, see immediate.h
         bool spoilt = false;
     };
 

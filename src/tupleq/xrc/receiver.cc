@@ -19,7 +19,8 @@ DirectReceiver::DirectReceiver(Engine& engine, const verbs::XrcDomain& domain,
       binder_(matcher_, table_, settings.policy, settings.tuples),
       actor_(
           {engine, owner, domain, completions, links, queues_, memory_, matcher_, binder_, grants}),
-      cancellation_(engine, queues_, memory_, table_, matcher_, binder_, actor_) {}
+      cancellation_(engine, queues_, memory_, table_, matcher_, binder_, actor_,
+                    settings.announced_limit) {}
 
 // Another thread may be stopping a queue; destroy() waits for that thread.
 DirectReceiver::~DirectReceiver() {
@@ -36,6 +37,11 @@ unsigned DirectReceiver::progress() {
         count += actor_.retry_deferred();
     if (cancellation_.any_undecided()) [[unlikely]]
         cancellation_.ask_again();
+    if (memory_.any_registered() && memory_.renew()) [[unlikely]] {
+        matcher_.refill_all();
+        actor_.act();
+        ++count;
+    }
     return count;
 }
 
@@ -55,15 +61,30 @@ void DirectReceiver::fail_stopped() {
     }
 }
 
+void DirectReceiver::on_queue_error(const void* identity, const std::string& what) {
+    for (uint16_t number = 0; number < matcher_.queues(); ++number) {
+        if (identity == nullptr || queues_.identity(number) != identity) continue;
+        TERN_DEBUG("tuple %u: its queue has failed", number);
+        if (matcher_.queue(number).state() == TupleReceiver::State::kFree) {
+            queues_.destroy(number);
+        } else {
+            queues_.spoil(number);
+            actor_.fail_tuple(number, Status::kDevice,
+                              "the device reports of the queue of its direct messages: " + what);
+        }
+    }
+}
+
 // Returns false. The device does not say who sent the message: any process of this user with a link
-// to this node can. In any case the tuple is lost, and with it the order of its peer's messages.
+// to this node can, for an earlier queue with the same number, or against the protocol. In any case
+// the tuple is lost, and with it the order of its peer's messages.
 bool DirectReceiver::spoil(uint16_t number, const std::string& what) {
     queues_.spoil(number);
     actor_.fail_tuple(number, Status::kProtocol,
                       what +
-                          ": the peer, or another process of this user, does not keep to the "
-                          "protocol; see that all run the same version, or set "
-                          "UCX_TERN_TM_TUPLES=0");
+                          ": the peer, or another process of this user, has sent it to an earlier "
+                          "queue with the same number, or does not keep to the protocol; see that "
+                          "all run the same version, or set UCX_TERN_TM_TUPLES=0");
     return false;
 }
 
@@ -78,9 +99,12 @@ void DirectReceiver::on_received(const ibv_wc& completion) {
         return;
     }
     const bool named = (completion.wc_flags & IBV_WC_WITH_IMM) != 0;
-    const bool good = named && ntohl(completion.imm_data) == kDrainName
-                          ? drained(number)
-                          : placed(number, completion);
+    if (!named) [[unlikely]] {
+        (void)spoil(number, "a direct message has no immediate data");
+        return;
+    }
+    const uint32_t name = from_immediate(queues_.nonce(number), ntohl(completion.imm_data));
+    const bool good = name == kDrainName ? drained(number) : placed(number, name, completion);
     if (!good) [[unlikely]]
         return;
     binder_.free_if_unused(number);
@@ -95,12 +119,10 @@ bool DirectReceiver::drained(uint16_t number) {
     return true;
 }
 
-bool DirectReceiver::placed(uint16_t number, const ibv_wc& completion) {
-    const bool named = (completion.wc_flags & IBV_WC_WITH_IMM) != 0;
-    const uint32_t name = ntohl(completion.imm_data);
+// `name`: from the immediate data.
+bool DirectReceiver::placed(uint16_t number, uint32_t name, const ibv_wc& completion) {
     const TupleReceiver& queue = matcher_.queue(number);
-    if (!named || queue.live() == 0 || name != message_name(number, queue.entry(0).sequence))
-        [[unlikely]]
+    if (queue.live() == 0 || name != queue.entry(0).sequence) [[unlikely]]
         return spoil(number, "a direct message is not the one that a receive was granted to");
     const uint64_t tag = matcher_.tuple(number).tag;
     const auto message = matcher_.direct(number);

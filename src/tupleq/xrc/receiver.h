@@ -61,9 +61,17 @@ class DirectReceiver {
     Cancellation& cancellation() { return cancellation_; }
     const Cancellation& cancellation() const { return cancellation_; }
     bool any_deferred() const { return actor_.any_deferred(); }
-    // Fails tuples whose queues were stopped, tries waiting actions again, and asks senders again
-    // for undecided messages. Returns how much there was to do.
+    // Fails tuples whose queues were stopped, tries waiting actions again, asks senders again for
+    // undecided messages, and grants receives that had to wait for their registration. Returns how
+    // much there was to do.
     unsigned progress();
+    // Whether receives wait for their registration.
+    bool any_waits() const { return memory_.any_waits(); }
+    // For tests.
+    const void* queue_identity(uint16_t number) { return queues_.identity(number); }
+    // The device has failed the shared receive queue with this identity. No effect if it is not a
+    // tuple's.
+    void on_queue_error(const void* identity, const std::string& what);
     // Forgets the last wake-up; true if there was one. `wake_fd`: see XrcQueues.
     bool forget_wake() { return queues_.forget_wake(); }
     bool stops_wait() const { return queues_.stops_wait(); }
@@ -83,7 +91,7 @@ class DirectReceiver {
   private:
     void change_key();
     bool drained(uint16_t number);
-    bool placed(uint16_t number, const ibv_wc& completion);
+    bool placed(uint16_t number, uint32_t name, const ibv_wc& completion);
     void fail_stopped();
     bool spoil(uint16_t number, const std::string& what);
 

@@ -25,11 +25,11 @@ inline Status DirectSender::post(Channel& channel, Tuple& tuple, ibv_send_wr& re
                                  uint32_t length, SendPool::Buffer* buffer, Pin* pin,
                                  void* cookie) {
     const Route& route = routes_[tuple.number];
-    TERN_ASSERT(route.link != nullptr);
+    TERN_ASSERT(route.link != nullptr && !channel.failed);
     XrcLink& link = *route.link;
     if (!tuple.sender.send_direct(length)) [[unlikely]]
         return Status::kNoResource;
-    request.imm_data = htonl(message_name(tuple.receiver, tuple.sender.sequence()));
+    request.imm_data = htonl(to_immediate(route.nonce, tuple.sender.sequence()));
     const bool idle = link.idle();
     if (link.post(request, route.queue, {&channel, buffer, pin, cookie}) != 0) [[unlikely]] {
         engine_.fail(channel, Status::kDevice, "the device refuses a direct message");

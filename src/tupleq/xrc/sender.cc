@@ -38,7 +38,7 @@ bool DirectSender::bind(Channel& channel, const WireBind& bind, XrcLink& link, T
         return false;
     (void)peers_.of(channel);
     if (answer.sender == TupleBound::kRefused) return true;
-    routes_[answer.sender] = {&link, bind.queue};
+    routes_[answer.sender] = {&link, bind.queue, bind.nonce};
     TERN_DEBUG("tuple %u to send: bound to queue %u of peer %#x, tag %#lx", answer.sender,
                bind.queue, peer_number(channel), bind.tag);
     return true;

@@ -42,9 +42,12 @@ class DirectSender {
     DirectSender(const DirectSender&) = delete;
     DirectSender& operator=(const DirectSender&) = delete;
 
-    // Returns the tuple of a message; null if the message is ordinary. Data path.
+    // Returns the tuple of a message; null if the message is ordinary. Data path. A channel that
+    // has failed has no room for ordinary messages, so nothing is sent: the receiver may have
+    // destroyed the queue, and another tuple's queue may have its number.
     Tuple* find(const Channel& channel, uint64_t tag) {
-        return senders_.bound() == 0 ? nullptr : senders_.find(peer_number(channel), tag);
+        if (senders_.bound() == 0 || channel.failed) return nullptr;
+        return senders_.find(peer_number(channel), tag);
     }
     // True if the tuple's next message, with this tag, may be sent by one of the functions below.
     // An ordinary message of the tuple carries mark(); call that once, when the message is certain
@@ -122,6 +125,7 @@ class DirectSender {
     struct Route {
         XrcLink* link = nullptr;  // never kOver
         uint32_t queue = 0;
+        uint32_t nonce = 0;  // of the bind
     };
 
     Status post(Channel& channel, Tuple& tuple, ibv_send_wr& request, uint32_t length,

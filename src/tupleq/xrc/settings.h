@@ -16,6 +16,10 @@ struct TupleQSettings {
     uint32_t sends = 256;  // under way to a node at a time
     uint32_t inline_bytes = 128;
     uint32_t copy_most = 8192;  // bytes, of messages that are copied to be sent
+    // ns: how long an announced message may take to come, if a receive that is to be canceled or
+    // messages of other peers wait for it.
+    uint64_t announced_limit = 2'000'000'000;
+    bool pages_on_demand = false;  // memory is not pinned: the device faults its pages in
     TuplePolicy::Limits policy;
     verbs::RetrySettings retry;
 

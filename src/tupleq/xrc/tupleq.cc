@@ -33,7 +33,14 @@ std::unique_ptr<TupleQ> TupleQ::create(const verbs::Device& device, const verbs:
                                        PinCache& pins, PostedReceives& posted,
                                        const TupleQSettings& settings, TupleQOwner& owner,
                                        std::string& why) {
-    const TupleQSettings fit = settings.within(device.attributes);
+    TupleQSettings fit = settings.within(device.attributes);
+    fit.pages_on_demand = pins.monitor() == MonitorKind::kOdp;
+    if (fit.pages_on_demand && !verbs::xrc_pages_on_demand(device.context.get())) {
+        why = device.name() +
+              " pages memory on demand, but not for XRC; set UCX_TERN_PIN_MONITOR to something "
+              "else than odp";
+        return nullptr;
+    }
     if (fit.tuples == 0) {
         why = device.name() + " has no room for a single tuple";
         return nullptr;
@@ -100,6 +107,14 @@ void TupleQ::on_sent(XrcLink& link, ibv_wc_status status) {
         receiver_.on_drain_sent(link, send, status);
 }
 
+void TupleQ::queue_failed(const void* identity, const std::string& what) {
+    if (identity == completions_.get()->cq_context)
+        engine_.break_down("the device reports of its completion queue for direct messages: " +
+                           what);
+    else
+        receiver_.on_queue_error(identity, what);
+}
+
 void TupleQ::break_down() {
     broken_ = true;
     // A link may be destroyed with its last send, not before.
@@ -111,7 +126,8 @@ void TupleQ::break_down() {
 // Waiting actions and answers need no event here: the completion or frame that they wait for wakes
 // the interface.
 Status TupleQ::arm() {
-    if (completions_.any_kept() || receiver_.cancellation().any_undecided())
+    if (completions_.any_kept() || receiver_.cancellation().any_undecided() ||
+        receiver_.any_waits())
         return Status::kInProgress;
     if (!completions_.in_use()) return Status::kOk;
     if (receiver_.forget_wake()) return Status::kInProgress;

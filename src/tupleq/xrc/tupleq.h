@@ -86,6 +86,10 @@ class TupleQ {
     bool control(Channel& channel, uint32_t id, const std::byte* data, uint32_t length);
     // The channel has ended, with this status; returns the status for its users.
     Status ended(Channel& channel, Status status);
+    // The device reports an error of a completion queue or shared receive queue with this
+    // verbs::next_identity(). An error of a tuple's queue ends the connection to the tuple's peer;
+    // one of the completion queue ends all.
+    void queue_failed(const void* identity, const std::string& what);
     // The device has failed, and all channels with it. All sends on links fail, and nothing more is
     // polled.
     void break_down();
@@ -93,6 +97,8 @@ class TupleQ {
     TupleQCounters counters() const;
     const TupleCounters& matching() const { return receiver_.matching(); }
     uint32_t queues_in_use() const { return receiver_.binder().queues_in_use(); }
+    // For tests: the identity of a tuple's queue; null if there is none.
+    const void* queue_identity(uint16_t number) { return receiver_.queue_identity(number); }
     // Words for grants, and buffers that messages are sent from.
     uint64_t registered_bytes() const { return grants_.size() + sender_.registered_bytes(); }
 

@@ -30,6 +30,8 @@ PortAddress random_port(Random& random) {
     PortAddress port;
     port.ethernet = random.chance(30);
     port.has_gid = port.ethernet || random.chance(50);
+    port.roce_v2 = port.ethernet && random.chance(50);
+    port.global = port.has_gid && random.chance(50);
     port.has_lid = !port.has_gid || random.chance(50);
     if (port.has_lid) port.lid = static_cast<uint16_t>(random.between(1, 0xbfff));
     if (port.has_gid) {
@@ -72,7 +74,9 @@ TEST(PortAddress, ComesBackAsItWas) {
 
 TEST(PortAddress, RefusesWhatIsNoPort) {
     EXPECT_FALSE(PortAddress::unpack(bytes({0}))) << "nowhere";
-    EXPECT_FALSE(PortAddress::unpack(bytes({9, 1, 0}))) << "an unknown flag";
+    EXPECT_FALSE(PortAddress::unpack(bytes({33, 1, 0}))) << "an unknown flag";
+    EXPECT_FALSE(PortAddress::unpack(bytes({9, 1, 0}))) << "RoCE v2 on InfiniBand";
+    EXPECT_FALSE(PortAddress::unpack(bytes({17, 1, 0}))) << "a GRH without a GID";
     EXPECT_FALSE(PortAddress::unpack(bytes({1, 0, 0}))) << "the reserved LID";
     EXPECT_TRUE(PortAddress::unpack(bytes({1, 0xff, 0xbf})));
     EXPECT_FALSE(PortAddress::unpack(bytes({1, 0, 0xc0}))) << "a multicast LID";
@@ -86,13 +90,62 @@ TEST(PortAddress, TakesRandomBytesOnlyAsWhatTheySay) {
     each_schedule(100'000, [](Random random) -> std::string {
         Bytes wire(random.below(24));
         for (std::byte& byte : wire) byte = static_cast<std::byte>(random());
-        if (!wire.empty()) wire[0] &= std::byte{0x0f};
+        if (!wire.empty()) wire[0] &= std::byte{0x3f};
         const auto port = PortAddress::unpack(wire);
         if (!port) return {};
         if (port->packed_size() > wire.size()) return "an address longer than its bytes";
         wire.resize(port->packed_size());
         return packed(*port) == wire ? "" : "an address that would be sent differently";
     });
+}
+
+PortAddress infiniband(uint8_t subnet, bool global = false) {
+    PortAddress port;
+    port.has_lid = port.has_gid = true;
+    port.lid = 5;
+    port.gid = {0xfe, 0x80, 0, 0, 0, 0, 0, subnet, 0, 0, 0, 0, 0, 0, 0, 1};
+    port.global = global;
+    return port;
+}
+
+PortAddress roce(std::array<uint8_t, 16> gid, bool v2) {
+    PortAddress port;
+    port.ethernet = port.has_gid = port.global = true;
+    port.gid = gid;
+    port.roce_v2 = v2;
+    return port;
+}
+
+// Either both ports reach each other, or none does.
+bool reach(const PortAddress& a, const PortAddress& b) {
+    EXPECT_EQ(a.unreachable(b) == nullptr, b.unreachable(a) == nullptr);
+    return a.unreachable(b) == nullptr;
+}
+
+TEST(PortAddress, SubnetsAreApart) {
+    EXPECT_TRUE(reach(infiniband(0), infiniband(0)));
+    EXPECT_FALSE(reach(infiniband(0), infiniband(1)));
+    EXPECT_TRUE(reach(infiniband(0, true), infiniband(1, true))) << "routers forward it";
+    EXPECT_FALSE(reach(infiniband(0, true), infiniband(1)));
+    EXPECT_TRUE(reach(infiniband(0, true), infiniband(0))) << "one of the ports requires a GRH";
+    PortAddress no_gid = infiniband(0);
+    no_gid.has_gid = false;
+    EXPECT_TRUE(reach(no_gid, infiniband(0))) << "nothing speaks against it";
+    EXPECT_FALSE(reach(no_gid, infiniband(0, true)));
+    PortAddress no_lid = infiniband(0);
+    no_lid.has_lid = false;
+    EXPECT_FALSE(reach(no_lid, infiniband(0)));
+}
+
+TEST(PortAddress, FamiliesOfRoceAreApart) {
+    const std::array<uint8_t, 16> ipv4{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, 1};
+    const std::array<uint8_t, 16> ipv6{0x20, 1, 0x0d, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1};
+    EXPECT_TRUE(reach(roce(ipv4, true), roce(ipv4, true)));
+    EXPECT_TRUE(reach(roce(ipv6, true), roce(ipv6, true)));
+    EXPECT_FALSE(reach(roce(ipv4, true), roce(ipv6, true)));
+    EXPECT_FALSE(reach(roce(ipv4, true), roce(ipv4, false)));
+    EXPECT_TRUE(reach(roce(ipv4, false), roce(ipv6, false))) << "to v1 they are only numbers";
+    EXPECT_FALSE(reach(roce(ipv6, true), infiniband(0)));
 }
 
 TEST(InterfaceAddress, HasTheDocumentedLayout) {

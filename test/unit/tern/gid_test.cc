@@ -61,9 +61,18 @@ TEST(GidTest, KernelsOwnOrder) {
 }
 
 TEST(GidTest, FirstOfTheSameKindIsTaken) {
-    EXPECT_EQ(chosen({{"fe80::1", true}, {"2001:db8::1", true}, {"::ffff:10.0.0.1", true}}),
+    EXPECT_EQ(chosen({{"fe80::1", true}, {"2001:db8::1", true}, {"2001:db8::2", true}}),
               "2001:db8::1");
     EXPECT_EQ(chosen({{"fe80::1", true}, {"fe80::2", true}}), "fe80::1");
+}
+
+// A node with addresses of both families agrees with nodes that have only IPv4.
+TEST(GidTest, Ipv4ComesBeforeIpv6) {
+    EXPECT_EQ(chosen({{"fe80::1", true}, {"2001:db8::1", true}, {"::ffff:10.0.0.1", true}}),
+              "::ffff:10.0.0.1");
+    EXPECT_EQ(chosen({{"2001:db8::1", true}, {"::ffff:169.254.1.1", true}}), "2001:db8::1");
+    EXPECT_EQ(chosen({{"fe80::1", true}, {"::ffff:10.0.0.1", false}}), "fe80::1")
+        << "the type decides first";
 }
 
 TEST(GidTest, LinkLocalIsTakenForLackOfOthers) {

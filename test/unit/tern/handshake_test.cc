@@ -176,6 +176,32 @@ TEST(Handshake, ASignOfLifeGivesThePeerMoreTime) {
     EXPECT_TRUE(pair.a.tick(900).closed);
 }
 
+// An attempt that its side does not want any more ends after the time of a disconnect.
+TEST(Handshake, AnAttemptMayLoseItsUser) {
+    Handshake a = side_a();
+    a.connect(0);
+    a.want(false, 100);
+    Packet alive = stale(PacketType::kAlive, 0, 100);
+    a.receive(alive, 200);
+    EXPECT_FALSE(pass(a, 699).closed);
+    EXPECT_TRUE(a.tick(700).timed_out);
+
+    Handshake b = side_a();
+    b.connect(0);
+    b.want(false, 100);
+    b.want(true, 400);
+    EXPECT_FALSE(pass(b, 1399).closed);
+    EXPECT_TRUE(b.tick(1400).timed_out);
+
+    Handshake before = side_a();
+    before.want(false, 0);
+    EXPECT_EQ(before.deadline(), UINT64_MAX) << "it has not begun";
+
+    Pair pair = up();
+    pair.a.want(false, 0);
+    EXPECT_EQ(pair.a.deadline(), UINT64_MAX);
+}
+
 // A process that computes sends no packets, so this time does not count towards the limit.
 TEST(Handshake, TimeAwayDoesNotCount) {
     Handshake a = side_a();

@@ -35,9 +35,10 @@ uint32_t bits24(Random& random) {
 
 Packet random_packet(Random& random) {
     Packet packet;
-    packet.type = static_cast<PacketType>(random.between(1, 5));
-    packet.token = not_zero(random);
-    packet.peer_token = not_zero(random);
+    packet.type = static_cast<PacketType>(random.between(1, 6));
+    const bool left = packet.type == PacketType::kLeft;
+    packet.token = left ? 0 : not_zero(random);
+    packet.peer_token = left ? 0 : not_zero(random);
     packet.from.port.has_lid = true;
     packet.from.port.lid = static_cast<uint16_t>(random.between(1, 0xbfff));
     packet.from.port.has_gid = random.chance(50);
@@ -62,7 +63,7 @@ std::string check(std::span<const std::byte> wire) {
     const auto packet = Packet::unpack(wire);
     if (!packet) return {};
     const auto type = static_cast<unsigned>(packet->type);
-    if (type < 1 || type > 5) return "an unknown type";
+    if (type < 1 || type > 6) return "an unknown type";
     if (packet->from.interface.qp_num >> 24 != 0 || packet->to.qp_num >> 24 != 0 ||
         packet->qp.qp_num >> 24 != 0 || packet->qp.psn >> 24 != 0)
         return "more than 24 bits";
@@ -150,6 +151,16 @@ TEST(Packet, RefusesWhatNobodySends) {
         }));
     }
 
+    // A closed interface has no connections to name.
+    for (const auto& [token, peer_token] : {std::pair(0, 0), {1, 0}, {0, 2}})
+        EXPECT_EQ(refuses([&](Packet& packet) {
+                      packet = {.type = PacketType::kLeft,
+                                .token = static_cast<uint32_t>(token),
+                                .peer_token = static_cast<uint32_t>(peer_token),
+                                .from = good.from};
+                  }),
+                  token + peer_token != 0);
+
     const auto refuses_byte = [&](size_t at, int value) {
         Wire wire = packed(good);
         wire[at] = static_cast<std::byte>(value);
@@ -158,7 +169,7 @@ TEST(Packet, RefusesWhatNobodySends) {
     EXPECT_TRUE(refuses_byte(0, 't')) << "magic";
     EXPECT_TRUE(refuses_byte(4, 2)) << "version";
     EXPECT_TRUE(refuses_byte(5, 0)) << "type";
-    EXPECT_TRUE(refuses_byte(5, 6)) << "type";
+    EXPECT_TRUE(refuses_byte(5, 7)) << "type";
     EXPECT_TRUE(refuses_byte(6, 4)) << "flags";
     EXPECT_TRUE(refuses_byte(7, 1)) << "padding";
     EXPECT_TRUE(refuses_byte(43, 1)) << "behind the port";

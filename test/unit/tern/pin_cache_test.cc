@@ -567,5 +567,27 @@ TEST_F(PinCacheTest, FindsOnlyWhatIsValidWhateverHappens) {
         for (unsigned i = 0; i < use.second; ++i) cache.release(const_cast<Pin*>(pin));
 }
 
+// Memory that may not be written must not be registered as writable: with paging on demand that
+// succeeds, and the device's accesses fail. No copy on write escapes the device.
+TEST_F(PinCacheTest, OnDemandReadsAreRegisteredForReading) {
+    device.on_demand = true;
+    PinCache cache = make({.most_bytes = 1u << 30, .background = false});
+    ASSERT_EQ(cache.monitor(), MonitorKind::kOdp);
+    Pin* const read = cache.pin(at(0x10000), kPage, kLocalRead);
+    ASSERT_TRUE(read);
+    EXPECT_EQ((*device.regions.begin())->access & (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_ON_DEMAND),
+              IBV_ACCESS_ON_DEMAND);
+    cache.release(read);
+    EXPECT_EQ(cache.find(at(0x10000), kPage, kLocalRead), read) << "it is remembered";
+    cache.release(read);
+    EXPECT_EQ(cache.find(at(0x10000), kPage, kPut), nullptr);
+    Pin* const written = cache.pin(at(0x10000), kPage, kPut);
+    ASSERT_TRUE(written);
+    cache.release(written);
+    EXPECT_EQ(cache.find(at(0x10000), kPage, kLocalRead), written);
+    cache.release(written);
+    EXPECT_EQ(cache.counters().pins, 1u);
+}
+
 }  // namespace pin_cache_test
 }  // namespace tern

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "connection/address_handles.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <system_error>
+
+#include "base/trace.h"
+
+namespace tern {
+
+void AddressHandles::stop() {
+    {
+        const std::lock_guard lock(mutex_);
+        stopped_ = true;
+        orders_.clear();
+    }
+    ordered_.notify_all();
+    // The child of a fork has no threads to wait for.
+    for (std::thread& thread : threads_)
+        if (process_ == getpid())
+            thread.join();
+        else
+            thread.detach();
+    threads_.clear();
+}
+
+AddressHandles::State AddressHandles::get(const PortAddress& to, Handle& handle) {
+    const auto found = entries_.find(to);
+    if (found != entries_.end()) {
+        found->second.used = ++uses_;
+        handle = found->second.handle;
+        return handle != nullptr ? State::kMade : State::kMaking;
+    }
+    if (entries_.size() >= kMost) drop_oldest();
+    if (port_.ethernet && !stopped_ && (idle_ > orders_.size() || start_thread())) {
+        entries_[to] = {.used = ++uses_};
+        orders_.push_back({.to = to});
+        ordered_.notify_one();
+        return State::kMaking;
+    }
+    int error = 0;
+    handle = make(to, error);
+    if (handle == nullptr) {
+        owner_.on_refused(to, error);
+        return State::kRefused;
+    }
+    entries_[to] = {.handle = handle, .used = ++uses_};
+    return State::kMade;
+}
+
+// For any thread, with or without the mutex.
+AddressHandles::Handle AddressHandles::make(const PortAddress& to, int& error) const {
+    ibv_ah_attr address = address_vector(port_, to);
+    errno = 0;
+    ibv_ah* const handle = ibv_create_ah(pd_, &address);
+    // Some devices refuse without a reason.
+    error = handle != nullptr ? 0 : errno != 0 ? errno : EINVAL;
+    return handle != nullptr ? Handle(handle, verbs::Destroyer<ibv_destroy_ah>()) : nullptr;
+}
+
+// Starts one more thread, unless there are as many as there may be. False: there is none.
+bool AddressHandles::start_thread() {
+    if (threads_.size() == kMostThreads) return true;
+    // Signals are for the program's threads.
+    sigset_t all;
+    sigset_t before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    try {
+        process_ = getpid();
+        threads_.emplace_back([this] { work(); });
+    } catch (const std::system_error&) {
+        TERN_DEBUG("no thread can be started for the address handle of a host");
+    }
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    return !threads_.empty();
+}
+
+void AddressHandles::work() {
+    (void)pthread_setname_np(pthread_self(), "tern-address");
+    std::unique_lock lock(mutex_);
+    for (;;) {
+        ++idle_;
+        ordered_.wait(lock, [this] { return stopped_ || !orders_.empty(); });
+        --idle_;
+        if (stopped_) return;
+        const Order order = orders_.front();
+        orders_.pop_front();
+        lock.unlock();
+        int error = 0;
+        const Handle handle = make(order.to, error);
+        lock.lock();
+        if (!stopped_) finish(order, handle, error);
+    }
+}
+
+// A host that does not answer is asked for again after the others.
+void AddressHandles::finish(Order order, const Handle& handle, int error) {
+    const bool unresolved = error == ETIMEDOUT || error == EHOSTUNREACH || error == EAGAIN;
+    if (handle != nullptr) {
+        entries_[order.to].handle = handle;
+        owner_.on_made(order.to, handle);
+    } else if (unresolved && ++order.tries < kTries) {
+        orders_.push_back(order);
+    } else {
+        entries_.erase(order.to);
+        owner_.on_refused(order.to, error);
+    }
+}
+
+// Datagrams under way keep their handle.
+void AddressHandles::drop_oldest() {
+    const auto age = [](const auto& entry) {
+        return entry.second.handle != nullptr ? entry.second.used : UINT64_MAX;
+    };
+    const auto oldest =
+        std::min_element(entries_.begin(), entries_.end(),
+                         [&](const auto& a, const auto& b) { return age(a) < age(b); });
+    if (age(*oldest) != UINT64_MAX) entries_.erase(oldest);
+}
+
+}  // namespace tern

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "verbs_faults.h"
+
+#include <dlfcn.h>
+
+#include <array>
+#include <cerrno>
+
+namespace tern::test {
+namespace verbs_faults {
+
+struct Fault {
+    std::atomic<unsigned> calls = 0;
+    std::atomic<unsigned> first = 0;  // 0: no call fails
+    std::atomic<unsigned> times = 0;
+    std::atomic<int> error = 0;
+};
+
+std::array<Fault, kVerbs> faults;
+std::function<int(const ibv_ah_attr&)> before_handle;
+std::atomic<ibv_qp*> datagram_qp = nullptr;
+std::atomic<uint32_t> max_inline = UINT32_MAX;
+std::atomic<bool> resizes = true;
+
+// Counts a call. Returns the error with which it must fail, or 0.
+int take(Verb verb) {
+    Fault& fault = faults[static_cast<size_t>(verb)];
+    const unsigned call = ++fault.calls;
+    const unsigned first = fault.first;
+    const bool fails = first != 0 && call >= first && call - first < fault.times;
+    return fails ? fault.error.load() : 0;
+}
+
+int (*library_post_send)(ibv_qp*, ibv_send_wr*, ibv_send_wr**) = nullptr;
+
+int post_send(ibv_qp* qp, ibv_send_wr* requests, ibv_send_wr** bad) {
+    const int error = take(Verb::kPostSend);
+    if (error == 0) return library_post_send(qp, requests, bad);
+    *bad = requests;
+    return error;
+}
+
+template <class Function>
+Function* library(const char* name, Function*) {
+    return reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
+}
+
+}  // namespace verbs_faults
+
+VerbsFault::VerbsFault(Verb verb, unsigned nth, int error, unsigned times) : verb_(verb) {
+    verbs_faults::Fault& fault = verbs_faults::faults[static_cast<size_t>(verb)];
+    fault.calls = 0;
+    fault.times = times;
+    fault.error = error;
+    fault.first = nth;
+}
+
+VerbsFault::~VerbsFault() {
+    verbs_faults::faults[static_cast<size_t>(verb_)].first = 0;
+}
+
+unsigned VerbsFault::calls() const {
+    return verbs_faults::faults[static_cast<size_t>(verb_)].calls;
+}
+
+AddressHandleHook::AddressHandleHook(std::function<int(const ibv_ah_attr&)> before) {
+    verbs_faults::before_handle = std::move(before);
+}
+
+AddressHandleHook::~AddressHandleHook() {
+    verbs_faults::before_handle = nullptr;
+}
+
+PoorDevice::PoorDevice(uint32_t max_inline, bool resizes) {
+    verbs_faults::max_inline = max_inline;
+    verbs_faults::resizes = resizes;
+}
+
+PoorDevice::~PoorDevice() {
+    verbs_faults::max_inline = UINT32_MAX;
+    verbs_faults::resizes = true;
+}
+
+void watch_posts(ibv_context* context) {
+    if (verbs_faults::library_post_send != nullptr) return;
+    verbs_faults::library_post_send = context->ops.post_send;
+    context->ops.post_send = verbs_faults::post_send;
+}
+
+ibv_qp* last_datagram_qp() {
+    return verbs_faults::datagram_qp;
+}
+
+}  // namespace tern::test
+
+#undef ibv_reg_mr
+
+using tern::test::Verb;
+namespace verbs_faults = tern::test::verbs_faults;
+
+extern "C" {
+
+ibv_qp* ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* attributes) {
+    static const auto real = verbs_faults::library("ibv_create_qp", &ibv_create_qp);
+    if (const int error = verbs_faults::take(Verb::kCreateQp); error != 0) {
+        errno = error;
+        return nullptr;
+    }
+    const uint32_t asked = attributes->cap.max_inline_data;
+    if (asked > verbs_faults::max_inline) {
+        errno = EINVAL;
+        return nullptr;
+    }
+    const bool datagrams = attributes->qp_type == IBV_QPT_UD;
+    ibv_qp* const qp = real(pd, attributes);
+    // Some devices return what was asked for, not what fits.
+    if (qp != nullptr && verbs_faults::max_inline != UINT32_MAX)
+        attributes->cap.max_inline_data = asked;
+    if (qp != nullptr && datagrams) verbs_faults::datagram_qp = qp;
+    return qp;
+}
+
+ibv_cq* ibv_create_cq(ibv_context* context, int entries, void* cq_context,
+                      ibv_comp_channel* channel, int vector) {
+    static const auto real = verbs_faults::library("ibv_create_cq", &ibv_create_cq);
+    if (const int error = verbs_faults::take(Verb::kCreateCq); error != 0) {
+        errno = error;
+        return nullptr;
+    }
+    return real(context, entries, cq_context, channel, vector);
+}
+
+ibv_srq* ibv_create_srq(ibv_pd* pd, ibv_srq_init_attr* attributes) {
+    static const auto real = verbs_faults::library("ibv_create_srq", &ibv_create_srq);
+    if (const int error = verbs_faults::take(Verb::kCreateSrq); error != 0) {
+        errno = error;
+        return nullptr;
+    }
+    return real(pd, attributes);
+}
+
+ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attributes) {
+    static const auto real = verbs_faults::library("ibv_create_ah", &ibv_create_ah);
+    int error = verbs_faults::take(Verb::kCreateAh);
+    if (error == 0 && verbs_faults::before_handle) error = verbs_faults::before_handle(*attributes);
+    if (error != 0) {
+        errno = error;
+        return nullptr;
+    }
+    return real(pd, attributes);
+}
+
+int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attributes, int mask) {
+    static const auto real = verbs_faults::library("ibv_modify_qp", &ibv_modify_qp);
+    const int error = verbs_faults::take(Verb::kModifyQp);
+    return error != 0 ? error : real(qp, attributes, mask);
+}
+
+int ibv_resize_cq(ibv_cq* cq, int entries) {
+    static const auto real = verbs_faults::library("ibv_resize_cq", &ibv_resize_cq);
+    return verbs_faults::resizes ? real(cq, entries) : EOPNOTSUPP;
+}
+
+ibv_mr* ibv_reg_mr(ibv_pd* pd, void* address, size_t length, int access) {
+    static const auto real = verbs_faults::library("ibv_reg_mr", &ibv_reg_mr);
+    if (const int error = verbs_faults::take(Verb::kRegMr); error != 0) {
+        errno = error;
+        return nullptr;
+    }
+    return real(pd, address, length, access);
+}
+
+// What ibv_reg_mr() becomes if the access flags are no constant.
+ibv_mr* ibv_reg_mr_iova2(ibv_pd* pd, void* address, size_t length, uint64_t iova,
+                         unsigned int access) {
+    static const auto real = verbs_faults::library("ibv_reg_mr_iova2", &ibv_reg_mr_iova2);
+    if (const int error = verbs_faults::take(Verb::kRegMr); error != 0) {
+        errno = error;
+        return nullptr;
+    }
+    return real(pd, address, length, iova, access);
+}
+
+}  // extern "C"

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Functions of libibverbs that fail or wait when a test wants it: this program defines them, and
+// they call those of the library.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+namespace tern::test {
+
+enum class Verb : uint8_t {
+    kCreateQp,
+    kCreateCq,
+    kCreateSrq,
+    kCreateAh,
+    kModifyQp,
+    kRegMr,
+    kPostSend,  // after watch_posts()
+};
+constexpr unsigned kVerbs = 7;
+
+// While it exists, calls of `verb` fail with `error`: the n-th (from 1) and those after it, `times`
+// in all.
+class VerbsFault {
+  public:
+    VerbsFault(Verb verb, unsigned nth, int error, unsigned times = 1);
+    ~VerbsFault();
+    VerbsFault(const VerbsFault&) = delete;
+    VerbsFault& operator=(const VerbsFault&) = delete;
+
+    // Calls so far.
+    unsigned calls() const;
+
+  private:
+    Verb verb_;
+};
+
+// While it exists, `before` is called before each address handle is made, by any thread, and may
+// wait. An errno value makes the call fail.
+class AddressHandleHook {
+  public:
+    explicit AddressHandleHook(std::function<int(const ibv_ah_attr&)> before);
+    ~AddressHandleHook();
+    AddressHandleHook(const AddressHandleHook&) = delete;
+    AddressHandleHook& operator=(const AddressHandleHook&) = delete;
+};
+
+// While it exists, the device has these limits: a queue pair that asks for more inline data is
+// refused, and a completion queue cannot be resized.
+class PoorDevice {
+  public:
+    explicit PoorDevice(uint32_t max_inline, bool resizes = true);
+    ~PoorDevice();
+    PoorDevice(const PoorDevice&) = delete;
+    PoorDevice& operator=(const PoorDevice&) = delete;
+};
+
+// Has the calls of ibv_post_send() on this context counted, from now on.
+void watch_posts(ibv_context* context);
+
+// The datagram queue pair that was made last.
+ibv_qp* last_datagram_qp();
+
+}  // namespace tern::test

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Settings that decide on real fabrics: what the device is told.
+#include <dlfcn.h>
+#include <infiniband/verbs.h>
+
+#include <cerrno>
+#include <mutex>
+
+#include "traffic.h"
+
+namespace uct_test {
+namespace wire_settings_test {
+
+// What all changes of the state of a reliable queue pair have set.
+struct Wire {
+    bool connected = false;
+    ibv_qp_attr attr{};
+};
+
+std::mutex mutex;
+Wire last;  // of the queue pair connected last
+
+void note(const ibv_qp& qp, const ibv_qp_attr& attr, int mask) {
+    if (qp.qp_type != IBV_QPT_RC) return;
+    const std::lock_guard lock(mutex);
+    if (attr.qp_state == IBV_QPS_INIT) {
+        last = {};
+        last.attr.pkey_index = attr.pkey_index;
+    }
+    if (attr.qp_state == IBV_QPS_RTR) {
+        last.attr.ah_attr = attr.ah_attr;
+        last.attr.path_mtu = attr.path_mtu;
+        last.attr.min_rnr_timer = attr.min_rnr_timer;
+    }
+    if (attr.qp_state == IBV_QPS_RTS) {
+        last.connected = true;
+        last.attr.timeout = attr.timeout;
+        last.attr.retry_cnt = attr.retry_cnt;
+        last.attr.rnr_retry = attr.rnr_retry;
+    }
+    (void)mask;
+}
+
+class WireSettingsTest : public TernTest {
+  protected:
+    // Connects an interface with these settings.
+    static Wire connect(const Settings& settings) {
+        Entity a(settings), b(settings);
+        const Endpoint ep = a.connect(b);
+        std::size_t received = 0;
+        b.handle(0, [&](Bytes) { ++received; });
+        EXPECT_TRUE(accepted({&a, &b}, [&] { return am_short(ep, 0, pattern(0, 8)); }));
+        EXPECT_TRUE(eventually({&a, &b}, [&] { return received == 1; }));
+        const std::lock_guard lock(mutex);
+        EXPECT_TRUE(last.connected);
+        return last;
+    }
+    static bool opens(const Settings& settings) {
+        try {
+            const Entity entity(settings);
+            return true;
+        } catch (const std::exception&) {
+            return false;
+        }
+    }
+};
+
+TEST_F(WireSettingsTest, ServiceLevel) {
+    EXPECT_EQ(connect({}).attr.ah_attr.sl, 0);
+    EXPECT_EQ(connect({{"SL", "5"}}).attr.ah_attr.sl, 5);
+    EXPECT_FALSE(opens({{"SL", "16"}}));
+}
+
+TEST_F(WireSettingsTest, GlobalRoutingHeader) {
+    // On Ethernet, and where the port says so.
+    const bool required = connect({}).attr.ah_attr.is_global != 0;
+    EXPECT_EQ(connect({{"IS_GLOBAL", "y"}}).attr.ah_attr.is_global, 1);
+    EXPECT_EQ(connect({{"GID_INDEX", "0"}}).attr.ah_attr.is_global, 1);
+    if (required)
+        EXPECT_FALSE(opens({{"IS_GLOBAL", "n"}}));
+    else
+        EXPECT_EQ(connect({{"IS_GLOBAL", "n"}}).attr.ah_attr.is_global, 0);
+}
+
+TEST_F(WireSettingsTest, TrafficClass) {
+    const ibv_ah_attr usual = connect({}).attr.ah_attr;
+    // The software HCA's GIDs on Ethernet are of RoCE v2, for which UCX takes 106.
+    EXPECT_EQ(usual.grh.traffic_class, usual.dlid == 0 ? 106 : 0);
+    const Settings other{{"IS_GLOBAL", "y"}, {"TRAFFIC_CLASS", "33"}};
+    EXPECT_EQ(connect(other).attr.ah_attr.grh.traffic_class, 33);
+    EXPECT_FALSE(opens({{"TRAFFIC_CLASS", "256"}}));
+}
+
+TEST_F(WireSettingsTest, PathMtu) {
+    EXPECT_EQ(connect({{"PATH_MTU", "512"}}).attr.path_mtu, IBV_MTU_512);
+    EXPECT_GT(connect({}).attr.path_mtu, IBV_MTU_512);
+}
+
+TEST_F(WireSettingsTest, Partition) {
+    EXPECT_EQ(connect({{"PKEY", "0x7fff"}}).attr.pkey_index, 0);
+    EXPECT_EQ(connect({{"PKEY", "0xffff"}}).attr.pkey_index, 0) << "the membership bit is ignored";
+    EXPECT_FALSE(opens({{"PKEY", "0x1234"}}));
+}
+
+TEST_F(WireSettingsTest, Retries) {
+    const ibv_qp_attr usual = connect({}).attr;
+    EXPECT_EQ(usual.timeout, 18) << "1.07 s, as UCX's own transports";
+    EXPECT_EQ(usual.retry_cnt, 6);
+    EXPECT_EQ(usual.rnr_retry, 7);
+    const ibv_qp_attr other = connect({{"TIMEOUT", "60ms"},
+                                       {"RETRY_COUNT", "3"},
+                                       {"RNR_TIMEOUT", "40ms"},
+                                       {"RNR_RETRY_COUNT", "4"}})
+                                  .attr;
+    EXPECT_EQ(other.timeout, 14) << "67 ms";
+    EXPECT_EQ(other.retry_cnt, 3);
+    EXPECT_EQ(other.rnr_retry, 4);
+    EXPECT_EQ(other.min_rnr_timer, 24) << "40.96 ms";
+    EXPECT_LT(usual.min_rnr_timer, other.min_rnr_timer);
+}
+
+// A steady sender that sends little keeps its block only if little is asked of it.
+TEST_F(WireSettingsTest, HotKeep) {
+    const auto demotions = [](const char* keep) {
+        Entity center(Settings{
+            {"HOT_AFTER", "8"}, {"HOT_WINDOW", "64"}, {"HOT_KEEP", keep}, {"POLL", "memory"}}),
+            much, little;
+        std::size_t received = 0;
+        center.handle(0, [&](Bytes) { ++received; });
+        {
+            const Endpoint from_much = much.connect(center), from_little = little.connect(center);
+            const Group all{&center, &much, &little};
+            const auto send = [&](const Endpoint& from) {
+                const std::size_t before = received;
+                ASSERT_TRUE(accepted(all, [&] { return am_short(from, 0, pattern(0, 8)); }));
+                ASSERT_TRUE(eventually(all, [&] { return received > before; }));
+            };
+            for (int i = 0; i < 20; ++i) send(from_little);
+            for (int i = 0; i < 640; ++i) send(i % 16 == 0 ? from_little : from_much);
+        }
+        return center.close_and_count()["demotions"];
+    };
+    EXPECT_EQ(demotions("1"), 0u);
+    EXPECT_GT(demotions("32"), 0u);
+}
+
+}  // namespace wire_settings_test
+}  // namespace uct_test
+
+// Takes the place of the library's function, and calls it.
+extern "C" [[gnu::visibility("default")]] int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attributes,
+                                                            int mask) {
+    static const auto real =
+        reinterpret_cast<int (*)(ibv_qp*, ibv_qp_attr*, int)>(dlsym(RTLD_NEXT, "ibv_modify_qp"));
+    uct_test::wire_settings_test::note(*qp, *attributes, mask);
+    return real(qp, attributes, mask);
+}

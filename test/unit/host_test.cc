@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The end of a process, and the accesses and locks of one that is ending.
+#include "softhca/fabric/host.h"
+
+#include <gtest/gtest.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+
+#include <barrier>
+#include <cstring>
+#include <fstream>
+#include <vector>
+
+#include "fabric_process.h"
+
+namespace softhca {
+namespace host_test {
+
+using test::Child;
+using test::open_segment;
+using test::shared_value;
+using test::start_adapter;
+using test::unique_fabric;
+using test::wait_for;
+
+struct Shared {
+    std::atomic<int> slot{-1};
+    std::atomic<uint32_t> tag{0};
+    std::atomic<int> step{0};
+    ProcessSlot copy;
+};
+
+class HostTest : public testing::Test {
+  protected:
+    const std::string name_ = unique_fabric();
+    Shared* shared_ = shared_value<Shared>();
+    void TearDown() override {
+        std::string error;
+        EXPECT_TRUE(Segment::remove_if_unused(name_, &error)) << error;
+        munmap(shared_, sizeof *shared_);
+    }
+    void introduce(Host& host) {
+        shared_->tag = host.tag();
+        shared_->slot = static_cast<int>(host.slot());
+    }
+    uint32_t slot() const { return static_cast<uint32_t>(shared_->slot.load()); }
+    // Joins the fabric with an engine that runs `body`.
+    Host* join(void (*body)(void*)) {
+        std::string error;
+        return Host::join(open_segment(name_), false, body, nullptr, &error).release();
+    }
+};
+
+// The owner's deregistration must not return while a thread of a process that exits still copies.
+TEST_F(HostTest, ProcessThatLeavesEndsItsAccessesFirst) {
+    Child owner([&] {
+        Adapter* adapter = start_adapter(name_);
+        introduce(adapter->host());
+        if (!wait_for([&] { return shared_->step == 1; })) return 1;
+        adapter->host().wait_for_accesses();
+        return shared_->step == 2 ? 0 : 2;
+    });
+    Child leaver([&] {
+        Host& host = start_adapter(name_)->host();
+        if (!wait_for([&] { return shared_->slot >= 0; })) return 1;
+        const AccessGuard guard(host, slot());
+        host.leave();
+        shared_->step = 1;
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+        shared_->step = 2;
+        return 0;
+    });
+    EXPECT_EQ(leaver.join(), 0);
+    EXPECT_EQ(owner.join(), 0);
+}
+
+// Nobody may take over a lock before the last thread of its owner has gone, even if the engine's
+// thread has: a kill ends one thread after the other.
+TEST_F(HostTest, LocksAreHeldUntilTheLastThreadHasGone) {
+    Child watcher([&] {
+        Host& host = start_adapter(name_)->host();
+        if (!wait_for([&] { return shared_->slot >= 0; })) return 1;
+        if (!wait_for([&] { return !host.alive(slot()); })) return 2;
+        if (host.owner_dead(shared_->tag)) return 3;
+        shared_->step = 1;
+        return wait_for([&] { return host.owner_dead(shared_->tag); }) ? 0 : 4;
+    });
+    Child owner([&] {
+        introduce(*join([](void*) {}));
+        return wait_for([&] { return shared_->step == 1; }) ? 0 : 1;
+    });
+    EXPECT_EQ(owner.join(), 0);
+    EXPECT_EQ(watcher.join(), 0);
+}
+
+TEST_F(HostTest, FirstThreadMayEndBeforeTheOthers) {
+    Child watcher([&] {
+        Host& host = start_adapter(name_)->host();
+        shared_->step = 1;
+        if (!wait_for([&] { return shared_->step == 2; })) return 1;
+        if (!wait_for([&] { return !host.alive(slot()); })) return 2;
+        if (host.owner_dead(shared_->tag)) return 3;
+        shared_->step = 3;
+        return wait_for([&] { return host.owner_dead(shared_->tag); }) ? 0 : 4;
+    });
+    Child owner([&] {
+        introduce(*join([](void*) {}));
+        if (!wait_for([&] { return shared_->step == 1; })) return 1;
+        std::thread([&] {
+            // The first thread is a zombie, and its memory cannot be found.
+            wait_for([] { return std::ifstream("/proc/self/statm").peek() == '0'; });
+            shared_->step = 2;
+            wait_for([&] { return shared_->step == 3; });
+            _exit(0);
+        }).detach();
+        syscall(SYS_exit, 0);
+        return 1;
+    });
+    EXPECT_EQ(watcher.join(), 0);
+    EXPECT_EQ(owner.join(), 0);
+}
+
+TEST_F(HostTest, ProcessThatExecutesAnotherProgramHasEnded) {
+    Child watcher([&] {
+        Host& host = start_adapter(name_)->host();
+        if (!wait_for([&] { return shared_->slot >= 0; })) return 1;
+        return wait_for([&] { return host.owner_dead(shared_->tag); }) ? 0 : 2;
+    });
+    Child owner([&] {
+        introduce(start_adapter(name_)->host());
+        execl("/bin/sleep", "sleep", "1000", nullptr);
+        return 1;
+    });
+    EXPECT_EQ(watcher.join(), 0);
+    owner.kill();
+}
+
+TEST_F(HostTest, ProcessThatIsNotReapedHasEnded) {
+    Child watcher([&] {
+        Host& host = start_adapter(name_)->host();
+        if (!wait_for([&] { return shared_->slot >= 0; })) return 1;
+        shared_->step = 1;
+        return wait_for([&] { return host.owner_dead(shared_->tag); }) ? 0 : 2;
+    });
+    Child owner([&] {
+        introduce(start_adapter(name_)->host());
+        pause();
+        return 1;
+    });
+    ASSERT_TRUE(wait_for([&] { return shared_->step == 1; }));
+    kill(owner.pid(), SIGKILL);
+    EXPECT_EQ(watcher.join(), 0);
+}
+
+TEST_F(HostTest, EarlierProcessOfASlotHasEnded) {
+    Child child([&] {
+        Host& host = start_adapter(name_)->host();
+        const uint32_t incarnation = host.process(host.slot()).get_life().incarnation;
+        if (incarnation == 0 || host.ended(host.slot(), incarnation)) return 1;
+        return host.ended(host.slot(), incarnation - 1) ? 0 : 2;
+    });
+    EXPECT_EQ(child.join(), 0);
+}
+
+// A thread that waits for a stopped process sleeps.
+TEST_F(HostTest, WaitForAStoppedProcessTakesNoProcessor) {
+    Child owner([&] {
+        Adapter* adapter = start_adapter(name_);
+        introduce(adapter->host());
+        if (!wait_for([&] { return shared_->step == 1; })) return 1;
+        adapter->host().wait_for_accesses();
+        return 0;
+    });
+    Child user([&] {
+        Host& host = start_adapter(name_)->host();
+        if (!wait_for([&] { return shared_->slot >= 0; })) return 1;
+        const AccessGuard guard(host, slot());
+        shared_->step = 1;
+        raise(SIGSTOP);
+        return 0;
+    });
+    int status = 0;
+    ASSERT_EQ(waitpid(user.pid(), &status, WUNTRACED), user.pid());
+    EXPECT_TRUE(wait_for([&] {
+        std::ifstream stat("/proc/" + std::to_string(owner.pid()) + "/stat");
+        std::string id, name, state;
+        stat >> id >> name >> state;
+        return state == "S";
+    }));
+    kill(user.pid(), SIGCONT);
+    EXPECT_EQ(user.join(), 0);
+    EXPECT_EQ(owner.join(), 0);
+}
+
+TEST_F(HostTest, NobodyWaitsForAStoppedProcessToJoin) {
+    Child owner([&] {
+        introduce(start_adapter(name_)->host());
+        pause();
+        return 0;
+    });
+    Child user([&] {
+        Host& host = start_adapter(name_)->host();
+        if (!wait_for([&] { return shared_->slot >= 0; })) return 1;
+        const AccessGuard guard(host, slot());
+        raise(SIGSTOP);
+        return host.process(slot()).state() == SlotState::kDead ? 0 : 2;
+    });
+    int status = 0;
+    ASSERT_EQ(waitpid(user.pid(), &status, WUNTRACED), user.pid());
+    owner.kill();
+    Child joiner([&] { return start_adapter(name_) == nullptr ? 1 : 0; });
+    EXPECT_EQ(joiner.join(), 0);
+    kill(user.pid(), SIGCONT);
+    EXPECT_EQ(user.join(), 0) << "the slot is not freed under an access";
+}
+
+// Each of as many threads as there are lanes has an access, and begins another one within it.
+TEST_F(HostTest, ThreadsDoNotWaitForEachOthersGuards) {
+    Child child([&] {
+        Host& host = start_adapter(name_)->host();
+        std::barrier all_in(kMaxLanes);
+        std::vector<std::thread> threads;
+        for (uint32_t i = 0; i < kMaxLanes; ++i) {
+            threads.emplace_back([&, i] {
+                const AccessGuard outer(host, i);
+                all_in.arrive_and_wait();
+                const AccessGuard inner(host, i + 1);
+            });
+        }
+        for (std::thread& thread : threads) thread.join();
+        host.wait_for_accesses();
+        return 0;
+    });
+    EXPECT_EQ(child.join(), 0);
+}
+
+TEST_F(HostTest, AccessWithinAnotherOneIsWaitedFor) {
+    Child owner([&] {
+        Adapter* adapter = start_adapter(name_);
+        introduce(adapter->host());
+        if (!wait_for([&] { return shared_->step == 1; })) return 1;
+        adapter->host().wait_for_accesses();
+        return shared_->step == 2 ? 0 : 2;
+    });
+    Child user([&] {
+        Host& host = start_adapter(name_)->host();
+        if (!wait_for([&] { return shared_->slot >= 0; })) return 1;
+        const AccessGuard outer(host, host.slot());
+        const AccessGuard inner(host, slot());
+        shared_->step = 1;
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+        shared_->step = 2;
+        return 0;
+    });
+    EXPECT_EQ(user.join(), 0);
+    EXPECT_EQ(owner.join(), 0);
+}
+
+// The slot of a dead process is free only when all of it is clear, and keeps its incarnation:
+// wherever the process that clears it is killed.
+TEST_F(HostTest, FreedSlotIsWholeAfterEachInstruction) {
+    constexpr int kSteps = 3000;  // of about 50000: the first ones tell
+    auto& slot = shared_->copy;
+    slot.life = Life{SlotState::kDead, 7}.word();
+    slot.lanes_used = 3;
+    slot.inbound_used = 5;
+    slot.dirty_cqs[7] = 9;
+    slot.links[kMaxLinks - 1].ingress.free_at = 11;
+    Child child([&] {
+        ptrace(PTRACE_TRACEME, 0, nullptr, nullptr);
+        raise(SIGSTOP);
+        free_slot(slot);
+        return 0;
+    });
+    int status = 0;
+    ASSERT_EQ(waitpid(child.pid(), &status, __WALL), child.pid());
+    for (int steps = 0; steps < kSteps && WIFSTOPPED(status); ++steps) {
+        ASSERT_EQ(slot.get_life().incarnation, 7u) << "after " << steps << " instructions";
+        const bool clear = slot.lanes_used == 0 && slot.inbound_used == 0 &&
+                           slot.dirty_cqs[7] == 0 && slot.links[kMaxLinks - 1].ingress.free_at == 0;
+        ASSERT_TRUE(clear || slot.state() == SlotState::kDead) << "after " << steps;
+        ASSERT_EQ(ptrace(PTRACE_SINGLESTEP, child.pid(), nullptr, nullptr), 0);
+        ASSERT_EQ(waitpid(child.pid(), &status, __WALL), child.pid());
+    }
+    ptrace(PTRACE_CONT, child.pid(), nullptr, nullptr);
+    EXPECT_EQ(child.join(), 0);
+    EXPECT_EQ(slot.state(), SlotState::kFree);
+}
+
+}  // namespace host_test
+}  // namespace softhca

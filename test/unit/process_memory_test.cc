@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Copies to and from the memory of other processes that fail.
+#include "softhca/fabric/process_memory.h"
+
+#include <gtest/gtest.h>
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/syscall.h>
+
+#include <cstddef>
+#include <fstream>
+
+#include "fabric_process.h"
+
+namespace softhca {
+namespace process_memory_test {
+
+using test::Child;
+using test::shared_value;
+using test::wait_for;
+
+struct Shared {
+    std::atomic<int> slot{-1};
+    std::atomic<int> done{0};
+};
+
+char memory_of_all[64];  // at the same address in every child
+
+IovList list(const void* address, uint64_t length) {
+    IovList result;
+    result.add(reinterpret_cast<uint64_t>(address), length);
+    return result;
+}
+
+class ProcessMemoryTest : public testing::Test {
+  protected:
+    const std::string name_ = test::unique_fabric();
+    Shared* shared_ = shared_value<Shared>();
+    void TearDown() override {
+        std::string error;
+        EXPECT_TRUE(Segment::remove_if_unused(name_, &error)) << error;
+        munmap(shared_, sizeof *shared_);
+    }
+    // Joins as the process that others copy to. `body`: of the engine.
+    void offer(void (*body)(void*)) {
+        std::string error;
+        Host* host = Host::join(test::open_segment(name_), false, body, nullptr, &error).release();
+        shared_->slot = static_cast<int>(host->slot());
+    }
+    uint32_t slot() const { return static_cast<uint32_t>(shared_->slot.load()); }
+};
+
+// The process id may name another process or another program by now.
+TEST_F(ProcessMemoryTest, NothingIsCopiedToAProcessThatIsNotAlive) {
+    Child writer([&] {
+        Adapter* adapter = test::start_adapter(name_);
+        if (!wait_for([&] { return shared_->slot >= 0; })) return 1;
+        const char byte = 'x';
+        const CopyResult result = adapter->process_memory().write(slot(), nullptr, list(&byte, 1),
+                                                                  list(memory_of_all, 1));
+        shared_->done = 1;
+        return result == CopyResult::kGone ? 0 : 2;
+    });
+    Child target([&] {
+        offer([](void*) {});
+        if (!wait_for([&] { return shared_->done == 1; })) return 1;
+        return memory_of_all[0] == 0 ? 0 : 2;
+    });
+    EXPECT_EQ(writer.join(), 0);
+    EXPECT_EQ(target.join(), 0);
+}
+
+// KiB of the mapping at `address` that differ from its file.
+int changed_kib(const void* address) {
+    char begin[32];
+    std::snprintf(begin, sizeof begin, "%lx-", reinterpret_cast<unsigned long>(address));
+    std::ifstream maps("/proc/self/smaps");
+    bool here = false;
+    for (std::string line; std::getline(maps, line);) {
+        if (line.starts_with(begin)) here = true;
+        if (here && line.starts_with("Anonymous:")) return std::atoi(line.c_str() + 10);
+    }
+    return -1;
+}
+
+// The program may be writing to memory into which a read that fails was to go.
+TEST_F(ProcessMemoryTest, SearchForAFaultDoesNotWrite) {
+    Child child([&] {
+        Adapter* adapter = test::start_adapter(name_);
+        const int fd = memfd_create("memory", MFD_CLOEXEC);
+        if (ftruncate(fd, 4096) != 0) return 1;
+        for (const int protection : {PROT_READ | PROT_WRITE, PROT_READ}) {
+            void* local = mmap(nullptr, 4096, protection, MAP_PRIVATE, fd, 0);
+            if (local == MAP_FAILED || *static_cast<volatile char*>(local) != 0) return 2;
+            const CopyResult result = adapter->process_memory().read(
+                adapter->host().slot(), nullptr, list(reinterpret_cast<void*>(16), 8),
+                list(local, 8));
+            const bool writable = (protection & PROT_WRITE) != 0;
+            if (result != (writable ? CopyResult::kRemoteFault : CopyResult::kLocalFault)) return 3;
+            if (changed_kib(local) != 0) return 4;
+        }
+        return 0;
+    });
+    EXPECT_EQ(child.join(), 0);
+}
+
+// Makes process_vm_writev() fail as the filters of containers do.
+bool forbid_writes() {
+    sock_filter filter[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_writev, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    const sock_fprog program{sizeof filter / sizeof *filter, filter};
+    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+           prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+TEST_F(ProcessMemoryTest, RefusalOfTheKernelIsExplainedOnce) {
+    const int output = memfd_create("output", MFD_CLOEXEC);
+    Child child([&] {
+        Adapter* adapter = test::start_adapter(name_);
+        if (!forbid_writes()) return 1;
+        dup2(output, STDERR_FILENO);
+        for (int i = 0; i < 2; ++i) {
+            const char byte = 'x';
+            const CopyResult result = adapter->process_memory().write(
+                adapter->host().slot(), nullptr, list(&byte, 1), list(memory_of_all, 1));
+            if (result != CopyResult::kRemoteFault) return 2;
+        }
+        return 0;
+    });
+    EXPECT_EQ(child.join(), 0);
+    std::string text(1000, '\0');
+    const ssize_t got = pread(output, text.data(), text.size(), 0);
+    text.resize(got < 0 ? 0 : static_cast<size_t>(got));
+    EXPECT_NE(text.find("seccomp"), std::string::npos) << text;
+    EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1) << text;
+    close(output);
+}
+
+}  // namespace process_memory_test
+}  // namespace softhca
