@@ -239,7 +239,7 @@ uint64_t Cq::first_event_time() {
     return first;
 }
 
-int Cq::resize(uint32_t entries) {
+int Cq::resize(uint32_t asked, uint32_t entries) {
     Host& host = adapter_.host();
     const uint64_t size = slots_for(entries);
     const std::lock_guard guard(poll_mutex);
@@ -248,7 +248,7 @@ int Cq::resize(uint32_t entries) {
     lock(host, *shared_);
     const uint64_t head = shared_->head.load(std::memory_order_relaxed);
     const uint64_t tail = shared_->tail.load(std::memory_order_relaxed);
-    if (tail - head > entries) {
+    if (tail - head > asked) {
         shared_->lock.unlock();
         host.heap.release(ring);
         return EINVAL;

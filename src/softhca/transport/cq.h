@@ -53,8 +53,9 @@ class Cq {
     // solicited or failed). If there has been such a completion since the last event, the event is
     // raised at once.
     void arm(bool solicited_only);
-    // 0, EINVAL if `entries` is too few for the completions in the queue, or ENOMEM.
-    int resize(uint32_t entries);
+    // 0, EINVAL if the program has `asked` for too few for the completions in the queue, or ENOMEM.
+    // `entries`: what the device gives it.
+    int resize(uint32_t asked, uint32_t entries);
     // Removes the completions of a queue pair that is reset or destroyed.
     void purge(uint32_t qp_number);
     // Leaves the completions of a queue pair that is destroyed, and frees the entries that they

@@ -88,7 +88,8 @@ SOFTHCA_EXPORT int ibv_resize_cq(ibv_cq* ibv, int entries) {
     if (personality.cq_resize == 0) return EOPNOTSUPP;
     if (entries <= 0 || entries > personality.cq_entries || inherited(ibv->context)) return EINVAL;
     auto* object = object_of<CqObject>(ibv);
-    const int status = object->cq->resize(rounded_cq(personality, static_cast<uint32_t>(entries)));
+    const auto asked = static_cast<uint32_t>(entries);
+    const int status = object->cq->resize(asked, rounded_cq(personality, asked));
     if (status == 0) ibv->cqe = static_cast<int>(object->cq->capacity());
     return status;
 }

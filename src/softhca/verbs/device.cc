@@ -104,15 +104,11 @@ SOFTHCA_EXPORT ibv_context* ibv_open_device(ibv_device* device) try {
     return nullptr;
 }
 
+// Drivers close a device that still has objects, and programs rely on it. The objects' events and
+// destruction need the context, so the last object frees it. A child cannot destroy what it
+// inherited, and so keeps the context.
 SOFTHCA_EXPORT int ibv_close_device(ibv_context* ibv) {
-    Context* context = Context::of(ibv);
-    if (context->users.load(std::memory_order_relaxed) != 0) {
-        // The objects' events and destruction need it. A child cannot destroy what it inherited.
-        return inherited(ibv) ? 0 : EBUSY;
-    }
-    if (!inherited(ibv)) remove_context(context);
-    ::close(ibv->cmd_fd);
-    delete context;
+    release(Context::of(ibv));
     return 0;
 }
 

@@ -40,8 +40,9 @@ struct Context {
     Adapter* adapter = nullptr;
     Device* device = nullptr;
     EventQueue<ibv_async_event> async_events;
-    std::atomic<uint32_t> users{0};  // objects that belong to no other object
-    verbs_context verbs{};           // its end is the ibv_context that programs see
+    // The program, until it closes the device, and the objects that belong to no other object.
+    std::atomic<uint32_t> users{1};
+    verbs_context verbs{};  // its end is the ibv_context that programs see
 
     static Context* of(ibv_context* context) {
         return reinterpret_cast<Context*>(reinterpret_cast<char*>(context) -
@@ -51,13 +52,16 @@ struct Context {
     ibv_context* ibv() { return &verbs.context; }
 };
 
+// One user less; the last one frees the context.
+void release(Context* context);
+
 // Counts an object among the users of its context while the object exists. Objects that belong to a
 // protection domain or to another object need not be counted.
 class ContextUse {
   public:
     ContextUse() = default;
     ~ContextUse() {
-        if (context_ != nullptr) context_->users.fetch_sub(1, std::memory_order_relaxed);
+        if (context_ != nullptr) release(context_);
     }
     ContextUse(const ContextUse&) = delete;
     ContextUse& operator=(const ContextUse&) = delete;

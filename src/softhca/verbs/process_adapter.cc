@@ -2,6 +2,7 @@
 #include "softhca/verbs/process_adapter.h"
 
 #include <pthread.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
@@ -172,6 +173,13 @@ void add_context(Context* context) {
 void remove_context(Context* context) {
     const std::lock_guard lock(process_adapter().mutex);
     process_adapter().contexts.erase(context);
+}
+
+void release(Context* context) {
+    if (context->users.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+    if (!inherited(context->ibv())) remove_context(context);
+    ::close(context->ibv()->cmd_fd);
+    delete context;
 }
 
 void put_async_event(ibv_context* context, const ibv_async_event& event) {
