@@ -61,9 +61,30 @@ tidy_files() {
     esac
 }
 
-tidy_file() { # file
-    clang-tidy --quiet --warnings-as-errors='*' --checks=-bugprone-suspicious-include "$1" -- -std=gnu++20 -DHAVE_CONFIG_H -Isrc "-I$folder" "-I$folder/src" "-I$folder/ucx" \
-        -Isrc/rwapi/include -isystem build/ucx-headers/src -DTERN_LIBDIR='""' -DSOFTHCA_LIBDIR='""' 2>/dev/null
+# run_tidy FILE: leaves the findings, and the mark .ok if there are none, in the folder $findings.
+run_tidy() {
+    local result=$findings/${1//\//_}
+    clang-tidy --quiet --warnings-as-errors='*' --checks=-bugprone-suspicious-include "$1" -- -std=gnu++20 -DHAVE_CONFIG_H \
+        -Isrc "-I$folder" "-I$folder/src" "-I$folder/ucx" -Isrc/rwapi/include -isystem build/ucx-headers/src \
+        -DTERN_LIBDIR='""' -DSOFTHCA_LIBDIR='""' >"$result" 2>/dev/null && touch "$result.ok"
+}
+
+tidy_result() { # file
+    cat "$findings/${1//\//_}"
+    [ -e "$findings/${1//\//_}.ok" ]
+}
+
+# On all processors; the verdicts are in the order of the files.
+tidy() {
+    local file findings
+    findings=$(mktemp -d)
+    export -f run_tidy
+    export findings folder
+    tidy_files | xargs -r -P "$(nproc)" -I{} bash -c 'run_tidy {}' || true
+    while read -r file; do
+        verdict "clang-tidy: $file" tidy_result "$file"
+    done < <(tidy_files)
+    rm -rf "$findings"
 }
 
 if ! git rev-parse --is-inside-work-tree >/dev/null 2>&1; then
@@ -79,9 +100,7 @@ if [ ! -e $folder/tern_config.h ]; then
 elif ! git rev-parse -q --verify "${LINT_BASE:-HEAD~1}" >/dev/null; then
     skip clang-tidy 'this is the first commit'
 else
-    while read -r file; do
-        verdict "clang-tidy: $file" tidy_file "$file"
-    done < <(tidy_files)
+    tidy
 fi
 echo "1..$number"
 [ $failures = 0 ]
