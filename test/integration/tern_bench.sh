@@ -15,6 +15,12 @@ plot=$srcdir/../contrib/plot.py
 limit=120
 unset UCX_TLS SOFTHCA_SHARED "${!UCX_TERN_@}"
 
+# Of benchmarks that start a software HCA.
+own_fabrics() {
+    find /dev/shm -name 'softhca-*-tern-bench-*' -o -name 'softhca-*-softhca-bench-*' | sort
+}
+own_fabrics >"$tmp/before"
+
 # value FILE TITLE NAME: the number in the line NAME of a table, below the title of its group.
 value() {
     awk -v title="$2" -v name="  $3  " '/^[^ ]/ { group = $0; gsub(/  +/, " ", group) } group == title && index($0, name) == 1 {
@@ -439,9 +445,8 @@ memory_tests
 softhca_bench_tests
 # Without a device, the benchmark starts a software HCA on its own fabric.
 check 'on a device of its own' "$tern_bench" memory --quick --peers 1
-# The fabric is named after the process. Fabrics of live processes belong to other tests.
-# shellcheck disable=SC2016
-check 'which is gone afterwards' sh -c 'for fabric in /dev/shm/softhca-*-tern-bench-* /dev/shm/softhca-*-softhca-bench-*; do
-    [ ! -e "$fabric" ] || [ -d "/proc/${fabric##*-}" ] || exit 1
-done'
+# The fabric is named after the process. Fabrics of live processes, and those from before, belong to others.
+own_fabrics | comm -13 "$tmp/before" - >"$tmp/new"
+check 'which is gone afterwards' bash -c 'while read -r fabric; do [ -d "/proc/${fabric##*-}" ] || exit 1; done <"$0"' \
+    "$tmp/new"
 finish
