@@ -18,6 +18,7 @@ enum class Status : uint8_t {
     kTimedOut,         // no answer from the peer
     kConnectionReset,  // the connection is lost
     kRefused,          // the peer does not accept the connection
+    kPeerClosed,       // the peer's interface is closed, before the connection was up
     kRemoteAccess,     // the access to the peer's memory is not allowed
     kProtocol,         // the peer violates the protocol, or has another version of it
     kDevice,           // the device of this side has failed, or its memory is exhausted

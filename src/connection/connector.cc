@@ -190,7 +190,7 @@ void Connector::on_left(const PeerAddress& peer) {
         (void)connection->handshake.abandon();
         // An attempt that nothing waits for has lost nothing either.
         const bool waited_for = !connection->established && owner_.wanted(*connection);
-        close(*connection, waited_for ? Status::kRefused : Status::kConnectionReset, kHasLeft);
+        close(*connection, waited_for ? Status::kPeerClosed : Status::kConnectionReset, kHasLeft);
     }
 }
 
@@ -407,7 +407,7 @@ void Connector::tick(uint64_t now) {
         if (!connection->sends.open())
             turn_away(*connection);
         else if (may_connect(*connection, peers_) && left_.contains(connection->peer))
-            fail(*connection, Status::kRefused, kHasLeft);
+            fail(*connection, Status::kPeerClosed, kHasLeft);
         else if (may_connect(*connection, peers_))
             act(*connection, connection->handshake.connect(now));
         else if (connection->handshake.deadline() <= now)

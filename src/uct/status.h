@@ -17,6 +17,7 @@ inline ucs_status_t to_ucs(Status status) {
         case Status::kTimedOut:
             return UCS_ERR_ENDPOINT_TIMEOUT;
         case Status::kConnectionReset:
+        case Status::kPeerClosed:
             return compat::kPeerGone;
         case Status::kRefused:
             return UCS_ERR_UNREACHABLE;
