@@ -184,6 +184,7 @@ void Connector::on_left(const PeerAddress& peer) {
     TERN_DEBUG("the interface of %s is closed", peer.to_string().c_str());
     acquainted_.erase(peer);
     left_.insert(peer);
+    probes_.on_left(peer);
     // The next connection first: it would begin when the present one is over.
     for (Connection* connection : {peers_.next(peer), peers_.current(peer)}) {
         if (connection == nullptr) continue;

@@ -18,12 +18,21 @@ void Probes::forget(void* cookie) {
     std::erase(unanswered_, cookie);
 }
 
-void Probes::on_unreachable(const PortAddress& port) {
+template <class Match>
+void Probes::give_up(Match&& match) {
     std::erase_if(probes_, [&](const Probe& probe) {
-        if (probe.peer.port != port) return false;
+        if (!match(probe)) return false;
         unanswered_.push_back(probe.cookie);
         return true;
     });
+}
+
+void Probes::on_unreachable(const PortAddress& port) {
+    give_up([&](const Probe& probe) { return probe.peer.port == port; });
+}
+
+void Probes::on_left(const PeerAddress& peer) {
+    give_up([&](const Probe& probe) { return probe.peer == peer; });
 }
 
 void Probes::on_alive(const PeerAddress& peer) {
@@ -35,13 +44,12 @@ void Probes::tick(uint64_t now) {
         if (now > probe.next) probe.limit += now - probe.next;  // as in Handshake::tick()
         if (now >= probe.limit) {
             TERN_DEBUG("%s does not answer a probe", probe.peer.to_string().c_str());
-            unanswered_.push_back(probe.cookie);
         } else if (now >= probe.next) {
             ping(probe.peer);
             probe.next = now + times_.retry_most;
         }
     }
-    std::erase_if(probes_, [&](const Probe& probe) { return now >= probe.limit; });
+    give_up([&](const Probe& probe) { return now >= probe.limit; });
 }
 
 void Probes::ping(const PeerAddress& peer) {

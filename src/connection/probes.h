@@ -25,6 +25,8 @@ class Probes {
     void forget(void* cookie);
     // Nothing can be sent to this port: its interfaces do not answer.
     void on_unreachable(const PortAddress& port);
+    // The peer does not exist any more.
+    void on_left(const PeerAddress& peer);
     // The peer has answered.
     void on_alive(const PeerAddress& peer);
     // To be called at or after deadline().
@@ -43,6 +45,8 @@ class Probes {
         void* cookie = nullptr;
     };
 
+    template <class Match>
+    void give_up(Match&& match);
     void ping(const PeerAddress& peer);
 
     Datagrams& datagrams_;

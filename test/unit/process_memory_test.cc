@@ -56,6 +56,8 @@ TEST_F(ProcessMemoryTest, NothingIsCopiedToAProcessThatIsNotAlive) {
     Child writer([&] {
         Adapter* adapter = test::start_adapter(name_);
         if (!wait_for([&] { return shared_->slot >= 0; })) return 1;
+        // The target's engine ends at once, and with it the target's life in the fabric.
+        if (!wait_for([&] { return !adapter->host().alive(slot()); })) return 1;
         const char byte = 'x';
         const CopyResult result = adapter->process_memory().write(slot(), nullptr, list(&byte, 1),
                                                                   list(memory_of_all, 1));
