@@ -23,11 +23,8 @@ namespace bench {
 // Waits for the end of a message to have its number; calls idle() in between.
 template <typename Idle>
 void wait_for_end(Tail end, uint64_t number, Idle&& idle) {
-    Patience patience("a word in memory");
-    while (!end.has(number)) {
-        idle();
-        patience.spend();
-    }
+    wait_until(
+        "a word in memory", [&] { return end.has(number); }, idle);
 }
 template <typename Idle>
 void wait_for_word(char* memory, uint64_t value, Idle&& idle) {
@@ -137,11 +134,10 @@ struct Numbers {
 // Waits until the peer has called this process, and progresses the transport meanwhile.
 template <typename End>
 void await_in_progress(Peer& peer, End& end) {
-    Patience patience("the peer process");
-    while (!peer.channel().has_message()) {
+    const auto is_called = [&] { return peer.channel().has_message(); };
+    wait_until("the peer process", is_called, [&] {
         for (int i = 0; i < 16; ++i) end.progress();
-        patience.spend();
-    }
+    });
     peer.channel().take<char>();
 }
 // Waits until the peer calls it, too.

@@ -59,6 +59,12 @@ class Patience {
     uint64_t end_ = 0;
 };
 
+// Calls idle() until done() is true. Throws Failure after kPatienceNs: `what` did not come.
+template <typename Done, typename Idle>
+void wait_until(const char* what, Done&& done, Idle&& idle) {
+    for (Patience patience(what); !done(); patience.spend()) idle();
+}
+
 // Stands for a missing number.
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 inline bool is_set(double number) {

@@ -179,11 +179,12 @@ struct Chains {
     }
     // In exchanges the word may have the next number already.
     void receive(uint64_t number) {
-        Patience patience("a word in memory");
-        while (word_at(flag.word()).load(std::memory_order_acquire) < number) {
-            if (order.reaps && link.outstanding() != 0) link.reap();
-            patience.spend();
-        }
+        const std::atomic_ref<uint64_t> word = word_at(flag.word());
+        wait_until(
+            "a word in memory", [&] { return word.load(std::memory_order_acquire) >= number; },
+            [&] {
+                if (order.reaps && link.outstanding() != 0) link.reap();
+            });
     }
 
     Link& link;

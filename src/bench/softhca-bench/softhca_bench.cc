@@ -42,15 +42,13 @@ std::optional<int> parse_command_line(int argc, char** argv, Options* options) {
         "Measures an HCA with two processes of this machine; the software HCA if there is no "
         "other.",
         "softhca-bench");
-    const auto set = [](std::vector<std::string>& list) {
-        return [&list](const std::vector<std::string>& parts) { list = parts; };
-    };
-    add_list(app, "--section", ',', {CLI::IsMember({"small", "bandwidth", "model"})},
-             set(options->sections), "sections to measure: small, bandwidth, model")
-        ->option_text("LIST [all of them]");
-    add_list(app, "--profile", ',', {known_profile()}, set(options->profiles),
-             "profiles that the section model measures")
-        ->option_text("LIST [graphene,infini,hdr200]");
+    add_list(app, "--section", options->sections, ',',
+             "sections to measure: small, bandwidth, model")
+        ->option_text("LIST [all of them]")
+        ->check(CLI::IsMember({"small", "bandwidth", "model"}));
+    add_list(app, "--profile", options->profiles, ',', "profiles that the section model measures")
+        ->option_text("LIST [graphene,infini,hdr200]")
+        ->check(known_profile());
     app.add_option("--model", options->model,
                    "parameters to change in these profiles, as SOFTHCA_MODEL")
         ->option_text("LIST")

@@ -132,15 +132,14 @@ class RwapiPort : public Port {
 
     // Waits until as many messages have come.
     void wait_for(uint64_t number) {
-        Patience patience("notifications");
-        while (came_ < number) {
-            const uint64_t before = came_;
-            look();
-            if (came_ != before) continue;
+        const auto has_come = [&] {
+            if (came_ < number) look();
+            return came_ >= number;
+        };
+        wait_until("notifications", has_come, [&] {
             // rwapi_receive makes progress itself.
             if (request_ != Order::Request::kSend) progress();
-            patience.spend();
-        }
+        });
     }
     void look() {
         int count = 0;

@@ -123,11 +123,8 @@ class UctPort : public Port {
 
     void receive(uint32_t) {
         ++now_->awaited;
-        Patience patience("messages");
-        while (now_->received < now_->awaited) {
-            progress();
-            patience.spend();
-        }
+        wait_until(
+            "messages", [&] { return now_->received >= now_->awaited; }, [&] { progress(); });
     }
 
     // The header, the first 8 bytes, numbers the messages; the rest is arbitrary. Waits for room.
@@ -135,18 +132,16 @@ class UctPort : public Port {
         Message message{now_->sent++, size, payload_.data()};
         uct_ep_h endpoint = now_->endpoint.get();
         const bool is_short = size <= attributes_.cap.am.max_short;
-        Patience patience("room to send");
-        while (true) {
+        const auto is_sent = [&] {
             const ssize_t sent = is_short
                                      ? ssize_t{uct_ep_am_short(endpoint, kMessageId, message.number,
                                                                message.payload, size - 8)}
                                      : uct_ep_am_bcopy(endpoint, kMessageId, pack, &message, 0);
-            if (sent >= 0) return;
-            const auto status = static_cast<ucs_status_t>(sent);
-            if (status != UCS_ERR_NO_RESOURCE) check("sending", status);
-            progress();
-            patience.spend();
-        }
+            if (sent == UCS_ERR_NO_RESOURCE) return false;
+            if (sent < 0) check("sending", static_cast<ucs_status_t>(sent));
+            return true;
+        };
+        wait_until("room to send", is_sent, [&] { progress(); });
     }
 
   private:
@@ -233,15 +228,13 @@ class UctPort : public Port {
     }
     // Waits until all messages have reached their peers.
     void flush() {
-        Patience patience("what was sent");
-        for (;;) {
+        const auto is_flushed = [&] {
             const ucs_status_t status = uct_iface_flush(iface_.get(), 0, nullptr);
-            if (status == UCS_OK) return;
-            if (status != UCS_INPROGRESS && status != UCS_ERR_NO_RESOURCE)
-                check("uct_iface_flush", status);
-            progress();
-            patience.spend();
-        }
+            if (status == UCS_INPROGRESS || status == UCS_ERR_NO_RESOURCE) return false;
+            check("uct_iface_flush", status);
+            return true;
+        };
+        wait_until("what was sent", is_flushed, [&] { progress(); });
     }
 
     Owner<ucs_async_context_t, ucs_async_context_destroy> async_;
