@@ -8,13 +8,6 @@
 namespace bench {
 namespace {
 
-template <typename... Values>
-std::string formatted(const char* format, Values... values) {
-    char text[96];
-    std::snprintf(text, sizeof text, format, values...);
-    return text;
-}
-
 void append(std::string* list, const char* separator, const std::string& entry) {
     list->append(list->empty() ? "" : separator).append(entry);
 }

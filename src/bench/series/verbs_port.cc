@@ -368,7 +368,7 @@ class VerbsPort : public Port {
     // Memory of the kind that can be shared.
     void map_theirs() {
         std::array<char, 64> mine = {};
-        wire_.file().copy(mine.data(), mine.size() - 1);
+        wire_.path().copy(mine.data(), mine.size() - 1);
         theirs_.emplace(peer_.exchange(mine).data(), wire_size());
     }
 
