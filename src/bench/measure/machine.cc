@@ -69,10 +69,6 @@ std::string load_text() {
     return formatted("%.1f", average);
 }
 
-Descriptor::~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
-}
-
 MemoryFile::MemoryFile(const std::string& text) : fd_(::memfd_create("bench", MFD_CLOEXEC)) {
     if (fd() < 0) throw call_failed("memfd_create");
     if (::pwrite(fd(), text.data(), text.size(), 0) != static_cast<ssize_t>(text.size()))
@@ -102,7 +98,7 @@ Memory::Memory(Kind kind, size_t size) : size_(size) {
 }
 
 Memory::Memory(const std::string& file, size_t size) : size_(size) {
-    const Descriptor opened(::open(file.c_str(), O_RDWR | O_CLOEXEC));
+    const tools::Descriptor opened(::open(file.c_str(), O_RDWR | O_CLOEXEC));
     if (opened.get() < 0) throw call_failed(file);
     map(opened.get(), MAP_SHARED);
 }

@@ -8,6 +8,8 @@
 #include <string>
 #include <utility>
 
+#include "tools/common/descriptor.h"
+
 namespace bench {
 
 // Where the two processes of a measurement run.
@@ -33,22 +35,6 @@ Machine this_machine();
 std::string placement_text(const Cpus& cpus);
 std::string load_text();
 
-// Owns an open file or socket.
-class Descriptor {
-  public:
-    explicit Descriptor(int fd = -1) : fd_(fd) {}
-    ~Descriptor();
-    Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-    Descriptor& operator=(Descriptor&& other) noexcept {
-        std::swap(fd_, other.fd_);
-        return *this;
-    }
-    int get() const { return fd_; }
-
-  private:
-    int fd_;
-};
-
 // A file in memory, without a name: nothing is left behind, however this process ends.
 class MemoryFile {
   public:
@@ -60,7 +46,7 @@ class MemoryFile {
     std::string text() const;
 
   private:
-    Descriptor fd_;
+    tools::Descriptor fd_;
 };
 
 // Memory whose pages are all present, also in the host of a virtual machine. Other processes can

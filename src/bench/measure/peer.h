@@ -9,8 +9,8 @@
 #include <type_traits>
 #include <utility>
 
-#include "bench/measure/machine.h"
 #include "bench/measure/times.h"
+#include "tools/common/descriptor.h"
 
 namespace bench {
 
@@ -49,7 +49,7 @@ class Channel {
     Samples take_samples(size_t count);
 
   private:
-    Descriptor fd_;
+    tools::Descriptor fd_;
     std::string whom_;
 };
 

@@ -110,7 +110,8 @@ bool is_replaceable(const std::filesystem::path& target) {
 
 // Writes a new file, of this process alone.
 void write_new(const std::string& name, const std::string& text) {
-    const Descriptor file(::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+    const tools::Descriptor file(
+        ::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
     if (file.get() < 0) throw call_failed(name);
     const ssize_t written = ::write(file.get(), text.data(), text.size());
     if (written == static_cast<ssize_t>(text.size()) && ::fsync(file.get()) == 0) return;
