@@ -246,7 +246,7 @@ Samples trips(Peer& peer, Link& link, const Order& order, Way&& way) {
 Samples copy_calls(Peer& peer, Link& link, const Order& order) {
     peer.meet();
     if (peer.measures()) {
-        return timed(order.count, [&] { copy_word(peer, link, ++link.sequence); });
+        return timed(order.count, 1, [&] { copy_word(peer, link, ++link.sequence); });
     }
     link.sequence += order.count;
     wait_for_word(link.in(), link.sequence, [] {});
@@ -390,22 +390,22 @@ class VerbsPort : public Port {
                 return bursts(order);
             case Order::Kind::kCopies:
                 walks_.begin(order);
-                return timed(order.count, [&] {
+                return timed(order.count, 1, [&] {
                     std::memcpy(into_->data(), ground_->data() + walks_.out.step(), order.size);
                 });
             case Order::Kind::kPinnings:
-                return timed(order.count,
+                return timed(order.count, 1,
                              [&] { device_.register_memory(ground_->data(), order.size); });
             case Order::Kind::kRegistrations: {
                 std::vector<tern::verbs::MemoryRegion> kept;  // deregistration is not timed
                 kept.reserve(order.count);
-                return timed(order.count, [&] {
+                return timed(order.count, 1, [&] {
                     kept.push_back(device_.register_memory(ground_->data(), order.size));
                 });
             }
             case Order::Kind::kPosts: {
                 Samples samples =
-                    timed(order.count, [&] { link_.post(IBV_WR_RDMA_WRITE, 0, order.size); });
+                    timed(order.count, 1, [&] { link_.post(IBV_WR_RDMA_WRITE, 0, order.size); });
                 link_.reap_until(0);
                 return samples;
             }
