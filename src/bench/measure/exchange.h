@@ -158,6 +158,7 @@ Samples run_messages(Peer& peer, End& end, const Order& order) {
                 }
             });
         default:
+            // The process that measures sends first.
             if (peer.measures()) {
                 return run_trips(peer, order, [&] {
                     send();
