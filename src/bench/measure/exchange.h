@@ -23,84 +23,54 @@ namespace bench {
 // Waits for the end of a message to have its number; calls idle() in between.
 template <typename Idle>
 void wait_for_end(Tail end, uint64_t number, Idle&& idle) {
-    Patience patience("a word in memory");
-    while (!end.has(number)) {
-        idle();
-        patience.spend();
-    }
+    wait_until(
+        "a word in memory", [&] { return end.has(number); }, idle);
 }
 template <typename Idle>
 void wait_for_word(char* memory, uint64_t value, Idle&& idle) {
     wait_for_end({memory, kWord}, value, idle);
 }
 
-// Calls trip() as often as the order says and records half of its duration. Reads the clock once
-// for each sample, because reading it takes as long as a message in shared memory.
-template <typename Trip>
-Samples time_trips(const Order& order, Trip&& trip) {
+// The times of `count` calls of action(), divided by `parts`. Reads the clock once for each call,
+// because reading it takes as long as a message in shared memory.
+template <typename Action>
+Samples timed(uint64_t count, uint64_t parts, Action&& action) {
     Samples samples;
-    samples.reserve(order.count / order.per_sample);
+    samples.reserve(count);
     uint64_t begin = now_ns();
-    for (uint64_t i = 0; i < order.count / order.per_sample; ++i) {
-        for (uint64_t j = 0; j < order.per_sample; ++j) trip();
+    for (uint64_t i = 0; i < count; ++i) {
+        action();
         const uint64_t end = now_ns();
-        samples.push_back(static_cast<double>(end - begin) / 2000 /
-                          static_cast<double>(order.per_sample));
+        samples.push_back(static_cast<double>(end - begin) / 1000 / static_cast<double>(parts));
         begin = end;
     }
     return samples;
 }
 
-// Round trips. The process that measures sends first.
-template <typename Send, typename Receive>
-Samples round_trips(Peer& peer, const Order& order, Send&& send, Receive&& receive) {
+// Calls trip() as often as the order says: round trips, or exchanges in which each process sends a
+// message and waits for the other's. Half of the duration, because there are two messages.
+template <typename Trip>
+Samples run_trips(Peer& peer, const Order& order, Trip&& trip) {
     if (peer.measures()) {
-        return time_trips(order, [&] {
-            send();
-            receive();
+        return timed(order.count / order.per_sample, 2 * order.per_sample, [&] {
+            for (uint64_t i = 0; i < order.per_sample; ++i) trip();
         });
     }
-    for (uint64_t i = order.trips(); i > 0; --i) {
-        receive();
-        send();
-    }
+    for (uint64_t i = order.trips(); i > 0; --i) trip();
     return {};
-}
-
-// Exchanges: each process sends a message and waits for the other's. Half of the duration, as of
-// round trips: there are two messages.
-template <typename Exchange>
-Samples exchanges(Peer& peer, const Order& order, Exchange&& exchange) {
-    if (peer.measures()) return time_trips(order, exchange);
-    for (uint64_t i = order.trips(); i > 0; --i) exchange();
-    return {};
-}
-
-// The times of `count` calls of action().
-template <typename Action>
-Samples timed(uint64_t count, Action&& action) {
-    Samples samples;
-    for (uint64_t i = 0; i < count; ++i) {
-        const uint64_t begin = now_ns();
-        action();
-        samples.push_back(us_since(begin));
-    }
-    return samples;
 }
 
 // The time of one message of a stream, sent in bursts of order.per_sample messages, each of which
 // ends when all its requests are done. send(i, last) posts the i-th message of a burst, from 1 on.
 template <typename Send>
 Samples burst_times(Link& link, const Order& order, Send&& send) {
-    Samples samples = timed(order.count / order.per_sample, [&] {
+    return timed(order.count / order.per_sample, order.per_sample, [&] {
         for (uint64_t i = 1; i <= order.per_sample; ++i) {
             send(i, i == order.per_sample);
             if (order.reaps) link.reap();
         }
         link.reap_until(0);
     });
-    for (double& sample : samples) sample /= static_cast<double>(order.per_sample);
-    return samples;
 }
 
 // A stream of messages at full speed: the time between two messages, without the first ones. A
@@ -137,11 +107,10 @@ struct Numbers {
 // Waits until the peer has called this process, and progresses the transport meanwhile.
 template <typename End>
 void await_in_progress(Peer& peer, End& end) {
-    Patience patience("the peer process");
-    while (!peer.channel().has_message()) {
+    const auto is_called = [&] { return peer.channel().has_message(); };
+    wait_until("the peer process", is_called, [&] {
         for (int i = 0; i < 16; ++i) end.progress();
-        patience.spend();
-    }
+    });
     peer.channel().take<char>();
 }
 // Waits until the peer calls it, too.
@@ -155,20 +124,18 @@ void meet_in_progress(Peer& peer, End& end) {
 // receiving all of it. The time therefore includes the arrival.
 template <typename End>
 Samples stream(Peer& peer, End& end, const Order& order) {
-    Samples samples;
-    for (uint64_t burst = 0; burst < order.count / order.per_sample; ++burst) {
-        if (peer.measures()) {
-            const uint64_t begin = now_ns();
+    const uint64_t bursts = order.count / order.per_sample;
+    if (peer.measures()) {
+        return timed(bursts, order.per_sample, [&] {
             for (uint64_t i = 0; i < order.per_sample; ++i) end.send(order.size);
-            end.receive(8);
-            const auto ns = static_cast<double>(now_ns() - begin);
-            samples.push_back(ns / 1000 / static_cast<double>(order.per_sample));
-        } else {
-            for (uint64_t i = 0; i < order.per_sample; ++i) end.receive(order.size);
-            end.send(8);
-        }
+            end.receive(kWord);
+        });
     }
-    return samples;
+    for (uint64_t burst = 0; burst < bursts; ++burst) {
+        for (uint64_t i = 0; i < order.per_sample; ++i) end.receive(order.size);
+        end.send(kWord);
+    }
+    return {};
 }
 
 // Carries out an order for messages.
@@ -182,7 +149,7 @@ Samples run_messages(Peer& peer, End& end, const Order& order) {
             return stream(peer, end, order);
         case Order::Kind::kExchanges:
         case Order::Kind::kAllToAll:
-            return exchanges(peer, order, [&] {
+            return run_trips(peer, order, [&] {
                 if constexpr (requires { end.exchange(order.size); }) {
                     end.exchange(order.size);
                 } else {
@@ -191,7 +158,17 @@ Samples run_messages(Peer& peer, End& end, const Order& order) {
                 }
             });
         default:
-            return round_trips(peer, order, send, receive);
+            // The process that measures sends first.
+            if (peer.measures()) {
+                return run_trips(peer, order, [&] {
+                    send();
+                    receive();
+                });
+            }
+            return run_trips(peer, order, [&] {
+                receive();
+                send();
+            });
     }
 }
 
@@ -221,11 +198,9 @@ Samples window_times(End& end, const Order& order) {
     };
     // The first use of memory may register it.
     for (uint32_t i = 0; i < std::max(order.warm_up, 1U); ++i) window();
-    Samples samples = timed(order.count / order.per_sample, [&] {
+    return timed(order.count / order.per_sample, order.per_sample * order.window, [&] {
         for (uint64_t i = 0; i < order.per_sample; ++i) window();
     });
-    for (double& sample : samples) sample /= static_cast<double>(order.per_sample * order.window);
-    return samples;
 }
 
 // Only the worker that measures posts requests; it reads from the peer or writes to it. The bytes

@@ -104,10 +104,8 @@ int Link::reap() {
 }
 
 void Link::reap_until(uint32_t outstanding) {
-    Patience patience("completions");
-    while (this->outstanding() > outstanding) {
-        if (reap() == 0) patience.spend();
-    }
+    wait_until(
+        "completions", [&] { return this->outstanding() <= outstanding; }, [&] { reap(); });
 }
 
 void Link::post_receive(uint64_t offset, uint32_t length) {

@@ -134,17 +134,10 @@ class Receives {
         refill();
     }
 
-    // Polls for messages. Returns their number.
-    int take() {
-        const int got = link_.reap_receives();
-        taken_ += static_cast<uint64_t>(got);
-        return got;
-    }
     void wait_for(uint64_t taken) {
-        Patience patience("messages");
-        while (taken_ < taken) {
-            if (take() == 0) patience.spend();
-        }
+        wait_until(
+            "messages", [&] { return taken_ >= taken; },
+            [&] { taken_ += static_cast<uint64_t>(link_.reap_receives()); });
     }
     void refill() {
         const size_t room = std::min(link_.half(), kRoom);

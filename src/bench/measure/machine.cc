@@ -66,40 +66,51 @@ std::string placement_text(const Cpus& cpus) {
 std::string load_text() {
     double average = 0;
     if (::getloadavg(&average, 1) != 1) return "unknown";
-    char text[32];
-    std::snprintf(text, sizeof text, "%.1f", average);
+    return formatted("%.1f", average);
+}
+
+MemoryFile::MemoryFile(const std::string& text) : fd_(::memfd_create("bench", MFD_CLOEXEC)) {
+    if (fd() < 0) throw call_failed("memfd_create");
+    if (::pwrite(fd(), text.data(), text.size(), 0) != static_cast<ssize_t>(text.size()))
+        throw call_failed("pwrite");
+}
+
+std::string MemoryFile::path() const {
+    return "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(fd());
+}
+
+std::string MemoryFile::text() const {
+    std::string text(static_cast<size_t>(::lseek(fd(), 0, SEEK_END)), '\0');
+    const ssize_t length = ::pread(fd(), text.data(), text.size(), 0);
+    text.resize(static_cast<size_t>(std::max<ssize_t>(length, 0)));
     return text;
 }
 
 Memory::Memory(Kind kind, size_t size) : size_(size) {
     if (kind == Kind::kShared) {
-        fd_ = ::memfd_create("bench", MFD_CLOEXEC);
-        if (fd_ < 0) throw call_failed("memfd_create");
-        if (::ftruncate(fd_, static_cast<off_t>(size)) != 0) throw call_failed("ftruncate");
+        file_.emplace();
+        if (::ftruncate(file_->fd(), static_cast<off_t>(size)) != 0) throw call_failed("ftruncate");
+        map(file_->fd(), MAP_SHARED);
+    } else {
+        map(-1, MAP_PRIVATE | MAP_ANONYMOUS);
     }
-    map(kind == Kind::kShared ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS);
     tern::verbs::touch_pages(data_, size);
 }
 
-Memory::Memory(const std::string& file, size_t size)
-    : size_(size), fd_(::open(file.c_str(), O_RDWR | O_CLOEXEC)) {
-    if (fd_ < 0) throw call_failed(file);
-    map(MAP_SHARED);
+Memory::Memory(const std::string& file, size_t size) : size_(size) {
+    const tools::Descriptor opened(::open(file.c_str(), O_RDWR | O_CLOEXEC));
+    if (opened.get() < 0) throw call_failed(file);
+    map(opened.get(), MAP_SHARED);
 }
 
-void Memory::map(int flags) {
-    void* mapped = ::mmap(nullptr, size_, PROT_READ | PROT_WRITE, flags | MAP_POPULATE, fd_, 0);
+void Memory::map(int fd, int flags) {
+    void* mapped = ::mmap(nullptr, size_, PROT_READ | PROT_WRITE, flags | MAP_POPULATE, fd, 0);
     if (mapped == MAP_FAILED) throw call_failed("mmap");
     data_ = static_cast<char*>(mapped);
 }
 
 Memory::~Memory() {
     ::munmap(data_, size_);
-    if (fd_ >= 0) ::close(fd_);
-}
-
-std::string Memory::file() const {
-    return "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(fd_);
 }
 
 Work::Work(double ns) : turns_(static_cast<uint64_t>(std::max(1.0, ns / turn_ns()))) {}

@@ -8,6 +8,8 @@
 #include <string>
 #include <utility>
 
+#include "tools/common/descriptor.h"
+
 namespace bench {
 
 // Where the two processes of a measurement run.
@@ -33,29 +35,43 @@ Machine this_machine();
 std::string placement_text(const Cpus& cpus);
 std::string load_text();
 
-// Memory whose pages are all present, also in the host of a virtual machine. Shared memory is a
-// memfd, which other processes can map.
+// A file in memory, without a name: nothing is left behind, however this process ends.
+class MemoryFile {
+  public:
+    explicit MemoryFile(const std::string& text = {});
+
+    int fd() const { return fd_.get(); }
+    // For the processes of this machine while this object lives.
+    std::string path() const;
+    std::string text() const;
+
+  private:
+    tools::Descriptor fd_;
+};
+
+// Memory whose pages are all present, also in the host of a virtual machine. Other processes can
+// map shared memory.
 class Memory {
   public:
     enum class Kind { kPrivate, kShared };
 
     Memory(Kind kind, size_t size);
-    // Maps the shared memory of another process, given its file().
+    // Maps the shared memory of another process, given its path().
     Memory(const std::string& file, size_t size);
     ~Memory();
     Memory(const Memory&) = delete;
     Memory& operator=(const Memory&) = delete;
 
     char* data() { return data_; }
-    // A path by which other processes can open shared memory.
-    std::string file() const;
+    // The path by which other processes can open shared memory.
+    std::string path() const { return file_->path(); }
 
   private:
-    void map(int flags);
+    void map(int fd, int flags);
 
     char* data_ = nullptr;
     size_t size_;
-    int fd_ = -1;
+    std::optional<MemoryFile> file_;  // of shared memory
 };
 
 // A computation that takes a known time, if the process has its processor to itself.

@@ -19,19 +19,14 @@ inline std::atomic_ref<uint64_t> word_at(char* memory) {
 // bytes of it as the message has.
 inline void mark(char* message, uint32_t size, uint64_t number) {
     if (size < kWord) {
-        for (uint32_t i = 0; i < size; ++i) message[i] = static_cast<char>(number >> 8 * i);
+        std::memcpy(message, &number, size);
         return;
     }
     std::memcpy(message, &number, kWord);
     std::memcpy(message + size - kWord, &number, kWord);
 }
 inline bool is_marked(const char* message, uint32_t size, uint64_t number) {
-    if (size < kWord) {
-        for (uint32_t i = 0; i < size; ++i) {
-            if (message[i] != static_cast<char>(number >> 8 * i)) return false;
-        }
-        return true;
-    }
+    if (size < kWord) return std::memcmp(message, &number, size) == 0;
     return std::memcmp(message, &number, kWord) == 0 &&
            std::memcmp(message + size - kWord, &number, kWord) == 0;
 }

@@ -59,34 +59,30 @@ ucred process_at(int fd) {
 
 }  // namespace
 
-Channel::~Channel() {
-    if (fd_ >= 0) ::close(fd_);
-}
-
 Channel Channel::join(const std::string& name, const std::string& whom) {
     const Abstract address(name);
     Channel channel(make_socket(), whom);
-    if (::connect(channel.fd_, address.get(), address.length) != 0) throw call_failed("connect");
+    if (::connect(channel.fd(), address.get(), address.length) != 0) throw call_failed("connect");
     return channel;
 }
 
 pid_t Channel::pid() const {
-    return process_at(fd_).pid;
+    return process_at(fd()).pid;
 }
 
 void Channel::send(const void* bytes, size_t size) {
-    if (::send(fd_, bytes, size, MSG_NOSIGNAL) != static_cast<ssize_t>(size)) {
+    if (::send(fd(), bytes, size, MSG_NOSIGNAL) != static_cast<ssize_t>(size)) {
         throw Failure(whom_ + " is gone");
     }
 }
 
 bool Channel::receive(void* bytes, size_t size, uint64_t patience_ns) {
-    if (!wait_until_readable(fd_, patience_ns)) throw Failure(whom_ + " does not answer");
-    return ::recv(fd_, bytes, size, 0) == static_cast<ssize_t>(size);
+    if (!wait_until_readable(fd(), patience_ns)) throw Failure(whom_ + " does not answer");
+    return ::recv(fd(), bytes, size, 0) == static_cast<ssize_t>(size);
 }
 
 bool Channel::has_message() const {
-    pollfd ready{fd_, POLLIN, 0};
+    pollfd ready{fd(), POLLIN, 0};
     return ::poll(&ready, 1, 0) > 0;
 }
 

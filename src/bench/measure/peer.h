@@ -10,27 +10,20 @@
 #include <utility>
 
 #include "bench/measure/times.h"
+#include "tools/common/descriptor.h"
 
 namespace bench {
 
-// One end of a SOCK_SEQPACKET connection. The destructor closes it. Functions throw Failure, with
-// a text that names the process at the other end.
+// One end of a SOCK_SEQPACKET connection. Functions throw Failure, with a text that names the
+// process at the other end.
 class Channel {
   public:
     Channel() = default;
     Channel(int fd, std::string whom) : fd_(fd), whom_(std::move(whom)) {}
-    ~Channel();
-    Channel(Channel&& other) noexcept
-        : fd_(std::exchange(other.fd_, -1)), whom_(std::move(other.whom_)) {}
-    Channel& operator=(Channel&& other) noexcept {
-        std::swap(fd_, other.fd_);
-        std::swap(whom_, other.whom_);
-        return *this;
-    }
     // The end of a process that a Meeting with this name waits for.
     static Channel join(const std::string& name, const std::string& whom);
 
-    int fd() const { return fd_; }
+    int fd() const { return fd_.get(); }
     // Of the process at the other end.
     pid_t pid() const;
     void send(const void* bytes, size_t size);
@@ -56,7 +49,7 @@ class Channel {
     Samples take_samples(size_t count);
 
   private:
-    int fd_ = -1;
+    tools::Descriptor fd_;
     std::string whom_;
 };
 

@@ -78,16 +78,13 @@ class Ring {
 // Waits until the receiver has taken the messages before the last half of the ring. *taken is what
 // it has reported so far.
 void wait_for_room(Link& link, const Ring& ring, uint64_t number, uint64_t* taken) {
-    Patience patience("room in the ring");
-    while (number - *taken > 2 * ring.half()) {
+    const auto has_room = [&] {
+        if (number - *taken <= 2 * ring.half()) return true;
         const uint64_t reported = word_at(link.in()).load(std::memory_order_acquire);
-        if (reported > *taken && reported < number) {
-            *taken = reported;
-        } else {
-            link.reap();
-            patience.spend();
-        }
-    }
+        if (reported > *taken && reported < number) *taken = reported;
+        return number - *taken <= 2 * ring.half();
+    };
+    wait_until("room in the ring", has_room, [&] { link.reap(); });
 }
 
 Samples send_all(Link& link, const Ring& ring, const Order& order) {
@@ -129,12 +126,9 @@ Samples message_spacings(Peer& peer, Link& link, const Order& order) {
     uint64_t bursts = 0;
     const auto send = [&](Pace& pace) {
         const auto reap_until = [&](uint32_t outstanding) {
-            Patience patience("completions");
-            while (link.outstanding() > outstanding) {
-                const int got = link.reap();
-                if (got == 0) patience.spend();
-                pace.done(got);
-            }
+            wait_until(
+                "completions", [&] { return link.outstanding() <= outstanding; },
+                [&] { pace.done(link.reap()); });
         };
         for (uint64_t i = 0; i < order.per_sample; ++i) {
             reap_until(order.window - 1);

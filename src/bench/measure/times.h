@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cmath>
 #include <cstdint>
+#include <cstdio>
 #include <cstring>
 #include <limits>
 #include <stdexcept>
@@ -25,6 +26,14 @@ struct Failure : std::runtime_error {
 // The failure of a system or verbs call, with errno.
 inline Failure call_failed(const std::string& what) {
     return Failure(what + ": " + std::strerror(errno));
+}
+
+// Numbers and short texts, as std::printf() formats them.
+template <typename... Values>
+std::string formatted(const char* format, Values... values) {
+    char text[256];
+    std::snprintf(text, sizeof text, format, values...);
+    return text;
 }
 
 inline uint64_t now_ns(clockid_t clock = CLOCK_MONOTONIC) {
@@ -58,6 +67,12 @@ class Patience {
     uint32_t spent_ = 0;
     uint64_t end_ = 0;
 };
+
+// Calls idle() until done() is true. Throws Failure after kPatienceNs: `what` did not come.
+template <typename Done, typename Idle>
+void wait_until(const char* what, Done&& done, Idle&& idle) {
+    for (Patience patience(what); !done(); patience.spend()) idle();
+}
 
 // Stands for a missing number.
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();

@@ -52,9 +52,7 @@ std::string in_columns(const std::vector<Cells>& lines, const std::string& layou
 // A number with a sensible number of decimals. Empty for kNone.
 std::string number_text(double value);
 inline std::string percent_text(const char* format, double share) {
-    char text[64];
-    std::snprintf(text, sizeof text, format, 100 * share);
-    return text;
+    return formatted(format, 100 * share);
 }
 // "8 B", "64 KiB", "1 MiB".
 std::string size_text(uint32_t size);

@@ -33,9 +33,7 @@ Json value_of(double number) {
     if (number == std::floor(number) && std::abs(number) < kExact) {
         return static_cast<int64_t>(number);
     }
-    char text[32];
-    std::snprintf(text, sizeof text, "%.6g", number);
-    return std::strtod(text, nullptr);
+    return std::strtod(formatted("%.6g", number).c_str(), nullptr);
 }
 
 // JSON has neither NaN nor infinity.
@@ -112,17 +110,14 @@ bool is_replaceable(const std::filesystem::path& target) {
 
 // Writes a new file, of this process alone.
 void write_new(const std::string& name, const std::string& text) {
-    const int fd = ::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (fd < 0) throw call_failed(name);
-    const bool written =
-        ::write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
-        ::fsync(fd) == 0;
-    const int error = errno;
-    ::close(fd);
-    if (written) return;
+    const tools::Descriptor file(
+        ::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+    if (file.get() < 0) throw call_failed(name);
+    const ssize_t written = ::write(file.get(), text.data(), text.size());
+    if (written == static_cast<ssize_t>(text.size()) && ::fsync(file.get()) == 0) return;
+    const Failure failure = call_failed(name);
     ::unlink(name.c_str());
-    errno = error;
-    throw call_failed(name);
+    throw failure;
 }
 
 // The name of a new file beside another one.

@@ -4,36 +4,21 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
-#include <functional>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "softhca/inspect/inspect.h"
 #include "tools/common/command.h"
 
 namespace bench {
 
-// An option whose value is a list: "--name A,B". Each part is checked, and may be changed, by
-// `checks`. (A list of CLI11's own takes the words behind it, too.)
-inline CLI::Option* add_list(CLI::App& app, const std::string& name, char delimiter,
-                             std::vector<CLI::Validator> checks,
-                             std::function<void(const std::vector<std::string>&)> take,
-                             const std::string& help) {
-    return app.add_option_function<std::string>(
-        name,
-        [name, delimiter, checks = std::move(checks),
-         take = std::move(take)](const std::string& text) {
-            std::vector<std::string> parts = CLI::detail::split(text, delimiter);
-            for (std::string& part : parts) {
-                for (const CLI::Validator& check : checks) {
-                    const std::string error = check(part);
-                    if (!error.empty()) throw CLI::ValidationError(name, error);
-                }
-            }
-            take(parts);
-        },
-        help);
+// An option whose value is a list in one word: "--name A,B".
+template <typename List>
+CLI::Option* add_list(CLI::App& app, const std::string& name, List& list, char delimiter,
+                      const std::string& help) {
+    return app.add_option(name, list, help)
+        ->delimiter(delimiter)
+        ->expected(1)
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
 }
 
 inline CLI::Option* add_gid_index(CLI::App& app, int* index, const std::string& help) {

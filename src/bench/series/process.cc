@@ -2,12 +2,10 @@
 #include "bench/series/process.h"
 
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
@@ -80,27 +78,6 @@ int Process::wait() {
     int status = 0;
     ::waitpid(std::exchange(pid_, 0), &status, 0);
     return exit_status(status);
-}
-
-MemoryFile::MemoryFile(const std::string& text) : fd_(::memfd_create("bench", MFD_CLOEXEC)) {
-    if (fd_ < 0) throw call_failed("memfd_create");
-    if (::pwrite(fd_, text.data(), text.size(), 0) != static_cast<ssize_t>(text.size()))
-        throw call_failed("pwrite");
-}
-
-MemoryFile::~MemoryFile() {
-    if (fd_ >= 0) ::close(fd_);
-}
-
-std::string MemoryFile::path() const {
-    return "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(fd_);
-}
-
-std::string MemoryFile::text() const {
-    std::string text(static_cast<size_t>(::lseek(fd_, 0, SEEK_END)), '\0');
-    const ssize_t length = ::pread(fd_, text.data(), text.size(), 0);
-    text.resize(static_cast<size_t>(std::max<ssize_t>(length, 0)));
-    return text;
 }
 
 OwnFabric::OwnFabric(const std::string& program)

@@ -42,23 +42,6 @@ class Process {
     pid_t pid_ = 0;
 };
 
-// A file in memory, without a name: nothing is left behind, however this process ends.
-class MemoryFile {
-  public:
-    explicit MemoryFile(const std::string& text = {});
-    ~MemoryFile();
-    MemoryFile(MemoryFile&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-    MemoryFile& operator=(MemoryFile&&) = delete;
-
-    int fd() const { return fd_; }
-    // For the processes of this machine while this object lives.
-    std::string path() const;
-    std::string text() const;
-
-  private:
-    int fd_;
-};
-
 // The name of a fabric of the software HCA that only this benchmark uses. The destructor removes
 // the files of the fabric.
 class OwnFabric {

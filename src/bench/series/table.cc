@@ -8,13 +8,6 @@
 namespace bench {
 namespace {
 
-template <typename... Values>
-std::string formatted(const char* format, Values... values) {
-    char text[96];
-    std::snprintf(text, sizeof text, format, values...);
-    return text;
-}
-
 void append(std::string* list, const char* separator, const std::string& entry) {
     list->append(list->empty() ? "" : separator).append(entry);
 }
@@ -38,10 +31,6 @@ std::string verdict(const Figure& figure) {
                      figure.met() ? "met" : "missed");
 }
 
-std::string spread(double value, const Figure& figure) {
-    return figure.value.count > 1 ? number_text(value) : std::string();
-}
-
 // Counts have no decimals.
 std::string median_text(const Figure& figure) {
     const double value = figure.value.median;
@@ -49,12 +38,14 @@ std::string median_text(const Figure& figure) {
     return sampled ? number_text(value) : formatted("%.0f", value);
 }
 
+// A line of as_table().
 Cells cells(const Figure& figure) {
+    const bool sampled = figure.value.count > 1;
     return {"  " + figure.name,
             median_text(figure),
             figure.unit,
-            spread(figure.value.p10, figure),
-            spread(figure.value.p90, figure),
+            sampled ? number_text(figure.value.p10) : "",
+            sampled ? number_text(figure.value.p90) : "",
             verdict(figure),
             number_text(figure.reference),
             number_text(figure.model),

@@ -179,11 +179,12 @@ struct Chains {
     }
     // In exchanges the word may have the next number already.
     void receive(uint64_t number) {
-        Patience patience("a word in memory");
-        while (word_at(flag.word()).load(std::memory_order_acquire) < number) {
-            if (order.reaps && link.outstanding() != 0) link.reap();
-            patience.spend();
-        }
+        const std::atomic_ref<uint64_t> word = word_at(flag.word());
+        wait_until(
+            "a word in memory", [&] { return word.load(std::memory_order_acquire) >= number; },
+            [&] {
+                if (order.reaps && link.outstanding() != 0) link.reap();
+            });
     }
 
     Link& link;
@@ -245,7 +246,7 @@ Samples trips(Peer& peer, Link& link, const Order& order, Way&& way) {
 Samples copy_calls(Peer& peer, Link& link, const Order& order) {
     peer.meet();
     if (peer.measures()) {
-        return timed(order.count, [&] { copy_word(peer, link, ++link.sequence); });
+        return timed(order.count, 1, [&] { copy_word(peer, link, ++link.sequence); });
     }
     link.sequence += order.count;
     wait_for_word(link.in(), link.sequence, [] {});
@@ -367,7 +368,7 @@ class VerbsPort : public Port {
     // Memory of the kind that can be shared.
     void map_theirs() {
         std::array<char, 64> mine = {};
-        wire_.file().copy(mine.data(), mine.size() - 1);
+        wire_.path().copy(mine.data(), mine.size() - 1);
         theirs_.emplace(peer_.exchange(mine).data(), wire_size());
     }
 
@@ -389,22 +390,22 @@ class VerbsPort : public Port {
                 return bursts(order);
             case Order::Kind::kCopies:
                 walks_.begin(order);
-                return timed(order.count, [&] {
+                return timed(order.count, 1, [&] {
                     std::memcpy(into_->data(), ground_->data() + walks_.out.step(), order.size);
                 });
             case Order::Kind::kPinnings:
-                return timed(order.count,
+                return timed(order.count, 1,
                              [&] { device_.register_memory(ground_->data(), order.size); });
             case Order::Kind::kRegistrations: {
                 std::vector<tern::verbs::MemoryRegion> kept;  // deregistration is not timed
                 kept.reserve(order.count);
-                return timed(order.count, [&] {
+                return timed(order.count, 1, [&] {
                     kept.push_back(device_.register_memory(ground_->data(), order.size));
                 });
             }
             case Order::Kind::kPosts: {
                 Samples samples =
-                    timed(order.count, [&] { link_.post(IBV_WR_RDMA_WRITE, 0, order.size); });
+                    timed(order.count, 1, [&] { link_.post(IBV_WR_RDMA_WRITE, 0, order.size); });
                 link_.reap_until(0);
                 return samples;
             }

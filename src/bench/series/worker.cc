@@ -98,7 +98,7 @@ WorkerJob job_of(const Arm& arm, const Setup& setup, bool measures) {
 }  // namespace
 
 Pair::Pair(const Arm& arm, const Setup& setup, uint32_t peers)
-    : name_(arm.name), answering_(peers) {
+    : name_(arm.name), workers_(peers + 1) {
     Meeting meeting;
     Words words = arm.launcher;
     words.insert(words.end(), setup.launcher.begin(), setup.launcher.end());
@@ -106,10 +106,10 @@ Pair::Pair(const Arm& arm, const Setup& setup, uint32_t peers)
     Environment changes = arm.preloads_tern ? setup.with_tern : setup.without_tern;
     changes.insert(changes.end(), arm.environment.begin(), arm.environment.end());
     const bool launched = !arm.launcher.empty();
-    while (processes_.size() < (launched ? 1 : peers + 1)) processes_.emplace_back(words, changes);
-    // The first that comes is the one that measures.
-    for (Channel* control : controls()) {
-        *control = meeting.wait(name_ + ": a worker process", [&] {
+    while (processes_.size() < (launched ? 1 : workers_.size()))
+        processes_.emplace_back(words, changes);
+    for (Channel& worker : workers_) {
+        worker = meeting.wait(name_ + ": a worker process", [&] {
             for (Process& process : processes_) {
                 if (!process.wait_for(0)) continue;
                 throw Failure(name_ +
@@ -119,28 +119,23 @@ Pair::Pair(const Arm& arm, const Setup& setup, uint32_t peers)
     }
     WorkerJob job = job_of(arm, setup, true);
     job.peers = peers;
-    measuring_.put(job);
+    workers_.front().put(job);
     job = job_of(arm, setup, false);
-    set_text(job.meeting, reply_of(measuring_, name_).text);
-    for (Channel& control : answering_) control.put(job);
-    for (Channel* control : controls()) library_ = reply_of(*control, name_).text;
-}
-
-std::vector<Channel*> Pair::controls() {
-    std::vector<Channel*> all = {&measuring_};
-    for (Channel& control : answering_) all.push_back(&control);
-    return all;
+    set_text(job.meeting, reply_of(workers_.front(), name_).text);
+    for (size_t i = 1; i < workers_.size(); ++i) workers_[i].put(job);
+    for (Channel& worker : workers_) library_ = reply_of(worker, name_).text;
 }
 
 Outcome Pair::run(Order order) {
-    Channel& answering = answering_.at(order.peer);
+    Channel& measuring = workers_.front();
+    Channel& answering = workers_.at(order.peer + 1);
     order.peer = static_cast<uint32_t>(answering.pid());
     answering.put(order);
-    measuring_.put(order);
+    measuring.put(order);
     Outcome outcome;
     try {
-        const Reply reply = reply_of(measuring_, name_);
-        outcome = {measuring_.take_samples(reply.samples), reply.cpu_share};
+        const Reply reply = reply_of(measuring, name_);
+        outcome = {measuring.take_samples(reply.samples), reply.cpu_share};
         const Reply theirs = reply_of(answering, name_);
         answering.take_samples(theirs.samples);
         if (!order.one_sided) outcome.cpu_share = std::min(outcome.cpu_share, theirs.cpu_share);
@@ -154,7 +149,7 @@ Outcome Pair::run(Order order) {
 void Pair::finish() {
     Order quit;
     quit.kind = Order::Kind::kQuit;
-    for (Channel* control : controls()) control->put(quit);
+    for (Channel& worker : workers_) worker.put(quit);
     for (Process& process : processes_) {
         if (process.wait_for(kEndNs) != 0)
             throw Failure(name_ + ": a worker process failed at its end");

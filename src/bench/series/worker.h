@@ -66,18 +66,15 @@ class Pair {
     // Port::library() of the worker that measures.
     const std::string& library() const { return library_; }
     // Of the worker that measures.
-    pid_t pid() const { return measuring_.pid(); }
+    pid_t pid() const { return workers_.front().pid(); }
     // Ends the workers. Throws Failure if one fails. The destructor kills them.
     void finish();
 
   private:
-    std::vector<Channel*> controls();
-
     const std::string name_;
     std::string library_;
     std::vector<Process> processes_;  // the workers, or their launcher
-    Channel measuring_;
-    std::vector<Channel> answering_;  // index: the number of the peer
+    std::vector<Channel> workers_;    // the first measures; the peers follow
 };
 
 // One end of the connection between the two workers of a pair. Both workers construct it, and call

@@ -42,15 +42,13 @@ std::optional<int> parse_command_line(int argc, char** argv, Options* options) {
         "Measures an HCA with two processes of this machine; the software HCA if there is no "
         "other.",
         "softhca-bench");
-    const auto set = [](std::vector<std::string>& list) {
-        return [&list](const std::vector<std::string>& parts) { list = parts; };
-    };
-    add_list(app, "--section", ',', {CLI::IsMember({"small", "bandwidth", "model"})},
-             set(options->sections), "sections to measure: small, bandwidth, model")
-        ->option_text("LIST [all of them]");
-    add_list(app, "--profile", ',', {known_profile()}, set(options->profiles),
-             "profiles that the section model measures")
-        ->option_text("LIST [graphene,infini,hdr200]");
+    add_list(app, "--section", options->sections, ',',
+             "sections to measure: small, bandwidth, model")
+        ->option_text("LIST [all of them]")
+        ->check(CLI::IsMember({"small", "bandwidth", "model"}));
+    add_list(app, "--profile", options->profiles, ',', "profiles that the section model measures")
+        ->option_text("LIST [graphene,infini,hdr200]")
+        ->check(known_profile());
     app.add_option("--model", options->model,
                    "parameters to change in these profiles, as SOFTHCA_MODEL")
         ->option_text("LIST")
@@ -71,34 +69,26 @@ std::optional<int> parse_command_line(int argc, char** argv, Options* options) {
 // A device and a series of measurements on it.
 class Bench {
   public:
-    // Uses the device of the machine, or starts a software HCA if there is none.
-    explicit Bench(const Options& options)
-        : setup_{options.device, options.gid_index, choose_cpus()},
+    // Without a profile: uses the device of the machine, or a software HCA if there is none.
+    explicit Bench(const Options& options, const std::string& profile = {},
+                   const std::string& model = {})
+        : setup_{profile.empty() ? options.device : "", options.gid_index, choose_cpus()},
           series_(setup_, options.rounds, 1, options.only) {
-        if (!has_device(options.device)) {
-            may_make_device(options.device);
-            use_own_device("ideal", "");
-        } else if (setup_.device.empty()) {
-            setup_.device = tern::verbs::device_names().front();
+        if (profile.empty() && has_device(options.device)) {
+            if (setup_.device.empty()) setup_.device = tern::verbs::device_names().front();
+            return;
         }
-    }
-    // Uses a software HCA of its own.
-    Bench(const Options& options, const std::string& profile, const std::string& model)
-        : setup_{{}, options.gid_index, choose_cpus()},
-          series_(setup_, options.rounds, 1, options.only) {
-        use_own_device(profile, model);
+        if (profile.empty()) may_make_device(options.device);
+        fabric_.emplace("softhca-bench");
+        setup_.device = "softhca0";
+        setup_.fabric = fabric_->name();
+        setup_.launcher =
+            fabric_->launcher({"--profile", profile.empty() ? "ideal" : profile, "--model", model});
     }
     Series& series() { return series_; }
     const std::string& device() const { return setup_.device; }
 
   private:
-    void use_own_device(const std::string& profile, const std::string& model) {
-        fabric_.emplace("softhca-bench");
-        setup_.device = "softhca0";
-        setup_.fabric = fabric_->name();
-        setup_.launcher = fabric_->launcher({"--profile", profile, "--model", model});
-    }
-
     std::optional<OwnFabric> fabric_;
     Setup setup_;
     Series series_;

@@ -20,24 +20,17 @@ std::string variable(const char* name) {
     return value != nullptr ? value : "";
 }
 
-// Calls visit(path, is_tern) for each entry of a value of LD_PRELOAD.
-template <typename Visit>
-void for_each_preload(std::string_view list, Visit&& visit) {
-    while (!list.empty()) {
-        const size_t end = std::min(list.find_first_of(" :"), list.size());
-        const std::string_view path = list.substr(0, end);
-        if (end != 0) visit(path, path.substr(path.rfind('/') + 1).starts_with("libuct_tern.so"));
-        list.remove_prefix(std::min(end + 1, list.size()));
-    }
+bool is_tern(std::string_view path) {
+    return path.substr(path.rfind('/') + 1).starts_with("libuct_tern.so");
 }
 
 // The path of libuct_tern.so.0: from LD_PRELOAD, from the build tree that holds this program, or
 // the installed one.
 std::string find_tern_library() {
     std::string found;
-    for_each_preload(variable("LD_PRELOAD"), [&](std::string_view path, bool is_tern) {
-        if (is_tern) found = path;
-    });
+    for (const std::string& path : tools::paths_of(variable("LD_PRELOAD"))) {
+        if (is_tern(path)) found = path;
+    }
     std::string error;
     if (found.empty()) found = tools::find_transport(&error);
     if (found.empty()) throw Failure(error);
@@ -69,9 +62,9 @@ Setup make_setup(const Options& options) {
     if (name.device.empty()) name.device = tern::verbs::device_names().front();
     Setup setup{name.text(), options.gid_index, choose_cpus()};
     std::string others;
-    for_each_preload(variable("LD_PRELOAD"), [&](std::string_view path, bool is_tern) {
-        if (!is_tern) others.append(others.empty() ? "" : ":").append(path);
-    });
+    for (const std::string& path : tools::paths_of(variable("LD_PRELOAD"))) {
+        if (!is_tern(path)) others.append(others.empty() ? "" : ":").append(path);
+    }
     setup.without_tern = {{"UCX_NET_DEVICES", setup.device},
                           {"UCX_WARN_UNUSED_ENV_VARS", "n"},
                           {"UCX_TLS", ""},

@@ -2,6 +2,7 @@
 // Registered memory and queue pairs of a process, by the numbers of its peers and of its hot peers.
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <map>
 
 #include "bench/measure/times.h"
@@ -21,19 +22,22 @@ constexpr const char* kStageNames[kStages] = {
     "endpoints made, nothing sent", "a message with each peer", "many small messages with each",
     "many messages of up to 8 KiB with each"};
 
-using Footprint = softhca_inspect_usage;
+// What the device counts for a process: registered bytes, and queue pairs.
+struct Footprint {
+    double bytes = 0;
+    double queue_pairs = 0;
+};
 using Life = std::array<Footprint, kStages>;
 
-// The memory and queue pairs that the device counts for a process.
 Footprint footprint_of(pid_t process) {
     char error[256] = {};
     const std::unique_ptr<softhca_inspect_fabric, void (*)(softhca_inspect_fabric*)> fabric(
         softhca_inspect_open(nullptr, error, sizeof error), softhca_inspect_close);
-    Footprint footprint = {};
+    softhca_inspect_usage usage = {};
     if (fabric == nullptr ||
-        softhca_inspect_process(fabric.get(), process, &footprint, error, sizeof error) != 0)
+        softhca_inspect_process(fabric.get(), process, &usage, error, sizeof error) != 0)
         throw Failure(error);
-    return footprint;
+    return {static_cast<double>(usage.registered_bytes), static_cast<double>(usage.queue_pairs)};
 }
 
 Life live(const Arm& arm, const Setup& setup, uint32_t peers, uint32_t hot) {
@@ -61,17 +65,13 @@ Life live(const Arm& arm, const Setup& setup, uint32_t peers, uint32_t hot) {
 // amount, so the measurements with two numbers of peers give all others.
 Life extrapolated(const Life& few, uint32_t few_peers, const Life& many, uint32_t many_peers,
                   uint32_t peers) {
-    const auto line = [&](auto low, auto high) {
-        const auto begin = static_cast<double>(low);
-        return static_cast<decltype(low)>(begin + (static_cast<double>(high) - begin) /
-                                                      (many_peers - few_peers) *
-                                                      (peers - few_peers));
+    const auto line = [&](double low, double high) {
+        return std::trunc(low + (high - low) / (many_peers - few_peers) * (peers - few_peers));
     };
     Life life;
     for (int stage = 0; stage < kStages; ++stage) {
-        life[stage].registered_bytes =
-            line(few[stage].registered_bytes, many[stage].registered_bytes);
-        life[stage].queue_pairs = line(few[stage].queue_pairs, many[stage].queue_pairs);
+        life[stage] = {line(few[stage].bytes, many[stage].bytes),
+                       line(few[stage].queue_pairs, many[stage].queue_pairs)};
     }
     return life;
 }
@@ -81,7 +81,7 @@ struct MemoryFigures {
     void add(const std::string& name, uint32_t peers, const Life& life) {
         for (int stage = 0; stage < kStages; ++stage) {
             const std::string text = name + ": " + kStageNames[stage];
-            add_bytes(peers, text, static_cast<double>(life[stage].registered_bytes));
+            add_bytes(peers, text, life[stage].bytes);
             // The number of messages does not affect queue pairs.
             if (stage > kTalked) continue;
             queue_pairs.push_back(exact_figure("queue pairs of a process", peers, peers_text(peers),

@@ -77,124 +77,100 @@ constexpr Brief kBrief[] = {
     {1, "all-to-all, fresh buffers", 256 << 10},
 };
 
-class MpiSeries {
-  public:
-    MpiSeries(const Options& options, const Setup& setup)
-        : options_(options),
-          tls_(ucp_name(options)),
-          differs_(shared_memory_differs(setup)),
-          like_(differs_ && (!options.brief || device_profile() == "ideal")),
-          libraries_(compile_mpi_shims(&left_out_)),
-          series_(make_series(options, setup, 1, 2)) {
-        if (libraries_.empty()) {
-            throw Failure(
-                "there is no MPI: neither mpicc.openmpi and mpirun.openmpi, nor mpicc.mpich and "
-                "mpirun.mpich, nor mpicc and mpirun are in PATH. Debian: apt install "
-                "libopenmpi-dev openmpi-bin libmpich-dev mpich");
-        }
-    }
+// Adds what one MPI does in a test. `like`: also in private memory, like with like, since the
+// memory of rc_v is private; --brief measures Tern only there then.
+void add_library(Group& group, const Options& options, const ShimLibrary& library, const Test& test,
+                 bool like) {
+    const std::string tls = ucp_name(options);
+    const std::string before = library.toolchain.name + ": ";
+    const std::string yardstick = before + "rc_v";
+    const Order order = test.order(group.size, options.quick);
+    const Arm tern = shim_arm(library, tls, "private");
+    const auto compare = [&](const std::string& name, const Arm& arm) {
+        group.add(before + name, arm, order);
+        group.ratios.push_back({before + name, yardstick,
+                                test.at_once ? kBandwidthToVerbs : kTimeToVerbs,
+                                before + name + " / rc_v"});
+    };
+    if (like) compare(tls + ", private", in_private_memory(tern));
+    group.add(yardstick, shim_arm(library, "rc_v", "private"), order);
+    if (!like || !options.brief) compare(tls, tern);
+}
 
-    Result run() {
-        for (const Test& test : kTests) {
-            for (const uint32_t size : long_sizes(options_)) {
-                Group& group = add(test, size);
-                for (const ShimLibrary& library : libraries_) add_library(group, library, test);
-            }
-        }
-        Result result;
-        result.figures = series_.run();
-        result.table = as_groups(result.figures);
-        result.notes = kMpiNotes + std::string(differs_ ? kSharedMemoryNote : "") + left_out_;
-        for (const std::string& library : series_.libraries()) result.notes += library + ".\n";
-        return result;
-    }
+// A line for the ratio, and for the two values of which it is the ratio.
+Cells brief_line(const Figure& ratio, const std::vector<Figure>& figures) {
+    const std::string mpi = ratio.name.substr(0, ratio.name.find(": ") + 2);
+    const auto value = [&](const std::string& name) {
+        const auto found = std::ranges::find_if(figures, [&](const Figure& one) {
+            return one.test == ratio.test && one.x == ratio.x && one.name == name;
+        });
+        return number_text(found->value.median) + " " + found->unit;
+    };
+    const size_t comma = ratio.test.find(',');
+    return {
+        "  " + mpi + ratio.test.substr(0, comma) + " of " + ratio.x_text + ratio.test.substr(comma),
+        formatted("%.2f", ratio.value.median),
+        formatted("%.2f to %.2f", ratio.value.min, ratio.value.max),
+        value(ratio.name.substr(0, ratio.name.find(" / "))),
+        value(mpi + "rc_v"),
+        doubts_text(ratio)};
+}
 
-    Result run_brief() {
-        for (const Brief& one : kBrief) {
-            const Test& test = *std::ranges::find(kTests, std::string_view(one.test), &Test::title);
-            add_library(add(test, one.size),
-                        libraries_[std::min(one.library, libraries_.size() - 1)], test);
-        }
-        Result result;
-        result.figures = series_.run();
-        std::vector<Cells> lines = {{"", tls_ + " / rc_v", "range", tls_, "rc_v", ""}};
-        for (const Figure& ratio : result.figures) {
-            if (ratio.is_ratio()) lines.push_back(brief_line(ratio, result.figures));
-        }
-        result.table = in_columns(lines, "lrlrrl");
-        result.notes =
-            "Half of a round trip, and all of an all-to-all, of two ranks, in turns: "
-            "below 1, " +
-            tls_ + " takes less time.\n" +
-            (like_ ? "All memory is private to the software HCA, as that of rc_v is "
-                     "(SOFTHCA_SHARED=off): like with like.\n"
-                   : "") +
-            left_out_;
-        return result;
+std::string brief_table(const std::string& tls, const std::vector<Figure>& figures) {
+    std::vector<Cells> lines = {{"", tls + " / rc_v", "range", tls, "rc_v", ""}};
+    for (const Figure& ratio : figures) {
+        if (ratio.is_ratio()) lines.push_back(brief_line(ratio, figures));
     }
-
-  private:
-    Group& add(const Test& test, uint32_t size) {
-        return series_.add(
-            {.test = std::string(test.title), .size = size, .unit = test.at_once ? "GB/s" : "us"});
-    }
-    // Adds what one MPI does in a test.
-    void add_library(Group& group, const ShimLibrary& library, const Test& test) const {
-        const std::string before = library.toolchain.name + ": ";
-        const std::string yardstick = before + "rc_v";
-        const Order order = test.order(group.size, options_.quick);
-        const Arm tern = shim_arm(library, tls_, "private");
-        const auto compare = [&](const std::string& name, const Arm& arm) {
-            group.add(before + name, arm, order);
-            group.ratios.push_back({before + name, yardstick,
-                                    test.at_once ? kBandwidthToVerbs : kTimeToVerbs,
-                                    before + name + " / rc_v"});
-        };
-        // Like with like first: the memory of rc_v is private.
-        if (like_) compare(tls_ + ", private", in_private_memory(tern));
-        group.add(yardstick, shim_arm(library, "rc_v", "private"), order);
-        if (!like_ || !options_.brief) compare(tls_, tern);
-    }
-
-    // A line for the ratio, and for the two values of which it is the ratio.
-    static Cells brief_line(const Figure& ratio, const std::vector<Figure>& figures) {
-        const std::string mpi = ratio.name.substr(0, ratio.name.find(": ") + 2);
-        const auto value = [&](const std::string& name) {
-            const auto found = std::ranges::find_if(figures, [&](const Figure& one) {
-                return one.test == ratio.test && one.x == ratio.x && one.name == name;
-            });
-            return number_text(found->value.median) + " " + found->unit;
-        };
-        char range[64];
-        std::snprintf(range, sizeof range, "%.2f to %.2f", ratio.value.min, ratio.value.max);
-        char median[32];
-        std::snprintf(median, sizeof median, "%.2f", ratio.value.median);
-        const size_t comma = ratio.test.find(',');
-        return {"  " + mpi + ratio.test.substr(0, comma) + " of " + ratio.x_text +
-                    ratio.test.substr(comma),
-                median,
-                range,
-                value(ratio.name.substr(0, ratio.name.find(" / "))),
-                value(mpi + "rc_v"),
-                doubts_text(ratio)};
-    }
-
-    const Options& options_;
-    const std::string tls_;
-    const bool differs_;
-    // Whether Tern is measured in private memory too: of --brief only there, unless the model of a
-    // profile decides about times.
-    const bool like_;
-    std::string left_out_;
-    const std::deque<ShimLibrary> libraries_;
-    Series series_;
-};
+    return in_columns(lines, "lrlrrl");
+}
 
 }  // namespace
 
 Result run_mpi(const Options& options, const Setup& setup) {
-    MpiSeries series(options, setup);
-    return options.brief ? series.run_brief() : series.run();
+    const std::string tls = ucp_name(options);
+    const bool differs = shared_memory_differs(setup);
+    // Unless the model of a profile decides about times.
+    const bool like = differs && (!options.brief || device_profile() == "ideal");
+    std::string left_out;
+    const std::deque<ShimLibrary> libraries = compile_mpi_shims(&left_out);
+    if (libraries.empty()) {
+        throw Failure(
+            "there is no MPI: neither mpicc.openmpi and mpirun.openmpi, nor mpicc.mpich and "
+            "mpirun.mpich, nor mpicc and mpirun are in PATH. Debian: apt install "
+            "libopenmpi-dev openmpi-bin libmpich-dev mpich");
+    }
+    Series series = make_series(options, setup, 1, 2);
+    const auto add = [&](const Test& test, uint32_t size) -> Group& {
+        return series.add(
+            {.test = std::string(test.title), .size = size, .unit = test.at_once ? "GB/s" : "us"});
+    };
+    if (options.brief) {
+        for (const auto& [library, title, size] : kBrief) {
+            const Test& test = *std::ranges::find(kTests, std::string_view(title), &Test::title);
+            add_library(add(test, size), options,
+                        libraries[std::min(library, libraries.size() - 1)], test, like);
+        }
+        const std::vector<Figure> figures = series.run();
+        return {
+            figures, brief_table(tls, figures),
+            "Half of a round trip, and all of an all-to-all, of two ranks, in turns: below 1, " +
+                tls + " takes less time.\n" +
+                (like ? "All memory is private to the software HCA, as that of rc_v is "
+                        "(SOFTHCA_SHARED=off): like with like.\n"
+                      : "") +
+                left_out};
+    }
+    for (const Test& test : kTests) {
+        for (const uint32_t size : long_sizes(options)) {
+            Group& group = add(test, size);
+            for (const ShimLibrary& library : libraries)
+                add_library(group, options, library, test, like);
+        }
+    }
+    const std::vector<Figure> figures = series.run();
+    std::string notes = kMpiNotes + std::string(differs ? kSharedMemoryNote : "") + left_out;
+    for (const std::string& library : series.libraries()) notes += library + ".\n";
+    return {figures, as_groups(figures), notes};
 }
 
 }  // namespace bench

@@ -59,7 +59,6 @@ static void exchange(const char* from, char* into, size_t size) {
                  MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 }
 
-/* Messages from one of these, or into the other. */
 static void many(const char* from, char* into, size_t size, size_t places, size_t count) {
     MPI_Request requests[IN_FLIGHT];
     MPI_Status statuses[IN_FLIGHT];
@@ -75,14 +74,6 @@ static void many(const char* from, char* into, size_t size, size_t places, size_
         }
     }
     MPI_Waitall((int)(count < IN_FLIGHT ? count : IN_FLIGHT), requests, statuses);
-}
-
-static void send_many(const char* from, size_t size, size_t places, size_t count) {
-    many(from, NULL, size, places, count);
-}
-
-static void receive_many(char* into, size_t size, size_t places, size_t count) {
-    many(NULL, into, size, places, count);
 }
 
 static void all_to_all(const char* from, char* into, size_t size) {
@@ -127,8 +118,7 @@ const struct tern_bench_calls tern_bench_shim = {
     .send = send,
     .receive = receive,
     .exchange = exchange,
-    .send_many = send_many,
-    .receive_many = receive_many,
+    .many = many,
     .all_to_all = all_to_all,
     .put = put,
     .get = get,

@@ -62,130 +62,109 @@ struct NotifiedLine {
     NotifiedTest test;
     std::string memory;
     uint32_t size;
+    bool quick;
+    bool differs;  // shared_memory_differs()
 
     bool burst() const { return test.kind == Order::Kind::kStream; }
     bool is_shared() const { return memory == "shared"; }
-};
-
-class NotifiedSeries {
-  public:
-    NotifiedSeries(const Options& options, const Setup& setup)
-        : options_(options),
-          setup_(setup),
-          differs_(shared_memory_differs(setup)),
-          libraries_(compile_shims(&left_out_)),
-          series_(make_series(options, setup, 2, 2)) {
-        for (const NotifiedTest& test : kNotifiedTests) {
-            for (const std::string& memory : kinds_of_memory(setup)) {
-                for (const uint32_t size : notified_sizes(options)) add({test, memory, size});
-            }
-        }
-    }
-
-    Result run() {
-        return matrix_of(series_.run(),
-                         kRwapiNotes + std::string(differs_ ? kRwapiSharedNote : "") + left_out_);
-    }
-
-  private:
-    using Line = NotifiedLine;
-
-    void add(const Line& line) {
-        const std::string& tls = options_.transport;
-        const Order order = order_of(line);
-        Group& group = series_.add({.test = line.test.name + memory_text(setup_, line.memory),
-                                    .size = line.size,
-                                    .unit = line.burst() ? "MB/s" : "us"});
-        group.add(tls, rwapi_arm(tls, line.memory), order,
-                  {{"RDMA write", line.test.signals ? kNone : target_of(line)},
-                   {"in a chain"},
-                   {"rc_verbs"}});
-        group.add("rc_verbs", rwapi_arm("rc_verbs", line.memory), order);
-        group.add("RDMA write", raw_arm(line.memory), raw_order_of(line, false));
-        group.add("in a chain", raw_arm(line.memory), raw_order_of(line, true));
-        if (has_small(line)) {
-            Order small = order;
-            small.request = Order::Request::kSend;
-            group.add(tls + ", small", rwapi_arm(tls, line.memory), small,
-                      {{"RDMA write", target_of(line)}});
-        }
-        for (const ShimLibrary& library : libraries_) add_library(group, line, library);
-    }
-
     // Small messages go through the transport's own memory, which is shared.
-    bool has_small(const Line& line) const {
-        return line.size == kTargetSize && !line.test.signals &&
-               line.test.kind != Order::Kind::kExchanges && (!differs_ || line.is_shared());
+    bool has_small() const {
+        return size == kTargetSize && !test.signals && test.kind != Order::Kind::kExchanges &&
+               (!differs || is_shared());
     }
-
-    void add_library(Group& group, const Line& line, const ShimLibrary& library) const {
-        if (!line.test.signals && !library.has_messages) return;
-        double target = kNone;
-        if (line.test.signals && line.size == kTargetSize) {
-            const double time = library.has_messages ? kMpiTime : kOpenShmemTime;
-            target = line.burst() ? 1 / time : time;
-        }
-        const auto compare = [&](const Arm& arm) {
-            group.add(arm.name, arm, order_of(line));
-            group.compare(options_.transport, arm.name, target);
-        };
-        const std::string tls = ucp_name(options_);
-        if (tls != "rc_v") {
-            const Arm arm = shim_arm(library, tls, line.memory);
-            // Messages go through the transport's own memory, which is shared. Like with like:
-            const bool is_copied = differs_ && !line.test.signals && !line.is_shared();
-            if (is_copied) group.add(arm.name, arm, order_of(line));
-            compare(is_copied ? in_private_memory(arm) : arm);
-        }
-        compare(shim_arm(library, "rc_v", line.memory));
-    }
-
     // Of the ratio to RDMA writes.
-    static double target_of(const Line& line) {
-        if (line.size == kTargetSize) return line.burst() ? kNotifiedRateToWrite : kNotifiedToWrite;
-        const bool is_of_paper = line.burst() && device_profile() == "muse";
-        return is_of_paper && line.size >= kThroughputSize ? kThroughput : kNone;
+    double target() const {
+        if (size == kTargetSize) return burst() ? kNotifiedRateToWrite : kNotifiedToWrite;
+        const bool is_of_paper = burst() && device_profile() == "muse";
+        return is_of_paper && size >= kThroughputSize ? kThroughput : kNone;
     }
-
-    Order order_of(const Line& line) const {
+    Order order() const {
         Order order;
-        order.kind = line.test.kind;
-        order.size = line.size;
-        if (line.test.signals) order.request = Order::Request::kSignal;
-        if (line.burst()) {
-            order.per_sample = std::clamp(kBurstBytes / line.size, uint64_t{4}, uint64_t{2000});
-            order.count = order.per_sample * (options_.quick ? 2 : 5);
+        order.kind = test.kind;
+        order.size = size;
+        if (test.signals) order.request = Order::Request::kSignal;
+        if (burst()) {
+            order.per_sample = std::clamp(kBurstBytes / size, uint64_t{4}, uint64_t{2000});
+            order.count = order.per_sample * (quick ? 2 : 5);
         } else {
-            order.per_sample = line.size <= kShort ? 10 : 1;
-            const uint64_t most = options_.quick ? 20 : 2000;
-            order.count = std::clamp(kOrderBytes / line.size, 2 * order.per_sample, most);
+            order.per_sample = size <= kShort ? 10 : 1;
+            const uint64_t most = quick ? 20 : 2000;
+            order.count = std::clamp(kOrderBytes / size, 2 * order.per_sample, most);
         }
         return order;
     }
-    Order raw_order_of(const Line& line, bool chained) const {
-        Order order = order_of(line);
-        if (order.kind == Order::Kind::kMessages) order.kind = Order::Kind::kWrites;
-        order.one_sided = line.burst();
-        order.chained = chained;
+    Order raw_order(bool chained) const {
+        Order raw = order();
+        if (raw.kind == Order::Kind::kMessages) raw.kind = Order::Kind::kWrites;
+        raw.one_sided = burst();
+        raw.chained = chained;
         // Modeled writes are placed by those who poll completion queues.
-        order.reaps = device_profile() != "ideal";
-        return order;
+        raw.reaps = device_profile() != "ideal";
+        return raw;
     }
-
-    const Options& options_;
-    const Setup& setup_;
-    const bool differs_;
-    std::string left_out_;
-    const std::deque<ShimLibrary> libraries_;
-    Series series_;
 };
+
+void add_library(Group& group, const Options& options, const NotifiedLine& line,
+                 const ShimLibrary& library) {
+    if (!line.test.signals && !library.has_messages) return;
+    double target = kNone;
+    if (line.test.signals && line.size == kTargetSize) {
+        const double time = library.has_messages ? kMpiTime : kOpenShmemTime;
+        target = line.burst() ? 1 / time : time;
+    }
+    const auto compare = [&](const Arm& arm) {
+        group.add(arm.name, arm, line.order());
+        group.compare(options.transport, arm.name, target);
+    };
+    const std::string tls = ucp_name(options);
+    if (tls != "rc_v") {
+        const Arm arm = shim_arm(library, tls, line.memory);
+        // Messages go through the transport's own memory, which is shared. Like with like:
+        const bool is_copied = line.differs && !line.test.signals && !line.is_shared();
+        if (is_copied) group.add(arm.name, arm, line.order());
+        compare(is_copied ? in_private_memory(arm) : arm);
+    }
+    compare(shim_arm(library, "rc_v", line.memory));
+}
+
+void add_line(Group& group, const Options& options, const NotifiedLine& line) {
+    const std::string& tls = options.transport;
+    group.add(
+        tls, rwapi_arm(tls, line.memory), line.order(),
+        {{"RDMA write", line.test.signals ? kNone : line.target()}, {"in a chain"}, {"rc_verbs"}});
+    group.add("rc_verbs", rwapi_arm("rc_verbs", line.memory), line.order());
+    group.add("RDMA write", raw_arm(line.memory), line.raw_order(false));
+    group.add("in a chain", raw_arm(line.memory), line.raw_order(true));
+    if (!line.has_small()) return;
+    Order small = line.order();
+    small.request = Order::Request::kSend;
+    group.add(tls + ", small", rwapi_arm(tls, line.memory), small, {{"RDMA write", line.target()}});
+}
 
 }  // namespace
 
 Result run_rwapi(const Options& options, const Setup& setup) {
     // Two messages at a time have places of their own.
     if (options.high > kLongest / 2) throw Failure("rwapi: --sizes of at most 8M");
-    return NotifiedSeries(options, setup).run();
+    const bool differs = shared_memory_differs(setup);
+    std::string left_out;
+    const std::deque<ShimLibrary> libraries = compile_shims(&left_out);
+    Series series = make_series(options, setup, 2, 2);
+    for (const NotifiedTest& test : kNotifiedTests) {
+        for (const std::string& memory : kinds_of_memory(setup)) {
+            for (const uint32_t size : notified_sizes(options)) {
+                const NotifiedLine line{test, memory, size, options.quick, differs};
+                Group& group = series.add({.test = test.name + memory_text(setup, memory),
+                                           .size = size,
+                                           .unit = line.burst() ? "MB/s" : "us"});
+                add_line(group, options, line);
+                for (const ShimLibrary& library : libraries)
+                    add_library(group, options, line, library);
+            }
+        }
+    }
+    return matrix_of(series.run(),
+                     kRwapiNotes + std::string(differs ? kRwapiSharedNote : "") + left_out);
 }
 
 }  // namespace bench

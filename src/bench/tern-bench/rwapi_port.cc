@@ -32,12 +32,8 @@ int exchange_bytes(void* peer_argument, const void* mine, size_t bytes, void* al
 }
 
 int meet_peer(void* peer) {
-    try {
-        static_cast<Peer*>(peer)->meet();
-        return 0;
-    } catch (const Failure&) {
-        return 1;
-    }
+    char both[2];
+    return exchange_bytes(peer, ".", 1, both);
 }
 
 // One half of the memory for what goes, the other for what comes; behind them the signal's word.
@@ -132,15 +128,14 @@ class RwapiPort : public Port {
 
     // Waits until as many messages have come.
     void wait_for(uint64_t number) {
-        Patience patience("notifications");
-        while (came_ < number) {
-            const uint64_t before = came_;
-            look();
-            if (came_ != before) continue;
+        const auto has_come = [&] {
+            if (came_ < number) look();
+            return came_ >= number;
+        };
+        wait_until("notifications", has_come, [&] {
             // rwapi_receive makes progress itself.
             if (request_ != Order::Request::kSend) progress();
-            patience.spend();
-        }
+        });
     }
     void look() {
         int count = 0;

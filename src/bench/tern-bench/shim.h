@@ -22,9 +22,9 @@ struct tern_bench_calls {
     void (*send)(const char* from, size_t size);
     void (*receive)(char* into, size_t size);
     void (*exchange)(const char* from, char* into, size_t size);
-    /* `count` messages; message i is at i % places * size. */
-    void (*send_many)(const char* from, size_t size, size_t places, size_t count);
-    void (*receive_many)(char* into, size_t size, size_t places, size_t count);
+    /* Sends `count` messages, or receives them if `from` is null. Message i is at i % places *
+     * size. */
+    void (*many)(const char* from, char* into, size_t size, size_t places, size_t count);
 
     /* `size` bytes to and from each process. */
     void (*all_to_all)(const char* from, char* into, size_t size);

@@ -157,12 +157,12 @@ class ShimPort : public Port {
                 char* const from = out_ ? outgoing() : memory_;
                 if (out_) give_parts(from, order.size);
                 const uint64_t begin = now_ns();
-                shim_.send_many(from, order.size, places, order.per_sample);
+                shim_.many(from, nullptr, order.size, places, order.per_sample);
                 shim_.receive(memory_ + kLongest, kWord);
                 samples.push_back(us_since(begin) / static_cast<double>(order.per_sample));
             } else {
                 char* const into = in_ ? incoming() : memory_ + kLongest;
-                shim_.receive_many(into, order.size, places, order.per_sample);
+                shim_.many(nullptr, into, order.size, places, order.per_sample);
                 shim_.send(memory_, kWord);
                 if (in_) take_parts(into, order.size);
             }
@@ -220,10 +220,8 @@ class ShimPort : public Port {
             if (at == order.size) continue;
             unsigned long long found;
             std::memcpy(&found, message + at, sizeof found);
-            char text[96];
-            std::snprintf(text, sizeof text, "message %llu is wrong: byte %u begins %#llx",
-                          static_cast<unsigned long long>(number), at, found);
-            throw Failure(text);
+            throw Failure(formatted("message %llu is wrong: byte %u begins %#llx",
+                                    static_cast<unsigned long long>(number), at, found));
         }
     }
     // Only the worker that measures moves bytes; the other one is the target.

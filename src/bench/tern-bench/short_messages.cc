@@ -15,122 +15,109 @@ constexpr uint32_t kInline = 128;  // bytes that most devices take within a work
 
 using Kind = Order::Kind;
 
-class ShortMessages {
-  public:
-    ShortMessages(const Options& options, const Setup& setup)
-        : options_(options),
-          differs_(shared_memory_differs(setup)),
-          series_(make_series(options, setup, 3, 3)) {}
+Order trips(const Options& options, Kind kind, uint32_t size) {
+    return {kind, size, options.quick ? 500U : 2000U, 10};
+}
 
-    void add_latencies() {
-        const std::vector<uint32_t> sizes =
-            options_.quick ? std::vector<uint32_t>{8, 1024}
-                           : std::vector<uint32_t>{8, 64, 256, 1024, 2048, 4096, 8192};
-        // The sizes of UCT messages include the header: 8 KiB plus a header would need two
-        // messages.
-        for (const uint32_t size : sizes) add_uct(size);
-        for (const uint32_t size : sizes) add_ucp(size);
-    }
-    void add_rates() {
-        add_stream(8, "active messages, stream", "M/s", kRateToVerbs);
-        const std::vector<uint32_t> sizes =
-            options_.quick ? std::vector<uint32_t>{1024}
-                           : std::vector<uint32_t>{64, 256, 1024, 2048, 4096, 8192};
-        for (const uint32_t size : sizes) {
-            add_stream(size, "active messages, bandwidth", "GB/s", kNone);
-        }
-    }
-    Result run() { return table_of(series_.run(), differs_ ? kSharedMemoryNote : ""); }
+void add_uct(Group& group, const Options& options, bool differs) {
+    const bool with_target = group.size == kTargetSize;
+    const double to_verbs = with_target ? kUctToVerbs : kNone;
+    const double to_write = with_target ? kUctToWrite : kNone;
+    const Order messages = trips(options, Kind::kMessages, group.size);
+    const Order writes = trips(options, Kind::kWrites, group.size);
+    const Order sends = trips(options, Kind::kSends, group.size);
+    const Arm tern = uct_arm(options.transport);
+    const Arm tern_private = in_private_memory(tern);
+    const std::vector<Group::Against> limits = {{"rc_verbs", to_verbs},
+                                                {"RDMA write, private", to_write}};
+    group.add(tern.name, tern, messages, limits);
+    group.add("rc_verbs", uct_arm("rc_verbs"), messages);
+    group.add("RDMA write, private", raw_arm("private"), writes);
+    if (!differs) return;
+    group.add("RDMA write, shared", raw_arm("shared"), writes);
+    group.compare(tern.name, "RDMA write, shared", to_write);
+    group.add(tern_private.name, tern_private, messages, limits);
+    if (!with_target) return;
+    // The limit for transports that receive by a completion queue.
+    group.add("send/recv, shared", raw_arm("shared"), sends);
+    group.add("send/recv, private", raw_arm("private"), sends);
+    group.compare(tern.name, "send/recv, shared");
+}
 
-  private:
-    Order trips(Kind kind, uint32_t size) const {
-        return {kind, size, options_.quick ? 500U : 2000U, 10};
-    }
+void add_ucp(Group& group, const Options& options, bool differs) {
+    const double target = group.size == kTargetSize ? kUcpToVerbs : kNone;
+    const Order messages = trips(options, Kind::kMessages, group.size);
+    const Arm tern = ucp_arm(ucp_name(options));
+    const Arm tern_private = in_private_memory(tern);
+    group.add(tern.name, tern, messages, {{"rc_v", target}});
+    group.add("rc_v", ucp_arm("rc_v"), messages);
+    if (differs) group.add(tern_private.name, tern_private, messages, {{"rc_v", target}});
+}
 
-    void add_uct(uint32_t size) {
-        const bool with_target = size == kTargetSize;
-        const double to_verbs = with_target ? kUctToVerbs : kNone;
-        const double to_write = with_target ? kUctToWrite : kNone;
-        const Order messages = trips(Kind::kMessages, size);
-        const Order writes = trips(Kind::kWrites, size);
-        const Order sends = trips(Kind::kSends, size);
-        const Arm tern = uct_arm(options_.transport);
-        const Arm tern_private = in_private_memory(tern);
-        const std::vector<Group::Against> limits = {{"rc_verbs", to_verbs},
-                                                    {"RDMA write, private", to_write}};
-        Group& group = series_.add({.test = "UCT active messages, half round trip", .size = size});
-        group.add(tern.name, tern, messages, limits);
-        group.add("rc_verbs", uct_arm("rc_verbs"), messages);
-        group.add("RDMA write, private", raw_arm("private"), writes);
-        if (!differs_) return;
-        group.add("RDMA write, shared", raw_arm("shared"), writes);
-        group.compare(tern.name, "RDMA write, shared", to_write);
-        group.add(tern_private.name, tern_private, messages, limits);
-        if (!with_target) return;
-        // The limit for transports that receive by a completion queue.
-        group.add("send/recv, shared", raw_arm("shared"), sends);
-        group.add("send/recv, private", raw_arm("private"), sends);
-        group.compare(tern.name, "send/recv, shared");
-    }
-
-    void add_ucp(uint32_t size) {
-        const double target = size == kTargetSize ? kUcpToVerbs : kNone;
-        const Order messages = trips(Kind::kMessages, size);
-        const Arm tern = ucp_arm(ucp_name(options_));
-        const Arm tern_private = in_private_memory(tern);
-        Group& group = series_.add({.test = "UCP tagged messages, half round trip", .size = size});
-        group.add(tern.name, tern, messages, {{"rc_v", target}});
-        group.add("rc_v", ucp_arm("rc_v"), messages);
-        if (differs_) group.add(tern_private.name, tern_private, messages, {{"rc_v", target}});
-    }
-
-    void add_stream(uint32_t size, const char* test, const char* unit, double target) {
-        Order stream;
-        stream.kind = Kind::kStream;
-        stream.size = size;
-        stream.per_sample = size < 4096 ? 2000 : 500;  // a burst of a few milliseconds
-        stream.count = stream.per_sample * (options_.quick ? 3 : 10);
-        Order alone = stream;
-        alone.one_sided = true;
-        Order copied = stream;
-        copied.copied = true;
-        const Arm tern = uct_arm(options_.transport);
-        const Arm tern_private = in_private_memory(tern);
-        Group& group = series_.add({.test = test, .size = size, .unit = unit});
-        const auto compare_with_writes = [&](const std::string& mine, const std::string& memory) {
-            const auto add = [&](const std::string& what, const Order& order) {
-                group.add("RDMA write, " + memory + what, raw_arm(memory), order);
-                group.compare(mine, "RDMA write, " + memory + what);
-            };
-            add("", alone);
-            add(", read", stream);
-            // A transport copies what is too long for the work request into registered memory.
-            if (size > kInline) add(", copied", copied);
+void add_stream(Group& group, const Options& options, bool differs) {
+    Order stream;
+    stream.kind = Kind::kStream;
+    stream.size = group.size;
+    stream.per_sample = group.size < 4096 ? 2000 : 500;  // a burst of a few milliseconds
+    stream.count = stream.per_sample * (options.quick ? 3 : 10);
+    Order alone = stream;
+    alone.one_sided = true;
+    Order copied = stream;
+    copied.copied = true;
+    const double target = group.size == kTargetSize ? kRateToVerbs : kNone;
+    const Arm tern = uct_arm(options.transport);
+    const Arm tern_private = in_private_memory(tern);
+    const auto compare_with_writes = [&](const std::string& mine, const std::string& memory) {
+        const auto add = [&](const std::string& what, const Order& order) {
+            group.add("RDMA write, " + memory + what, raw_arm(memory), order);
+            group.compare(mine, "RDMA write, " + memory + what);
         };
-        group.add(tern.name, tern, stream, {{"rc_verbs", target}});
-        group.add("rc_verbs", uct_arm("rc_verbs"), stream);
-        if (differs_) group.add(tern_private.name, tern_private, stream, {{"rc_verbs", target}});
-        if (differs_) compare_with_writes(tern.name, "shared");
-        compare_with_writes(differs_ ? tern_private.name : tern.name, "private");
-    }
+        add("", alone);
+        add(", read", stream);
+        // A transport copies what is too long for the work request into registered memory.
+        if (group.size > kInline) add(", copied", copied);
+    };
+    group.add(tern.name, tern, stream, {{"rc_verbs", target}});
+    group.add("rc_verbs", uct_arm("rc_verbs"), stream);
+    if (differs) group.add(tern_private.name, tern_private, stream, {{"rc_verbs", target}});
+    if (differs) compare_with_writes(tern.name, "shared");
+    compare_with_writes(differs ? tern_private.name : tern.name, "private");
+}
 
-    const Options& options_;
-    const bool differs_;
-    Series series_;
+// A test with messages of several sizes, and what adds its entries.
+struct ShortTest {
+    const char* name;
+    std::vector<uint32_t> sizes;
+    void (*add)(Group& group, const Options& options, bool differs);
+    const char* unit = "us";
 };
+Result run_tests(const Options& options, const Setup& setup, const std::vector<ShortTest>& tests) {
+    const bool differs = shared_memory_differs(setup);
+    Series series = make_series(options, setup, 3, 3);
+    for (const auto& [name, sizes, add, unit] : tests) {
+        for (const uint32_t size : sizes)
+            add(series.add({.test = name, .size = size, .unit = unit}), options, differs);
+    }
+    return table_of(series.run(), differs ? kSharedMemoryNote : "");
+}
 
 }  // namespace
 
 Result run_latency(const Options& options, const Setup& setup) {
-    ShortMessages messages(options, setup);
-    messages.add_latencies();
-    return messages.run();
+    // The sizes of UCT messages include the header: 8 KiB plus a header would need two messages.
+    std::vector<uint32_t> sizes = {8, 64, 256, 1024, 2048, 4096, 8192};
+    if (options.quick) sizes = {8, 1024};
+    return run_tests(options, setup,
+                     {{"UCT active messages, half round trip", sizes, add_uct},
+                      {"UCP tagged messages, half round trip", sizes, add_ucp}});
 }
 
 Result run_rate(const Options& options, const Setup& setup) {
-    ShortMessages messages(options, setup);
-    messages.add_rates();
-    return messages.run();
+    std::vector<uint32_t> sizes = {64, 256, 1024, 2048, 4096, 8192};
+    if (options.quick) sizes = {1024};
+    return run_tests(options, setup,
+                     {{"active messages, stream", {kTargetSize}, add_stream, "M/s"},
+                      {"active messages, bandwidth", sizes, add_stream, "GB/s"}});
 }
 
 }  // namespace bench

@@ -41,25 +41,18 @@ const Command& command_of(const Options& options) {
     return *std::ranges::find(kCommands, options.command, &Command::name);
 }
 
-std::vector<uint32_t> numbers_of(const std::vector<std::string>& parts) {
-    std::vector<uint32_t> numbers;
-    numbers.reserve(parts.size());
-    for (const std::string& part : parts)
-        numbers.push_back(static_cast<uint32_t>(std::stoul(part)));
-    return numbers;
-}
-
 // What the command line does not say, and what does not fit together.
-void complete(const CLI::App& app, Options* options) {
+void complete(const CLI::App& app, const std::vector<uint32_t>& sizes, Options* options) {
     const Command& command = command_of(*options);
     if (options->quick && app.count("--peers") == 0) options->peers = {1, 4};
     if (app.count("--rounds") == 0)
         options->rounds = options->brief ? kBriefRounds : command.rounds;
     if (app.count("--step") == 0) options->step = command.step;
-    if (app.count("--sizes") == 0) {
-        options->low = command.low;
-        options->high = command.high;
-    }
+    options->low = sizes.empty() ? command.low : sizes.front();
+    options->high = sizes.empty() ? command.high : sizes.back();
+    if (sizes.size() > 2) throw CLI::ValidationError("--sizes", "more than two sizes");
+    if (options->high < options->low)
+        throw CLI::ValidationError("--sizes", "the second size is the smaller one");
     if (options->brief && options->command != "mpi")
         throw CLI::ValidationError("--brief", "only mpi has a brief form");
     if (options->low < command.least) {
@@ -96,18 +89,13 @@ std::optional<int> parse_command_line(int argc, char** argv, Options* options) {
                    "infini, hdr200, muse")
         ->option_text("NAME")
         ->check(known_profile());
-    const auto set_range = [&](const std::vector<std::string>& parts) {
-        if (parts.size() > 2) throw CLI::ValidationError("--sizes", "more than two sizes");
-        options->low = numbers_of(parts).front();
-        options->high = numbers_of(parts).back();
-        if (options->high < options->low)
-            throw CLI::ValidationError("--sizes", "the second size is the smaller one");
-    };
-    add_list(app, "--sizes", ':', {CLI::AsSizeValue(false), CLI::Range(uint64_t{1}, kLongest)},
-             set_range,
+    std::vector<uint32_t> sizes;
+    add_list(app, "--sizes", sizes, ':',
              "bandwidth, pinning, protocols, onesided, rwapi, mpi, tune: lengths of messages, in "
              "bytes, or with K or M [1K:16M; onesided: 8:4M; rwapi: 1:4M; mpi: 16:1M]")
-        ->option_text("LOW:HIGH");
+        ->option_text("LOW:HIGH")
+        ->check(CLI::Range(uint64_t{1}, kLongest))
+        ->transform(CLI::AsSizeValue(false));
     app.add_option("--step", options->step,
                    "the same: ratio of a size to the one before it, about [1.2; onesided: 2; "
                    "rwapi, mpi: 4]")
@@ -117,14 +105,13 @@ std::optional<int> parse_command_line(int argc, char** argv, Options* options) {
         ->capture_default_str();
     add_gid_index(app, &options->gid_index,
                   "GID table entry for the bare device, if its addresses are GIDs");
-    add_list(
-        app, "--peers", ',', {CLI::Range(1, 200)},
-        [&](const std::vector<std::string>& parts) { options->peers = numbers_of(parts); },
-        "memory: numbers of peers to measure [1,4,16,32,63; with --quick 1,4]")
-        ->option_text("LIST");
+    add_list(app, "--peers", options->peers, ',',
+             "memory: numbers of peers to measure [1,4,16,32,63; with --quick 1,4]")
+        ->option_text("LIST")
+        ->check(CLI::Range(1, 200));
     app.add_option("--hot", options->hot, "memory: how many of the peers keep talking [all]")
         ->check(CLI::Range(0, 200));
-    app.callback([&] { complete(app, options); });
+    app.callback([&] { complete(app, sizes, options); });
     return tools::parse_options(&app, argc, argv);
 }
 

@@ -69,46 +69,40 @@ struct Parameter {
     const char* setting;
     const char* text;
     const char* unit;
-    double (*value)(const tern::Costs&);
+    double value;
 };
-constexpr Parameter kParametersOfModel[] = {
-    {"UCX_TERN_RNDV_NET_LATENCY", "network: latency", "us",
-     [](const tern::Costs& costs) { return costs.network.latency * kMicro; }},
-    {"UCX_TERN_RNDV_NET_BW", "network: bandwidth", "GB/s",
-     [](const tern::Costs& costs) { return costs.network.bandwidth * kGiga; }},
-    {"-", "network: gap between messages", "us",
-     [](const tern::Costs& costs) { return costs.network.gap * kMicro; }},
-    {"-", "network: posting", "us",
-     [](const tern::Costs& costs) { return costs.network.overhead * kMicro; }},
-    {"UCX_TERN_RNDV_COPY_BW", "copying: in the cache", "GB/s",
-     [](const tern::Costs& costs) { return costs.copy.cache_bandwidth * kGiga; }},
-    {"-", "copying: beyond it", "GB/s",
-     [](const tern::Costs& costs) { return costs.copy.memory_bandwidth * kGiga; }},
-    {"-", "copying: what fits the cache", "KiB",
-     [](const tern::Costs& costs) { return costs.copy.cache / 1024; }},
-    {"UCX_TERN_RNDV_PIN_LATENCY", "registration: fixed", "us",
-     [](const tern::Costs& costs) { return costs.registration.latency * kMicro; }},
-    {"UCX_TERN_RNDV_PIN_BW", "registration: bandwidth", "GB/s",
-     [](const tern::Costs& costs) { return costs.registration.bandwidth * kGiga; }},
-};
+std::vector<Parameter> parameters_of(const tern::Costs& costs) {
+    const auto& [network, copy, registration] = costs;
+    return {
+        {"UCX_TERN_RNDV_NET_LATENCY", "network: latency", "us", network.latency * kMicro},
+        {"UCX_TERN_RNDV_NET_BW", "network: bandwidth", "GB/s", network.bandwidth * kGiga},
+        {"-", "network: gap between messages", "us", network.gap * kMicro},
+        {"-", "network: posting", "us", network.overhead * kMicro},
+        {"UCX_TERN_RNDV_COPY_BW", "copying: in the cache", "GB/s", copy.cache_bandwidth * kGiga},
+        {"-", "copying: beyond it", "GB/s", copy.memory_bandwidth * kGiga},
+        {"-", "copying: what fits the cache", "KiB", copy.cache / 1024},
+        {"UCX_TERN_RNDV_PIN_LATENCY", "registration: fixed", "us", registration.latency * kMicro},
+        {"UCX_TERN_RNDV_PIN_BW", "registration: bandwidth", "GB/s",
+         registration.bandwidth * kGiga}};
+}
 
-// The time that the model says a message takes in one way, in seconds.
-struct Curve {
+// The time that the model says a message takes in one way.
+struct Estimate {
     const char* name;
-    double (*time)(const tern::Policy& policy, const tern::CostModel& model, uint64_t length);
+    double us;
 };
-constexpr Curve kLines[] = {
-    {"RDMA write", [](const auto&, const auto& model, uint64_t n) { return model.raw(n); }},
-    {"superpipeline", [](const auto& policy, const auto& model,
-                         uint64_t n) { return model.superpipeline(n, policy.staging(n)); }},
-    {"pin behind wire",
-     [](const auto&, const auto& model, uint64_t n) {
-         return model.pinned_behind_wire(n, model.best_piece(n));
-     }},
-    {"pipeline", [](const auto&, const auto& model, uint64_t n) { return model.pipeline(n); }},
-    {"copy", [](const auto&, const auto& model, uint64_t n) { return model.naive_copy(n); }},
-    {"register",
-     [](const auto&, const auto& model, uint64_t n) { return model.naive_registration(n); }}};
+std::vector<Estimate> estimates_of(const tern::Policy& policy, uint64_t length) {
+    const tern::CostModel& model = policy.model();
+    std::vector<Estimate> estimates = {
+        {"RDMA write", model.raw(length)},
+        {"superpipeline", model.superpipeline(length, policy.staging(length))},
+        {"pin behind wire", model.pinned_behind_wire(length, model.best_piece(length))},
+        {"pipeline", model.pipeline(length)},
+        {"copy", model.naive_copy(length)},
+        {"register", model.naive_registration(length)}};
+    for (Estimate& estimate : estimates) estimate.us *= kMicro;
+    return estimates;
+}
 
 // The scheme for a message between buffers that both are pinned, or are not.
 std::string scheme(const tern::Policy& policy, uint64_t length, bool pinned) {
@@ -119,23 +113,21 @@ std::string scheme(const tern::Policy& policy, uint64_t length, bool pinned) {
 
 std::string parameter_table(const tern::Costs& costs) {
     std::vector<Cells> lines = {{kParameters, "", "", "fixed by"}};
-    for (const Parameter& parameter : kParametersOfModel) {
-        const double value = parameter.value(costs);
-        lines.push_back({std::string("  ") + parameter.text,
-                         std::isinf(value) ? "inf" : number_text(value), parameter.unit,
-                         parameter.setting});
+    for (const auto& [setting, text, unit, value] : parameters_of(costs)) {
+        lines.push_back({std::string("  ") + text, std::isinf(value) ? "inf" : number_text(value),
+                         unit, setting});
     }
     return in_columns(lines, "lrll");
 }
 
 std::string curve_table(const tern::Policy& policy, const std::vector<uint32_t>& sizes) {
     std::vector<Cells> lines = {{std::string(kCurves) + ", us"}};
-    for (const Curve& curve : kLines) lines.front().emplace_back(curve.name);
+    for (const auto& [name, us] : estimates_of(policy, sizes.front()))
+        lines.front().emplace_back(name);
     lines.front().insert(lines.front().end(), {"fresh: taken", "pinned: taken"});
     for (const uint32_t size : sizes) {
         Cells cells = {"  " + size_text(size)};
-        for (const Curve& curve : kLines)
-            cells.push_back(number_text(curve.time(policy, policy.model(), size) * kMicro));
+        for (const auto& [name, us] : estimates_of(policy, size)) cells.push_back(number_text(us));
         cells.insert(cells.end(), {scheme(policy, size, false), scheme(policy, size, true)});
         lines.push_back(std::move(cells));
     }
@@ -162,15 +154,12 @@ MeasuredCosts measure_costs(const Options& options, const Setup& setup) {
 }
 
 std::string costs_text(const tern::Costs& costs) {
-    char text[256];
-    std::snprintf(text, sizeof text,
-                  "latency %.2f us, bandwidth %.2f GB/s, gap %.2f us; copies %.1f GB/s in the "
-                  "cache, %.1f beyond; registration %.1f us + %.1f GB/s\n",
-                  costs.network.latency * 1e6, costs.network.bandwidth / 1e9,
-                  costs.network.gap * 1e6, costs.copy.cache_bandwidth / 1e9,
-                  costs.copy.memory_bandwidth / 1e9, costs.registration.latency * 1e6,
-                  costs.registration.bandwidth / 1e9);
-    return text;
+    return formatted(
+        "latency %.2f us, bandwidth %.2f GB/s, gap %.2f us; copies %.1f GB/s in the "
+        "cache, %.1f beyond; registration %.1f us + %.1f GB/s\n",
+        costs.network.latency * 1e6, costs.network.bandwidth / 1e9, costs.network.gap * 1e6,
+        costs.copy.cache_bandwidth / 1e9, costs.copy.memory_bandwidth / 1e9,
+        costs.registration.latency * 1e6, costs.registration.bandwidth / 1e9);
 }
 
 Result run_tune(const Options& options, const Setup& setup) {
@@ -181,19 +170,13 @@ Result run_tune(const Options& options, const Setup& setup) {
     result.figures = std::move(measured.figures);
     result.table = as_matrix(result.figures) + parameter_table(measured.costs) + "\n" +
                    curve_table(policy, sizes);
-    for (const Parameter& parameter : kParametersOfModel) {
-        const double value = parameter.value(measured.costs);
-        if (std::isfinite(value)) {
-            result.figures.push_back(exact_figure(kParameters, 0, parameter.setting, parameter.text,
-                                                  parameter.unit, value));
-        }
+    for (const auto& [setting, text, unit, value] : parameters_of(measured.costs)) {
+        if (std::isfinite(value))
+            result.figures.push_back(exact_figure(kParameters, 0, setting, text, unit, value));
     }
     for (const uint32_t size : sizes) {
-        for (const Curve& curve : kLines) {
-            result.figures.push_back(
-                exact_figure(kCurves, size, size_text(size), curve.name, "us",
-                             curve.time(policy, policy.model(), size) * kMicro));
-        }
+        for (const auto& [name, us] : estimates_of(policy, size))
+            result.figures.push_back(exact_figure(kCurves, size, size_text(size), name, "us", us));
     }
     return result;
 }

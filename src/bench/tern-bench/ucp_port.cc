@@ -89,12 +89,11 @@ class UcpLink {
     void finish(void* request, const char* what) {
         if (request == nullptr) return;
         if (UCS_PTR_IS_ERR(request)) check(what, UCS_PTR_STATUS(request));
-        Patience patience(what);
         ucs_status_t status;
-        while ((status = ucp_request_check_status(request)) == UCS_INPROGRESS) {
-            progress();
-            patience.spend();
-        }
+        const auto is_done = [&] {
+            return (status = ucp_request_check_status(request)) != UCS_INPROGRESS;
+        };
+        wait_until(what, is_done, [&] { progress(); });
         ucp_request_free(request);
         check(what, status);
     }

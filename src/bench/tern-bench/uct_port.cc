@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Active messages over one UCT transport, through the public API alone.
-#include <ucs/async/async_fwd.h>
 #include <uct/api/uct.h>
 
 #include <algorithm>
@@ -10,6 +9,7 @@
 
 #include "bench/measure/exchange.h"
 #include "bench/tern-bench/ports.h"
+#include "rwapi/transport/resources.h"
 
 namespace bench {
 namespace {
@@ -27,49 +27,11 @@ Form* as(UctAddress& address) {
     return reinterpret_cast<Form*>(address.data());
 }
 
-using UctMd = Owner<uct_md, uct_md_close>;
-using UctEndpoint = Owner<uct_ep, uct_ep_destroy>;
-using UctMdConfig = Owner<uct_md_config_t, uct_config_release>;
-using UctIfaceConfig = Owner<uct_iface_config_t, uct_config_release>;
-
-// The names of a component's memory domains.
-std::vector<uct_md_resource_desc_t> domains_of(uct_component_h component) {
-    uct_component_attr_t attributes = {};
-    attributes.field_mask = UCT_COMPONENT_ATTR_FIELD_MD_RESOURCE_COUNT;
-    check("uct_component_query", uct_component_query(component, &attributes));
-    std::vector<uct_md_resource_desc_t> domains(attributes.md_resource_count);
-    attributes.field_mask = UCT_COMPONENT_ATTR_FIELD_MD_RESOURCES;
-    attributes.md_resources = domains.data();
-    check("uct_component_query", uct_component_query(component, &attributes));
-    return domains;
-}
-
-bool offers(uct_md_h md, const WorkerJob& job) {
-    uct_tl_resource_desc_t* list = nullptr;
-    unsigned count = 0;
-    if (uct_md_query_tl_resources(md, &list, &count) != UCS_OK) return false;
-    const Owner<uct_tl_resource_desc_t, uct_release_tl_resource_list> keeper(list);
-    return std::any_of(list, list + count, [&](const uct_tl_resource_desc_t& one) {
-        return std::strcmp(job.what, one.tl_name) == 0 &&
-               std::strcmp(job.device, one.dev_name) == 0;
-    });
-}
-
 // The memory domain in which the transport is offered on the device.
-UctMd open_domain(const WorkerJob& job) {
-    uct_component_h* list = nullptr;
-    unsigned count = 0;
-    check("uct_query_components", uct_query_components(&list, &count));
-    const Owner<uct_component_h, uct_release_component_list> keeper(list);
-    for (unsigned i = 0; i < count; ++i) {
-        for (const uct_md_resource_desc_t& domain : domains_of(list[i])) {
-            const auto config = created<UctMdConfig>("uct_md_config_read", uct_md_config_read,
-                                                     list[i], nullptr, nullptr);
-            uct_md_h opened = nullptr;
-            if (uct_md_open(list[i], domain.md_name, config.get(), &opened) != UCS_OK) continue;
-            UctMd md(opened);
-            if (offers(opened, job)) return md;
-        }
+rwapi::Domain open_domain(const WorkerJob& job) {
+    for (const rwapi::Resource& resource :
+         rwapi::choose_resources(rwapi::list_resources(), job.what, job.device)) {
+        if (rwapi::Domain domain = rwapi::open_domain(resource)) return domain;
     }
     throw Failure(std::string("UCX has no transport ") + job.what + " on " + job.device);
 }
@@ -123,11 +85,8 @@ class UctPort : public Port {
 
     void receive(uint32_t) {
         ++now_->awaited;
-        Patience patience("messages");
-        while (now_->received < now_->awaited) {
-            progress();
-            patience.spend();
-        }
+        wait_until(
+            "messages", [&] { return now_->received >= now_->awaited; }, [&] { progress(); });
     }
 
     // The header, the first 8 bytes, numbers the messages; the rest is arbitrary. Waits for room.
@@ -135,24 +94,22 @@ class UctPort : public Port {
         Message message{now_->sent++, size, payload_.data()};
         uct_ep_h endpoint = now_->endpoint.get();
         const bool is_short = size <= attributes_.cap.am.max_short;
-        Patience patience("room to send");
-        while (true) {
+        const auto is_sent = [&] {
             const ssize_t sent = is_short
                                      ? ssize_t{uct_ep_am_short(endpoint, kMessageId, message.number,
                                                                message.payload, size - 8)}
                                      : uct_ep_am_bcopy(endpoint, kMessageId, pack, &message, 0);
-            if (sent >= 0) return;
-            const auto status = static_cast<ucs_status_t>(sent);
-            if (status != UCS_ERR_NO_RESOURCE) check("sending", status);
-            progress();
-            patience.spend();
-        }
+            if (sent == UCS_ERR_NO_RESOURCE) return false;
+            if (sent < 0) check("sending", static_cast<ucs_status_t>(sent));
+            return true;
+        };
+        wait_until("room to send", is_sent, [&] { progress(); });
     }
 
   private:
     struct Connection {
         Peer* peer;
-        UctEndpoint endpoint;
+        rwapi::Endpoint endpoint;
         uint64_t sent = 0;
         uint64_t awaited = 0;
         uint64_t received = 0;
@@ -162,12 +119,11 @@ class UctPort : public Port {
         uint32_t size;
         const char* payload;
     };
-    using Iface = Owner<uct_iface, uct_iface_close>;
 
-    Iface open_iface(const WorkerJob& job) {
-        const auto config =
-            created<UctIfaceConfig>("uct_md_iface_config_read", uct_md_iface_config_read, md_.get(),
-                                    job.what, nullptr, nullptr);
+    rwapi::Interface open_iface(const WorkerJob& job) {
+        const auto config = created<Owner<uct_iface_config_t, uct_config_release>>(
+            "uct_md_iface_config_read", uct_md_iface_config_read, md_.get(), job.what, nullptr,
+            nullptr);
         uct_iface_params_t parameters = {};
         parameters.field_mask = UCT_IFACE_PARAM_FIELD_OPEN_MODE | UCT_IFACE_PARAM_FIELD_DEVICE |
                                 UCT_IFACE_PARAM_FIELD_STATS_ROOT |
@@ -175,8 +131,8 @@ class UctPort : public Port {
         parameters.open_mode = UCT_IFACE_OPEN_MODE_DEVICE;
         parameters.mode.device.tl_name = job.what;
         parameters.mode.device.dev_name = job.device;
-        return created<Iface>(std::string("uct_iface_open ") + job.what, uct_iface_open, md_.get(),
-                              worker_.get(), &parameters, config.get());
+        return created<rwapi::Interface>(std::string("uct_iface_open ") + job.what, uct_iface_open,
+                                         md_.get(), worker_.get(), &parameters, config.get());
     }
     // Whether each endpoint must be connected to an endpoint of the peer.
     bool connects_endpoints() const {
@@ -192,7 +148,7 @@ class UctPort : public Port {
         }
         return mine;
     }
-    UctEndpoint make_endpoint(UctAddresses& theirs) const {
+    rwapi::Endpoint make_endpoint(UctAddresses& theirs) const {
         uct_ep_params_t parameters = {};
         parameters.field_mask = UCT_EP_PARAM_FIELD_IFACE;
         parameters.iface = iface_.get();
@@ -201,7 +157,7 @@ class UctPort : public Port {
             parameters.dev_addr = as<uct_device_addr_t>(theirs.device);
             parameters.iface_addr = as<uct_iface_addr_t>(theirs.iface);
         }
-        return created<UctEndpoint>("uct_ep_create", uct_ep_create, &parameters);
+        return created<rwapi::Endpoint>("uct_ep_create", uct_ep_create, &parameters);
     }
     void connect(Peer& peer) {
         UctAddresses theirs = peer.exchange(addresses());
@@ -233,21 +189,19 @@ class UctPort : public Port {
     }
     // Waits until all messages have reached their peers.
     void flush() {
-        Patience patience("what was sent");
-        for (;;) {
+        const auto is_flushed = [&] {
             const ucs_status_t status = uct_iface_flush(iface_.get(), 0, nullptr);
-            if (status == UCS_OK) return;
-            if (status != UCS_INPROGRESS && status != UCS_ERR_NO_RESOURCE)
-                check("uct_iface_flush", status);
-            progress();
-            patience.spend();
-        }
+            if (status == UCS_INPROGRESS || status == UCS_ERR_NO_RESOURCE) return false;
+            check("uct_iface_flush", status);
+            return true;
+        };
+        wait_until("what was sent", is_flushed, [&] { progress(); });
     }
 
-    Owner<ucs_async_context_t, ucs_async_context_destroy> async_;
-    Owner<uct_worker, uct_worker_destroy> worker_;
-    UctMd md_;
-    Iface iface_;
+    rwapi::Async async_;
+    rwapi::Worker worker_;
+    rwapi::Domain md_;
+    rwapi::Interface iface_;
     uct_iface_attr_t attributes_ = {};
     std::vector<char> payload_;
     std::deque<Connection> connections_;

@@ -3,9 +3,9 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <climits>
 #include <cstdlib>
-#include <vector>
 
 namespace tools {
 namespace {
@@ -63,12 +63,18 @@ bool finds_plug_ins(unsigned major, unsigned minor) {
     return major > 1 || (major == 1 && minor >= 22);
 }
 
-std::string prepend_path(std::string_view path, std::string_view list) {
-    for (std::string_view rest = list; !rest.empty();) {
-        const size_t end = rest.find_first_of(kSeparators);
-        if (rest.substr(0, end) == path) return std::string(list);
-        rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + 1);
+std::vector<std::string> paths_of(std::string_view list) {
+    std::vector<std::string> paths;
+    while (!list.empty()) {
+        const size_t end = std::min(list.find_first_of(kSeparators), list.size());
+        if (end != 0) paths.emplace_back(list.substr(0, end));
+        list.remove_prefix(std::min(end + 1, list.size()));
     }
+    return paths;
+}
+
+std::string prepend_path(std::string_view path, std::string_view list) {
+    if (std::ranges::count(paths_of(list), path) != 0) return std::string(list);
     std::string result(path);
     if (!list.empty()) result.append(":").append(list);
     return result;

@@ -4,6 +4,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace tools {
 
@@ -29,6 +30,8 @@ std::string find_transport(std::string* error);
 // library is preloaded.
 bool finds_plug_ins(unsigned major, unsigned minor);
 
+// The paths in a list like that of LD_PRELOAD.
+std::vector<std::string> paths_of(std::string_view list);
 // Puts `path` before `list`, which LD_PRELOAD or a similar variable holds; `list` alone if it has
 // `path` already.
 std::string prepend_path(std::string_view path, std::string_view list);

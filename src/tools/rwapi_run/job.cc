@@ -48,20 +48,6 @@ std::vector<pid_t> children() {
 
 }  // namespace
 
-Descriptor& Descriptor::operator=(Descriptor&& other) noexcept {
-    if (fd_ >= 0) ::close(fd_);
-    fd_ = other.release();
-    return *this;
-}
-
-Descriptor::~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
-}
-
-int Descriptor::release() {
-    return std::exchange(fd_, -1);
-}
-
 Job::Job(uint32_t size, bool keep_going)
     : keep_going_(keep_going), server_(size), processes_(size), earlier_children_(children()) {
     // If SIGCHLD is ignored, which a parent may have set, the kernel does not report ends.

@@ -14,23 +14,12 @@
 #include <vector>
 
 #include "rwapi/bootstrap/pmi1_message.h"
+#include "tools/common/descriptor.h"
 #include "tools/rwapi_run/pmi_server.h"
 
 namespace rwapi {
 
-class Descriptor {
-  public:
-    explicit Descriptor(int fd = -1) : fd_(fd) {}
-    Descriptor(Descriptor&& other) noexcept : fd_(other.release()) {}
-    Descriptor& operator=(Descriptor&& other) noexcept;
-    ~Descriptor();
-
-    int get() const { return fd_; }
-    int release();
-
-  private:
-    int fd_;
-};
+using tools::Descriptor;
 
 class Job {
   public:
