@@ -14,7 +14,7 @@ namespace {
 class DirectRogue : public testing::Test, protected RogueWorld<DirectNode> {
   protected:
     void SetUp() override {
-        if ((device().attributes.device_cap_flags & IBV_DEVICE_XRC) == 0) GTEST_SKIP() << "no XRC";
+        if (!has_xrc()) GTEST_SKIP() << "no XRC";
     }
     template <class Frame>
     void say(TupleControlId id, const Frame& frame) {
