@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # The tests of Tern's engine without UCX, on the software HCA, with the fault stale-cq: a completion of a destroyed
-# shared receive queue fails the poll.
+# shared receive queue fails the poll. Arguments are options of `softhca run`.
 export SOFTHCA_FABRIC=test-engine-$$
-"$(dirname "$0")/gtest_tap.sh" "$SOFTHCA" run --faults stale-cq -- ./tern-engine
+"$(dirname "$0")/gtest_tap.sh" "$SOFTHCA" run --faults stale-cq "$@" -- ./tern-engine
 status=$?
 "$SOFTHCA" clean >/dev/null
 exit $status

@@ -59,7 +59,7 @@ void Channels::flush_sends(Channel& channel) {
                               sink);
     if (channel.sends.idle()) return;
     channel.sends.fail(channel.sends.next() - channel.sends.outstanding());
-    if (channel.sends.room() != 0) WorkRequests::post_marker(channel);
+    WorkRequests::post_marker(channel);
     const uint64_t limit = now() + kFlushLimit;
     while (!channel.sends.idle() && now() < limit) {
         ibv_wc completion{};

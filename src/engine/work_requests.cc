@@ -14,6 +14,8 @@ bool WorkRequests::post_empty(Channel& channel, bool users) {
 }
 
 void WorkRequests::post_marker(Channel& channel) {
+    // The device's queue may be longer than what is accounted for.
+    if (channel.sends.room() == 0) return;
     ibv_send_wr request{};
     request.opcode = IBV_WR_RDMA_WRITE;
     request.send_flags = IBV_SEND_SIGNALED;

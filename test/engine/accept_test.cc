@@ -241,6 +241,14 @@ TEST_F(AcceptTest, AttemptsThatCross) {
             ASSERT_TRUE(a.send(*there, 1, std::to_string(i), b));
             ASSERT_TRUE(b.send(*back, 1, std::to_string(i), a));
         }
+        // On Ethernet, another thread resolves the peer's address: until then, all sends wait for
+        // their sender's progress.
+        EXPECT_TRUE(until(
+            [&] {
+                a.poll();
+                b.poll();
+            },
+            [&] { return a.messages.size() >= 10 && b.messages.size() >= 10; }));
         ASSERT_NO_FATAL_FAILURE(expect_messages(a, 10));
         ASSERT_NO_FATAL_FAILURE(expect_messages(b, 10));
         EXPECT_EQ(a.engine->connections(), 1u);

@@ -44,8 +44,6 @@ TEST_F(DirectMessages, PeerThatGoesBeforeItIsBound) {
     EXPECT_TRUE(receive.direct);
 }
 
-// The sender's device does not take the link's settings. The tuple is refused each time it is asked
-// for, and its messages go the ordinary way.
 // The peer may have destroyed the queue already, and another tuple's queue may have its number.
 TEST_F(DirectMessages, NothingIsSentOnAChannelThatHasFailed) {
     bind();
@@ -58,6 +56,8 @@ TEST_F(DirectMessages, NothingIsSentOnAChannelThatHasFailed) {
     ASSERT_TRUE(settled([this] { return sender->ends == 1 && receiver->ends == 1; }));
 }
 
+// The sender's device does not take the link's settings. The tuple is refused each time it is asked
+// for, and its messages go the ordinary way.
 TEST_F(DirectMessages, LinkThatCannotBeMade) {
     TupleQSettings settings = few_tuples();
     settings.retry.retries = 8;

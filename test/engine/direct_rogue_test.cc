@@ -6,6 +6,7 @@
 
 #include "direct_node.h"
 #include "rogue_world.h"
+#include "verbs_faults.h"
 #include "xrc_way.h"
 
 namespace tern::test {
@@ -14,7 +15,7 @@ namespace {
 class DirectRogue : public testing::Test, protected RogueWorld<DirectNode> {
   protected:
     void SetUp() override {
-        if ((device().attributes.device_cap_flags & IBV_DEVICE_XRC) == 0) GTEST_SKIP() << "no XRC";
+        if (!has_xrc()) GTEST_SKIP() << "no XRC";
     }
     template <class Frame>
     void say(TupleControlId id, const Frame& frame) {
@@ -34,9 +35,9 @@ class DirectRogue : public testing::Test, protected RogueWorld<DirectNode> {
         rogue->controls.pop_front();
         return true;
     }
-    // Makes the victim the sender of tag 1, to a queue that does not exist.
-    void bind(WireBound& bound) {
-        say(TupleControlId::kBind, good_bind);
+    // Makes the victim the sender of a tag, to a queue that does not exist.
+    void bind(WireBound& bound, const WireBind& frame = good_bind) {
+        say(TupleControlId::kBind, frame);
         WireConnect wanted;
         ASSERT_TRUE(hear(TupleControlId::kConnect, wanted));
         say(TupleControlId::kConnected,
@@ -343,6 +344,25 @@ TEST_F(DirectRogue, MessageLongerThanItsReceive) {
     EXPECT_TRUE(dropped());
     EXPECT_TRUE(turn([&] { return victim.tupleq->queues_in_use() == 0; }));
     EXPECT_FALSE(receive.done);
+}
+
+// A device that cannot enlarge a completion queue.
+struct FixedQueues {
+    PoorDevice poor{UINT32_MAX, false};
+};
+class DirectFixedQueues : private FixedQueues, public DirectRogue {};
+
+// The completion queue has room for links to many nodes from the start.
+TEST_F(DirectFixedQueues, LinksToManyNodes) {
+    ASSERT_NO_FATAL_FAILURE(meet());
+    for (uint16_t i = 0; i < few_tuples().tuples; ++i) {
+        WireBind bind = good_bind;
+        bind.tag += i;
+        bind.node += i;
+        bind.tuple = i;
+        WireBound bound;
+        ASSERT_NO_FATAL_FAILURE(this->bind(bound, bind)) << i;
+    }
 }
 
 }  // namespace

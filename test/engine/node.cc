@@ -27,6 +27,23 @@ const verbs::Port& port() {
     return *opened;
 }
 
+bool writes_in_order() {
+    static const bool promised = [] {
+        const EngineSettings settings = quick_settings();
+        const verbs::CompletionQueue cq(ibv_create_cq(port().context, 16, nullptr, nullptr, 0));
+        ibv_qp_cap capacity{};
+        const auto qp = verbs::create_queue_pair(device().pd.get(), IBV_QPT_RC, cq.get(), nullptr,
+                                                 {.sends = 1, .receives = 1}, capacity);
+        const ibv_ah_attr self =
+            port().address_vector(port().attributes.lid, port().gid, port().global);
+        EXPECT_TRUE(qp && verbs::init_reliable(qp.get(), port()) == 0 &&
+                    verbs::connect_reliable(qp.get(), port(), settings.retry, self, qp->qp_num, 1,
+                                            1, port().mtu) == 0);
+        return verbs::writes_in_order(qp.get());
+    }();
+    return promised;
+}
+
 EngineSettings quick_settings() {
     EngineSettings settings;
     settings.retry = {.timeout = 12, .retries = 3, .rnr_timer = 1, .rnr_retries = 7};
@@ -34,6 +51,12 @@ EngineSettings quick_settings() {
                           .retry_most = 20'000'000,
                           .connect_limit = 2'000'000'000,
                           .disconnect_limit = 500'000'000};
+    return settings;
+}
+
+EngineSettings memory_settings() {
+    EngineSettings settings = quick_settings();
+    settings.poll = PollMode::kMemory;
     return settings;
 }
 

@@ -16,8 +16,17 @@ namespace tern::test {
 // The first usable device, and its first active port.
 const verbs::Device& device();
 const verbs::Port& port();
+inline bool has_xrc() {
+    return (device().attributes.device_cap_flags & IBV_DEVICE_XRC) != 0;
+}
+// Whether the device promises that the bytes of a write appear in order. Without this promise, no
+// block is granted, unless PollMode::kMemory asks for it.
+bool writes_in_order();
 
 EngineSettings quick_settings();
+// Blocks are granted on every device: for tests in which it does not matter in which order the
+// bytes of a write appear.
+EngineSettings memory_settings();
 
 // An engine, and what its owner has been told.
 struct Node final : EngineOwner {

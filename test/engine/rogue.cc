@@ -26,7 +26,10 @@ Rogue::Rogue() {
     self_.port.ethernet = port().ethernet;
     self_.port.has_gid = port().global;
     if (port().global) memcpy(self_.port.gid.data(), port().gid.raw, sizeof(port().gid.raw));
-    self_.interface = {.qp_num = datagrams->qp_num(), .instance = 7};
+    self_.port.roce_v2 = port().roce_v2;
+    // A device may give the number of a rogue that has gone to the next one.
+    static uint64_t instance = 0;
+    self_.interface = {.qp_num = datagrams->qp_num(), .instance = ++instance};
     datagrams->set_self(self_);
     connector_.reset(new Connector(device().pd.get(), port(),
                                    {.queues = {.sends = 256, .inline_bytes = 64, .pieces = 1},
@@ -128,6 +131,7 @@ void Rogue::post(ibv_wr_opcode opcode, const void* data, size_t size, uint64_t t
 }
 
 void Rogue::post_marker(Connection& connection) {
+    if (connection.sends.room() == 0) return;
     ibv_send_wr request{};
     request.wr_id = connection.tag | connection.sends.next();
     request.opcode = IBV_WR_RDMA_WRITE;

@@ -61,7 +61,7 @@ class RogueTest : public testing::Test {
             EXPECT_EQ(victim.messages[static_cast<size_t>(i)].data, std::to_string(i));
     }
 
-    Node victim;
+    Node victim{memory_settings()};
     Rogue rogue;
 };
 

@@ -115,7 +115,7 @@ class RogueSleepTest : public testing::Test {
         return turn(other, [&] { return other.over(); });
     }
 
-    Node victim;
+    Node victim{memory_settings()};
     Rogue rogue;
 };
 

@@ -431,8 +431,10 @@ TEST_P(TransferRogueTest, RingsOfAPeerThatDoesNothing) {
         rogue->poll();
     }
     EXPECT_LT(rogue->controls.size(), rings);
+    // In time, the rogue's own transfers do without rings.
+    const uint64_t before = victim.rendezvous->counters().superpipeline;
     expect_alive();
-    EXPECT_EQ(victim.rendezvous->counters().zero_copy, 0u);
+    EXPECT_GT(victim.rendezvous->counters().superpipeline, before);
 }
 
 TEST_P(TransferRogueTest, NotifiesOfTooMuch) {

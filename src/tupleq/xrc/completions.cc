@@ -8,10 +8,16 @@
 
 namespace tern {
 
-bool XrcCompletions::open(ibv_context* context, uint32_t entries, ibv_comp_channel* channel) {
-    queue_.reset(
-        ibv_create_cq(context, static_cast<int>(entries), verbs::next_identity(), channel, 0));
-    return queue_ != nullptr;
+bool XrcCompletions::open(ibv_context* context, uint32_t entries, uint32_t fixed_entries,
+                          ibv_comp_channel* channel) {
+    const auto create = [&](uint32_t room) {
+        return verbs::CompletionQueue(
+            ibv_create_cq(context, static_cast<int>(room), verbs::next_identity(), channel, 0));
+    };
+    queue_ = create(entries);
+    if (!queue_ || ibv_resize_cq(queue_.get(), queue_->cqe) == 0) return queue_ != nullptr;
+    if (auto larger = create(fixed_entries)) queue_ = std::move(larger);
+    return true;
 }
 
 int XrcCompletions::take_kept(int most, ibv_wc* completions) {

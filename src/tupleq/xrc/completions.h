@@ -18,9 +18,10 @@ namespace tern {
 // completions are kept for the owner.
 class XrcCompletions {
   public:
-    // Creates the queue with room for `entries`; events go to `channel`. False and errno if the
-    // device refuses.
-    bool open(ibv_context* context, uint32_t entries, ibv_comp_channel* channel);
+    // Creates the queue with room for `entries`, or for `fixed_entries` on a device that cannot
+    // resize a completion queue; events go to `channel`. False and errno if the device refuses.
+    bool open(ibv_context* context, uint32_t entries, uint32_t fixed_entries,
+              ibv_comp_channel* channel);
     ibv_cq* get() const { return queue_.get(); }
     // Call for each link and each shared receive queue that is made with this completion queue.
     void add_source() { ++sources_; }

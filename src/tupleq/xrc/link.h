@@ -37,7 +37,9 @@ class XrcLink {
         kOver,  // nothing more is sent; destroyed when idle
     };
 
-    // Null and errno if the device refuses. `index` is part of the work request ids.
+    // Null and errno if the device refuses. `index` is part of the work request ids. A device that
+    // refuses the inline bytes, with whatever error, gets half of them, and at last none: such a
+    // message is copied.
     static std::unique_ptr<XrcLink> create(ibv_pd* pd, ibv_cq* cq, uint32_t index, uint32_t sends,
                                            uint32_t inline_bytes);
 

@@ -1,12 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "tupleq/xrc/tupleq.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
 #include "tupleq/xrc/frames.h"
 
 namespace tern {
+
+namespace {
+
+// Links that have room from the start where the completion queue cannot grow.
+constexpr uint32_t kFixedLinks = 64;
+
+}  // namespace
 
 TupleQ::TupleQ(const verbs::Device& device, const verbs::Port& port, Engine& engine,
                Rendezvous& rendezvous, Regions& regions, PinCache& pins, PostedReceives& posted,
@@ -49,7 +57,7 @@ std::unique_ptr<TupleQ> TupleQ::create(const verbs::Device& device, const verbs:
     if (!domain) return nullptr;
     std::unique_ptr<TupleQ> tupleq(new TupleQ(device, port, engine, rendezvous, regions, pins,
                                               posted, fit, owner, std::move(domain)));
-    if (!tupleq->open(why)) return nullptr;
+    if (!tupleq->open(static_cast<uint32_t>(device.attributes.max_cqe), why)) return nullptr;
     if (fit.tuples != settings.tuples || fit.depth != settings.depth)
         owner.warn("the device holds less than UCX_TERN_TM_TUPLES and UCX_TERN_TM_DEPTH ask for: " +
                    std::to_string(fit.tuples) + " tuples of " + std::to_string(fit.depth) +
@@ -57,14 +65,17 @@ std::unique_ptr<TupleQ> TupleQ::create(const verbs::Device& device, const verbs:
     return tupleq;
 }
 
-bool TupleQ::open(std::string& why) {
+bool TupleQ::open(uint32_t max_cqe, std::string& why) {
     const auto refuse = [&](const char* what) {
         why = std::string(what) + ": " + strerror(errno);
         return false;
     };
     if (!grants_) return refuse("cannot register memory for grants");
-    // Room for the loop-back link and one other link.
-    if (!completions_.open(port_.context, static_cast<uint32_t>(settings_.completions(2)),
+    // Room for the loop-back link and one other link, as long as the queue can grow.
+    const auto entries = [&](uint32_t links) {
+        return static_cast<uint32_t>(std::min<uint64_t>(settings_.completions(links), max_cqe));
+    };
+    if (!completions_.open(port_.context, entries(2), entries(kFixedLinks),
                            engine_.sleep()->events()))
         return refuse("cannot create a completion queue");
     if (receiver_.wake_fd() < 0) return refuse("cannot create an event descriptor");

@@ -109,7 +109,7 @@ class TupleQ {
            Rendezvous& rendezvous, Regions& regions, PinCache& pins, PostedReceives& posted,
            const TupleQSettings& settings, TupleQOwner& owner,
            std::unique_ptr<verbs::XrcDomain> domain);
-    bool open(std::string& why);
+    bool open(uint32_t max_cqe, std::string& why);
 
     unsigned advance();
     unsigned poll();
