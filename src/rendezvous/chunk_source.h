@@ -9,8 +9,8 @@
 
 namespace tern {
 
-// The value of a sub-block's flag when the sub-block has arrived. The slot has never held this
-// value before, so nothing needs to be zeroed.
+// The value of a sub-block's flag when the sub-block has arrived. No earlier transfer has written
+// this value to the slot, so only what reads leave in the slots must be zeroed (RingPool).
 constexpr uint64_t flag_of(uint64_t generation, uint64_t index) {
     return generation << 24 | (index & 0xffffff);
 }

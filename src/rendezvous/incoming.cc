@@ -221,6 +221,7 @@ IncomingTransfers::Start IncomingTransfers::start(Incoming& transfer, bool may_l
     if (!in_place && !lend_ring(transfer, may_lend)) return without_ring(transfer, may_lend);
     if (in_place && !in_pieces && !TransferMemory::expose(transfer, true)) return give_up(transfer);
     ++(transfer.decision.staged() ? counters_.superpipeline : counters_.zero_copy);
+    if (transfer.ring.slots != 0) rings_.prepare_flags(transfer.ring);
     transfer.generation = ++generation_ & WireRing::kGeneration;
     transfer.core.emplace(transfer.length, transfer.ring.slots, transfer.generation,
                           !engine_.sleep()->polls_memory(*transfer.channel),

@@ -85,6 +85,7 @@ bool IncomingReads::find_room(Incoming& transfer, bool may_lend, Incoming::Read&
         const auto which = static_cast<uint64_t>(&read - reading.reads);
         read.bytes = std::min({transfer.length - reading.asked, half, policy_.longest_copy()});
         read.from = transfer.ring.data + half * which;
+        rings_.read_into(transfer.ring);
         piece.addr = address_of(read.from);
         piece.lkey = transfer.ring.lkey;
     }

@@ -2,6 +2,7 @@
 #include "rendezvous/ring_pool.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "base/assert.h"
@@ -26,6 +27,15 @@ void RingPool::give_back(const Ring& ring) {
     TERN_ASSERT(ring.number < rings_.size() && rings_[ring.number].data() == ring.data);
     TERN_ASSERT(std::find(free_.begin(), free_.end(), ring.number) == free_.end());
     free_.push_back(ring.number);
+}
+
+// The device has completed the reads, and no peer writes to the ring yet: its address is sent
+// later.
+void RingPool::zero_flags(const Ring& ring) {
+    overwritten_[ring.number] = false;
+    for (uint32_t slot = 0; slot < ring.slots; ++slot)
+        memset(ring.data + size_t{slot} * SubBlocks::kSlot + SubBlocks::kSubBlock, 0,
+               SubBlocks::kFlag);
 }
 
 void RingPool::work_on_next(ProgressBudget& budget) {
@@ -58,6 +68,7 @@ void RingPool::grow() {
             registered_ += memory.size();
             free_.push_back(static_cast<uint32_t>(rings_.size()));
             rings_.push_back(std::move(memory));
+            overwritten_.push_back(false);
             TERN_DEBUG("ring %zu of at most %u is registered: %zu bytes", rings_.size(), most_,
                        ring_size());
             return;

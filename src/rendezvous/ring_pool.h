@@ -13,6 +13,10 @@ namespace tern {
 
 // Rings of registered memory, lent to transfers and early copies for as long as needed; no ring
 // belongs to a peer. A ring is made when it is first needed.
+//
+// A ring that peers write to has flags in fixed places, which hold no data. A read puts bytes of
+// the peer there, which may be the flags of a later transfer. So the places are zeroed after a
+// read, before peers write to the ring again.
 class RingPool {
   public:
     struct Ring {
@@ -66,6 +70,13 @@ class RingPool {
         give_back(ring);
     }
 
+    // A read into the ring begins: the places of its flags get bytes of the peer.
+    void read_into(const Ring& ring) { overwritten_[ring.number] = true; }
+    // Peers will write to the ring: zeros its flags if reads have overwritten them.
+    void prepare_flags(const Ring& ring) {
+        if (overwritten_[ring.number]) zero_flags(ring);
+    }
+
     // Not even a small ring could be registered: there will be none.
     bool cannot_register() const { return refused_ && rings_.empty(); }
     // A registration has failed: the rings are fewer or smaller than asked for.
@@ -76,6 +87,7 @@ class RingPool {
 
   private:
     void work_on_next(ProgressBudget& budget);
+    void zero_flags(const Ring& ring);
 
     static constexpr size_t kStep = 8 * 4096;  // bytes provided at a time
 
@@ -85,8 +97,9 @@ class RingPool {
     bool refused_ = false;
     uint64_t registered_ = 0;
     std::vector<verbs::RegisteredMemory> rings_;
-    verbs::RegisteredMemory next_;  // not registered yet
-    size_t next_pages_ = 0;         // bytes of it that have pages
+    std::vector<bool> overwritten_;  // by ring: a read may have left anything in its flags
+    verbs::RegisteredMemory next_;   // not registered yet
+    size_t next_pages_ = 0;          // bytes of it that have pages
     bool provided_ = false;
     std::vector<uint32_t> free_;  // the ring used last is lent first: it is in the cache
 };

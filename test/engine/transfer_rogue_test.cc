@@ -386,6 +386,54 @@ TEST_P(TransferRogueTest, RefusesWhatIsBeingRead) {
     expect_alive();
 }
 
+// A read puts bytes of the peer where the ring has flags. The next transfer through the ring must
+// not take them for its own.
+TEST_P(TransferRogueTest, PlantsTheFlagsOfTheNextTransfer) {
+    const auto accept = [this] {
+        rogue->controls.clear();
+        rogue->send_control(TransferId::kDeliver, Deliver{.sender = 7,
+                                                          .address = victim.address(),
+                                                          .length = SubBlocks::kSubBlock,
+                                                          .key = victim.key(victim.open)});
+        EXPECT_TRUE(turn([this] { return !rogue->controls.empty(); }));
+        EXPECT_EQ(rogue->controls[0].id, TransferId::kAccept);
+        const Accept frame = rogue->controls[0].as<Accept>();
+        rogue->controls.clear();
+        return frame;
+    };
+    const auto ended = [this] { return !rogue->controls.empty(); };
+    const Accept first = accept();
+    write_block(first, SubBlocks::kSubBlock);
+    ASSERT_TRUE(turn(ended));
+    if ((first.ring.flags & WireRing::kNotify) != 0) GTEST_SKIP() << "flags are not used";
+
+    const uint64_t planted = flag_of(first.ring.generation + 1, 0);
+    auto* const window = reinterpret_cast<uint64_t*>(rogue->window().data());
+    std::fill_n(window, victim.memory.size() / sizeof(planted), planted);
+    std::string why;
+    channel = victim.engine->attach(rogue->address(), &victim, why);
+    ASSERT_TRUE(channel) << why;
+    const Buffers::Piece piece{victim.memory.data(), victim.memory.size()};
+    ASSERT_EQ(victim.rendezvous->get(*channel, {&piece, 1}, reinterpret_cast<uint64_t>(window),
+                                     {1, 2}, rogue->window().rkey(), {}, this),
+              Status::kInProgress);
+    ASSERT_TRUE(turn([this] { return victim.completions.size() == 1; }));
+    EXPECT_EQ(victim.completions[0], Status::kOk);
+    const auto* flag = reinterpret_cast<const uint64_t*>(first.ring.address + SubBlocks::kSubBlock);
+    ASSERT_EQ(*flag, planted) << "the read went through the ring";
+
+    std::ranges::fill(victim.memory, std::byte{});
+    const Accept second = accept();
+    ASSERT_EQ(second.ring.address, first.ring.address);
+    ASSERT_EQ(second.ring.generation, first.ring.generation + 1);
+    expect_heard();
+    EXPECT_FALSE(ended()) << "nothing has been written";
+    EXPECT_EQ(victim.memory[0], std::byte{});
+    write_block(second, SubBlocks::kSubBlock);
+    ASSERT_TRUE(turn(ended));
+    EXPECT_EQ(victim.memory[0], std::byte{0x55});
+}
+
 // More puts than there are places for transfers are served later.
 TEST_P(TransferRogueTest, PutsForWhichThereIsNoPlace) {
     constexpr uint32_t kMore = 20;
