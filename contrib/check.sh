@@ -23,7 +23,7 @@ guests_at_a_time() {
     awk '/^MemAvailable:/ { print ($2 > 13 * 1024 * 1024) ? 2 : 1 }' /proc/meminfo
 }
 
-say "this takes some 30 minutes on two processors"
+say "this takes 30 to 40 minutes on two processors"
 install_packages
 phase 'build' build_to_check
 phase 'form of the sources' run_lint "${CHECK_LINT:-yes}" --tidy changed
