@@ -5,9 +5,9 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <csignal>
 #include <system_error>
 
+#include "base/blocked_signals.h"
 #include "base/trace.h"
 
 namespace tern {
@@ -65,18 +65,13 @@ AddressHandles::Handle AddressHandles::make(const PortAddress& to, int& error) c
 // Starts one more thread, unless there are as many as there may be. False: there is none.
 bool AddressHandles::start_thread() {
     if (threads_.size() == kMostThreads) return true;
-    // Signals are for the program's threads.
-    sigset_t all;
-    sigset_t before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const base::BlockedSignals blocked;
     try {
         process_ = getpid();
         threads_.emplace_back([this] { work(); });
     } catch (const std::system_error&) {
         TERN_DEBUG("no thread can be started for the address handle of a host");
     }
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
     return !threads_.empty();
 }
 

@@ -400,6 +400,14 @@ bool Connector::may_destroy_closed() const {
     });
 }
 
+// An attempt to connect to a peer that has left would be repeated until its time limit.
+void Connector::begin_handshake(Connection& connection, uint64_t now) {
+    if (left_.contains(connection.peer))
+        fail(connection, Status::kPeerClosed, kHasLeft);
+    else
+        act(connection, connection.handshake.connect(now));
+}
+
 void Connector::tick(uint64_t now) {
     deadline_ = UINT64_MAX;
     for (size_t i = 0; i < table_.rows(); ++i) {
@@ -407,10 +415,8 @@ void Connector::tick(uint64_t now) {
         if (connection == nullptr || connection->failed) continue;
         if (!connection->sends.open())
             turn_away(*connection);
-        else if (may_connect(*connection, peers_) && left_.contains(connection->peer))
-            fail(*connection, Status::kPeerClosed, kHasLeft);
         else if (may_connect(*connection, peers_))
-            act(*connection, connection->handshake.connect(now));
+            begin_handshake(*connection, now);
         else if (connection->handshake.deadline() <= now)
             act(*connection, connection->handshake.tick(now));
         else

@@ -165,6 +165,7 @@ class Connector {
     void take_attempt(const Packet& packet);
     void on_left(const PeerAddress& peer);
     void on_unreachable(const PortAddress& port, int error);
+    void begin_handshake(Connection& connection, uint64_t now);
     void act(Connection& connection, const Handshake::Actions& actions);
     void ended(Connection& connection, const Handshake::Actions& actions);
     bool connect_qp(Connection& connection);

@@ -102,19 +102,14 @@ bool Resources::open_receives(EngineSettings& settings, EngineOwner& owner) {
     return receives != nullptr;
 }
 
-// The queue grows with the number of connections. More than half of all kinds of devices cannot
-// enlarge a queue; there it has room for many connections from the start.
+// The queue grows with the number of connections, where it can.
 bool Resources::open_completions(const EngineSettings& settings) {
-    const auto create = [&](uint32_t connections) {
-        const uint32_t entries = settings.receive_queue + settings.send_queue * connections;
-        return verbs::CompletionQueue(ibv_create_cq(port.context,
-                                                    static_cast<int>(std::min(entries, max_cqe)),
-                                                    verbs::next_identity(), events.get(), 0));
+    const auto room = [&](uint32_t connections) {
+        return std::min(settings.receive_queue + settings.send_queue * connections, max_cqe);
     };
-    cq = create(4);
-    if (!cq || ibv_resize_cq(cq.get(), cq->cqe) == 0) return cq != nullptr;
-    if (auto larger = create(kFixedConnections)) cq = std::move(larger);
-    return true;
+    cq = verbs::create_completion_queue(port.context, room(4), room(kFixedConnections),
+                                        events.get());
+    return cq != nullptr;
 }
 
 // The interface must report its inline size before it connects: a temporary queue pair shows it. A

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "verbs/async_events.h"
 
@@ -14,6 +15,12 @@ namespace {
 
 // RDMA reads and atomics that a connection may have outstanding. Every HCA supports this number.
 constexpr uint8_t kReads = 4;
+
+int to_state(ibv_qp* qp, ibv_qp_state state) {
+    ibv_qp_attr attributes{};
+    attributes.qp_state = state;
+    return ibv_modify_qp(qp, &attributes, IBV_QP_STATE);
+}
 
 }  // namespace
 
@@ -31,6 +38,18 @@ uint8_t rnr_timer_code(double seconds) {
                                         61.44, 81.92, 122.88, 163.84, 245.76, 327.68, 491.52};
     const auto* time = std::lower_bound(std::begin(kTimes), std::end(kTimes), seconds * 1e3);
     return static_cast<uint8_t>(std::min<size_t>(static_cast<size_t>(time - kTimes), 30) + 1);
+}
+
+CompletionQueue create_completion_queue(ibv_context* context, uint32_t entries,
+                                        uint32_t fixed_entries, ibv_comp_channel* events) {
+    const auto create = [&](uint32_t room) {
+        return CompletionQueue(
+            ibv_create_cq(context, static_cast<int>(room), next_identity(), events, 0));
+    };
+    CompletionQueue queue = create(entries);
+    if (!queue || ibv_resize_cq(queue.get(), queue->cqe) == 0) return queue;
+    CompletionQueue larger = create(fixed_entries);
+    return larger ? std::move(larger) : std::move(queue);
 }
 
 QueuePair create_queue_pair(ibv_pd* pd, ibv_qp_type type, ibv_cq* cq, ibv_srq* srq,
@@ -75,9 +94,7 @@ int restart_datagrams(ibv_qp* qp, const Port& port, uint32_t qkey, uint32_t psn)
 }
 
 int resume_sends(ibv_qp* qp) {
-    ibv_qp_attr attributes{};
-    attributes.qp_state = IBV_QPS_RTS;
-    return ibv_modify_qp(qp, &attributes, IBV_QP_STATE);
+    return to_state(qp, IBV_QPS_RTS);
 }
 
 int init_reliable(ibv_qp* qp, const Port& port) {
@@ -121,15 +138,11 @@ int connect_reliable(ibv_qp* qp, const Port& port, const RetrySettings& retry,
 }
 
 int to_error(ibv_qp* qp) {
-    ibv_qp_attr attributes{};
-    attributes.qp_state = IBV_QPS_ERR;
-    return ibv_modify_qp(qp, &attributes, IBV_QP_STATE);
+    return to_state(qp, IBV_QPS_ERR);
 }
 
 int to_reset(ibv_qp* qp) {
-    ibv_qp_attr attributes{};
-    attributes.qp_state = IBV_QPS_RESET;
-    return ibv_modify_qp(qp, &attributes, IBV_QP_STATE);
+    return to_state(qp, IBV_QPS_RESET);
 }
 
 bool writes_in_order(ibv_qp* qp) {

@@ -28,6 +28,12 @@ struct RetrySettings {
 uint8_t timeout_code(double seconds);
 uint8_t rnr_timer_code(double seconds);
 
+// Creates a completion queue with room for `entries`, or for `fixed_entries` on a device that
+// cannot resize a completion queue, as more than half of all kinds cannot. Null and errno on
+// failure.
+CompletionQueue create_completion_queue(ibv_context* context, uint32_t entries,
+                                        uint32_t fixed_entries, ibv_comp_channel* events);
+
 // Creates a queue pair; null and errno on failure. `capacity` returns the sizes granted. IBV_QPT_RC
 // uses `srq`, IBV_QPT_UD has its own receive queue.
 QueuePair create_queue_pair(ibv_pd* pd, ibv_qp_type type, ibv_cq* cq, ibv_srq* srq,

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "pinning/cache/reaper.h"
 
-#include <signal.h>
-
 #include <cerrno>
 #include <chrono>
 #include <thread>
+
+#include "base/blocked_signals.h"
 
 namespace tern {
 
@@ -27,17 +27,13 @@ void Reaper::stop() {
 void Reaper::start() {
     if (tried_) return;
     tried_ = true;
-    sigset_t all;
-    sigset_t before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const base::BlockedSignals blocked;
     const auto body = [](void* self) -> void* {
         pthread_setname_np(pthread_self(), "tern-reaper");
         static_cast<Reaper*>(self)->run();
         return nullptr;
     };
     running_ = pthread_create(&thread_, nullptr, body, this) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 void Reaper::wake() {

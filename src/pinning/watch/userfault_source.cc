@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
 #include <poll.h>
-#include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -14,6 +13,8 @@
 #include <cerrno>
 #include <new>
 #include <thread>
+
+#include "base/blocked_signals.h"
 
 #ifndef UFFD_USER_MODE_ONLY
 #define UFFD_USER_MODE_ONLY 1
@@ -124,11 +125,7 @@ bool UserfaultSource::unregister_range(uint64_t first, uint64_t last) const {
 
 bool UserfaultSource::start() {
     if (running_ || failed_) return running_;
-    // Signals are for the program's threads.
-    sigset_t all;
-    sigset_t before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const base::BlockedSignals blocked;
     const auto body = [](void* self) -> void* {
         pthread_setname_np(pthread_self(), "tern-monitor");
         static_cast<UserfaultSource*>(self)->run();
@@ -136,7 +133,6 @@ bool UserfaultSource::start() {
     };
     running_ = pthread_create(&reader_, nullptr, body, this) == 0;
     failed_ = !running_;
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
     return running_;
 }
 

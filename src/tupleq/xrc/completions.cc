@@ -4,20 +4,14 @@
 #include <algorithm>
 #include <thread>
 
-#include "verbs/async_events.h"
+#include "verbs/queue_pair.h"
 
 namespace tern {
 
 bool XrcCompletions::open(ibv_context* context, uint32_t entries, uint32_t fixed_entries,
                           ibv_comp_channel* channel) {
-    const auto create = [&](uint32_t room) {
-        return verbs::CompletionQueue(
-            ibv_create_cq(context, static_cast<int>(room), verbs::next_identity(), channel, 0));
-    };
-    queue_ = create(entries);
-    if (!queue_ || ibv_resize_cq(queue_.get(), queue_->cqe) == 0) return queue_ != nullptr;
-    if (auto larger = create(fixed_entries)) queue_ = std::move(larger);
-    return true;
+    queue_ = verbs::create_completion_queue(context, entries, fixed_entries, channel);
+    return queue_ != nullptr;
 }
 
 int XrcCompletions::take_kept(int most, ibv_wc* completions) {
