@@ -143,12 +143,7 @@ const NicParameters* find_profile(std::string_view name) {
 }
 
 std::string profile_names() {
-    std::string names;
-    for (const Profile& profile : kProfiles) {
-        if (!names.empty()) names += ", ";
-        names += profile.name;
-    }
-    return names;
+    return joined(kProfiles, &Profile::name);
 }
 
 std::string describe(const NicParameters& nic) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cerrno>
 #include <charconv>
 
@@ -203,25 +204,13 @@ const Rule* find_rule(std::string_view name) {
     return nullptr;
 }
 
-std::string rule_names() {
-    std::string names;
-    for (const Rule& rule : kRules) names.append(names.empty() ? "" : ", ").append(rule.name);
-    return names;
-}
-
-uint32_t power_of_two(uint32_t least) {
-    uint32_t power = 1;
-    while (power < least) power *= 2;
-    return power;
-}
-
 }  // namespace
 
 uint32_t rounded_entries(uint32_t asked, int32_t rounding, int32_t least, int32_t most) {
     if (asked == 0) return 0;
     uint32_t entries = std::max(asked, static_cast<uint32_t>(least));
-    if (rounding == rule::kPowerOfTwo) entries = power_of_two(entries);
-    if (rounding == rule::kPowerLessOne) entries = power_of_two(entries + 1) - 1;
+    if (rounding == rule::kPowerOfTwo) entries = std::bit_ceil(entries);
+    if (rounding == rule::kPowerLessOne) entries = std::bit_ceil(entries + 1) - 1;
     return std::min(entries, static_cast<uint32_t>(most));
 }
 
@@ -243,7 +232,7 @@ SendSizes rounded_send(const Personality& personality, SendSizes asked) {
             sizes.sge = sizes.inline_bytes / kElement;
             break;
         case rule::kInlinePower:
-            sizes.inline_bytes = asked.inline_bytes == 0 ? 0 : power_of_two(asked.inline_bytes);
+            sizes.inline_bytes = asked.inline_bytes == 0 ? 0 : std::bit_ceil(asked.inline_bytes);
             break;
         default:
             break;
@@ -256,9 +245,7 @@ SendSizes rounded_send(const Personality& personality, SendSizes asked) {
 }
 
 std::string personality_names() {
-    std::string names;
-    for (const std::string_view name : kNames) names.append(names.empty() ? "" : ", ").append(name);
-    return names;
+    return joined(kNames);
 }
 
 std::optional<Personality> find_personality(std::string_view name) {
@@ -276,7 +263,8 @@ std::optional<std::string> apply_rules(std::string_view list, Personality& perso
     auto wrong = for_each_entry(list, [&](const ListEntry& entry) -> std::optional<std::string> {
         const Rule* rule = find_rule(entry.key);
         if (rule == nullptr)
-            return "no rule '" + std::string(entry.key) + "'; choose from " + rule_names();
+            return "no rule '" + std::string(entry.key) + "'; choose from " +
+                   joined(kRules, &Rule::name);
         const auto value = parse_value(entry.value);
         if (!value || *value < rule->least || *value > rule->most)
             return std::string(rule->name) + " must be a number from " +

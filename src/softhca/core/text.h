@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Parsers for settings: numbers, times and comma lists. All reject trailing text and overflow.
+// Parsers for settings: numbers, times and comma lists. All reject trailing text and overflow. And
+// texts of the same kinds.
 #pragma once
 
 #include <cstdint>
@@ -24,6 +25,18 @@ std::optional<uint64_t> parse_time_ns(std::string_view text);
 std::string time_text(uint64_t ns);
 // The shortest text that parse_decimal() reads back as `value`.
 std::string decimal_text(double value);
+
+// The items of a range, separated by ", ": texts, or what `text` makes of them, for example
+// &T::name.
+template <typename Range, typename Text = std::identity>
+std::string joined(const Range& items, Text&& text = {}) {
+    std::string all;
+    for (const auto& item : items) {
+        if (!all.empty()) all += ", ";
+        all += std::invoke(text, item);
+    }
+    return all;
+}
 
 // Calls `visit` for each entry of a comma list. Without '=' in an entry, `value` is empty and
 // has_value false. Skips empty entries, and blanks around entries. Stops at the first error text

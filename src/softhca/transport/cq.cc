@@ -81,9 +81,7 @@ void lock(Host& host, CqShared& cq) {
 
 // Slots of a ring that holds `entries`.
 uint64_t slots_for(uint64_t entries) {
-    uint64_t size = 16;
-    while (size < entries) size *= 2;
-    return size;
+    return std::max<uint64_t>(std::bit_ceil(entries), 16);
 }
 
 }  // namespace

@@ -30,8 +30,7 @@ uint32_t next_key(Adapter& adapter, uint32_t index);
 uint32_t region_key(Adapter& adapter, uint32_t index);
 
 // 0, or why the memory cannot be registered: EFAULT if it does not exist or is not writable as
-// asked, ENOMEM by a fault or the limit of locked
-// memory.
+// asked, ENOMEM by a fault or the limit of locked memory.
 int check_registration(Adapter& adapter, const RegionAttributes& attributes);
 // Waits until a registration of `bytes` that began at `begun` (ns) has taken its modeled time.
 // Occupies the processor, as pinning in the kernel does.

@@ -13,8 +13,7 @@
 namespace softhca {
 
 bool allocate_ring(Host& host, RecvRing& ring, uint32_t max_wr, uint32_t max_sge) {
-    uint32_t entries = 1;
-    while (entries < max_wr) entries *= 2;
+    const uint32_t entries = std::bit_ceil(max_wr);
     const uint64_t slots = host.heap.allocate(RecvRing::bytes(entries, max_sge));
     if (slots == 0) return false;
     ring.init(host.arena(), slots, entries, max_wr, max_sge);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <cstring>
 #include <memory>
@@ -103,8 +104,7 @@ class SendRing {
         const uint32_t payload = std::max<uint32_t>(max_sge * sizeof(Sge), max_inline);
         stride_ = (sizeof(Wqe) + payload + 63) & ~uint64_t{63};
         capacity_ = entries;
-        uint32_t slots = 1;
-        while (slots < entries) slots *= 2;
+        const uint32_t slots = std::bit_ceil(entries);
         mask_ = slots - 1;
         void* memory = nullptr;
         if (allocator.allocate != nullptr &&

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "softhca/core/faults.h"
+#include "softhca/core/text.h"
 #include "tern_config.h"
 #include "tools/softhca_command/command.h"
 
@@ -143,11 +144,9 @@ constexpr Command kCommands[] = {
 };
 
 const Command& find_command(std::string_view name) {
-    std::string names;
-    for (const Command& command : kCommands) {
+    for (const Command& command : kCommands)
         if (name == command.name) return command;
-        names.append(names.empty() ? "" : ", ").append(command.name);
-    }
+    const std::string names = softhca::joined(kCommands, &Command::name);
     throw tools::UsageError(name.empty() ? "no command given; choose from " + names
                                          : "no such command '" + std::string(name) +
                                                "'; choose from " + names);
