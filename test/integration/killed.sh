@@ -3,13 +3,11 @@
 #
 # Kills a peer of ucx_perftest. Sourced after lib.sh; `hca` is the launcher of the commands.
 
-# A dead peer is found out after seven times this.
-export UCX_TERN_TIMEOUT=200ms
-
 # killed NAME victim test [SIZE]: kills the server or the client in the middle of a test that would not end by itself.
 # The survivor's endpoint must fail within the limit. (The survivor need not exit: ucx_perftest's own connection may
 # wait for ever for a dead peer.)
 killed() {
+    local -x UCX_TERN_TIMEOUT=200ms # a dead peer is found out after seven times this
     local name=$1 victim=$2 test=$3 size=${4:-4096} server_pid client_pid victim_pid survivor status=1 tick iterations=2000000000
     # The target of puts counts up to the number of iterations before it makes any progress.
     [[ $test != ucp_put* ]] || iterations=20000000

@@ -2,6 +2,7 @@
 // For tests with several processes: a fabric for each test, and children that die with the test.
 #pragma once
 
+#include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -107,6 +108,27 @@ class Child {
 
   private:
     pid_t pid_;
+};
+
+// A fabric of its own for each test, and a value that the test shares with its children.
+template <typename Shared>
+class ProcessesTest : public testing::Test {
+  protected:
+    const std::string name_ = unique_fabric();
+    Shared* shared_ = shared_value<Shared>();
+    void TearDown() override {
+        std::string error;
+        EXPECT_TRUE(Segment::remove_if_unused(name_, &error)) << error;
+        munmap(shared_, sizeof *shared_);
+    }
+    // Joins the fabric with an engine that runs `body`.
+    Host& join(void (*body)(void*)) {
+        std::string error;
+        return *Host::join(open_segment(name_), false, body, nullptr, &error).release();
+    }
+    // Of the process that has introduced itself to the others.
+    void introduce(Host& host) { shared_->slot = static_cast<int>(host.slot()); }
+    uint32_t slot() const { return static_cast<uint32_t>(shared_->slot.load()); }
 };
 
 }  // namespace softhca::test

@@ -266,36 +266,6 @@ TEST_F(FabricTest, SlotsOfTheKilledDoNotRunOut) {
     keeper.kill();
 }
 
-TEST_F(FabricTest, MemoryIsNotFreedUnderAnAccess) {
-    struct Shared {
-        std::atomic<int> step{0};
-        std::atomic<int> slot{-1};
-    };
-    auto* shared = shared_value<Shared>();
-    Child owner([&] {
-        Adapter* adapter = start_adapter(name_);
-        shared->slot = static_cast<int>(adapter->host().slot());
-        if (!wait_for([&] { return shared->step == 1; })) return 1;
-        adapter->host().wait_for_accesses();
-        return shared->step == 2 ? 0 : 2;
-    });
-    Child user([&] {
-        Adapter* adapter = start_adapter(name_);
-        if (!wait_for([&] { return shared->slot >= 0; })) {
-            return 1;
-        }
-        {
-            const AccessGuard guard(adapter->host(), static_cast<uint32_t>(shared->slot.load()));
-            shared->step = 1;
-            std::this_thread::sleep_for(std::chrono::milliseconds(20));
-            shared->step = 2;
-        }
-        return 0;
-    });
-    EXPECT_EQ(user.join(), 0);
-    EXPECT_EQ(owner.join(), 0);
-}
-
 TEST_F(FabricTest, DeadUserDoesNotHoldTheOwnerUp) {
     auto* slot = shared_value<std::atomic<int>>();
     auto* guarded = shared_value<std::atomic<int>>();

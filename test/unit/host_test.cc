@@ -17,10 +17,7 @@ namespace softhca {
 namespace host_test {
 
 using test::Child;
-using test::open_segment;
-using test::shared_value;
 using test::start_adapter;
-using test::unique_fabric;
 using test::wait_for;
 
 struct Shared {
@@ -30,44 +27,51 @@ struct Shared {
     ProcessSlot copy;
 };
 
-class HostTest : public testing::Test {
+class HostTest : public test::ProcessesTest<Shared> {
   protected:
-    const std::string name_ = unique_fabric();
-    Shared* shared_ = shared_value<Shared>();
-    void TearDown() override {
-        std::string error;
-        EXPECT_TRUE(Segment::remove_if_unused(name_, &error)) << error;
-        munmap(shared_, sizeof *shared_);
-    }
     void introduce(Host& host) {
         shared_->tag = host.tag();
-        shared_->slot = static_cast<int>(host.slot());
+        ProcessesTest::introduce(host);
     }
-    uint32_t slot() const { return static_cast<uint32_t>(shared_->slot.load()); }
-    // Joins the fabric with an engine that runs `body`.
-    Host* join(void (*body)(void*)) {
-        std::string error;
-        return Host::join(open_segment(name_), false, body, nullptr, &error).release();
+    // An owner that waits for the accesses of a user, which is in user_accesses(). 0: not too
+    // short.
+    int wait_for_user() {
+        Host& host = start_adapter(name_)->host();
+        introduce(host);
+        if (!wait_for([&] { return shared_->step == 1; })) return 1;
+        host.wait_for_accesses();
+        return shared_->step == 2 ? 0 : 2;
+    }
+    // The rest of an access, which takes longer than the owner would if it did not wait.
+    void user_accesses() {
+        shared_->step = 1;
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+        shared_->step = 2;
     }
 };
 
+TEST_F(HostTest, MemoryIsNotFreedUnderAnAccess) {
+    Child owner([&] { return wait_for_user(); });
+    Child user([&] {
+        Host& host = start_adapter(name_)->host();
+        if (!wait_for([&] { return shared_->slot >= 0; })) return 1;
+        const AccessGuard guard(host, slot());
+        user_accesses();
+        return 0;
+    });
+    EXPECT_EQ(user.join(), 0);
+    EXPECT_EQ(owner.join(), 0);
+}
+
 // The owner's deregistration must not return while a thread of a process that exits still copies.
 TEST_F(HostTest, ProcessThatLeavesEndsItsAccessesFirst) {
-    Child owner([&] {
-        Adapter* adapter = start_adapter(name_);
-        introduce(adapter->host());
-        if (!wait_for([&] { return shared_->step == 1; })) return 1;
-        adapter->host().wait_for_accesses();
-        return shared_->step == 2 ? 0 : 2;
-    });
+    Child owner([&] { return wait_for_user(); });
     Child leaver([&] {
         Host& host = start_adapter(name_)->host();
         if (!wait_for([&] { return shared_->slot >= 0; })) return 1;
         const AccessGuard guard(host, slot());
         host.leave();
-        shared_->step = 1;
-        std::this_thread::sleep_for(std::chrono::milliseconds(20));
-        shared_->step = 2;
+        user_accesses();
         return 0;
     });
     EXPECT_EQ(leaver.join(), 0);
@@ -86,7 +90,7 @@ TEST_F(HostTest, LocksAreHeldUntilTheLastThreadHasGone) {
         return wait_for([&] { return host.owner_dead(shared_->tag); }) ? 0 : 4;
     });
     Child owner([&] {
-        introduce(*join([](void*) {}));
+        introduce(join([](void*) {}));
         return wait_for([&] { return shared_->step == 1; }) ? 0 : 1;
     });
     EXPECT_EQ(owner.join(), 0);
@@ -104,7 +108,7 @@ TEST_F(HostTest, FirstThreadMayEndBeforeTheOthers) {
         return wait_for([&] { return host.owner_dead(shared_->tag); }) ? 0 : 4;
     });
     Child owner([&] {
-        introduce(*join([](void*) {}));
+        introduce(join([](void*) {}));
         if (!wait_for([&] { return shared_->step == 1; })) return 1;
         std::thread([&] {
             // The first thread is a zombie, and its memory cannot be found.
@@ -235,21 +239,13 @@ TEST_F(HostTest, ThreadsDoNotWaitForEachOthersGuards) {
 }
 
 TEST_F(HostTest, AccessWithinAnotherOneIsWaitedFor) {
-    Child owner([&] {
-        Adapter* adapter = start_adapter(name_);
-        introduce(adapter->host());
-        if (!wait_for([&] { return shared_->step == 1; })) return 1;
-        adapter->host().wait_for_accesses();
-        return shared_->step == 2 ? 0 : 2;
-    });
+    Child owner([&] { return wait_for_user(); });
     Child user([&] {
         Host& host = start_adapter(name_)->host();
         if (!wait_for([&] { return shared_->slot >= 0; })) return 1;
         const AccessGuard outer(host, host.slot());
         const AccessGuard inner(host, slot());
-        shared_->step = 1;
-        std::this_thread::sleep_for(std::chrono::milliseconds(20));
-        shared_->step = 2;
+        user_accesses();
         return 0;
     });
     EXPECT_EQ(user.join(), 0);

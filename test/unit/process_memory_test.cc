@@ -17,7 +17,6 @@ namespace softhca {
 namespace process_memory_test {
 
 using test::Child;
-using test::shared_value;
 using test::wait_for;
 
 struct Shared {
@@ -33,23 +32,7 @@ IovList list(const void* address, uint64_t length) {
     return result;
 }
 
-class ProcessMemoryTest : public testing::Test {
-  protected:
-    const std::string name_ = test::unique_fabric();
-    Shared* shared_ = shared_value<Shared>();
-    void TearDown() override {
-        std::string error;
-        EXPECT_TRUE(Segment::remove_if_unused(name_, &error)) << error;
-        munmap(shared_, sizeof *shared_);
-    }
-    // Joins as the process that others copy to. `body`: of the engine.
-    void offer(void (*body)(void*)) {
-        std::string error;
-        Host* host = Host::join(test::open_segment(name_), false, body, nullptr, &error).release();
-        shared_->slot = static_cast<int>(host->slot());
-    }
-    uint32_t slot() const { return static_cast<uint32_t>(shared_->slot.load()); }
-};
+using ProcessMemoryTest = test::ProcessesTest<Shared>;
 
 // The process id may name another process or another program by now.
 TEST_F(ProcessMemoryTest, NothingIsCopiedToAProcessThatIsNotAlive) {
@@ -65,7 +48,7 @@ TEST_F(ProcessMemoryTest, NothingIsCopiedToAProcessThatIsNotAlive) {
         return result == CopyResult::kGone ? 0 : 2;
     });
     Child target([&] {
-        offer([](void*) {});
+        introduce(join([](void*) {}));
         if (!wait_for([&] { return shared_->done == 1; })) return 1;
         return memory_of_all[0] == 0 ? 0 : 2;
     });
