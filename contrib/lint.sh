@@ -76,14 +76,15 @@ tidy_result() { # file
 
 # On all processors; the verdicts are in the order of the files.
 tidy() {
-    local file findings
+    local file files findings
+    mapfile -t files < <(tidy_files)
     findings=$(mktemp -d)
     export -f run_tidy
     export findings folder
-    tidy_files | xargs -r -P "$(nproc)" -I{} bash -c 'run_tidy {}' || true
-    while read -r file; do
+    printf '%s\n' "${files[@]}" | xargs -r -P "$(nproc)" -I{} bash -c 'run_tidy {}' || true
+    for file in "${files[@]}"; do
         verdict "clang-tidy: $file" tidy_result "$file"
-    done < <(tidy_files)
+    done
     rm -rf "$findings"
 }
 
@@ -95,7 +96,7 @@ verdict 'the code has the format of .clang-format' format
 verdict 'shellcheck has nothing to say' shell_scripts
 verdict 'the words are spelled correctly' spelling
 for folder in build/check build/dev; do [ ! -e $folder/tern_config.h ] || break; done
-if [ ! -e $folder/tern_config.h ]; then
+if [ ! -e "$folder/tern_config.h" ]; then
     skip clang-tidy 'there is no configured build/check'
 elif ! git rev-parse -q --verify "${LINT_BASE:-HEAD~1}" >/dev/null; then
     skip clang-tidy 'this is the first commit'
