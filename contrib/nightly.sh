@@ -3,9 +3,9 @@
 # shellcheck source-path=SCRIPTDIR
 #
 # What takes too long for contrib/check.sh, which is to pass first: clang-tidy on all files; builds with clang++ and of
-# each file by itself; every test with all its settings; all of UCX's own tests; all tests on rdma_rxe; all tests that the
-# sanitizers can run. Takes about three hours on two processors. The last line is
-# "N passed, N failed, N skipped".
+# each file by itself; every test with all its settings; the tests of Tern and of verbs, and CI's selection of UCX's own,
+# with each personality of the software HCA; all of UCX's own tests; all tests on rdma_rxe; all tests that the sanitizers
+# can run. Takes about five hours on two processors. The last line is "N passed, N failed, N skipped".
 . "$(dirname "$0")/common.sh"
 . contrib/tests.sh
 
@@ -15,7 +15,7 @@ clang_build() {
     build_tests build/nightly-clang
 }
 
-say "this takes about three hours on two processors"
+say "this takes about five hours on two processors"
 install_packages
 phase 'build' build_to_check
 phase 'form of the sources' run_lint yes --tidy all
@@ -27,6 +27,15 @@ phase 'tests without a device' run_tests build/check check-pure
 phase 'tests on the software HCA' run_tests build/check check-device
 phase 'tests that take long' run_tests build/check check-nightly
 phase "build of UCX's own tests" contrib/ucx-gtest.sh --build-only
+for personality in strict mlx5 mlx4 bnxt_re hns rxe; do
+    export TERN_PERSONALITY=$personality
+    phase "as on $personality" run_tests build/check check-personality
+    UCX_SELECTION=ci phase "UCX's own tests as on $personality" run_tests build/check check-ucx -j2
+done
+unset TERN_PERSONALITY
+# Tern needs shared receive queues, which irdma does not have.
+TERN_PERSONALITY=irdma phase 'verbs as on irdma' run_tests build/check check \
+    TESTS='conformance_inline.sh conformance_ethernet.sh'
 phase "UCX's own tests" run_tests build/check check-ucx
 phase 'guests with rdma_rxe' run_tests build/check check-rxe
 phase 'address sanitizer and assertions' sanitize build/check-sanitize address \

@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # Jobs of rwapi over Tern on the software HCA, and the program of docs/rwapi.md. RWAPI_CASES: these cases only.
+# TERN_PERSONALITY: the device that is imitated.
+export SOFTHCA_PERSONALITY=${TERN_PERSONALITY:-default}
 # shellcheck source-path=SCRIPTDIR source=rwapi/cases.sh
 . "$(dirname "$0")/rwapi/cases.sh"
 if [ -n "${RWAPI_CASES:-}" ]; then

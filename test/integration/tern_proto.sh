@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # The plug-in for UCP: what it shows, when it stays away, and messages of all kinds through it.
+# TERN_PERSONALITY: the device that is imitated.
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 . "$(dirname "$0")/lib.sh"
 # shellcheck source-path=SCRIPTDIR source=tern.sh
@@ -11,7 +12,7 @@ if [ ! -e "$(dirname "$tern_library")/libucp_tern.so.0" ]; then
     echo "1..0 # SKIP there is no plug-in for this UCX"
     exit 0
 fi
-export UCX_PROTO_ENABLE=y
+export UCX_PROTO_ENABLE=y SOFTHCA_PERSONALITY=${TERN_PERSONALITY:-default}
 
 # table VARIABLES... -- ARGUMENTS: the tables of protocols of one ucx_perftest, into $tmp/table.
 table() {

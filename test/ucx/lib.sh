@@ -10,7 +10,8 @@
 #   not ok # TODO      the same, and departures.txt gives the reason
 #   ok # TODO          departures.txt says that the test differs, but it passes: this counts as a failure
 #
-# By hand: SOFTHCA=path/to/softhca test/ucx/uct.sh ['FILTER']
+# By hand: SOFTHCA=path/to/softhca test/ucx/uct.sh ['FILTER']. TERN_PERSONALITY: the device that is imitated.
+# UCX_GTEST_DEVICE=mlx5_0:1: on this device in place of the software HCA, with the time-outs of Tern's defaults.
 set -u
 
 srcdir=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -26,9 +27,16 @@ for part in ucp uct ucs ucm uct/ib uct/ib/rdmacm; do
     LD_LIBRARY_PATH=$gtest_folder/src/$part/.libs${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 done
 export LD_LIBRARY_PATH
-export SOFTHCA_FABRIC=test-ucx-$configuration-$$
-# The device answers at once, so short timeouts suffice. UCX's tests also shorten the timeouts of its own transports.
-export UCX_TERN_TIMEOUT=10ms UCX_TERN_RETRY_COUNT=2 UCX_TERN_CONNECT_TIMEOUT=6s UCX_TERN_TX_QUEUE_LEN=32
+export SOFTHCA_FABRIC=test-ucx-$configuration-$$ SOFTHCA_PERSONALITY=${TERN_PERSONALITY:-default}
+if [ -n "${UCX_GTEST_DEVICE:-}" ]; then
+    hca=()
+    export UCX_NET_DEVICES=$UCX_GTEST_DEVICE
+else
+    hca=("$SOFTHCA" run --)
+    # The device answers at once, so short timeouts suffice. UCX's tests also shorten the timeouts of its own transports.
+    export UCX_TERN_TIMEOUT=10ms UCX_TERN_RETRY_COUNT=2 UCX_TERN_CONNECT_TIMEOUT=6s
+fi
+export UCX_TERN_TX_QUEUE_LEN=32
 export UCX_WARN_UNUSED_ENV_VARS=n
 export GTEST_TAP_RESTARTS=100
 limit=${UCX_GTEST_LIMIT:-120} # seconds, for one test; some take 40 over any transport
@@ -64,12 +72,12 @@ ucp_filter() {
 }
 
 run_over_tern() { # filter
-    "$srcdir/gtest_tap.sh" -t "$limit" "$SOFTHCA" run -- "$(dirname "$SOFTHCA")/tern-run" -- "$program" \
+    "$srcdir/gtest_tap.sh" -t "$limit" ${hca[@]+"${hca[@]}"} "$(dirname "$SOFTHCA")/tern-run" -- "$program" \
         --gtest_filter="$1"
 }
 
 run_over_stock() { # filter
-    "$srcdir/gtest_tap.sh" -t "$limit" "$SOFTHCA" run -- "$program" --gtest_filter="$1"
+    "$srcdir/gtest_tap.sh" -t "$limit" ${hca[@]+"${hca[@]}"} "$program" --gtest_filter="$1"
 }
 
 # Converts TAP to lines "NAME<tab>VERDICT<tab>REASON". The verdicts are ok, failed and skipped.
