@@ -2,16 +2,18 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck source-path=SCRIPTDIR
 #
-# Usage: contrib/ucx-gtest.sh [--build-only]
+# Usage: [UCX_SELECTION=ci] contrib/ucx-gtest.sh [--build-only]
 #
 # Builds UCX's own gtest in build/ucx-gtest, unless it is there already: from the Debian source package of exactly the
-# installed UCX version, with `tern` in its lists of transports. Then builds Tern in build/check and runs
-# `make check-ucx`: all of UCX's tests over Tern on the software HCA. See docs/ucx-versions.md.
+# installed UCX version, with `tern` in its lists of transports; for UCX_SELECTION=ci without some files that CI's
+# selection does not need. Then builds Tern in build/check and runs `make check-ucx`: all of UCX's tests over Tern on the
+# software HCA. See docs/ucx-versions.md.
 . "$(dirname "$0")/common.sh"
 by_hand="UCX's tests cannot be built without it"
 . contrib/ucx-source.sh
 
 folder=$source_dir/build/ucx-gtest
+selection=${UCX_SELECTION:-all}
 
 # edit FILE 'sed script'...: edits a file. An edit that changes nothing is an error: the file is not the expected one.
 edit() {
@@ -41,9 +43,13 @@ add_tern() {
         's/^#define UCP_INSTANTIATE_CM_TEST_CASE\(_test_case\) \\$/&\n    UCP_INSTANTIATE_TEST_CASE_TLS_GPU_AWARE(_test_case, tern, "tern") \\/'
 }
 
-# Tests of other parts than transports, and of UCX's own transports, take almost half of the compiler's time.
+# Tests of other parts than transports, and of UCX's own transports, take almost half of the compiler's time; those that
+# CI does not select (test/ucx/lib.sh) a sixth.
 leave_out() {
     edit Makefile.am '/^\tucs\/test_.*\\$/d' '/^gtest_SOURCES \+= \\$/ { N; /uct\/ib/ { :more; /\\$/ { N; b more }; d } }'
+    [ "$selection" != ci ] || edit Makefile.am \
+        "/^\\tucp\/test_ucp_(context|dt|ep|mem_type|mmap|perf|proto|request|sockaddr|stream|tls|worker)\.cc/d" \
+        "/^\\tucp\/test_ucp_tag_(cancel|mem_type|mt|offload|perf|xfer)\.cc/d"
 }
 
 # The options with which the installed UCX was configured, except folders.
@@ -75,11 +81,12 @@ build_gtest() {
 
 install_packages
 installed_ucx
-if [ "$(cat "$folder/.version" 2>/dev/null)" != "$version" ]; then
+built=$(cat "$folder/.built" 2>/dev/null) || built=
+if [ "$built" != "$version all" ] && [ "$built" != "$version $selection" ]; then
     say "building UCX's gtest (log in build/ucx-gtest.log)"
     mkdir -p build
     (build_gtest) >build/ucx-gtest.log 2>&1 || { tail -n 30 build/ucx-gtest.log; die "the build failed"; }
-    echo "$version" >"$folder/.version"
+    echo "$version $selection" >"$folder/.built"
 fi
 [ "${1:-}" != --build-only ] || exit 0
 
