@@ -9,11 +9,11 @@
 
 #include <algorithm>
 
+#include "bench/measure/clock.h"
 #include "bench/measure/link.h"
 #include "bench/measure/machine.h"
 #include "bench/measure/mark.h"
 #include "bench/measure/order.h"
-#include "bench/measure/times.h"
 
 namespace bench {
 
@@ -77,14 +77,31 @@ Samples burst_times(Link& link, const Order& order, Send&& send) {
 // sample has at most Link::kDepth messages, so that a slow receiver does not slow down the sender,
 // and at least three windows.
 Samples message_spacings(Peer& peer, Link& link, const Order& order);
-// Like message_spacings(), for process_vm_writev calls, or process_vm_readv calls for reads.
+// Copies between this process and the peer by process_vm_writev, or by process_vm_readv.
+void copy_across(Peer& peer, void* here, uint64_t there, size_t size, bool reads = false);
+// Like message_spacings(), for such copies.
 Samples copy_spacings(Peer& peer, Link& link, const Order& order);
 // The time between two writes of a stream into a ring of 32 KiB. The receiver waits for each write
 // in memory, and reports by a write of a word when it has taken half of the ring.
 Samples ring_times(Peer& peer, Link& link, const Order& order);
 
+// The memory of messages in both directions: half of it for those that go, half for those that
+// come. A word behind them has the number of the last one that came, if nothing else tells.
+constexpr size_t kSignalAt = 2 * kLongest;
+constexpr size_t kBothWays = kSignalAt + 4096;
+
 // The numbers of the messages of both directions, which messages carry.
 struct Numbers {
+    // Call before the messages of an order.
+    void begin(const Order& order, bool are_marked) {
+        places = order.places();
+        marks = are_marked;
+    }
+    // Where the next message is in the memory of both directions.
+    size_t outgoing(uint32_t size) const { return place_of(sent, size, places, kLongest); }
+    size_t incoming(uint32_t size) const {
+        return kLongest + place_of(taken, size, places, kLongest);
+    }
     // The next message that goes, or comes.
     void give(char* message, uint32_t size) {
         if (marks) mark(message, size, sent);
@@ -99,6 +116,7 @@ struct Numbers {
     }
 
     bool marks = true;
+    uint32_t places = 0;
     uint64_t sent = 0;
     uint64_t taken = 0;
     uint64_t wrong = 0;
@@ -142,34 +160,22 @@ Samples stream(Peer& peer, End& end, const Order& order) {
 template <typename End>
 Samples run_messages(Peer& peer, End& end, const Order& order) {
     meet_in_progress(peer, end);
-    const auto send = [&] { end.send(order.size); };
-    const auto receive = [&] { end.receive(order.size); };
-    switch (order.kind) {
-        case Order::Kind::kStream:
-            return stream(peer, end, order);
-        case Order::Kind::kExchanges:
-        case Order::Kind::kAllToAll:
-            return run_trips(peer, order, [&] {
-                if constexpr (requires { end.exchange(order.size); }) {
-                    end.exchange(order.size);
-                } else {
-                    send();
-                    receive();
-                }
-            });
-        default:
-            // The process that measures sends first.
-            if (peer.measures()) {
-                return run_trips(peer, order, [&] {
-                    send();
-                    receive();
-                });
-            }
-            return run_trips(peer, order, [&] {
-                receive();
-                send();
-            });
+    if (order.kind == Order::Kind::kStream) return stream(peer, end, order);
+    const bool both = order.kind == Order::Kind::kExchanges || order.kind == Order::Kind::kAllToAll;
+    if constexpr (requires { end.exchange(order.size); }) {
+        if (both) return run_trips(peer, order, [&] { end.exchange(order.size); });
     }
+    // The process that measures sends first, in exchanges both do.
+    if (both || peer.measures()) {
+        return run_trips(peer, order, [&] {
+            end.send(order.size);
+            end.receive(order.size);
+        });
+    }
+    return run_trips(peer, order, [&] {
+        end.receive(order.size);
+        end.send(order.size);
+    });
 }
 
 // One-sided requests. For these, `End` has

@@ -8,8 +8,8 @@
 #include <cstdlib>
 #include <string>
 
+#include "bench/measure/clock.h"
 #include "bench/measure/peer.h"
-#include "bench/measure/times.h"
 #include "verbs/handles.h"
 #include "verbs/port.h"
 

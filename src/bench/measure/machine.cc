@@ -4,16 +4,14 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/mman.h>
-#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
 #include <limits>
 
-#include "bench/measure/times.h"
+#include "bench/measure/clock.h"
 #include "verbs/memory.h"
 
 namespace bench {
@@ -35,24 +33,6 @@ void stay_on(int cpu) {
     CPU_ZERO(&set);
     CPU_SET(cpu, &set);
     if (::sched_setaffinity(0, sizeof set, &set) != 0) throw call_failed("sched_setaffinity");
-}
-
-Machine this_machine() {
-    Machine machine = {"unknown CPU", ::sysconf(_SC_NPROCESSORS_ONLN), "unknown kernel", false};
-    std::ifstream file("/proc/cpuinfo");
-    for (std::string line; std::getline(file, line) && !line.empty();) {
-        if (line.starts_with("model name")) machine.cpu = line.substr(line.find(':') + 2);
-        // Hypervisors set this flag in their guests.
-        if (line.starts_with("flags")) machine.is_virtual = line.find(" hypervisor") != line.npos;
-    }
-    utsname system;
-    if (::uname(&system) == 0) machine.kernel = std::string(system.sysname) + " " + system.release;
-    return machine;
-}
-
-std::string Machine::text() const {
-    return cpu + ", " + std::to_string(cores) + " CPUs" +
-           (is_virtual ? " of a virtual machine" : "") + ", " + kernel;
 }
 
 std::string placement_text(const Cpus& cpus) {

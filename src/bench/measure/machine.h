@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// This machine: its processors and its memory.
+// The processors and the memory of this machine.
 #pragma once
 
 #include <cstddef>
@@ -19,16 +19,6 @@ using Cpus = std::optional<std::pair<int, int>>;
 Cpus choose_cpus();
 // Keeps the calling thread on a CPU.
 void stay_on(int cpu);
-
-struct Machine {
-    std::string cpu;  // the model
-    int64_t cores;
-    std::string kernel;
-    bool is_virtual;
-
-    std::string text() const;
-};
-Machine this_machine();
 
 // Texts for the user: the CPUs of the processes, and the load average, since other load makes
 // figures doubtful.

@@ -73,18 +73,24 @@ struct Order {
 constexpr uint64_t kLongest = uint64_t{16} << 20;
 constexpr uint64_t kGround = uint64_t{96} << 20;
 
-// The buffers in this memory, one after the other. An unused page separates two buffers, because a
-// registration cache could merge adjacent ones. Both workers of a pair choose the same buffers.
+// From one buffer to the next: an unused page separates them, because a registration cache could
+// merge adjacent ones.
+constexpr uint64_t stride_of(uint64_t size) {
+    constexpr uint64_t kPage = 4096;
+    return (size + kPage - 1) / kPage * kPage + kPage;
+}
+
+// The buffers in this memory, one after the other. Both workers of a pair choose the same buffers.
 class Walk {
   public:
     // Call before the messages of an order. Returns true if the rest of the memory was too short
     // for them and the walk started at the beginning again.
     bool begin(const Order& order) {
-        stride_ = order.buffers == Buffers::kFresh ? stride(order.size) : 0;
+        stride_ = order.buffers == Buffers::kFresh ? stride_of(order.size) : 0;
         const uint64_t buffers = stride_ == 0 ? 1 : order.count;
-        const bool again = next_ + buffers * stride(order.size) > kGround;
+        const bool again = next_ + buffers * stride_of(order.size) > kGround;
         at_ = again ? 0 : next_;
-        next_ = at_ + buffers * stride(order.size);
+        next_ = at_ + buffers * stride_of(order.size);
         return again;
     }
     // The offset of the next message.
@@ -95,12 +101,9 @@ class Walk {
     }
 
     // How many messages of a size fit into the memory.
-    static uint64_t most(uint32_t size) { return kGround / stride(size); }
+    static uint64_t most(uint32_t size) { return kGround / stride_of(size); }
 
   private:
-    static constexpr uint64_t kPage = 4096;
-    static uint64_t stride(uint32_t size) { return (size + kPage - 1) / kPage * kPage + kPage; }
-
     uint64_t stride_ = 0;
     uint64_t at_ = 0;
     uint64_t next_ = 0;

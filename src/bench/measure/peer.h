@@ -9,7 +9,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "bench/measure/times.h"
+#include "bench/measure/clock.h"
 #include "tools/common/descriptor.h"
 
 namespace bench {

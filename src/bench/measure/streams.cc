@@ -143,16 +143,20 @@ Samples message_spacings(Peer& peer, Link& link, const Order& order) {
     });
 }
 
+void copy_across(Peer& peer, void* here, uint64_t there, size_t size, bool reads) {
+    iovec mine{here, size};
+    iovec theirs{reinterpret_cast<void*>(there), size};
+    const ssize_t moved =
+        (reads ? ::process_vm_readv : ::process_vm_writev)(peer.pid(), &mine, 1, &theirs, 1, 0);
+    if (moved != static_cast<ssize_t>(size)) throw call_failed("process_vm");
+}
+
 Samples copy_spacings(Peer& peer, Link& link, const Order& order) {
     const bool reads = order.request == Order::Request::kRead;
     const auto copy = [&](uint64_t i) {
         const uint64_t place = place_of(i, order.size, order.window, link.half());
-        iovec mine{(reads ? link.in() : link.out()) + place, order.size};
-        const uint64_t there = (reads ? link.remote_out() : link.remote_in()) + place;
-        iovec theirs{reinterpret_cast<void*>(there), order.size};
-        const ssize_t moved = reads ? ::process_vm_readv(peer.pid(), &mine, 1, &theirs, 1, 0)
-                                    : ::process_vm_writev(peer.pid(), &mine, 1, &theirs, 1, 0);
-        if (moved != static_cast<ssize_t>(order.size)) throw call_failed("process_vm");
+        copy_across(peer, (reads ? link.in() : link.out()) + place,
+                    (reads ? link.remote_out() : link.remote_in()) + place, order.size, reads);
     };
     const auto send = [&](Pace& pace) {
         for (uint64_t i = 0; i < order.per_sample; ++i) {

@@ -3,11 +3,9 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
-#include <cstdio>
 #include <string>
 
 #include "softhca/inspect/inspect.h"
-#include "tools/common/command.h"
 
 namespace bench {
 
@@ -40,18 +38,6 @@ inline CLI::Validator known_profile() {
 }
 inline CLI::Validator known_model() {
     return {[](std::string& changes) { return model_error("ideal", changes); }, "MODEL"};
-}
-
-// Runs a command, and prints what makes it fail. Returns the exit status.
-template <typename Run>
-int exit_status_of(const char* command, Run&& run) {
-    try {
-        run();
-        return 0;
-    } catch (const std::exception& failure) {
-        std::fprintf(stderr, "%s: %s\n", command, failure.what());
-        return 1;
-    }
 }
 
 }  // namespace bench

@@ -10,7 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "bench/measure/times.h"
+#include "bench/measure/clock.h"
 #include "softhca/inspect/inspect.h"
 #include "tools/common/library.h"
 

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "bench/measure/times.h"
+#include "bench/measure/clock.h"
 #include "softhca/inspect/inspect.h"
 
 namespace bench {

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "bench/series/figure.h"
 #include "bench/series/worker.h"
+#include "report/figure.h"
 
 namespace bench {
 

@@ -2,7 +2,6 @@
 // The bare device, which is the limit for all transports; the parts of the cost of long messages;
 // and the machine without the device.
 #include <sys/prctl.h>
-#include <sys/uio.h>
 
 #include <array>
 #include <cstring>
@@ -43,14 +42,6 @@ class Flag {
     tern::verbs::MemoryRegion mr_;
     const Address theirs_;
 };
-
-void copy_word(Peer& peer, Link& link, uint64_t value) {
-    iovec mine{&value, kWord};
-    iovec theirs{reinterpret_cast<void*>(link.remote_in()), kWord};
-    if (::process_vm_writev(peer.pid(), &mine, 1, &theirs, 1, 0) != kWord) {
-        throw call_failed("process_vm_writev");
-    }
-}
 
 // Ways of a numbered message to the other process.
 
@@ -211,7 +202,7 @@ struct Sends {
 // process_vm_writev, or by a store to where it is mapped.
 struct PlainWords {
     void send(uint64_t number) {
-        if (there == nullptr) return copy_word(peer, link, number);
+        if (there == nullptr) return copy_across(peer, &number, link.remote_in(), kWord);
         word_at(there).store(number, std::memory_order_release);
     }
     void receive(uint64_t number) {
@@ -246,7 +237,10 @@ Samples trips(Peer& peer, Link& link, const Order& order, Way&& way) {
 Samples copy_calls(Peer& peer, Link& link, const Order& order) {
     peer.meet();
     if (peer.measures()) {
-        return timed(order.count, 1, [&] { copy_word(peer, link, ++link.sequence); });
+        return timed(order.count, 1, [&] {
+            ++link.sequence;
+            copy_across(peer, &link.sequence, link.remote_in(), kWord);
+        });
     }
     link.sequence += order.count;
     wait_for_word(link.in(), link.sequence, [] {});

@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <deque>
 
-#include "bench/measure/times.h"
+#include "bench/measure/clock.h"
 #include "tools/common/library.h"
 
 namespace bench {

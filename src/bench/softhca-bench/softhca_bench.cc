@@ -11,6 +11,7 @@
 #include "bench/series/options.h"
 #include "bench/series/series.h"
 #include "softhca/inspect/inspect.h"
+#include "tools/common/command.h"
 
 namespace bench {
 namespace {
@@ -37,11 +38,7 @@ struct Options {
     bool json = false;
 };
 
-std::optional<int> parse_command_line(int argc, char** argv, Options* options) {
-    CLI::App app(
-        "Measures an HCA with two processes of this machine; the software HCA if there is no "
-        "other.",
-        "softhca-bench");
+void add_options(CLI::App& app, Options* options) {
     add_list(app, "--section", options->sections, ',',
              "sections to measure: small, bandwidth, model")
         ->option_text("LIST [all of them]")
@@ -63,7 +60,6 @@ std::optional<int> parse_command_line(int argc, char** argv, Options* options) {
     app.add_option("--device", options->device, "name of the HCA, without port [the first HCA]");
     add_gid_index(app, &options->gid_index, "GID table entry, if addresses are GIDs");
     app.add_flag("--json", options->json, "print the result as JSON");
-    return tools::parse_options(&app, argc, argv);
 }
 
 // A device and a series of measurements on it.
@@ -337,15 +333,21 @@ void run(const Options& options) {
             show(measure_model(options, profile, alone));
     }
     if (options.json) std::fputs(as_json(facts, all).c_str(), stdout);
-    if (std::fflush(stdout) != 0) throw call_failed("writing the result");
 }
 
 int main_of(int argc, char** argv) {
     if (argc == 3 && std::strcmp(argv[1], kWorkerCommand) == 0)
         return worker_main(argv[2], open_verbs_port);
+    CLI::App app(
+        "Measures an HCA with two processes of this machine; the software HCA if there is no "
+        "other.",
+        "softhca-bench");
     Options options;
-    if (const auto status = parse_command_line(argc, argv, &options)) return *status;
-    return exit_status_of("softhca-bench", [&] { run(options); });
+    add_options(app, &options);
+    return tools::run_command(&app, argc, argv, [&] {
+        run(options);
+        return 0;
+    });
 }
 
 }  // namespace

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <map>
 
-#include "bench/measure/times.h"
+#include "bench/measure/clock.h"
 #include "bench/tern-bench/command.h"
 #include "softhca/inspect/inspect.h"
 

@@ -35,17 +35,16 @@ struct Test {
             std::clamp(kMpiBytes / size / parts(size), 10U, size <= kShort ? 50U : 100U);
         const uint32_t samples = quick ? std::max(operations / 10, 3U) : operations;
         const uint32_t batch = size <= kShort ? 10 : 1;
-        Order order;
-        order.kind = kind;
-        order.size = size;
-        order.warm_up = buffers == Buffers::kFresh ? 3 : 20;
-        order.buffers = buffers;
-        order.request = request;
-        order.window = parts(size);
         // A burst of messages is one sample.
-        order.per_sample = kind == Kind::kStream ? parts(size) : batch;
-        order.count = samples * order.per_sample;
-        return order;
+        const uint64_t per_sample = kind == Kind::kStream ? parts(size) : batch;
+        return {.kind = kind,
+                .size = size,
+                .count = samples * per_sample,
+                .per_sample = per_sample,
+                .buffers = buffers,
+                .request = request,
+                .window = parts(size),
+                .warm_up = buffers == Buffers::kFresh ? 3U : 20U};
     }
 };
 

@@ -26,15 +26,15 @@ constexpr const char* kOneSidedSharedNote =
 Order one_sided_order(bool reads, bool latency, uint32_t size, bool quick) {
     const uint64_t most = latency ? 1000 : 30;
     const uint64_t least = latency ? 10 : 3;
-    Order order;
-    order.kind = Order::Kind::kOneSided;
-    order.size = size;
-    order.window = latency ? 1 : std::clamp(kBytesAtOnce / size, kFewestAtOnce, kMostAtOnce);
-    order.count = quick ? least : std::clamp(kOrderBytes / size / order.window, least, most);
-    order.per_sample = latency && size <= kShort ? 10 : 1;
-    order.one_sided = true;
-    order.request = reads ? Order::Request::kRead : Order::Request::kWrite;
-    return order;
+    const uint32_t window =
+        latency ? 1 : std::clamp(kBytesAtOnce / size, kFewestAtOnce, kMostAtOnce);
+    return {.kind = Order::Kind::kOneSided,
+            .size = size,
+            .count = quick ? least : std::clamp(kOrderBytes / size / window, least, most),
+            .per_sample = latency && size <= kShort ? 10U : 1U,
+            .one_sided = true,
+            .request = reads ? Order::Request::kRead : Order::Request::kWrite,
+            .window = window};
 }
 
 }  // namespace

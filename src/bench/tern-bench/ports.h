@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the workers of tern-bench's arms open, each over one programming interface.
+// What the workers of tern-bench's arms open, each over one programming interface of UCX or above
+// it.
 #pragma once
 
 #include <ucs/type/status.h>
@@ -12,12 +13,11 @@
 
 namespace bench {
 
-// These open a port. They throw Failure.
-std::unique_ptr<Port> open_uct_port(Peer& peer, const WorkerJob& job);
-std::unique_ptr<Port> open_ucp_port(Peer& peer, const WorkerJob& job);
-std::unique_ptr<Port> open_rma_port(Peer& peer, const WorkerJob& job);
-std::unique_ptr<Port> open_rwapi_port(Peer& peer, const WorkerJob& job);
-std::unique_ptr<Port> open_shim_port(Peer& peer, const WorkerJob& job);
+struct PortKind {
+    const char* name;  // Arm::port
+    OpenPort open;
+};
+extern const PortKind kUctPort, kUcpPort, kRmaPort, kRwapiPort, kShimPort;
 
 // Throws Failure if the call `what` of UCX has failed.
 inline void check(const std::string& what, ucs_status_t status) {

@@ -36,12 +36,11 @@ int meet_peer(void* peer) {
     return exchange_bytes(peer, ".", 1, both);
 }
 
-// One half of the memory for what goes, the other for what comes; behind them the signal's word.
 class RwapiPort : public Port {
   public:
     RwapiPort(Peer& peer, const WorkerJob& job)
         : peer_(peer),
-          memory_(job.memory, kSize),
+          memory_(job.memory, kBothWays),
           start_up_{&peer, peer.measures() ? 0U : 1U, 2, exchange_bytes, meet_peer} {
         ::setenv("RWAPI_DEVICE", job.device, 1);
         rwapi_params parameters = {};
@@ -49,7 +48,7 @@ class RwapiPort : public Port {
         parameters.bootstrap = &start_up_;
         check_rwapi("rwapi_context_create", rwapi_context_create(&parameters, &context_));
         check_rwapi("rwapi_register",
-                    rwapi_register(context_, memory_.data(), kSize, RWAPI_ALL, &mine_));
+                    rwapi_register(context_, memory_.data(), kBothWays, RWAPI_ALL, &mine_));
         Key key = {RWAPI_KEY_MAX, {}};
         check_rwapi("rwapi_region_pack",
                     rwapi_region_pack(context_, mine_, key.bytes.data(), &key.length));
@@ -65,8 +64,8 @@ class RwapiPort : public Port {
 
     Samples run(const Order& order) override {
         request_ = order.request;
-        numbers_.marks = order.kind != Order::Kind::kStream && request_ != Order::Request::kSend;
-        places_ = order.places();
+        numbers_.begin(order,
+                       order.kind != Order::Kind::kStream && request_ != Order::Request::kSend);
         Samples samples = run_messages(peer_, *this, order);
         finish();
         numbers_.check();
@@ -76,7 +75,7 @@ class RwapiPort : public Port {
     void progress() { check_rwapi("rwapi_progress", rwapi_progress(context_)); }
 
     void send(uint32_t size) {
-        const size_t place = place_of(numbers_.sent, size, places_, kLongest);
+        const size_t place = numbers_.outgoing(size);
         char* const from = memory_.data() + place;
         numbers_.give(from, size);
         int result;
@@ -88,8 +87,7 @@ class RwapiPort : public Port {
 
     void receive(uint32_t size) {
         wait_for(numbers_.taken + 1);
-        numbers_.take(memory_.data() + kLongest + place_of(numbers_.taken, size, places_, kLongest),
-                      size);
+        numbers_.take(memory_.data() + numbers_.incoming(size), size);
     }
 
   private:
@@ -105,15 +103,12 @@ class RwapiPort : public Port {
         std::array<unsigned char, RWAPI_KEY_MAX> bytes;
     };
 
-    static constexpr size_t kWordAt = 2 * kLongest;
-    static constexpr size_t kSize = kWordAt + 4096;
-
     int begin_send(size_t to, const char* from, uint32_t size, uint64_t number) {
         switch (request_) {
             case Order::Request::kSend:
                 return send_small(number);
             case Order::Request::kSignal:
-                return rwapi_put_signal(context_, theirs_, to, from, size, kWordAt, number,
+                return rwapi_put_signal(context_, theirs_, to, from, size, kSignalAt, number,
                                         RWAPI_SIGNAL_SET, nullptr);
             default:
                 return rwapi_put_notify(context_, theirs_, to, from, size, 0, number, nullptr);
@@ -144,7 +139,7 @@ class RwapiPort : public Port {
                 count = receive_small();
                 break;
             case Order::Request::kSignal:
-                came_ = rwapi_signal_read(reinterpret_cast<uint64_t*>(memory_.data() + kWordAt));
+                came_ = rwapi_signal_read(reinterpret_cast<uint64_t*>(memory_.data() + kSignalAt));
                 break;
             default:
                 count = rwapi_notify_reset(context_, 0, nullptr);
@@ -168,15 +163,12 @@ class RwapiPort : public Port {
     rwapi_region mine_ = 0;
     rwapi_region theirs_ = 0;
     Order::Request request_ = Order::Request::kWrite;
-    uint32_t places_ = 0;
     Numbers numbers_;
     uint64_t came_ = 0;
 };
 
 }  // namespace
 
-std::unique_ptr<Port> open_rwapi_port(Peer& peer, const WorkerJob& job) {
-    return open<RwapiPort>(peer, job);
-}
+const PortKind kRwapiPort = {"rwapi", open<RwapiPort>};
 
 }  // namespace bench

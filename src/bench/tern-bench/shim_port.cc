@@ -24,32 +24,29 @@ const tern_bench_calls& load(const char* path) {
     return *static_cast<const tern_bench_calls*>(shim);
 }
 
-// The buffers of one order, mapped for it alone: one for each operation, or one for all of them. An
-// unused page separates two of them, because registration caches merge neighbours.
+// The buffers of one order, mapped for it alone: one for each operation, or one for all of them.
 class OwnBuffers {
   public:
     OwnBuffers(uint64_t buffers, uint64_t size)
-        : stride_(buffers == 1 ? 0 : (size + kPage - 1) / kPage * kPage + kPage),
+        : stride_(buffers == 1 ? 0 : stride_of(size)),
           memory_(Memory::Kind::kPrivate, std::max(size, buffers * stride_)) {}
 
     char* at(uint64_t number) { return memory_.data() + number * stride_; }
 
   private:
-    static constexpr uint64_t kPage = 4096;
-
     const uint64_t stride_;
     Memory memory_;
 };
 
-// The memory that the other process may put into: one half of it for what goes, the other for what
-// comes; behind them the signal's word. Messages have their places there, or buffers of their own.
+// Messages have their places in the memory that the other process may put into, or buffers of their
+// own.
 class ShimPort : public Port {
   public:
     ShimPort(Peer& peer, const WorkerJob& job)
         : peer_(peer),
           shim_(load(job.what)),
-          own_(job.memory, kSize),
-          memory_(shim_.open(own_.data(), kSize)) {
+          own_(job.memory, kBothWays),
+          memory_(shim_.open(own_.data(), kBothWays)) {
         // The other process may need this one's progress to finish what it has begun.
         meet_in_progress(peer, *this);
     }
@@ -60,8 +57,7 @@ class ShimPort : public Port {
 
     Samples run(const Order& order) override {
         signals_ = order.request == Order::Request::kSignal || shim_.send == nullptr;
-        numbers_.marks = order.kind != Order::Kind::kStream;
-        places_ = order.places();
+        numbers_.begin(order, order.kind != Order::Kind::kStream);
         Samples samples =
             order.buffers == Buffers::kOne ? carry_out(order) : carry_out_in_own_buffers(order);
         numbers_.check();
@@ -80,12 +76,12 @@ class ShimPort : public Port {
         numbers_.give(from, size);
         if (!signals_) return shim_.send(from, size);
         const auto place = static_cast<size_t>(from - memory_);
-        shim_.put_signal(kLongest + place, from, size, kWordAt, numbers_.sent);
+        shim_.put_signal(kLongest + place, from, size, kSignalAt, numbers_.sent);
     }
     void receive(uint32_t size) {
         char* const into = incoming();
         if (signals_) {
-            shim_.wait_signal(kWordAt, numbers_.taken + 1);
+            shim_.wait_signal(kSignalAt, numbers_.taken + 1);
         } else {
             shim_.receive(into, size);
         }
@@ -118,16 +114,13 @@ class ShimPort : public Port {
     }
 
   private:
-    static constexpr size_t kWordAt = 2 * kLongest;
-    static constexpr size_t kSize = kWordAt + 4096;
-
     char* outgoing() {
         if (out_) return out_->at(numbers_.sent - first_);
-        return memory_ + place_of(numbers_.sent, size_, places_, kLongest);
+        return memory_ + numbers_.outgoing(size_);
     }
     char* incoming() {
         if (in_) return in_->at(numbers_.taken - first_);
-        return memory_ + kLongest + place_of(numbers_.taken, size_, places_, kLongest);
+        return memory_ + numbers_.incoming(size_);
     }
     // All messages of a buffer have one number.
     void give_parts(char* messages, uint32_t size) {
@@ -253,7 +246,6 @@ class ShimPort : public Port {
     bool all_to_all_ = false;
     bool reads_ = false;
     uint32_t size_ = 0;
-    uint32_t places_ = 0;
     uint32_t parts_ = 1;    // messages of a buffer
     uint64_t first_ = 0;    // the number of the order's first message
     uint64_t windows_ = 0;  // of the order, done
@@ -263,8 +255,6 @@ class ShimPort : public Port {
 }  // namespace
 
 // `what` is the path of the library.
-std::unique_ptr<Port> open_shim_port(Peer& peer, const WorkerJob& job) {
-    return open<ShimPort>(peer, job);
-}
+const PortKind kShimPort = {"shim", open<ShimPort>};
 
 }  // namespace bench

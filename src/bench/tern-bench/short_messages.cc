@@ -44,29 +44,30 @@ void add_uct(Group& group, const Options& options, bool differs) {
     group.compare(tern.name, "send/recv, shared");
 }
 
+// Tern, rc_verbs, and Tern in the memory that rc_verbs has. `target` is for 8 bytes.
+void add_both(Group& group, const Arm& tern, const Arm& verbs, const Order& order, double target,
+              bool differs) {
+    const std::vector<Group::Against> yardsticks = {
+        {verbs.name, group.size == kTargetSize ? target : kNone}};
+    group.add(tern.name, tern, order, yardsticks);
+    group.add(verbs.name, verbs, order);
+    const Arm like = in_private_memory(tern);
+    if (differs) group.add(like.name, like, order, yardsticks);
+}
+
 void add_ucp(Group& group, const Options& options, bool differs) {
-    const double target = group.size == kTargetSize ? kUcpToVerbs : kNone;
-    const Order messages = trips(options, Kind::kMessages, group.size);
-    const Arm tern = ucp_arm(ucp_name(options));
-    const Arm tern_private = in_private_memory(tern);
-    group.add(tern.name, tern, messages, {{"rc_v", target}});
-    group.add("rc_v", ucp_arm("rc_v"), messages);
-    if (differs) group.add(tern_private.name, tern_private, messages, {{"rc_v", target}});
+    add_both(group, ucp_arm(ucp_name(options)), ucp_arm("rc_v"),
+             trips(options, Kind::kMessages, group.size), kUcpToVerbs, differs);
 }
 
 void add_stream(Group& group, const Options& options, bool differs) {
-    Order stream;
-    stream.kind = Kind::kStream;
-    stream.size = group.size;
-    stream.per_sample = group.size < 4096 ? 2000 : 500;  // a burst of a few milliseconds
-    stream.count = stream.per_sample * (options.quick ? 3 : 10);
+    const uint64_t burst = group.size < 4096 ? 2000 : 500;  // of a few milliseconds
+    const Order stream = {Kind::kStream, group.size, burst * (options.quick ? 3 : 10), burst};
     Order alone = stream;
     alone.one_sided = true;
     Order copied = stream;
     copied.copied = true;
-    const double target = group.size == kTargetSize ? kRateToVerbs : kNone;
     const Arm tern = uct_arm(options.transport);
-    const Arm tern_private = in_private_memory(tern);
     const auto compare_with_writes = [&](const std::string& mine, const std::string& memory) {
         const auto add = [&](const std::string& what, const Order& order) {
             group.add("RDMA write, " + memory + what, raw_arm(memory), order);
@@ -77,11 +78,9 @@ void add_stream(Group& group, const Options& options, bool differs) {
         // A transport copies what is too long for the work request into registered memory.
         if (group.size > kInline) add(", copied", copied);
     };
-    group.add(tern.name, tern, stream, {{"rc_verbs", target}});
-    group.add("rc_verbs", uct_arm("rc_verbs"), stream);
-    if (differs) group.add(tern_private.name, tern_private, stream, {{"rc_verbs", target}});
+    add_both(group, tern, uct_arm("rc_verbs"), stream, kRateToVerbs, differs);
     if (differs) compare_with_writes(tern.name, "shared");
-    compare_with_writes(differs ? tern_private.name : tern.name, "private");
+    compare_with_writes(differs ? in_private_memory(tern).name : tern.name, "private");
 }
 
 // A test with messages of several sizes, and what adds its entries.

@@ -3,12 +3,13 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <optional>
 
 #include "bench/measure/link.h"
 #include "bench/series/options.h"
 #include "bench/tern-bench/command.h"
 #include "bench/tern-bench/ports.h"
+#include "report/machine.h"
+#include "tools/common/command.h"
 #include "tools/common/library.h"
 
 namespace bench {
@@ -62,12 +63,7 @@ void complete(const CLI::App& app, const std::vector<uint32_t>& sizes, Options* 
     }
 }
 
-// Returns nothing, or the exit status if the program must end now.
-std::optional<int> parse_command_line(int argc, char** argv, Options* options) {
-    CLI::App app(
-        "Compares Tern with UCX's own rc_verbs and with the bare device, in turns and on one "
-        "device: that of\nthis machine, or the software HCA if there is no other.",
-        "tern-bench");
+void add_options(CLI::App& app, std::vector<uint32_t>& sizes, Options* options) {
     std::string commands = "Commands:\n";
     std::vector<std::string> names;
     for (const auto& [name, help, run, rounds, low, high, step, least] : kCommands) {
@@ -89,7 +85,6 @@ std::optional<int> parse_command_line(int argc, char** argv, Options* options) {
                    "infini, hdr200, muse")
         ->option_text("NAME")
         ->check(known_profile());
-    std::vector<uint32_t> sizes;
     add_list(app, "--sizes", sizes, ':',
              "bandwidth, pinning, protocols, onesided, rwapi, mpi, tune: lengths of messages, in "
              "bytes, or with K or M [1K:16M; onesided: 8:4M; rwapi: 1:4M; mpi: 16:1M]")
@@ -111,17 +106,13 @@ std::optional<int> parse_command_line(int argc, char** argv, Options* options) {
         ->check(CLI::Range(1, 200));
     app.add_option("--hot", options->hot, "memory: how many of the peers keep talking [all]")
         ->check(CLI::Range(0, 200));
-    app.callback([&] { complete(app, sizes, options); });
-    return tools::parse_options(&app, argc, argv);
 }
 
 std::unique_ptr<Port> open_port(Peer& peer, const WorkerJob& job) {
     const std::string port = job.port;
-    if (port == "uct") return open_uct_port(peer, job);
-    if (port == "ucp") return open_ucp_port(peer, job);
-    if (port == "rma") return open_rma_port(peer, job);
-    if (port == "rwapi") return open_rwapi_port(peer, job);
-    if (port == "shim") return open_shim_port(peer, job);
+    for (const PortKind* kind : {&kUctPort, &kUcpPort, &kRmaPort, &kRwapiPort, &kShimPort}) {
+        if (port == kind->name) return kind->open(peer, job);
+    }
     return open_verbs_port(peer, job);
 }
 
@@ -164,14 +155,19 @@ void run(const Options& options) {
 int main_of(int argc, char** argv) {
     if (argc == 3 && std::strcmp(argv[1], kWorkerCommand) == 0)
         return worker_main(argv[2], open_port);
+    CLI::App app(
+        "Compares Tern with UCX's own rc_verbs and with the bare device, in turns and on one "
+        "device: that of\nthis machine, or the software HCA if there is no other.",
+        "tern-bench");
     Options options;
-    if (const auto status = parse_command_line(argc, argv, &options)) return *status;
-    int status = 0;
-    const int failed = exit_status_of("tern-bench", [&] {
-        if (has_device(DeviceName(options.device).device)) return run(options);
-        status = run_on_own_device(options, argv);
+    std::vector<uint32_t> sizes;
+    add_options(app, sizes, &options);
+    return tools::run_command(&app, argc, argv, [&] {
+        complete(app, sizes, &options);
+        if (!has_device(DeviceName(options.device).device)) return run_on_own_device(options, argv);
+        run(options);
+        return 0;
     });
-    return failed != 0 ? failed : status;
 }
 
 }  // namespace

@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <sstream>
 
-#include "bench/measure/times.h"
+#include "bench/measure/clock.h"
 #include "bench/tern-bench/command.h"
 #include "tools/common/mpi.h"
 

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <cstdio>
 
+#include "bench/measure/clock.h"
 #include "bench/measure/mark.h"
-#include "bench/measure/times.h"
 #include "bench/tern-bench/command.h"
 #include "rendezvous/calibration.h"
 #include "rendezvous/policy.h"

@@ -320,12 +320,7 @@ class RmaPort : public Port {
 
 }  // namespace
 
-std::unique_ptr<Port> open_ucp_port(Peer& peer, const WorkerJob& job) {
-    return open<UcpPort>(peer, job);
-}
-
-std::unique_ptr<Port> open_rma_port(Peer& peer, const WorkerJob& job) {
-    return open<RmaPort>(peer, job);
-}
+const PortKind kUcpPort = {"ucp", open<UcpPort>};
+const PortKind kRmaPort = {"rma", open<RmaPort>};
 
 }  // namespace bench

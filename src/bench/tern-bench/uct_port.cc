@@ -211,8 +211,6 @@ class UctPort : public Port {
 
 }  // namespace
 
-std::unique_ptr<Port> open_uct_port(Peer& peer, const WorkerJob& job) {
-    return open<UctPort>(peer, job);
-}
+const PortKind kUctPort = {"uct", open<UctPort>};
 
 }  // namespace bench

@@ -94,21 +94,18 @@ int guarded(CLI::App* app, Body&& body) {
 
 }  // namespace
 
-std::optional<int> parse_options(CLI::App* app, int argc, char** argv) {
-    bool parsed = false;
-    const int status = guarded(app, [&] {
-        refuse_empty_values({argv + 1, argv + argc});
-        app->parse(argc, argv);
-        parsed = true;
-        return 0;
-    });
-    return parsed ? std::nullopt : std::optional(status);
-}
-
 int run_command(CLI::App* app, const std::string& synopsis, int argc, char** argv,
                 const std::function<int(char** words)>& act) {
     app->formatter(std::make_shared<Help>(synopsis));
     return guarded(app, [&] { return flushed(*app, act(parse(app, argc, argv))); });
+}
+
+int run_command(CLI::App* app, int argc, char** argv, const std::function<int()>& act) {
+    return guarded(app, [&] {
+        refuse_empty_values({argv + 1, argv + argc});
+        app->parse(argc, argv);
+        return flushed(*app, act());
+    });
 }
 
 int become(char** command, std::string* error) {

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <functional>
-#include <optional>
 #include <stdexcept>
 #include <string>
 
@@ -25,9 +24,8 @@ class UsageError : public std::runtime_error {
 int run_command(CLI::App* app, const std::string& synopsis, int argc, char** argv,
                 const std::function<int(char** words)>& act);
 
-// Parses the options of a command without other words. Returns nothing if they are valid. Otherwise
-// it prints the help or an error, and returns the exit status.
-std::optional<int> parse_options(CLI::App* app, int argc, char** argv);
+// The same for a command without other words.
+int run_command(CLI::App* app, int argc, char** argv, const std::function<int()>& act);
 
 // Replaces this process by the command. Returns only on failure: the exit status, with the reason
 // in *error.

@@ -2,19 +2,25 @@
 // The `paper-tables` command: tables of papers that are simulations, not measurements. It is not
 // installed. "fastpath" is table 2 of the Veloblock paper: the share of messages that find room on
 // the fast path, by the memory of a channel.
+#include <CLI/CLI.hpp>
 #include <cmath>
+#include <cstdio>
 #include <cstring>
 #include <deque>
+#include <string>
 #include <utility>
+#include <vector>
 
-#include "bench/measure/times.h"
-#include "bench/series/figure.h"
-#include "bench/series/options.h"
+#include "report/figure.h"
+#include "tools/common/command.h"
 #include "veloblock/block_writer.h"
 #include "veloblock/receive_path.h"
 
-namespace bench {
+namespace paper_tables {
 namespace {
+
+using report::Failure;
+using report::Figure;
 
 constexpr const char* kFastpathNotes =
     "One sender, one receiver. Of ten messages one is too long for a fast path, the others "
@@ -191,7 +197,7 @@ double percent_on_fast_path(const Load& load) {
 constexpr struct {
     const char* name;
     double (*percent)(const Load& load);
-    double paper = kNone;  // percent, AMG2006 with refinement 3
+    double paper = report::kNone;  // percent, AMG2006 with refinement 3
 } kEntries[] = {{"32 slots of 8 KiB, 512 KiB in all", percent_on_fast_path<FixedSlots, 32>, 89.75},
                 {"4 slots of 8 KiB, 64 KiB in all", percent_on_fast_path<FixedSlots, 4>, 49.54},
                 {"2 slots of 8 KiB, 32 KiB in all", percent_on_fast_path<FixedSlots, 2>},
@@ -204,7 +210,7 @@ std::vector<Figure> run_fastpath(uint64_t seed, bool quick) {
     for (const uint32_t longest : {1, 4, 8, 12, 16, 32, 64}) {
         const Load load = make_load(seed, longest, quick ? 50'000 : 1'000'000);
         for (const auto& [name, percent, paper] : kEntries) {
-            Figure& figure = figures.emplace_back(exact_figure(
+            Figure& figure = figures.emplace_back(report::exact_figure(
                 "messages on the fast path", longest, "bursts of 1 to " + std::to_string(longest),
                 name, "%", percent(load)));
             if (longest == kPaperBursts) figure.reference = paper;
@@ -225,18 +231,18 @@ int main_of(int argc, char** argv) {
     app.add_option("--seed", seed, "seed of the random load")->capture_default_str();
     app.add_flag("--quick", quick, "fewer messages");
     app.add_option("--json", json, "also write the result to this file, as JSON");
-    if (const auto status = tools::parse_options(&app, argc, argv)) return *status;
-    return exit_status_of("paper-tables", [&] {
+    return tools::run_command(&app, argc, argv, [&] {
         const std::vector<Figure> figures = run_fastpath(seed, quick);
-        std::printf("%s\n%s", as_table(figures).c_str(), kFastpathNotes);
-        const Facts facts = {{"command", table}, {"seed", std::to_string(seed)}};
-        if (!json.empty()) write_file(json, as_json(facts, figures));
+        std::printf("%s\n%s", report::as_table(figures).c_str(), kFastpathNotes);
+        const report::Facts facts = {{"command", table}, {"seed", std::to_string(seed)}};
+        if (!json.empty()) report::write_file(json, report::as_json(facts, figures));
+        return 0;
     });
 }
 
 }  // namespace
-}  // namespace bench
+}  // namespace paper_tables
 
 int main(int argc, char** argv) {
-    return bench::main_of(argc, argv);
+    return paper_tables::main_of(argc, argv);
 }

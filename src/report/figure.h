@@ -2,14 +2,14 @@
 // Results, what makes them doubtful, and their output as tables and JSON.
 #pragma once
 
-#include <cstdio>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "bench/measure/times.h"
+#include "report/statistics.h"
+#include "report/text.h"
 
-namespace bench {
+namespace report {
 
 constexpr char kRatioUnit = 'x';
 
@@ -44,18 +44,6 @@ Figure exact_figure(std::string test, double x, std::string x_text, std::string 
 
 // All doubts, in a line; empty if there are none.
 std::string doubts_text(const Figure& figure);
-
-// Text in aligned columns. The first line has the titles; a column with a title only is left out.
-// `layout` gives the alignment of each column: 'l' or 'r'.
-using Cells = std::vector<std::string>;
-std::string in_columns(const std::vector<Cells>& lines, const std::string& layout);
-// A number with a sensible number of decimals. Empty for kNone.
-std::string number_text(double value);
-inline std::string percent_text(const char* format, double share) {
-    return formatted(format, 100 * share);
-}
-// "8 B", "64 KiB", "1 MiB".
-std::string size_text(uint32_t size);
 
 // A line for each figure, grouped by test and x.
 std::string as_table(const std::vector<Figure>& figures);
@@ -120,4 +108,4 @@ inline Figure ratio_figure(Figure figure, const Samples& item, const Samples& ya
     return figure;
 }
 
-}  // namespace bench
+}  // namespace report

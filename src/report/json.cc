@@ -10,11 +10,11 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "bench/measure/machine.h"
-#include "bench/measure/times.h"
-#include "bench/series/figure.h"
+#include "report/figure.h"
+#include "report/machine.h"
+#include "tools/common/descriptor.h"
 
-namespace bench {
+namespace report {
 
 // Of this program. The build makes commit.cc.
 extern const char kVersion[];
@@ -164,4 +164,4 @@ std::string as_json(const Facts& facts, const std::vector<Figure>& figures) {
     return result.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-}  // namespace bench
+}  // namespace report
