@@ -9,14 +9,10 @@ if [ ! -e "$tern_library" ]; then
     exit 0
 fi
 
-# What the cost model decides is not to depend on what a machine measures at start-up: copies are fast and registrations
-# dear, so that the superpipeline pays, or copies are slow, so that it does not.
+# The costs of costs.inc, or those with copies so slow that the superpipeline does not pay.
 set_costs() { # fast|slow
-    export UCX_TERN_RNDV_PIN_BW=30GBs UCX_TERN_RNDV_PIN_LATENCY=5us
-    case $1 in
-        fast) export UCX_TERN_RNDV_COPY_BW=20GBs ;;
-        slow) export UCX_TERN_RNDV_COPY_BW=900MBs ;;
-    esac
+    eval "$(sed -n 's/^{"\(.*\)", "\(.*\)"},$/export \1=\2/p' "$(dirname "${BASH_SOURCE[0]}")/../costs.inc")"
+    if [ "$1" = slow ]; then export UCX_TERN_RNDV_COPY_BW=900MBs; fi
 }
 set_costs fast
 

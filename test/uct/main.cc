@@ -8,6 +8,13 @@
 namespace uct_test {
 namespace {
 
+constexpr struct {
+    const char* setting;
+    const char* value;
+} kFixedCosts[] = {
+#include "costs.inc"
+};
+
 // Checks that each test leaves no objects on the device.
 class Leftovers : public testing::EmptyTestEventListener {
     void OnTestProgramStart(const testing::UnitTest&) override { objects("queue_pairs"); }
@@ -24,10 +31,7 @@ class Leftovers : public testing::EmptyTestEventListener {
 }  // namespace uct_test
 
 int main(int argc, char** argv) {
-    // The cost model is not to decide by what a machine measures at start-up.
-    setenv("UCX_TERN_RNDV_COPY_BW", "20GBps", 0);
-    setenv("UCX_TERN_RNDV_PIN_BW", "30GBps", 0);
-    setenv("UCX_TERN_RNDV_PIN_LATENCY", "5us", 0);
+    for (const auto& [setting, value] : uct_test::kFixedCosts) setenv(setting, value, 0);
     testing::InitGoogleTest(&argc, argv);
     testing::UnitTest::GetInstance()->listeners().Append(new uct_test::Leftovers);
     return RUN_ALL_TESTS();
