@@ -57,13 +57,26 @@ const Kind kKinds[] = {
      true,     true, true, true, EOPNOTSUPP, 1,     0,   -EINVAL, -EINVAL, -ENOMEM, -EINVAL},
 };
 
-class PersonalityTest : public FabricTest, public testing::WithParamInterface<Kind> {
-  protected:
-    // Runs `body` in a process on a fabric of the personality.
-    static void alone_as(const char* name, const std::function<void()>& body) {
-        set("PERSONALITY", name);
-        alone(body);
+class RuleTest : public FabricTest {
+  public:
+    using FabricTest::alone;
+    // Runs `body` in a process on the fabric; with a name, on one of that personality.
+    using Body = std::function<void(const Hca& hca, ibv_pd* pd)>;
+    static void on_device(const Body& body) {
+        alone([&body] {
+            const Hca hca;
+            body(hca, hca.make_pd().get());
+        });
     }
+    static void on_device(const char* personality, const Body& body) {
+        set("PERSONALITY", personality);
+        on_device(body);
+    }
+};
+
+class PersonalityTest : public RuleTest, public testing::WithParamInterface<Kind> {
+  public:
+    const Kind& kind = GetParam();
 };
 
 std::string kind_case(const testing::TestParamInfo<Kind>& test) {
@@ -79,9 +92,7 @@ QpSpec small() {
 }
 
 TEST_P(PersonalityTest, AttributesAreThoseOfTheDevice) {
-    const Kind& kind = GetParam();
-    alone_as(kind.name, [&kind] {
-        const Hca hca;
+    on_device(kind.name, [this](const Hca& hca, ibv_pd* pd) {
         EXPECT_EQ(hca.port_attr().link_layer, kind.link_layer);
         EXPECT_EQ(hca.attr().max_sge, kind.sge);
         EXPECT_EQ(hca.attr().max_sge_rd, kind.read_sge);
@@ -94,19 +105,16 @@ TEST_P(PersonalityTest, AttributesAreThoseOfTheDevice) {
         EXPECT_EQ(hca.has(IBV_DEVICE_XRC), kind.xrc);
         EXPECT_EQ(hca.attr().max_mw != 0, kind.windows);
         EXPECT_EQ(hca.has(IBV_DEVICE_MEM_WINDOW), kind.windows);
-        EXPECT_EQ(has_transport(hca, hca.make_pd().get(), IBV_QPT_UC), kind.uc);
+        EXPECT_EQ(has_transport(hca, pd, IBV_QPT_UC), kind.uc);
     });
 }
 
 TEST_P(PersonalityTest, QueuesHaveTheSizesThatTheDeviceGives) {
-    const Kind& kind = GetParam();
-    alone_as(kind.name, [&kind] {
-        const Hca hca;
-        const Pd pd = hca.make_pd();
+    on_device(kind.name, [this](const Hca& hca, ibv_pd* pd) {
         const Cq cq = hca.make_cq(20);
         EXPECT_EQ(cq->cqe, kind.completions);
         ibv_qp_init_attr init = init_attr(small(), cq.get(), cq.get());
-        const Qp qp(ibv_create_qp(pd.get(), &init));
+        const Qp qp(ibv_create_qp(pd, &init));
         ASSERT_NE(qp, nullptr);
         EXPECT_EQ(init.cap.max_send_wr, kind.sends);
         EXPECT_EQ(init.cap.max_recv_wr, kind.sends);
@@ -118,15 +126,12 @@ TEST_P(PersonalityTest, QueuesHaveTheSizesThatTheDeviceGives) {
 
 // The most that a queue pair can have, and one more.
 TEST_P(PersonalityTest, LimitsHold) {
-    const Kind& kind = GetParam();
-    alone_as(kind.name, [&kind] {
-        const Hca hca;
-        const Pd pd = hca.make_pd();
+    on_device(kind.name, [this](const Hca& hca, ibv_pd* pd) {
         const Cq cq = hca.make_cq(20);
         const auto create = [&](const ibv_qp_cap& cap, ibv_qp_cap* got) {
             ibv_qp_init_attr init = init_attr(small(), cq.get(), cq.get());
             init.cap = cap;
-            const Qp qp(ibv_create_qp(pd.get(), &init));
+            const Qp qp(ibv_create_qp(pd, &init));
             *got = init.cap;
             return qp != nullptr;
         };
@@ -149,11 +154,8 @@ TEST_P(PersonalityTest, LimitsHold) {
 }
 
 TEST_P(PersonalityTest, PostsAreRefusedWithTheErrorsOfTheDevice) {
-    const Kind& kind = GetParam();
-    alone_as(kind.name, [&kind] {
-        const Hca hca;
-        const Pd pd = hca.make_pd();
-        const Pair pair(hca, pd.get(), small());
+    on_device(kind.name, [this](const Hca& hca, ibv_pd* pd) {
+        const Pair pair(hca, pd, small());
         const std::vector<ibv_sge> list(3, pair.a_mem.sge(0, 1));
         EXPECT_EQ(SendWr(IBV_WR_RDMA_WRITE, 1).sges(list).remote(pair.b_mem).post(pair.a.qp),
                   kind.too_many_elements);
@@ -173,14 +175,11 @@ TEST_P(PersonalityTest, PostsAreRefusedWithTheErrorsOfTheDevice) {
 }
 
 TEST_P(PersonalityTest, SendBeforeReadyToSend) {
-    const Kind& kind = GetParam();
-    alone_as(kind.name, [&kind] {
-        const Hca hca;
-        const Pd pd = hca.make_pd();
+    on_device(kind.name, [this](const Hca& hca, ibv_pd* pd) {
         const QpSpec spec = small();
-        Region memory(pd.get(), 4096);
-        Endpoint a(hca, pd.get(), spec);
-        Endpoint b(hca, pd.get(), spec);
+        Region memory(pd, 4096);
+        Endpoint a(hca, pd, spec);
+        Endpoint b(hca, pd, spec);
         bring_up(hca, b.qp.get(), spec, as_peer(hca, a.qp.get(), spec));
         apply_all(a.qp.get(), {to_init(hca, spec)});
         memory.word(0) = 1;
@@ -195,12 +194,9 @@ TEST_P(PersonalityTest, SendBeforeReadyToSend) {
 }
 
 TEST_P(PersonalityTest, OrderOfDataIsPromisedInTheStatesOfTheDevice) {
-    const Kind& kind = GetParam();
-    alone_as(kind.name, [&kind] {
-        const Hca hca;
-        const Pd pd = hca.make_pd();
-        const Endpoint end(hca, pd.get());
-        const Pair pair(hca, pd.get());
+    on_device(kind.name, [this](const Hca& hca, ibv_pd* pd) {
+        const Endpoint end(hca, pd);
+        const Pair pair(hca, pd);
         EXPECT_EQ(ibv_query_qp_data_in_order(end.qp.get(), IBV_WR_RDMA_WRITE, 0),
                   kind.in_order_reset);
         EXPECT_EQ(ibv_query_qp_data_in_order(pair.a.qp.get(), IBV_WR_RDMA_WRITE, 0),
@@ -209,11 +205,6 @@ TEST_P(PersonalityTest, OrderOfDataIsPromisedInTheStatesOfTheDevice) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, PersonalityTest, testing::ValuesIn(kKinds), kind_case);
-
-class RuleTest : public FabricTest {
-  public:
-    using FabricTest::alone;
-};
 
 // Makes, destroys and makes again a queue pair and a region, and compares their numbers.
 void compare_numbers(bool same_qp, bool same_key) {
@@ -245,15 +236,12 @@ TEST_F(RuleTest, LowestFreeNumberAndLastKeyComeBackAtOnceInStrict) {
 }
 
 TEST_F(RuleTest, KeyOfADeadRegionHitsItsSuccessorInMlx5) {
-    set("PERSONALITY", "mlx5");
-    alone([] {
-        const Hca hca;
-        const Pd pd = hca.make_pd();
-        const Pair pair(hca, pd.get());
-        Region dead(pd.get(), 4096);
+    on_device("mlx5", [](const Hca& hca, ibv_pd* pd) {
+        const Pair pair(hca, pd);
+        Region dead(pd, 4096);
         const uint32_t stale = dead.rkey();
         dead.deregister();
-        const Region next(pd.get(), 4096);
+        const Region next(pd, 4096);
         ASSERT_EQ(SendWr(IBV_WR_RDMA_WRITE, 1)
                       .sge(pair.a_mem.sge(0, 8))
                       .remote(next.addr(), stale)
@@ -266,32 +254,27 @@ TEST_F(RuleTest, KeyOfADeadRegionHitsItsSuccessorInMlx5) {
 TEST_F(RuleTest, SingleRuleChangesThePersonality) {
     set("PERSONALITY", "mlx5");
     set("RULES", "inline=64,cq-resize=0,in-order=0,qps=3");
-    alone([] {
-        const Hca hca;
-        const Pd pd = hca.make_pd();
-        const Pair pair(hca, pd.get());
+    on_device([](const Hca& hca, ibv_pd* pd) {
+        const Pair pair(hca, pd);
         EXPECT_EQ(hca.attr().max_qp, 3);
         EXPECT_EQ(hca.attr().max_cqe, kMega - 1);
         EXPECT_EQ(ibv_resize_cq(pair.a.send_cq.get(), 40), EOPNOTSUPP);
         EXPECT_EQ(ibv_query_qp_data_in_order(pair.a.qp.get(), IBV_WR_RDMA_WRITE, 0), 0);
         ibv_qp_init_attr init = init_attr({}, pair.a.send_cq.get(), pair.a.send_cq.get());
-        const Qp third(ibv_create_qp(pd.get(), &init));
+        const Qp third(ibv_create_qp(pd, &init));
         EXPECT_NE(third, nullptr);
-        EXPECT_EQ(Qp(ibv_create_qp(pd.get(), &init)), nullptr) << "max_qp";
+        EXPECT_EQ(Qp(ibv_create_qp(pd, &init)), nullptr) << "max_qp";
     });
 }
 
 TEST_F(RuleTest, RefusedCreationMayLeaveErrnoAlone) {
     for (const char* name : {"default", "bnxt_re"}) {
-        set("PERSONALITY", name);
-        alone([name] {
-            const Hca hca;
-            const Pd pd = hca.make_pd();
+        on_device(name, [name](const Hca& hca, ibv_pd* pd) {
             const Cq cq = hca.make_cq(20);
             ibv_qp_init_attr init = init_attr({}, cq.get(), cq.get());
             init.cap.max_send_sge = 1000;
             errno = 0;
-            EXPECT_EQ(ibv_create_qp(pd.get(), &init), nullptr);
+            EXPECT_EQ(ibv_create_qp(pd, &init), nullptr);
             EXPECT_EQ(errno, std::string(name) == "default" ? EINVAL : 0);
         });
     }
@@ -301,11 +284,8 @@ TEST_F(RuleTest, SharedReceiveQueueHasItsOwnErrors) {
     const std::pair<const char*, int> kinds[] = {
         {"default", ENOMEM}, {"mlx4", -1}, {"strict", -ENOMEM}};
     for (const auto& [name, full] : kinds) {
-        set("PERSONALITY", name);
-        alone([full = full] {
-            const Hca hca;
-            const Pd pd = hca.make_pd();
-            const Srq srq = make_srq(pd.get(), 4, 1);
+        on_device(name, [full = full](const Hca& hca, ibv_pd* pd) {
+            const Srq srq = make_srq(pd, 4, 1);
             ibv_srq_attr attr{};
             ASSERT_EQ(ibv_query_srq(srq.get(), &attr), 0);
             for (uint32_t i = 0; i < attr.max_wr; ++i) ASSERT_EQ(RecvWr(i).post(srq), 0);
@@ -373,22 +353,27 @@ void drop_capabilities() {
 TEST_F(RuleTest, RegisteredMemoryCountsAsLocked) {
     for (const int rule : {0, 1}) {
         set("RULES", "locked-memory=" + std::to_string(rule));
-        alone([rule] {
-            const Hca hca;
-            const Pd pd = hca.make_pd();
+        on_device([rule](const Hca& hca, ibv_pd* pd) {
             drop_capabilities();
             const rlimit limit{1 << 16, 1 << 16};
             ASSERT_EQ(setrlimit(RLIMIT_MEMLOCK, &limit), 0);
-            Region most(pd.get(), 1 << 16);
+            Region most(pd, 1 << 16);
             static char more[4096];
             errno = 0;
-            const Mr mr(ibv_reg_mr(pd.get(), more, sizeof more, kAllAccess));
+            const Mr mr(ibv_reg_mr(pd, more, sizeof more, kAllAccess));
             EXPECT_EQ(mr == nullptr, rule == 1);
             EXPECT_EQ(errno, rule == 1 ? ENOMEM : 0);
             most.deregister();
-            EXPECT_NE(Mr(ibv_reg_mr(pd.get(), more, sizeof more, kAllAccess)), nullptr);
+            EXPECT_NE(Mr(ibv_reg_mr(pd, more, sizeof more, kAllAccess)), nullptr);
         });
     }
+}
+
+// Posts a write of 8 bytes.
+void write_word(const Pair& pair, uint64_t id) {
+    ASSERT_EQ(
+        SendWr(IBV_WR_RDMA_WRITE, id).sge(pair.a_mem.sge(0, 8)).remote(pair.b_mem).post(pair.a.qp),
+        0);
 }
 
 // Forks a child that does nothing.
@@ -408,11 +393,7 @@ TEST_F(RuleTest, ForkWithoutForkInitLosesTheRegions) {
         const Pair pair(hca, pd.get(), quick());
         EXPECT_EQ(ibv_fork_init(), EINVAL) << "memory is registered";
         fork_once();
-        ASSERT_EQ(SendWr(IBV_WR_RDMA_WRITE, 1)
-                      .sge(pair.a_mem.sge(0, 8))
-                      .remote(pair.b_mem)
-                      .post(pair.a.qp),
-                  0);
+        write_word(pair, 1);
         EXPECT_TRUE(next_are(pair.a.send_cq, {1}, IBV_WC_LOC_PROT_ERR));
     });
 }
@@ -426,27 +407,16 @@ TEST_F(RuleTest, ForkInitInTimeProtects) {
         const Pd pd = hca.make_pd();
         const Pair pair(hca, pd.get(), quick());
         fork_once();
-        ASSERT_EQ(SendWr(IBV_WR_RDMA_WRITE, 1)
-                      .sge(pair.a_mem.sge(0, 8))
-                      .remote(pair.b_mem)
-                      .post(pair.a.qp),
-                  0);
+        write_word(pair, 1);
         EXPECT_TRUE(next_are(pair.a.send_cq, {1}));
     });
 }
 
 TEST_F(RuleTest, CompletionsOfADestroyedQueuePair) {
     for (const char* name : {"mlx5", "rxe", "strict"}) {
-        set("PERSONALITY", name);
-        alone([name] {
-            const Hca hca;
-            const Pd pd = hca.make_pd();
-            Pair pair(hca, pd.get(), quick());
-            ASSERT_EQ(SendWr(IBV_WR_RDMA_WRITE, 5)
-                          .sge(pair.a_mem.sge(0, 8))
-                          .remote(pair.b_mem)
-                          .post(pair.a.qp),
-                      0);
+        on_device(name, [name](const Hca& hca, ibv_pd* pd) {
+            Pair pair(hca, pd, quick());
+            write_word(pair, 5);
             EXPECT_TRUE(quiet(pair.b.send_cq));  // time for the write
             pair.a.qp.reset();
             const bool delivered = std::string(name) != "mlx5";
@@ -457,14 +427,11 @@ TEST_F(RuleTest, CompletionsOfADestroyedQueuePair) {
 
 TEST_F(RuleTest, LastReceiveOfASharedQueueIsAnnouncedOrNot) {
     for (const char* name : {"mlx5", "rxe"}) {
-        set("PERSONALITY", name);
-        alone([name] {
-            const Hca hca;
-            const Pd pd = hca.make_pd();
-            const Srq srq = make_srq(pd.get());
+        on_device(name, [name](const Hca& hca, ibv_pd* pd) {
+            const Srq srq = make_srq(pd);
             QpSpec attached = quick();
             attached.srq = srq.get();
-            const Pair pair(hca, pd.get(), quick(), attached);
+            const Pair pair(hca, pd, quick(), attached);
             apply_all(pair.b.qp.get(), {to_state(IBV_QPS_ERR)});
             if (std::string(name) == "mlx5")
                 wait_event(hca, IBV_EVENT_QP_LAST_WQE_REACHED);
@@ -492,21 +459,19 @@ TEST_F(RuleTest, PortThatNeedsAGrhSaysSoAndRefusesOthers) {
 TEST_F(RuleTest, AddressOfAPortThatDoesNotAnswerTimesOut) {
     set("LINK_LAYER", "ethernet");
     set("RULES", "neighbor-timeout=50");
-    alone([] {
-        const Hca hca;
-        const Pd pd = hca.make_pd();
+    on_device([](const Hca& hca, ibv_pd* pd) {
         Address nobody = hca.address();
         nobody.gid.raw[15] = 0x77;
         ibv_ah_attr path = hca.path_to(nobody);
         const Stopwatch watch;
         errno = 0;
-        EXPECT_EQ(ibv_create_ah(pd.get(), &path), nullptr);
+        EXPECT_EQ(ibv_create_ah(pd, &path), nullptr);
         EXPECT_EQ(errno, ETIMEDOUT);
-        const Endpoint end(hca, pd.get());
+        const Endpoint end(hca, pd);
         apply_all(end.qp.get(), {to_init(hca, {})});
         EXPECT_EQ(to_rtr(hca, {}, {nobody, 1, 1}).apply(end.qp.get()), ETIMEDOUT);
         EXPECT_GE(watch.elapsed().count(), 100);
-        EXPECT_NE(hca.make_ah(pd.get(), hca.address()), nullptr);
+        EXPECT_NE(hca.make_ah(pd, hca.address()), nullptr);
     });
 }
 
