@@ -96,6 +96,8 @@ struct Channel final : Connection {
     bool readable = false;
     bool fetches = false;
     uint32_t rings = 0;  // lent to transfers from the peer
+    // And the transfers that the peer has asked for, of each half.
+    uint32_t incoming = 0, outgoing = 0;
     // Of the layer above: its operations that have failed while the connection has not, and the
     // status of the last one.
     uint32_t failures = 0;
