@@ -48,7 +48,7 @@ struct Channel final : Connection {
         bool polled = false;      // the block is in PolledBlocks, ...
         uint32_t poll_index = 0;  // ... and this is its place there
         Promotion::Peer activity;
-        uint32_t emptied = 0;  // the last round of Poller in which the block was seen empty
+        uint32_t emptied = 0;  // of ArrivalRound: the last round in which the block was seen empty
         uint32_t requested_bytes = 0;  // of the next block; 0: the first size
         verbs::RegisteredMemory block;
         uint64_t words = 0;  // address of the peer's words; 0: not known
