@@ -26,7 +26,7 @@ IncomingTransfers::IncomingTransfers(Engine& engine, TransferMemory& memory,
       budget_(budget),
       rings_(engine.pd(), settings.ring_slots(), settings.most_rings()),
       pins_(memory, accounts, policy, budget),
-      writes_(engine, pins_, accounts, policy, counters, budget),
+      writes_(engine, pins_, accounts, policy, settings, counters, budget),
       reads_(engine, pins_, rings_, policy, timings, budget),
       generation_(std::random_device()()),
       requests_(accounts) {}
