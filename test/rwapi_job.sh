@@ -16,6 +16,8 @@ fi
 cases 4 '' $all_cases
 cases 2 '' writes small-messages traffic threads
 cases 1 '' many-contexts another-start
+# The end of a peer is noticed long before a connection request would be given up.
+UCX_TERN_CONNECT_TIMEOUT=300s cases 3 '' killed-and-left left
 
 source_folder=$(cd "$(dirname "$0")/.." && pwd)
 library=$(cd ../src/.libs && pwd)

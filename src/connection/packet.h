@@ -31,7 +31,7 @@ const char* refusal_text(Refusal refusal);
 
 // The queue pair that a kConnect offers.
 struct QpParameters {
-    static constexpr uint8_t kVersion = 7;
+    static constexpr uint8_t kVersion = 8;
 
     uint32_t qp_num = 0;  // 24 bits
     uint32_t psn = 0;     // 24 bits; of the first packet that this queue pair sends

@@ -48,7 +48,7 @@ struct Channel final : Connection {
         bool polled = false;      // the block is in PolledBlocks, ...
         uint32_t poll_index = 0;  // ... and this is its place there
         Promotion::Peer activity;
-        uint32_t emptied = 0;          // the last round of Poller in which the block was seen empty
+        uint32_t emptied = 0;  // of ArrivalRound: the last round in which the block was seen empty
         uint32_t requested_bytes = 0;  // of the next block; 0: the first size
         verbs::RegisteredMemory block;
         uint64_t words = 0;  // address of the peer's words; 0: not known
@@ -96,10 +96,15 @@ struct Channel final : Connection {
     bool readable = false;
     bool fetches = false;
     uint32_t rings = 0;  // lent to transfers from the peer
+    // And the transfers that the peer has asked for, of each half.
+    uint32_t incoming = 0, outgoing = 0;
     // Of the layer above: its operations that have failed while the connection has not, and the
     // status of the last one.
     uint32_t failures = 0;
     Status failure = Status::kOk;
+    // The same: the peer has asked for a pause of messages, and how many sends it has refused.
+    bool paused = false;
+    uint16_t paused_sends = 0;
 
     Backlog backlog;           // of EarlySends; empty once the connection is up
     std::vector<void*> users;  // of Channels: the endpoints

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "connection/connector.h"
+#include "engine/arrival_round.h"
 #include "engine/block_poller.h"
 #include "engine/channel_flush.h"
 #include "engine/completion_poller.h"
@@ -60,13 +61,12 @@ class Poller {
     // Calls of poll_seldom() between two looks at the device's asynchronous events and at the
     // channels that no endpoint uses.
     static constexpr unsigned kEventPolls = 1024;
-    // Frames and completions after which take_arrived() stops until the next poll.
-    static constexpr unsigned kTakenAtOnce = 64;
 
     template <class Sink>
     unsigned poll_rest(Sink& sink, unsigned count);
     template <class Sink>
     unsigned poll_seldom(Sink& sink);
+    // See ArrivalRound::take().
     template <class Sink>
     bool take_arrived(Sink& sink, unsigned& count);
 
@@ -87,14 +87,7 @@ class Poller {
     unsigned busy_ = 0;          // polls that found something in a block
     unsigned deferred_ = 0;      // polls with due control frames that found completions
     unsigned seldom_polls_ = 0;  // calls of poll_seldom
-    // Of take_arrived().
-    struct Round {
-        uint32_t number = 1;
-        unsigned passes = 0;
-        unsigned completions = 0;
-        bool queue_done = false;  // the completion queue has been seen empty
-    };
-    Round round_;
+    ArrivalRound round_;
     bool gathered_ = false;  // packets have been gathered, and the round for them is not over
 };
 
@@ -140,43 +133,27 @@ template <class Sink>
     return count;
 }
 
-// Takes the frames and completions that had arrived when the round began, or, to limit the time of
-// a poll, a part of them. Under load there are always more: so the completion queue, and after it
-// each block, need be seen empty only once, or be polled as often as it takes to empty a full one.
-// False: the round is not over.
 template <class Sink>
 bool Poller::take_arrived(Sink& sink, unsigned& count) {
-    constexpr unsigned kMostPasses = BlockPoller::kWholeBlock / kBurst;
+    static_assert(kBurst == ArrivalRound::kBurst && kBurst == CompletionPoller::kBurst);
+    struct Arrivals {
+        Poller& poller;
+        Sink& sink;
+
+        unsigned poll_queue(bool& empty) {
+            const unsigned taken = poller.completions_.poll(sink);
+            empty = taken < kBurst && !poller.completions_.late().waits();
+            return taken;
+        }
+        unsigned queue_capacity() const { return poller.completions_.capacity(); }
+        size_t blocks() const { return poller.polled_.size(); }
+        unsigned poll_block(size_t i) {
+            return poller.blocks_.poll(poller.polled_.at(i), sink, kBurst);
+        }
+        uint32_t& emptied(size_t i) { return poller.polled_.at(i).receiving.emptied; }
+    };
     completions_.allow_preceding();
-    for (unsigned now = 0; now < kTakenAtOnce;) {
-        unsigned taken = 0;
-        if (!round_.queue_done) {
-            taken = completions_.poll(sink);
-            round_.completions += taken;
-            round_.queue_done =
-                (taken < CompletionPoller::kBurst && !completions_.late().waits()) ||
-                round_.completions >= completions_.capacity();
-        }
-        bool blocks_done = true;
-        for (size_t i = 0; i < polled_.size(); ++i) {
-            Channel::Receiving& receiving = polled_.at(i).receiving;
-            if (receiving.emptied == round_.number) continue;
-            const unsigned frames = blocks_.poll(polled_.at(i), sink, kBurst);
-            taken += frames;
-            // Before the queue is empty, frames may wait in the block for cold ones.
-            if (frames < kBurst && round_.queue_done)
-                receiving.emptied = round_.number;
-            else
-                blocks_done = false;
-        }
-        now += taken;
-        count += taken;
-        if (round_.queue_done && (blocks_done || ++round_.passes >= kMostPasses)) {
-            round_ = {.number = round_.number + 1};
-            return true;
-        }
-    }
-    return false;
+    return round_.take(Arrivals{*this, sink}, BlockPoller::kWholeBlock, count);
 }
 
 // Handles packets, deadlines and connections that are over. A packet or a deadline may end a

@@ -46,6 +46,7 @@ struct RequestHeader {
 // Control frames of tagged messages.
 enum class TagControlId : uint32_t {
     kFinish = 16,  // receiver to sender: a TagFinish
+    kPause = 17,   // receiver to sender: a TagPause
 };
 
 // The receiver has fetched the message of a request, or never will.
@@ -58,7 +59,16 @@ struct TagFinish {
     uint32_t reserved = 0;
 };
 
+// The receiver holds many messages of the sender until it knows which receives are theirs.
+struct TagPause {
+    uint32_t pause = 0;  // 1: send no message until further notice; 0: go on
+    uint32_t reserved = 0;
+
+    bool valid() const { return pause <= 1 && reserved == 0; }
+};
+
 static_assert(sizeof(WireMark) == 8 && sizeof(EagerHeader) == 8 && sizeof(ImmediateHeader) == 16);
 static_assert(sizeof(RequestHeader) == 48 && sizeof(TagFinish) == 16);
+static_assert(sizeof(TagPause) == 8);
 
 }  // namespace tern

@@ -26,7 +26,7 @@ IncomingTransfers::IncomingTransfers(Engine& engine, TransferMemory& memory,
       budget_(budget),
       rings_(engine.pd(), settings.ring_slots(), settings.most_rings()),
       pins_(memory, accounts, policy, budget),
-      writes_(engine, pins_, accounts, policy, counters, budget),
+      writes_(engine, pins_, accounts, policy, settings, counters, budget),
       reads_(engine, pins_, rings_, policy, timings, budget),
       generation_(std::random_device()()),
       requests_(accounts) {}
@@ -72,7 +72,7 @@ void IncomingTransfers::begin_get(Incoming& transfer, uint64_t from, const WireK
 bool IncomingTransfers::deliver(Channel& channel, const std::byte* data, uint32_t length) {
     Deliver offer;
     if (!unpack(offer, data, length)) return false;
-    if (!requests_.empty() || !table_.has_room()) [[unlikely]]
+    if (!requests_.empty() || !may_serve(channel)) [[unlikely]]
         return requests_.add(channel, offer);
     return serve(channel, offer);
 }
@@ -83,6 +83,7 @@ bool IncomingTransfers::serve(Channel& channel, const Deliver& offer) {
     Incoming* transfer = take();
     accounts_.begin(*transfer, channel, nullptr);
     accounts_.begin_service(*transfer, use, offer.address, offer.length);
+    ++channel.incoming;
     transfer->sender = offer.sender;
     begin(*transfer);
     return true;
@@ -91,8 +92,10 @@ bool IncomingTransfers::serve(Channel& channel, const Deliver& offer) {
 // Serves the requests that have waited for a place.
 unsigned IncomingTransfers::serve_waiting() {
     unsigned count = 0;
-    for (; !requests_.empty() && table_.has_room() && !budget_.over(); ++count) {
-        const auto [channel, offer] = requests_.take();
+    for (; !budget_.over(); ++count) {
+        const auto [channel, offer] =
+            requests_.take([this](const Channel& each) { return may_serve(each); });
+        if (channel == nullptr) break;
         if (!channel->failed && !serve(*channel, offer))
             engine_.fail(*channel, Status::kProtocol, "too many puts are invalid");
     }
@@ -432,7 +435,8 @@ bool IncomingTransfers::refused(Channel& channel, const Refuse& frame) {
 // All transfers have been moved on. Besides the flags, they wait only for completions and frames.
 Status IncomingTransfers::arm(std::vector<Watched>& words) {
     if (!waiting_.failed.empty() || !waiting_.for_budget.empty()) return Status::kInProgress;
-    if (!requests_.empty() && table_.has_room()) return Status::kInProgress;
+    if (requests_.any([this](const Channel& each) { return may_serve(each); }))
+        return Status::kInProgress;
     for (Incoming* transfer : running_) {
         if (!transfer->core || transfer->channel->failed) continue;
         RingReader& core = *transfer->core;
@@ -474,6 +478,7 @@ void IncomingTransfers::end(Incoming& transfer, Status status) {
     const bool asked_here = transfer.asked_here;
     void* cookie = transfer.cookie;
     Channel& channel = *transfer.channel;
+    channel.incoming -= !asked_here;
     const Incoming::Owned owned = std::move(transfer.owned);
     const auto length = static_cast<size_t>(transfer.length);
     accounts_.end(transfer);

@@ -86,6 +86,7 @@ class IncomingTransfers {
         void remove(Incoming& transfer);
     };
 
+    bool may_serve(const Channel& channel) const { return table_.serves(channel.incoming); }
     bool serve(Channel& channel, const Deliver& offer);
     unsigned serve_waiting();
     Incoming* take();

@@ -86,11 +86,11 @@ unsigned IncomingWrites::take_blocks(Incoming& transfer) {
 
 // Nothing has come. Measures how long this side waits; the time during which it does not poll does
 // not count.
-void IncomingWrites::note_idle(Incoming& transfer) {
+void IncomingWrites::note_idle(Incoming& transfer) const {
     if (++transfer.idle.steps % kIdleClock != 0 || !transfer.source.takes_waited_ack) return;
     const auto now = std::chrono::steady_clock::now();
     const auto since = now - transfer.idle.polled_at;
-    if (since < kPolls) transfer.idle.waited += since;
+    if (since < settings_.between_polls) transfer.idle.waited += since;
     transfer.idle.polled_at = now;
 }
 

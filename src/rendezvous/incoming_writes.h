@@ -16,11 +16,13 @@ namespace tern {
 class IncomingWrites {
   public:
     IncomingWrites(Engine& engine, IncomingPins& pins, TransferAccounts& accounts,
-                   const Policy& policy, RendezvousCounters& counters, ProgressBudget& budget)
+                   const Policy& policy, const RendezvousSettings& settings,
+                   RendezvousCounters& counters, ProgressBudget& budget)
         : engine_(engine),
           pins_(pins),
           accounts_(accounts),
           policy_(policy),
+          settings_(settings),
           counters_(counters),
           budget_(budget) {}
 
@@ -43,21 +45,20 @@ class IncomingWrites {
     static constexpr uint32_t kPartsAtOnce = 16;
     static constexpr uint32_t kIdleAck = 256;   // idle steps before an owed acknowledgement
     static constexpr uint32_t kIdleClock = 32;  // idle steps between two looks at the clock
-    // A side that polls less often than this does something else meanwhile.
-    static constexpr std::chrono::microseconds kPolls{100};
     // Waiting no longer than this, in seconds, beyond what is expected says nothing of the sender.
     static constexpr double kWaitedLong = 50e-6;
 
     unsigned take_blocks(Incoming& transfer);
     unsigned pin_more(Incoming& transfer);
     bool end(Incoming& transfer);
-    static void note_idle(Incoming& transfer);
+    void note_idle(Incoming& transfer) const;
     bool kept_waiting(const Incoming& transfer) const;
 
     Engine& engine_;
     IncomingPins& pins_;
     TransferAccounts& accounts_;
     const Policy& policy_;
+    const RendezvousSettings& settings_;
     RendezvousCounters& counters_;
     ProgressBudget& budget_;
 };

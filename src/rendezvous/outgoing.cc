@@ -95,7 +95,7 @@ bool OutgoingTransfers::fetch(Channel& channel, const std::byte* data, uint32_t 
     Fetch frame;
     if (!unpack(frame, data, length)) return false;
     if (!frame.ring.valid() || !frame.part.valid()) return false;
-    if (!requests_.empty() || !table_.has_room()) [[unlikely]]
+    if (!requests_.empty() || !may_serve(channel)) [[unlikely]]
         return requests_.add(channel, frame);
     return serve(channel, frame);
 }
@@ -103,8 +103,10 @@ bool OutgoingTransfers::fetch(Channel& channel, const std::byte* data, uint32_t 
 // Serves the requests that have waited for a place.
 unsigned OutgoingTransfers::serve_waiting() {
     unsigned count = 0;
-    for (; may_serve() && !budget_.over(); ++count) {
-        const auto [channel, frame] = requests_.take();
+    for (; !budget_.over(); ++count) {
+        const auto [channel, frame] =
+            requests_.take([this](const Channel& each) { return may_serve(each); });
+        if (channel == nullptr) break;
         if (!channel->failed && !serve(*channel, frame))
             engine_.fail(*channel, Status::kProtocol, "a get is invalid");
     }
@@ -118,6 +120,7 @@ bool OutgoingTransfers::serve(Channel& channel, const Fetch& frame) {
     TERN_ASSERT(transfer != nullptr);
     accounts_.begin(*transfer, channel, nullptr);
     accounts_.begin_service(*transfer, use, frame.address, frame.length);
+    ++channel.outgoing;
     transfer->receiver = frame.receiver;
     channel.fetches |= channel.readable;
     staging_.take_early_copy(*transfer, frame);
@@ -335,6 +338,7 @@ void OutgoingTransfers::end(Outgoing& transfer, Status status) {
     const bool asked_here = transfer.asked_here;
     void* cookie = transfer.cookie;
     Channel& channel = *transfer.channel;
+    channel.outgoing -= !asked_here;
     accounts_.end(transfer);
     table_.put_back(transfer);
     accounts_.complete(asked_here, cookie, channel, status);

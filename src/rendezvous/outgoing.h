@@ -44,7 +44,9 @@ class OutgoingTransfers {
                running_.empty();
     }
     // Whether a request of a peer has waited for a place, and there is one now.
-    bool may_serve() const { return !requests_.empty() && table_.has_room(); }
+    bool may_serve() const {
+        return requests_.any([this](const Channel& each) { return may_serve(each); });
+    }
     // Makes offers, lends staging memory and posts writes, as far as possible.
     unsigned advance();
     bool pending(const Channel& channel, uint64_t until) const {
@@ -71,6 +73,7 @@ class OutgoingTransfers {
     void begin_put(Outgoing& transfer, uint64_t to, const WireKey& key, uint32_t rkey);
     void offer(Outgoing& transfer);
     unsigned make_offers();
+    bool may_serve(const Channel& channel) const { return table_.serves(channel.outgoing); }
     bool serve(Channel& channel, const Fetch& frame);
     unsigned serve_waiting();
     Outgoing* offered(const Channel& channel, uint32_t number) const;

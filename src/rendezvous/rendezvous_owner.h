@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -17,6 +18,8 @@ struct RendezvousSettings {
     uint32_t ring_bytes = 256 * 1024;
     uint32_t rings = 16;  // most rings to receive into; as many again to send from
     uint32_t chunks_per_ring = 3;
+    // A side that polls less often than this does something else meanwhile, and does not wait.
+    std::chrono::nanoseconds between_polls = std::chrono::microseconds(100);
     Policy::Settings policy;
 
     uint32_t ring_slots() const {

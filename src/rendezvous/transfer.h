@@ -70,6 +70,13 @@ class TransferTable {
     static constexpr uint32_t kMost = 1 << 16;
 
     bool has_room() const { return all_.size() < kMost || !free_.empty(); }
+    // Whether a peer may have one more transfer that it has asked for, if it has `held`: twice as
+    // many as it leaves to this side and to other peers. So a peer that makes no progress, or
+    // several, do not take all places.
+    bool serves(uint32_t held) const {
+        const auto left = static_cast<uint32_t>(kMost - all_.size() + free_.size());
+        return left != 0 && held < 2 * left;
+    }
     // Null: all places are taken.
     T* take() {
         if (free_.empty()) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
-#include <map>
 #include <utility>
 
 #include "base/assert.h"
@@ -11,7 +11,9 @@
 
 namespace tern {
 
-// Requests of peers, Fetch or Deliver frames, that wait because all places for transfers are taken.
+// Requests of peers, Fetch or Deliver frames, that wait for a place in the table of transfers:
+// those of one peer in order, and the peers in turn, so that a peer whose transfers make no
+// progress holds up its own requests only.
 template <class Frame>
 class WaitingRequests {
   public:
@@ -19,37 +21,59 @@ class WaitingRequests {
 
     explicit WaitingRequests(TransferAccounts& accounts) : accounts_(accounts) {}
 
-    bool empty() const { return requests_.empty(); }
+    bool empty() const { return peers_.empty(); }
     // False: more requests wait than a peer that keeps to the protocol can have under way.
     bool add(Channel& channel, const Frame& frame) {
-        if (++counts_[&channel] > kMost) return false;
-        requests_.push_back({&channel, frame});
+        auto peer = find(channel);
+        if (peer == peers_.end()) peer = peers_.insert(peer, {&channel, {}});
+        if (peer->frames.size() == kMost) return false;
+        peer->frames.push_back(frame);
         accounts_.request_waits();
         return true;
     }
-    // The oldest request; there must be one.
-    Request take() {
-        TERN_ASSERT(!empty());
-        const Request request = requests_.front();
-        requests_.pop_front();
+    // Whether there is a request of a peer for which `may(channel)` is true.
+    template <class May>
+    bool any(May&& may) const {
+        return std::any_of(peers_.begin(), peers_.end(),
+                           [&](const Peer& each) { return may(*each.channel); });
+    }
+    // Removes the first request of the first such peer in turn. Null channel: there is none.
+    template <class May>
+    Request take(May&& may) {
+        const auto peer = std::find_if(peers_.begin(), peers_.end(),
+                                       [&](const Peer& each) { return may(*each.channel); });
+        if (peer == peers_.end()) return {};
+        Peer last = std::move(*peer);
+        peers_.erase(peer);
+        const Request request{last.channel, last.frames.front()};
+        last.frames.pop_front();
         accounts_.requests_taken(1);
-        if (const auto count = counts_.find(request.first); --count->second == 0)
-            counts_.erase(count);
+        if (!last.frames.empty()) peers_.push_back(std::move(last));
         return request;
     }
     // The channel is over.
     void forget(Channel& channel) {
-        if (counts_.erase(&channel) == 0) return;
-        accounts_.requests_taken(
-            std::erase_if(requests_, [&](const Request& each) { return each.first == &channel; }));
+        const auto peer = find(channel);
+        if (peer == peers_.end()) return;
+        accounts_.requests_taken(peer->frames.size());
+        peers_.erase(peer);
     }
 
   private:
     static constexpr uint32_t kMost = 1 << 16;  // that wait, of one peer: it has as many numbers
 
+    struct Peer {
+        Channel* channel = nullptr;
+        std::deque<Frame> frames;  // never empty
+    };
+
+    typename std::deque<Peer>::iterator find(const Channel& channel) {
+        return std::find_if(peers_.begin(), peers_.end(),
+                            [&](const Peer& peer) { return peer.channel == &channel; });
+    }
+
     TransferAccounts& accounts_;
-    std::deque<Request> requests_;
-    std::map<Channel*, uint32_t> counts_;  // of each channel; never 0
+    std::deque<Peer> peers_;  // in turn
 };
 
 }  // namespace tern

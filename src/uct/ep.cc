@@ -87,6 +87,24 @@ static bool attach(TernEp& ep) {
     return false;
 }
 
+void pause(Channel& channel, bool paused) {
+    TERN_DEBUG("channel %p %s", static_cast<void*>(&channel), paused ? "pauses" : "goes on");
+    channel.paused = paused;
+    // Each send looks again.
+    for (void* user : channel.users) static_cast<TernEp*>(user)->ready = nullptr;
+}
+
+// Sends between two checks whether the peer lives, which nothing else may report.
+static constexpr uint16_t kPauseCheck = 4096;
+
+static bool is_paused(TernEp& ep) {
+    Channel* const channel = ep.channel;
+    if (channel == nullptr || !channel->paused) return false;
+    if (++channel->paused_sends % kPauseCheck == 0)
+        iface_of(&ep.super.super).engine->flushing()->request_report(*channel);
+    return true;
+}
+
 Channel* find_channel(TernEp& ep, ucs_status_t& status) {
     TERN_ASSERT(ep.ready == nullptr);
     if (ep.failed != UCS_OK) {
@@ -99,12 +117,12 @@ Channel* find_channel(TernEp& ep, ucs_status_t& status) {
         status = ep.failed;
         return nullptr;
     }
-    ep.ready = ep.channel;
+    if (!is_paused(ep)) ep.ready = ep.channel;
     return ep.ready;
 }
 
 void pending_changed(TernEp& ep) {
-    ep.ready = ucs_arbiter_group_is_empty(&ep.pending) ? ep.channel : nullptr;
+    ep.ready = ucs_arbiter_group_is_empty(&ep.pending) && !is_paused(ep) ? ep.channel : nullptr;
 }
 
 ucs_status_t ep_pending_add(uct_ep_h uct_ep, uct_pending_req_t* request, unsigned) {
@@ -113,7 +131,7 @@ ucs_status_t ep_pending_add(uct_ep_h uct_ep, uct_pending_req_t* request, unsigne
     // Sends on a failed endpoint return its error. Otherwise, the caller tries again at once after
     // UCS_ERR_BUSY: whatever may have refused its operation must have room.
     if (ep.failed != UCS_OK) return UCS_ERR_BUSY;
-    if (ucs_arbiter_group_is_empty(&ep.pending) &&
+    if (ucs_arbiter_group_is_empty(&ep.pending) && !is_paused(ep) &&
         (ep.channel == nullptr || iface.engine->has_room(*ep.channel)) &&
         iface.rendezvous->has_room() && iface.atomics->has_room())
         return UCS_ERR_BUSY;
@@ -129,6 +147,7 @@ ucs_status_t ep_pending_add(uct_ep_h uct_ep, uct_pending_req_t* request, unsigne
 static ucs_arbiter_cb_result_t dispatch_one(ucs_arbiter_t*, ucs_arbiter_group_t* group,
                                             ucs_arbiter_elem_t* element, void* count) {
     TernEp& ep = *ucs_container_of(group, TernEp, pending);
+    if (ep.failed == UCS_OK && is_paused(ep)) return UCS_ARBITER_CB_RESULT_RESCHED_GROUP;
     const FenceState fence = fence_at(ep, element);
     if (fence == FenceState::kWaits) return UCS_ARBITER_CB_RESULT_RESCHED_GROUP;
     if (fence == FenceState::kPassed) return UCS_ARBITER_CB_RESULT_REMOVE_ELEM;

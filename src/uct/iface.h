@@ -89,6 +89,8 @@ inline TernEp& ep_of(uct_ep_h ep) {
 Channel* find_channel(TernEp& ep, ucs_status_t& status);
 // `pending` has become empty, or is no longer empty.
 void pending_changed(TernEp& ep);
+// The peer asks for a pause of messages, or for its end: until then, sends find no room.
+void pause(Channel& channel, bool paused);
 // Retries pending requests. Returns how many were sent.
 [[gnu::noinline]] unsigned dispatch_pending(TernIface& iface);
 // The endpoint's connection is over. UCS_OK: nothing was lost, and the next send connects again.

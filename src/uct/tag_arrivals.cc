@@ -2,9 +2,6 @@
 
 // Arrival of tagged messages. Data path.
 
-#include <algorithm>
-#include <utility>
-
 #include "uct/tag_receives.h"
 
 namespace tern {
@@ -117,7 +114,7 @@ bool TagReceives::arrived_with_direct(Channel& channel, uint32_t id, const std::
             tupleq_->delivered();
             return true;
         case TupleQ::Arrival::Verdict::kHold:
-            held_.push_back({TupleQ::number_of(channel), &channel, id, {data, data + length}});
+            tupleq_->hold(channel, id, data, length);
             tupleq_->delivered();
             return true;
         case TupleQ::Arrival::Verdict::kBroken:
@@ -128,15 +125,11 @@ bool TagReceives::arrived_with_direct(Channel& channel, uint32_t id, const std::
 
 // Handles held messages in the order of arrival, until one has to be held further.
 void TagReceives::retry(uint32_t peer) {
-    for (;;) {
-        const auto first = std::find_if(held_.begin(), held_.end(),
-                                        [&](const Held& held) { return held.peer == peer; });
-        if (first == held_.end()) return;
-        const auto arrival = tupleq_->retry(peer, header_of<EagerHeader>(first->frame.data()).tag);
+    while (const HeldFrames::Frame* const first = tupleq_->held().first(peer)) {
+        const auto arrival = tupleq_->retry(peer, header_of<EagerHeader>(first->bytes.data()).tag);
         if (arrival.verdict != TupleQ::Arrival::Verdict::kMatched) return;
-        const Held held = std::move(*first);
-        held_.erase(first);
-        handle(held.channel, held.id, held.frame.data(), static_cast<uint32_t>(held.frame.size()),
+        const HeldFrames::Frame held = tupleq_->held().take(peer);
+        handle(held.channel, held.id, held.bytes.data(), static_cast<uint32_t>(held.bytes.size()),
                receive_of(arrival.receive));
     }
 }

@@ -75,6 +75,12 @@ bool TagInterface::control(Engine& engine, Channel& channel, uint32_t id, const 
                            uint32_t length) {
     if (id == static_cast<uint32_t>(TagControlId::kFinish))
         return sends.finished(channel, data, length);
+    if (id == static_cast<uint32_t>(TagControlId::kPause)) {
+        TagPause frame;
+        if (!unpack(frame, data, length) || !frame.valid()) return false;
+        pause(channel, frame.pause != 0);
+        return true;
+    }
     if (tupleq) return tupleq->control(channel, id, data, length);
     // Refuses to bind a tuple: direct messages are turned off, or not possible.
     WireBind bind;

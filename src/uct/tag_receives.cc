@@ -230,8 +230,6 @@ bool TagReceives::ended(Channel& channel, Status status) {
         engine_.transfer_over(channel);
         return true;
     });
-    for (Held& held : held_)
-        if (held.channel == &channel) held.channel = nullptr;
     count_work();
     return any;
 }

@@ -86,14 +86,6 @@ class TagReceives {
         TagFinish frame;
     };
 
-    // A message that waits until earlier messages of its peer are matched.
-    struct Held {
-        uint32_t peer;
-        Channel* channel;  // null: the connection is over
-        uint32_t id;
-        std::vector<std::byte> frame;
-    };
-
     bool arrived_with_direct(Channel& channel, uint32_t id, const std::byte* data, uint32_t length,
                              const WireMark* mark);
     void handle(Channel* channel, uint32_t id, const std::byte* data, uint32_t length,
@@ -130,7 +122,6 @@ class TagReceives {
     std::deque<TagReceive*> waiting_;  // until their transfers can begin
     std::deque<Outcome> unsent_;       // answers to senders, without room yet
     unsigned work_ = 0;                // length of these three lists
-    std::deque<Held> held_;
 };
 
 }  // namespace tern

@@ -4,11 +4,12 @@
 #include <cstring>
 #include <deque>
 #include <list>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "connection/little_endian.h"
+#include "matching/messages.h"
 #include "node.h"
 #include "tupleq/xrc/send.h"
 #include "tupleq/xrc/tupleq.h"
@@ -83,35 +84,41 @@ struct DirectNode final : EngineOwner, RendezvousOwner, TupleQOwner {
     void fetched(bool) override {}
     void replied(uint32_t, const std::byte*, uint32_t) override { ADD_FAILURE() << "a reply"; }
     bool control(Channel& channel, uint32_t id, const std::byte* data, uint32_t length) {
+        if (TagPause frame; id == static_cast<uint32_t>(TagControlId::kPause) &&
+                            unpack(frame, data, length) && frame.valid()) {
+            channel.paused = frame.pause != 0;
+            pauses += frame.pause;
+            return true;
+        }
         return id < static_cast<uint32_t>(TupleControlId::kBind)
                    ? rendezvous->control(channel, id, data, length)
                    : tupleq->control(channel, id, data, length);
     }
     bool notified(Channel&, uint32_t) { return false; }
 
-    // An ordinary tagged message has come.
-    bool tagged(Channel& channel, uint32_t, const std::byte* data, uint32_t length) {
+    static Header header_of(const std::byte* data) {
         Header header;
         memcpy(&header, data, sizeof(header));
-        const std::string text(reinterpret_cast<const char*>(data) + sizeof(header),
-                               length - sizeof(header));
+        return header;
+    }
+    // An ordinary tagged message has come.
+    bool tagged(Channel& channel, uint32_t id, const std::byte* data, uint32_t length) {
+        using Verdict = TupleQ::Arrival::Verdict;
+        const Header header = header_of(data);
         ++ordinary;
         const auto arrival =
             tupleq->ordinary(channel, header.tag, header.marked != 0 ? &header.mark : nullptr, 0);
-        const bool good = take(channel, arrival, {header.tag, text});
-        tupleq->delivered();
-        return good;
-    }
-    bool take(Channel& channel, const TupleQ::Arrival& arrival, const Message& message) {
-        using Verdict = TupleQ::Arrival::Verdict;
-        if (arrival.verdict == Verdict::kBroken) return false;
         if (arrival.verdict == Verdict::kHold)
-            held[TupleQ::number_of(channel)].push_back(message);
-        else
-            match(arrival, message);
-        return true;
+            tupleq->hold(channel, id, data, length);
+        else if (arrival.verdict == Verdict::kMatched)
+            match(arrival, data, length);
+        tupleq->delivered();
+        return arrival.verdict != Verdict::kBroken;
     }
-    void match(const TupleQ::Arrival& arrival, const Message& message) {
+    void match(const TupleQ::Arrival& arrival, const std::byte* data, size_t length) {
+        const Message message{
+            header_of(data).tag,
+            {reinterpret_cast<const char*>(data) + sizeof(Header), length - sizeof(Header)}};
         if (arrival.receive == 0)
             unexpected.push_back(message);
         else
@@ -140,16 +147,14 @@ struct DirectNode final : EngineOwner, RendezvousOwner, TupleQOwner {
         static_cast<Receive&>(receive).canceled = true;
     }
     void retry(uint32_t peer) override {
-        auto& messages = held[peer];
-        while (!messages.empty()) {
-            const Message message = messages.front();
-            const auto arrival = tupleq->retry(peer, message.tag);
+        while (const HeldFrames::Frame* const first = tupleq->held().first(peer)) {
+            const auto arrival = tupleq->retry(peer, header_of(first->bytes.data()).tag);
             if (arrival.verdict != TupleQ::Arrival::Verdict::kMatched) {
                 EXPECT_EQ(arrival.verdict, TupleQ::Arrival::Verdict::kHold);
                 return;
             }
-            messages.pop_front();
-            match(arrival, message);
+            const HeldFrames::Frame held = tupleq->held().take(peer);
+            match(arrival, held.bytes.data(), held.bytes.size());
         }
     }
 
@@ -176,6 +181,7 @@ struct DirectNode final : EngineOwner, RendezvousOwner, TupleQOwner {
     }
     // Sends a message, direct if possible. False: not now.
     bool send(Channel& channel, uint64_t tag, const std::string& text, bool zcopy = false) {
+        if (channel.paused) return false;
         TupleQ::Tuple* tuple = tupleq->sender().find(channel, tag);
         const auto length = static_cast<uint32_t>(text.size());
         if (tuple != nullptr && channel.up() && tupleq->sender().may_send(*tuple, tag, length)) {
@@ -210,7 +216,6 @@ struct DirectNode final : EngineOwner, RendezvousOwner, TupleQOwner {
     PostedReceives posted{64};
     std::list<Receive> receives;
     std::deque<Message> unexpected;
-    std::map<uint32_t, std::deque<Message>> held;
     std::unique_ptr<Engine> engine;
     std::unique_ptr<Rendezvous> rendezvous;
     std::unique_ptr<TupleQ> tupleq;
@@ -221,6 +226,7 @@ struct DirectNode final : EngineOwner, RendezvousOwner, TupleQOwner {
     unsigned ordinary = 0;
     unsigned takings = 0;
     unsigned ends = 0;
+    unsigned pauses = 0;  // that peers have asked for
 };
 
 }  // namespace tern::test

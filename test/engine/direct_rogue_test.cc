@@ -2,6 +2,7 @@
 // Peers that break the protocol of direct messages.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 
 #include "direct_node.h"
@@ -14,6 +15,8 @@ namespace {
 
 class DirectRogue : public testing::Test, protected RogueWorld<DirectNode> {
   protected:
+    explicit DirectRogue(const TupleQSettings& settings = few_tuples())
+        : RogueWorld<DirectNode>(settings) {}
     void SetUp() override {
         if (!has_xrc()) GTEST_SKIP() << "no XRC";
     }
@@ -69,6 +72,17 @@ class DirectRogue : public testing::Test, protected RogueWorld<DirectNode> {
     Channel* in = nullptr;
     static constexpr WireBind good_bind{
         .tag = 1, .mask = KeyMask::kFull, .node = 99, .queue = 12345, .tuple = 3, .depth = 2};
+};
+
+class DirectRogueWithFewHeld : public DirectRogue {
+  protected:
+    static TupleQSettings few_held() {
+        TupleQSettings settings = few_tuples();
+        settings.held = {.pause = 4096, .most = 64 << 10};
+        settings.announced_limit = 3'600'000'000'000;
+        return settings;
+    }
+    DirectRogueWithFewHeld() : DirectRogue(few_held()) {}
 };
 
 TEST_F(DirectRogue, WhatMakesNoSenseEndsTheConnection) {
@@ -344,6 +358,51 @@ TEST_F(DirectRogue, MessageLongerThanItsReceive) {
     EXPECT_TRUE(dropped());
     EXPECT_TRUE(turn([&] { return victim.tupleq->queues_in_use() == 0; }));
     EXPECT_FALSE(receive.done);
+}
+
+// Messages wait for one that another peer has announced. Their sender is asked to pause, and does
+// not: what it can make the victim hold is limited.
+TEST_F(DirectRogueWithFewHeld, SenderThatDoesNotPause) {
+    ASSERT_NO_FATAL_FAILURE(meet());
+    DirectNode other;
+    Channel* const to_victim = other.attach(victim);
+    Channel* const to_other = victim.attach(other);
+    const auto both = [&] { victim.poll(), other.poll(); };
+    ASSERT_TRUE(until(both, [&] { return to_victim->up() && to_other->up(); }));
+    auto& receive = victim.post(1);
+    ASSERT_TRUE(victim.tupleq->bind(*to_other, 1));
+    TupleQ::Tuple* tuple = nullptr;
+    ASSERT_TRUE(until(both, [&] {
+        tuple = other.tupleq->sender().find(*to_victim, 1);
+        return tuple != nullptr && other.tupleq->sender().may_send(*tuple, 1, 0);
+    }));
+    tuple->sender.announce();
+    std::string frame(sizeof(DirectNode::Header) + 1000, 'x');
+    const DirectNode::Header header{.tag = 1, .marked = 0, .mark = {}};
+    memcpy(frame.data(), &header, sizeof(header));
+    const auto asked_to_pause = [&] {
+        return std::ranges::any_of(rogue->controls, [](const Rogue::Control& control) {
+            return static_cast<uint32_t>(control.id) ==
+                       static_cast<uint32_t>(TagControlId::kPause) &&
+                   control.as<TagPause>().pause == 1;
+        });
+    };
+    bool asked = false;
+    unsigned sent = 0;
+    for (; sent < 200 && !rogue->over(); ++sent) {
+        rogue->send_frame(FrameKind::kTag, 0, frame);
+        for (int i = 0; i < 20; ++i) both(), rogue->poll();
+        asked = asked || asked_to_pause();
+    }
+    EXPECT_TRUE(asked);
+    EXPECT_TRUE(turn([&] { return rogue->over() && victim.ends == 1; }));
+    EXPECT_LT(sent, 100u);
+    EXPECT_TRUE(to_other->up()) << "the other peer has done nothing wrong";
+    EXPECT_FALSE(receive.done);
+    // The message comes after all, as an ordinary one.
+    ASSERT_TRUE(until(both, [&] { return other.send(*to_victim, 1, "late"); }));
+    ASSERT_TRUE(until(both, [&] { return receive.done; }));
+    EXPECT_EQ(receive.text, "late");
 }
 
 // A device that cannot enlarge a completion queue.

@@ -37,7 +37,8 @@ struct RendezvousNode final : EngineOwner, RendezvousOwner {
                             PollMode poll = PollMode::kAuto,
                             uint32_t rings = RendezvousSettings().rings,
                             const Costs& costs = *find_costs("graphene"),
-                            MonitorKind monitor = MonitorKind::kNone)
+                            MonitorKind monitor = MonitorKind::kNone,
+                            RendezvousSettings moving = {})
         : pins{std::make_unique<CountingRegistrar>(device().pd.get(), registered),
                {.monitor = monitor, .has_hooks = monitor == MonitorKind::kUcm}} {
         EngineSettings settings = quick_settings();
@@ -45,7 +46,6 @@ struct RendezvousNode final : EngineOwner, RendezvousOwner {
         std::string why;
         engine = Engine::create(device(), port(), settings, *this, why);
         EXPECT_TRUE(engine) << why;
-        RendezvousSettings moving;
         moving.policy.scheme = scheme;
         moving.rings = rings;
         rendezvous = std::make_unique<Rendezvous>(*engine, regions, pins,

@@ -83,22 +83,24 @@ TEST_P(TransferRogueTest, PlantsTheFlagsOfTheNextTransfer) {
     EXPECT_EQ(victim.memory[0], std::byte{0x55});
 }
 
+// Places for transfers that one peer may take: twice as many as it leaves to others.
+constexpr uint32_t kShare = TransferTable<Incoming>::kMost / 3 * 2 + 1;
+
 // More puts than there are places for transfers are served later.
 TEST_P(TransferRogueTest, PutsForWhichThereIsNoPlace) {
     constexpr uint32_t kMore = 20;
-    constexpr uint32_t kPlaces = TransferTable<Incoming>::kMost;
     const Deliver deliver{
         .sender = 7, .address = victim.address(), .length = 64, .key = victim.key(victim.open)};
-    for (uint32_t i = 0; i != kPlaces + kMore; ++i) {
+    for (uint32_t i = 0; i != kShare + kMore; ++i) {
         rogue->send_control(TransferId::kDeliver, deliver);
         if (i % 8 != 0) continue;
         victim.poll();
         rogue->poll();
     }
     const auto served = [this] { return victim.rendezvous->counters().served; };
-    ASSERT_TRUE(turn([&] { return served() == kPlaces; }));
+    ASSERT_TRUE(turn([&] { return served() == kShare; }));
     expect_heard();
-    EXPECT_EQ(served(), kPlaces);
+    EXPECT_EQ(served(), kShare);
     EXPECT_EQ(victim.rendezvous->counters().refused, 0u);
     // Each put that ends makes room for one.
     for (uint32_t ended = 0; ended != kMore;) {
@@ -111,7 +113,23 @@ TEST_P(TransferRogueTest, PutsForWhichThereIsNoPlace) {
         else
             ended += control.id == TransferId::kAck;
     }
-    EXPECT_TRUE(turn([&] { return served() == kPlaces + kMore; })) << served();
+    EXPECT_TRUE(turn([&] { return served() == kShare + kMore; })) << served();
+}
+
+// A peer that puts more than there are places for, and makes no progress, leaves places to others.
+TEST_P(TransferRogueTest, PlacesOfAPeerThatDoesNothing) {
+    const Deliver deliver{
+        .sender = 7, .address = victim.address(), .length = 64, .key = victim.key(victim.open)};
+    for (uint32_t i = 0; i != TransferTable<Incoming>::kMost + 20; ++i) {
+        rogue->send_control(TransferId::kDeliver, deliver);
+        if (i % 8 != 0) continue;
+        victim.poll();
+        rogue->poll();
+    }
+    expect_heard();
+    EXPECT_EQ(victim.rendezvous->counters().served, kShare);
+    EXPECT_EQ(victim.rendezvous->counters().refused, 0u);
+    expect_alive();
 }
 
 // A peer that asks for transfers and makes no progress leaves rings to the others.

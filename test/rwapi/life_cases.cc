@@ -3,6 +3,7 @@
 // Peers that die, threads, and several contexts.
 
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -92,8 +93,43 @@ void killed_early() {
     for (int node = 0; node < victim; ++node) receive(node, 3);
 }
 
-// A start-up by the default context's messages, whose barrier never ends once a process has died.
-struct HangingStart {
+// Everybody has a message from everybody.
+void greet(rwapi_context* context) {
+    for (int node = 0; node < size(); ++node) send(node, {1, 0, 0}, context);
+    for (int node = 0; node < size(); ++node) receive(node, 1, context);
+}
+
+// Makes progress until this process knows that a peer has gone, and sends nothing to it before.
+void wait_until_gone(int node, rwapi_context* context) {
+    using std::chrono::steady_clock;
+    const auto end = steady_clock::now() + std::chrono::microseconds(kLimit);
+    while (rwapi_peer_status(context, node) == 0) {
+        CHECK(rwapi_progress(context) >= 0);
+        CHECK(steady_clock::now() < end);
+        sched_yield();
+    }
+    CHECK_EQ(rwapi_peer_status(context, node), RWAPI_ERR_PEER);
+    rwapi_small small{};
+    CHECK_EQ(rwapi_context_send(context, node, &small), RWAPI_ERR_PEER);
+}
+
+// The last process is killed. The one before it notices this, and leaves in good order. The others,
+// which only wait, notice both.
+void killed_and_left() {
+    const int victim = size() - 1, leaver = size() - 2;
+    CHECK(leaver > 0);
+    greet(nullptr);
+    barrier();
+    if (rank() == victim) kill(getpid(), SIGKILL);
+    wait_until_gone(victim, nullptr);
+    if (rank() == leaver) return;
+    wait_until_gone(leaver, nullptr);
+    for (int node = 0; node < leaver; ++node) send(node, {3, 0, 0});
+    for (int node = 0; node < leaver; ++node) receive(node, 3);
+}
+
+// A start-up by the default context's messages, with a barrier that never ends, or at once.
+struct OddStart {
     static int exchange(void*, const void* mine, size_t bytes, void* all) {
         const Shared shared = allocate(bytes * at(size() + 1));
         std::byte* const own = shared.memory + bytes * at(size());
@@ -111,7 +147,33 @@ struct HangingStart {
     static int hang(void*) {
         for (;;) pause();
     }
+    static int pass(void*) { return 0; }
 };
+
+// The last process leaves a context in good order, which does not wait for the others. They only
+// wait, and notice it.
+void left() {
+    static const rwapi_bootstrap start{nullptr, static_cast<uint32_t>(rank()),
+                                       static_cast<uint32_t>(size()), OddStart::exchange,
+                                       OddStart::pass};
+    rwapi_params params{};
+    params.size = sizeof params;
+    params.bootstrap = &start;
+    rwapi_context* context = nullptr;
+    CHECK_OK(rwapi_context_create(&params, &context));
+    greet(context);
+    barrier();
+    const int leaver = size() - 1;
+    if (rank() != leaver) {
+        wait_until_gone(leaver, context);
+        for (int node = 0; node < leaver; ++node) send(node, {3, 0, 0}, context);
+        for (int node = 0; node < leaver; ++node) receive(node, 3, context);
+    } else {
+        CHECK_OK(rwapi_context_destroy(context));
+    }
+    barrier();
+    if (rank() != leaver) CHECK_OK(rwapi_context_destroy(context));
+}
 
 // The end of a survivor's context is bounded, though the barrier never ends, and though a peer that
 // is alive does not answer.
@@ -119,8 +181,8 @@ void killed_finalize() {
     using std::chrono::seconds;
     using std::chrono::steady_clock;
     static const rwapi_bootstrap start{nullptr, static_cast<uint32_t>(rank()),
-                                       static_cast<uint32_t>(size()), HangingStart::exchange,
-                                       HangingStart::hang};
+                                       static_cast<uint32_t>(size()), OddStart::exchange,
+                                       OddStart::hang};
     rwapi_params params{};
     params.size = sizeof params;
     params.bootstrap = &start;
@@ -306,7 +368,9 @@ void contexts() {
 
 const std::vector<Case> life_cases = {{"killed-peer", killed_peer},
                                       {"killed-early", killed_early},
+                                      {"killed-and-left", killed_and_left},
                                       {"killed-finalize", killed_finalize},
+                                      {"left", left},
                                       {"threads", threads},
                                       {"sleeps-beside-a-thread", sleeps_beside_a_thread},
                                       {"contexts", contexts}};

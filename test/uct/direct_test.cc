@@ -278,6 +278,64 @@ TEST_F(DirectTest, NotWithProtocolsThatSendTwoWays) {
     EXPECT_EQ(sent(kOfNewer) == 0, two_ways);
 }
 
+// Messages of a second sender of a tag wait until the grants of the first are taken back. If they
+// are many, their sender finds no room until they have been matched.
+TEST_F(DirectTest, SenderOfManyHeldMessagesPauses) {
+    constexpr std::size_t kBytes = 6000;
+    constexpr uint64_t kMessages = 400;  // fewer than the receiver has buffers
+    TagPair pair(direct());
+    warm(pair);
+    TagEntity other(direct());
+    const Endpoint ep = other.entity.connect(pair.b.entity);
+    const Group alone{&other.entity};
+    const Group all{&pair.a.entity, &pair.b.entity, &other.entity};
+    ASSERT_TRUE(accepted(all, [&] { return tag_bcopy(ep, kTag + 1, pattern(0, 8)); }));
+    ASSERT_TRUE(eventually(all, [&] { return !pair.b.mailbox->messages.empty(); }));
+    pair.b.mailbox->messages.clear();
+    Receive receive(pair.b, kBytes);
+    ASSERT_STATUS(UCS_OK, receive.post(kTag));
+    linger(pair.all, milliseconds(2));
+    for (uint64_t i = 0; i < kMessages; ++i)
+        ASSERT_TRUE(accepted(alone, [&] { return tag_bcopy(ep, kTag, pattern(i, kBytes)); }));
+    linger(alone, milliseconds(5));
+    // All have come. The receiver takes few at a time, and the answer to its first question, what
+    // the first sender has announced, is behind them.
+    const auto paused = [&] {
+        const ucs_status_t status = tag_short(ep, kTag + 1, pattern(0, 8));
+        EXPECT_TRUE(status == UCS_OK || status == UCS_ERR_NO_RESOURCE);
+        return status == UCS_ERR_NO_RESOURCE;
+    };
+    for (uint64_t polls = 0; polls < kMessages && !paused(); ++polls) {
+        pair.b.entity.progress();
+        linger(alone, milliseconds(1));
+    }
+    ASSERT_TRUE(paused());
+    bool sent = false;
+    Pending pending([&] {
+        const ucs_status_t status = tag_short(ep, kTag, pattern(kMessages, 8));
+        sent = status == UCS_OK;
+        return status;
+    });
+    ASSERT_STATUS(UCS_OK, uct_ep_pending_add(ep.get(), &pending, 0));
+    linger(alone, milliseconds(2));
+    EXPECT_FALSE(sent);
+    const auto& messages = pair.b.mailbox->messages;
+    ASSERT_TRUE(eventually(all, [&] {
+        return sent && !messages.empty() && messages.back().data.size() == 8 &&
+               messages.back().tag == kTag;
+    }));
+    EXPECT_TRUE(same(receive.bytes(), pattern(0, kBytes)));
+    uint64_t next = 1;
+    for (const Unexpected& message : messages) {
+        if (message.tag != kTag) continue;
+        ASSERT_TRUE(same(std::as_bytes(std::span(message.data)),
+                         pattern(next, next != kMessages ? kBytes : 8)));
+        ++next;
+    }
+    EXPECT_EQ(next, kMessages + 1);
+    EXPECT_FALSE(paused());
+}
+
 TEST_F(DirectTest, FlushCoversThem) {
     TagPair pair(direct());
     warm(pair);

@@ -24,8 +24,20 @@ struct Shared {
     std::atomic<int> slot{-1};
     std::atomic<uint32_t> tag{0};
     std::atomic<int> step{0};
+    std::atomic<pid_t> owner{0};
     ProcessSlot copy;
 };
+
+// Steps of an access that an owner waits for.
+enum AccessStep : int { kNotYet, kAccessBegun, kOwnerWaits, kAccessEnds, kOwnerGoesOn };
+
+// Whether the first thread of the process sleeps.
+bool sleeps(pid_t process) {
+    std::ifstream stat("/proc/" + std::to_string(process) + "/stat");
+    std::string id, name, state;
+    stat >> id >> name >> state;
+    return state == "S";
+}
 
 class HostTest : public test::ProcessesTest<Shared> {
   protected:
@@ -37,16 +49,22 @@ class HostTest : public test::ProcessesTest<Shared> {
     // short.
     int wait_for_user() {
         Host& host = start_adapter(name_)->host();
+        shared_->owner = getpid();
         introduce(host);
-        if (!wait_for([&] { return shared_->step == 1; })) return 1;
+        if (!wait_for([&] { return shared_->step == kAccessBegun; })) return 1;
+        shared_->step = kOwnerWaits;
         host.wait_for_accesses();
-        return shared_->step == 2 ? 0 : 2;
+        return shared_->step.exchange(kOwnerGoesOn) == kAccessEnds ? 0 : 2;
     }
-    // The rest of an access, which takes longer than the owner would if it did not wait.
-    void user_accesses() {
-        shared_->step = 1;
-        std::this_thread::sleep_for(std::chrono::milliseconds(20));
-        shared_->step = 2;
+    // The rest of an access. It ends when the owner sleeps, or does not wait.
+    bool user_accesses() {
+        shared_->step = kAccessBegun;
+        const bool seen = wait_for([&] {
+            return shared_->step == kOwnerGoesOn ||
+                   (shared_->step == kOwnerWaits && sleeps(shared_->owner));
+        });
+        int waits = kOwnerWaits;
+        return seen && shared_->step.compare_exchange_strong(waits, kAccessEnds);
     }
 };
 
@@ -56,8 +74,7 @@ TEST_F(HostTest, MemoryIsNotFreedUnderAnAccess) {
         Host& host = start_adapter(name_)->host();
         if (!wait_for([&] { return shared_->slot >= 0; })) return 1;
         const AccessGuard guard(host, slot());
-        user_accesses();
-        return 0;
+        return user_accesses() ? 0 : 2;
     });
     EXPECT_EQ(user.join(), 0);
     EXPECT_EQ(owner.join(), 0);
@@ -71,8 +88,7 @@ TEST_F(HostTest, ProcessThatLeavesEndsItsAccessesFirst) {
         if (!wait_for([&] { return shared_->slot >= 0; })) return 1;
         const AccessGuard guard(host, slot());
         host.leave();
-        user_accesses();
-        return 0;
+        return user_accesses() ? 0 : 2;
     });
     EXPECT_EQ(leaver.join(), 0);
     EXPECT_EQ(owner.join(), 0);
@@ -185,12 +201,7 @@ TEST_F(HostTest, WaitForAStoppedProcessTakesNoProcessor) {
     });
     int status = 0;
     ASSERT_EQ(waitpid(user.pid(), &status, WUNTRACED), user.pid());
-    EXPECT_TRUE(wait_for([&] {
-        std::ifstream stat("/proc/" + std::to_string(owner.pid()) + "/stat");
-        std::string id, name, state;
-        stat >> id >> name >> state;
-        return state == "S";
-    }));
+    EXPECT_TRUE(wait_for([&] { return sleeps(owner.pid()); }));
     kill(user.pid(), SIGCONT);
     EXPECT_EQ(user.join(), 0);
     EXPECT_EQ(owner.join(), 0);
@@ -245,8 +256,7 @@ TEST_F(HostTest, AccessWithinAnotherOneIsWaitedFor) {
         if (!wait_for([&] { return shared_->slot >= 0; })) return 1;
         const AccessGuard outer(host, host.slot());
         const AccessGuard inner(host, slot());
-        user_accesses();
-        return 0;
+        return user_accesses() ? 0 : 2;
     });
     EXPECT_EQ(user.join(), 0);
     EXPECT_EQ(owner.join(), 0);

@@ -131,11 +131,12 @@ class TupleMatcher {
     bool closed(uint32_t peer, const TupleClosed& answer);
     // `sent`: the number that the kRevoke with this `count` has read.
     void revoked(uint16_t number, uint32_t count, uint16_t sent);
-    // True if the sender may have used the grant of a receive that is to be canceled, or that
-    // messages of other peers wait for. Then its message comes, or an ordinary one in its place.
-    // But the sender may have withdrawn its announcement and send nothing; only ask_again() finds
-    // that out.
+    // True if the sender may have used a grant that was to be taken back. Then its message comes,
+    // or an ordinary one in its place. But the sender may have withdrawn its announcement and send
+    // nothing; only ask_again() finds that out.
     bool undecided(uint16_t number) const;
+    // True if moreover a cancel, or a message of another peer, waits for that.
+    bool awaited(uint16_t number) const;
     void ask_again(uint16_t number) {
         if (undecided(number)) revoke(tuples_[number]);
     }
@@ -188,6 +189,7 @@ class TupleMatcher {
     void close(Tuple& tuple);
     void revoke(Tuple& tuple);
     void leave(Tuple& tuple);
+    void on_grants_used(Tuple& tuple);
     void settle(Tuple& tuple);
     void release_held(Tuple& tuple);
     void free_queue(Tuple& tuple);

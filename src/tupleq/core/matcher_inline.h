@@ -139,6 +139,8 @@ auto TupleMatcher<Posted>::direct(uint16_t number) -> Placed {
     if (!claimed) posted_->remove(entry.receive);
     ++counters_.direct;
     tuple.wrong_tags = 0;
+    if (tuple.unbinding) [[unlikely]]
+        on_grants_used(tuple);
     if (claimed || tuple.queue.void_entries() != 0) settle(tuple);
     refill(tuple, true);
     return direct;
@@ -206,17 +208,24 @@ void TupleMatcher<Posted>::unbind(uint16_t number) {
     leave(tuples_[number]);
 }
 
-// Takes grants back before it closes: this decides them before the sender answers, and after Close
-// the tuple's words may belong to another receiver.
+// Takes grants back before it closes, because after Close the tuple's words may belong to another
+// receiver.
 template <PostedTable Posted>
 void TupleMatcher<Posted>::leave(Tuple& tuple) {
     if (tuple.unbinding) return;
     tuple.unbinding = true;
-    if (tuple.queue.state() != State::kOpen) return;
-    if (tuple.queue.granted() != 0)
-        revoke(tuple);
-    else if (!tuple.revoking)
-        close(tuple);
+    if (tuple.queue.granted() != 0) revoke(tuple);
+    on_grants_used(tuple);
+}
+
+// Some grants of the tuple have been used or taken back, perhaps the last. Then its receives are
+// decided: held messages can be matched, and the tuple closed. Before, nothing is asked of the
+// sender's process, so that nobody waits for it.
+template <PostedTable Posted>
+void TupleMatcher<Posted>::on_grants_used(Tuple& tuple) {
+    if (tuple.queue.granted() != 0) return;
+    if (tuple.holds_others) release_held(tuple);
+    if (tuple.unbinding && !tuple.revoking && tuple.queue.state() == State::kOpen) close(tuple);
 }
 
 template <PostedTable Posted>
@@ -248,16 +257,21 @@ void TupleMatcher<Posted>::revoked(uint16_t number, uint32_t count, uint16_t sen
         act(TupleAction::Kind::kCanceled, tuple).receive = entry.receive;
     }
     counters_.void_grants += ended.end - ended.first_void;
-    if (tuple.holds_others && queue.granted() == 0) release_held(tuple);
-    if (tuple.unbinding && queue.state() == State::kOpen) close(tuple);
+    on_grants_used(tuple);
     settle(tuple);
     refill(tuple);
 }
 
 template <PostedTable Posted>
 bool TupleMatcher<Posted>::undecided(uint16_t number) const {
+    const Tuple& tuple = tuples_[number];
+    return tuple.queue.granted() != 0 && (tuple.unbinding || awaited(number));
+}
+
+template <PostedTable Posted>
+bool TupleMatcher<Posted>::awaited(uint16_t number) const {
     const TupleReceiver& queue = tuples_[number].queue;
-    if (tuples_[number].holds_others && queue.granted() != 0) return true;
+    if (queue.granted() != 0 && tuples_[number].holds_others) return true;
     for (uint32_t i = queue.claimed(); i < queue.live(); ++i)
         if (queue.entry(i).cancel) return true;
     return false;
@@ -276,7 +290,7 @@ bool TupleMatcher<Posted>::epoch_ended(Tuple& tuple, uint16_t sequence, bool ord
     }
     counters_.epochs += ended->end != ended->first_void;
     counters_.void_grants += ended->end - ended->first_void;
-    if (tuple.holds_others) release_held(tuple);
+    on_grants_used(tuple);
     settle(tuple);
     return true;
 }

@@ -20,9 +20,6 @@ uint64_t now_ns() {
 Cancellation::Cancel Cancellation::cancel(TupleReceive& receive) {
     const Cancel result =
         matcher_.cancel(TupleTable::handle(&receive), receive.tag, table_.is_keyed(receive));
-    // A tuple that is being unbound is not read again, so ask_again() has to watch the time limit.
-    if (result == Cancel::kLater && !matcher_.tuple(matcher_.lookup(receive.tag)).revoking)
-        remember(matcher_.lookup(receive.tag));
     actor_.act();
     return result;
 }
@@ -50,23 +47,31 @@ void Cancellation::remember(uint16_t queue) {
 }
 
 // The sender has announced a message that has not come. The message is on its way, or was
-// withdrawn, or the sender was stopped between announcing and sending, or violates the protocol.
-// After the limit the queue is destroyed.
+// withdrawn, or the sender was stopped between announcing and sending, or violates the protocol. If
+// something waits for the message, the queue is destroyed after the limit.
 void Cancellation::ask_again() {
     const uint64_t now = now_ns();
-    std::erase_if(undecided_, [this, now](const Undecided& each) {
-        if (!matcher_.undecided(each.queue)) return true;
-        if (now - each.since < announced_limit_) {
+    for (size_t i = 0; i < undecided_.size();) {
+        Undecided& each = undecided_[i];
+        if (!matcher_.undecided(each.queue) || is_overdue(each, now)) {
+            each = undecided_.back();
+            undecided_.pop_back();
+        } else {
             matcher_.ask_again(each.queue);
-            return false;
+            ++i;
         }
-        queues_.stopper(each.queue).stop();
-        actor_.fail_tuple(each.queue, Status::kTimedOut,
-                          "a direct message has been announced and does not come, and its receive "
-                          "is to be canceled or is awaited by another peer's message");
-        return true;
-    });
+    }
     actor_.act();
+}
+
+bool Cancellation::is_overdue(Undecided& each, uint64_t now) {
+    if (!matcher_.awaited(each.queue)) each.since = now;
+    if (now - each.since < announced_limit_) return false;
+    queues_.stopper(each.queue).stop();
+    actor_.fail_tuple(each.queue, Status::kTimedOut,
+                      "a direct message has been announced and does not come, and its receive "
+                      "is to be canceled or is awaited by another peer's message");
+    return true;
 }
 
 bool Cancellation::cancel_now(TupleReceive& receive) {

@@ -15,7 +15,7 @@ namespace tern {
 
 // Cancels posted receives whose grants the sender may have used: takes the grants back, and decides
 // by the number that the sender has announced. The same for receives that messages of other peers
-// wait for. Control path.
+// wait for, and for those of tuples that are being unbound. Control path.
 class Cancellation {
   public:
     using Cancel = DirectMatcher::Cancel;
@@ -42,8 +42,7 @@ class Cancellation {
     // the channel's end decides.
     void on_read(void* cookie, Status status);
 
-    // Queues with a receive to be canceled, or awaited by others, whose grant the sender may have
-    // used.
+    // Queues with a grant that was to be taken back and that the sender may have used.
     bool any_undecided() const { return !undecided_.empty(); }
     // Reads the announced numbers of these queues again, or fails those that have waited too long.
     void ask_again();
@@ -53,11 +52,12 @@ class Cancellation {
 
     struct Undecided {
         uint16_t queue;
-        uint64_t since;  // ns
+        uint64_t since;  // ns: when it was first awaited
     };
 
     void revoked(uint16_t queue, uint32_t count, uint64_t announced);
     void remember(uint16_t queue);
+    bool is_overdue(Undecided& each, uint64_t now);
 
     Engine& engine_;
     XrcQueues& queues_;

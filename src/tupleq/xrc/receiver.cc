@@ -4,6 +4,7 @@
 #include <arpa/inet.h>
 
 #include "base/trace.h"
+#include "matching/messages.h"
 #include "tupleq/xrc/immediate.h"
 
 namespace tern {
@@ -20,7 +21,9 @@ DirectReceiver::DirectReceiver(Engine& engine, const verbs::XrcDomain& domain,
       actor_(
           {engine, owner, domain, completions, links, queues_, memory_, matcher_, binder_, grants}),
       cancellation_(engine, queues_, memory_, table_, matcher_, binder_, actor_,
-                    settings.announced_limit) {}
+                    settings.announced_limit),
+      engine_(engine),
+      held_(settings.held) {}
 
 // Another thread may be stopping a queue; destroy() waits for that thread.
 DirectReceiver::~DirectReceiver() {
@@ -35,6 +38,8 @@ unsigned DirectReceiver::progress() {
     }
     if (actor_.any_deferred()) [[unlikely]]
         count += actor_.retry_deferred();
+    if (held_.any_untold()) [[unlikely]]
+        tell_held();
     if (cancellation_.any_undecided()) [[unlikely]]
         cancellation_.ask_again();
     if (memory_.any_registered() && memory_.renew()) [[unlikely]] {
@@ -175,6 +180,26 @@ DirectReceiver::Arrival DirectReceiver::retry(uint32_t peer, uint64_t tag) {
     const Arrival arrival = matcher_.retry(peer, tag);
     actor_.act();
     return arrival;
+}
+
+// A peer that pauses may have much under way, but not without end.
+void DirectReceiver::hold(Channel& channel, uint32_t id, const std::byte* data, uint32_t length) {
+    if (!held_.hold(peer_number(channel), channel, id, data, length)) [[unlikely]]
+        engine_.fail(channel, Status::kProtocol,
+                     "it was asked to pause, as its messages wait for those of another peer, but "
+                     "sends on; see that all run the same version, or set UCX_TERN_TM_TUPLES=0");
+    if (held_.any_untold()) [[unlikely]]
+        tell_held();
+}
+
+void DirectReceiver::tell_held() {
+    held_.tell([this](Channel& channel, bool pause) {
+        const TagPause frame{.pause = pause};
+        TERN_DEBUG("peer %#x is told to %s", peer_number(channel), pause ? "pause" : "go on");
+        return !channel.up() ||
+               engine_.send_control(channel, static_cast<ControlId>(TagControlId::kPause), &frame,
+                                    sizeof(frame));
+    });
 }
 
 bool DirectReceiver::bind(Channel& channel, uint64_t tag) {

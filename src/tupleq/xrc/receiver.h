@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "tupleq/core/held_frames.h"
 #include "tupleq/xrc/actor.h"
 #include "tupleq/xrc/binder.h"
 #include "tupleq/xrc/cancellation.h"
@@ -44,6 +45,9 @@ class DirectReceiver {
     void delivered() { actor_.act(); }
     // As ordinary(), for a held message of the peer with this number.
     Arrival retry(uint32_t peer, uint64_t tag);
+    // Keeps the message of an Arrival that is to be held; retry() takes it from held().
+    void hold(Channel& channel, uint32_t id, const std::byte* data, uint32_t length);
+    HeldFrames& held() { return held_; }
     // Binds the tuple of this channel and tag, or unbinds it. False if the tuple gets no queue.
     bool bind(Channel& channel, uint64_t tag);
     void unbind(uint64_t tag);
@@ -60,7 +64,7 @@ class DirectReceiver {
 
     Cancellation& cancellation() { return cancellation_; }
     const Cancellation& cancellation() const { return cancellation_; }
-    bool any_deferred() const { return actor_.any_deferred(); }
+    bool any_deferred() const { return actor_.any_deferred() || held_.any_untold(); }
     // Fails tuples whose queues were stopped, tries waiting actions again, asks senders again for
     // undecided messages, and grants receives that had to wait for their registration. Returns how
     // much there was to do.
@@ -78,7 +82,10 @@ class DirectReceiver {
     int wake_fd() const { return queues_.wake_fd(); }
 
     // The channel fails. ended() follows, after all its completions.
-    void failing(const Channel& channel) { binder_.peer_gone(peer_number(channel)); }
+    void failing(const Channel& channel) {
+        binder_.peer_gone(peer_number(channel));
+        held_.gone(peer_number(channel));
+    }
     bool has_peer(const Channel& channel) const { return actor_.has_peer(channel); }
     void ended(const Channel& channel);
 
@@ -90,6 +97,7 @@ class DirectReceiver {
 
   private:
     void change_key();
+    void tell_held();
     bool drained(uint16_t number);
     bool placed(uint16_t number, uint32_t name, const ibv_wc& completion);
     void fail_stopped();
@@ -102,6 +110,8 @@ class DirectReceiver {
     TupleBinder binder_;
     TupleActor actor_;
     Cancellation cancellation_;
+    Engine& engine_;
+    HeldFrames held_;         // of messages
     bool any_queue_ = false;  // some tuple has been bound
     uint64_t received_bytes_ = 0;
     uint64_t stopped_ = 0;  // queues destroyed because memory of a receive was deregistered

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "tupleq/core/held_frames.h"
 #include "tupleq/core/policy.h"
 #include "verbs/queue_pair.h"
 
@@ -20,6 +21,7 @@ struct TupleQSettings {
     // messages of other peers wait for it.
     uint64_t announced_limit = 2'000'000'000;
     bool pages_on_demand = false;  // memory is not pinned: the device faults its pages in
+    HeldFrames::Limits held;
     TuplePolicy::Limits policy;
     verbs::RetrySettings retry;
 

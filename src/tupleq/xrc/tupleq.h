@@ -66,6 +66,10 @@ class TupleQ {
         return receiver_.ordinary(channel, tag, mark, length);
     }
     void delivered() { receiver_.delivered(); }
+    void hold(Channel& channel, uint32_t id, const std::byte* data, uint32_t length) {
+        receiver_.hold(channel, id, data, length);
+    }
+    HeldFrames& held() { return receiver_.held(); }
     Arrival retry(uint32_t peer, uint64_t tag) { return receiver_.retry(peer, tag); }
     bool bind(Channel& channel, uint64_t tag) { return receiver_.bind(channel, tag); }
     void unbind(uint64_t tag) { receiver_.unbind(tag); }

@@ -255,6 +255,56 @@ TEST_F(TupleMatcherTest, AnAnnouncementMayBeWithdrawn) {
     EXPECT_EQ(ordinary(1, {0, 1}), Verdict::kMatched);
 }
 
+// A message of another peer waits until the last message that was sent direct has come, and not for
+// the sender's answer to Close, nor for any other frame of the sender.
+TEST_F(TupleMatcherTest, HeldMessagesWaitForNoAnswer) {
+    bind();
+    Receive& first = post();
+    Receive& second = post();
+    actions();
+    EXPECT_EQ(receivers_.ordinary(2, kTag, nullptr).verdict, Verdict::kHold);
+    auto all = actions();
+    ASSERT_EQ(all.size(), 1u);
+    EXPECT_EQ(all[0].kind, Kind::kRevoke);
+    receivers_.revoked(0, all[0].count, 1);
+    EXPECT_TRUE(actions().empty()) << "the first message is on its way, or will be withdrawn";
+    EXPECT_TRUE(receivers_.undecided(0));
+    EXPECT_TRUE(receivers_.awaited(0));
+    EXPECT_EQ(receivers_.direct(0).receive, TuplePosted::handle(&first));
+    all = actions();
+    ASSERT_EQ(all.size(), 3u);
+    EXPECT_EQ(all[0].kind, Kind::kRetry);
+    EXPECT_EQ(all[0].peer, 2u);
+    EXPECT_EQ(all[1].kind, Kind::kClose);
+    EXPECT_EQ(all[2].kind, Kind::kDrain);
+    EXPECT_EQ(receivers_.retry(2, kTag).receive, TuplePosted::handle(&second));
+    EXPECT_FALSE(receivers_.undecided(0));
+}
+
+// A tuple is being unbound when the message of another peer comes, and the sender has withdrawn
+// what it had announced.
+TEST_F(TupleMatcherTest, GrantsOfAnUnboundTupleAreAskedForAgain) {
+    bind();
+    Receive& receive = post();
+    actions();
+    receivers_.unbind(0);
+    receivers_.revoked(0, actions().at(0).count, 1);
+    EXPECT_TRUE(actions().empty()) << "Close waits until the grant is decided";
+    EXPECT_TRUE(receivers_.undecided(0));
+    EXPECT_FALSE(receivers_.awaited(0));
+    EXPECT_EQ(receivers_.ordinary(2, kTag, nullptr).verdict, Verdict::kHold);
+    EXPECT_TRUE(receivers_.awaited(0));
+    receivers_.ask_again(0);
+    auto all = actions();
+    ASSERT_EQ(all.size(), 1u);
+    receivers_.revoked(0, all[0].count, 0);
+    all = actions();
+    ASSERT_EQ(all.size(), 3u);
+    EXPECT_EQ(all[0].kind, Kind::kRetry);
+    EXPECT_EQ(all[1].kind, Kind::kClose);
+    EXPECT_EQ(receivers_.retry(2, kTag).receive, TuplePosted::handle(&receive));
+}
+
 // The announced number is a word in the sender's memory, and may have any value.
 TEST_F(TupleMatcherTest, ANumberThatCannotBeClaimsNoMoreThanThereIs) {
     bind();

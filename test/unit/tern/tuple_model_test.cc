@@ -92,6 +92,7 @@ class Search {
             world.expect_end();
             most_direct_ = std::max<uint64_t>(most_direct_, world.direct_sends());
         }
+        if (sabotage_ == Sabotage::kNone) world.expect_short_holds();
         if (!world.wrong().empty()) {
             wrong_ = world.wrong();
             return false;

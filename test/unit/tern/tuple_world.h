@@ -32,6 +32,9 @@ class TupleWorld {
     void apply(const TupleMove& move);
     // Call when no move is left: checks that everything has ended.
     void expect_end();
+    // Checks that messages are held only as long as devices need, and senders that are about to
+    // send: no message waits for another sender's process.
+    void expect_short_holds();
     // The first error; empty if there was none.
     const std::string& wrong() const { return wrong_; }
     // Two words, equal for worlds that behave alike.
@@ -179,6 +182,7 @@ class TupleWorld {
     void death(uint8_t peer);
     void message(const Frame& frame);
     void retry(uint8_t peer);
+    bool any_held() const;
     void act_if_in_time();
     void act();
     void act_next();
