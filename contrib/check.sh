@@ -22,7 +22,7 @@ export TERN_SELECTION=ci UCX_SELECTION=ci RXE_SELECTION=ci
 export TERN_PERSONALITY=strict
 # What mlx5 does in its own way: sizes and errors of queues, keys that come back at once, the order promised in RTS only.
 mlx5_filter='Cq*:Srq*:Qp*:Mr*:QueueLimit*:RcLocal*:Xrc*:Capacity*:*Refus*:DirectTest.*:DirectRogue.*:DirectExtremes*'
-mlx5_filter+=':EngineCredit*:ReplyTest.*:TransferRogue*:TernAttributes.*:MemoryTest.*:Published*:HotPathTest*:FlushTest*'
+mlx5_filter+=':EngineCredit*:ReplyTest.*:TransferRogue*:TernAttributes.*:AtomicTest.*:MemoryTest.*:Published*:HotPathTest*:FlushTest*'
 
 # Guests fill both processors only if two run, and some tests have two. Each needs 3 GiB.
 guests_at_a_time() {

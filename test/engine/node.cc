@@ -5,6 +5,8 @@ namespace tern::test {
 
 const verbs::Device& device() {
     static const auto opened = [] {
+        // As the transport's module does: some tests fork.
+        EXPECT_EQ(ibv_fork_init(), 0);
         for (const std::string& name : verbs::device_names())
             if (auto found = verbs::open_device(name); found && !found->active_ports().empty())
                 return found;

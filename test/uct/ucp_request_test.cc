@@ -333,7 +333,7 @@ TEST_F(UcpRequestTest, ShortRequests) {
     for (const bool has_key : {true, false}) {
         fill(from.part(0, kLength), 1);
         pack(a.host(), from.iov(0, kLength), key.key.data());
-        std::array<std::byte, 96> message{};
+        std::array<std::byte, 64> message{};
         if (has_key) std::memcpy(message.data() + 37, key.key.data(), 16);
         EXPECT_TRUE(accepted(all, [&] { return am_short(ep, kRequest, message); }));
         fill(from.part(0, kLength), 2);
