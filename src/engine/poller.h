@@ -151,10 +151,12 @@ bool Poller::take_arrived(Sink& sink, unsigned& count) {
     for (unsigned now = 0; now < kTakenAtOnce;) {
         unsigned taken = 0;
         if (!round_.queue_done) {
+            // A poll that returns completions taken earlier has not looked at the queue.
+            const bool looks = !completions_.late().waits();
             taken = completions_.poll(sink);
             round_.completions += taken;
             round_.queue_done =
-                (taken < CompletionPoller::kBurst && !completions_.late().waits()) ||
+                (looks && taken < CompletionPoller::kBurst && !completions_.late().waits()) ||
                 round_.completions >= completions_.capacity();
         }
         bool blocks_done = true;
