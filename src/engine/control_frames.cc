@@ -115,8 +115,8 @@ std::string ControlFrames::describe(const Channel& channel, Word word, const std
 void ControlFrames::schedule(Channel& channel, Channel::Due what) {
     channel.control.due |= what;
     if (channel.control.listed) return;
-    channel.control.listed = true;
     due_.push_back(&channel);
+    channel.control.listed = true;
 }
 
 void ControlFrames::send_due() {
