@@ -10,6 +10,7 @@
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
+#include <iostream>
 #include <memory>
 #include <new>
 #include <string>
@@ -96,15 +97,16 @@ class Errors {
 
 class NoMemoryTest : public TernTest {
   protected:
-    // Calls `attempt` with n = 1, 2 ... until the n-th `new` is not reached.
+    // Calls `attempt` with n = `first`, `first` + `step` ... until the n-th `new` is not reached.
     template <class Attempt>
-    static void for_each_call(Attempt&& attempt) {
-        bool more = true;
-        for (unsigned n = 1; more; ++n) {
+    static void for_each_call(Attempt&& attempt, unsigned first = 1, unsigned step = 1) {
+        unsigned n = first;
+        for (bool more = true; more; n += step) {
             ASSERT_LT(n, 3000u);
             SCOPED_TRACE("call " + std::to_string(n) + " of new");
             ASSERT_NO_FATAL_FAILURE(more = attempt(n));
         }
+        std::cout << n - step << " calls of new" << std::endl;
     }
     // The status of one call that makes something.
     static void expect_status(bool failed, ucs_status_t status) {
@@ -203,14 +205,17 @@ TEST_F(NoMemoryTest, ToDeclareMemory) {
     });
 }
 
-// Two interfaces connect to each other, send messages, put, get, flush and close.
+// Two interfaces connect to each other, send messages, put, get, flush and close. Most of that is
+// the same for both lengths, so each takes every other n.
+constexpr std::size_t kLengths[] = {1000, 100'000};
+
 class NoMemoryForJobTest : public NoMemoryTest, public testing::WithParamInterface<std::size_t> {
   protected:
     static constexpr unsigned kMessages = 40;
 
     struct Side {
         Side(const std::shared_ptr<Host>& host, std::size_t length)
-            : entity(impatient(), host), memory(*host, length), own(*host, length) {
+            : entity(impatient(), host), own(*host, length) {
             entity.handle(1, [this](Bytes) { ++received; });
             done.func = [](uct_completion_t* self) {
                 ++static_cast<Done*>(self)->calls;
@@ -266,7 +271,7 @@ class NoMemoryForJobTest : public NoMemoryTest, public testing::WithParamInterfa
             int calls = 0;
         };
         Entity entity;
-        Declared memory, own;
+        Memory own;
         Done done;
         Endpoint ep;
         ucs_status_t failure = UCS_OK;  // of a call
@@ -278,46 +283,50 @@ class NoMemoryForJobTest : public NoMemoryTest, public testing::WithParamInterfa
 
 TEST_P(NoMemoryForJobTest, WorksOrEnds) {
     auto host_a = std::make_shared<Host>(), host_b = std::make_shared<Host>();
-    for_each_call([&](unsigned n) {
-        auto a = std::make_unique<Side>(host_a, GetParam());
-        auto b = std::make_unique<Side>(host_b, GetParam());
-        const RemoteKey of_a(*host_b, a->memory.remote()), of_b(*host_a, b->memory.remote());
-        const Address to_a = a->entity.address(), to_b = b->entity.address();
-        const Errors errors;
-        const NoMemory none(n);
-        const auto end = Clock::now() + deadline();
-        const auto over = [](const Side& side, const Side& other) {
-            return side.failed() || (side.over && (side.received == kMessages || other.failed()));
-        };
-        while (!over(*a, *b) || !over(*b, *a)) {
-            if (Clock::now() > end) {
-                ADD_FAILURE() << "steps " << a->next << ", " << b->next << "; " << Errors::last;
-                break;
+    const Declared memory_a(*host_a, GetParam()), memory_b(*host_b, GetParam());
+    const RemoteKey of_a(*host_b, memory_a.remote()), of_b(*host_a, memory_b.remote());
+    for_each_call(
+        [&](unsigned n) {
+            auto a = std::make_unique<Side>(host_a, GetParam());
+            auto b = std::make_unique<Side>(host_b, GetParam());
+            const Address to_a = a->entity.address(), to_b = b->entity.address();
+            const Errors errors;
+            const NoMemory none(n);
+            const auto end = Clock::now() + deadline();
+            const auto over = [](const Side& side, const Side& other) {
+                return side.failed() ||
+                       (side.over && (side.received == kMessages || other.failed()));
+            };
+            while (!over(*a, *b) || !over(*b, *a)) {
+                if (Clock::now() > end) {
+                    ADD_FAILURE() << "steps " << a->next << ", " << b->next << "; " << Errors::last;
+                    break;
+                }
+                (void)a->entity.progress();
+                (void)b->entity.progress();
+                a->step(to_b, memory_b.remote().address, of_b);
+                b->step(to_a, memory_a.remote().address, of_a);
+                // Whoever has nothing to do finds out that the other one has failed.
+                for (Side* side : {a.get(), b.get()})
+                    if (side->over && side->ep != nullptr && !side->failed())
+                        (void)side->begun(uct_ep_check(side->ep.get(), 0, nullptr));
             }
-            (void)a->entity.progress();
-            (void)b->entity.progress();
-            a->step(to_b, b->memory.remote().address, of_b);
-            b->step(to_a, a->memory.remote().address, of_a);
-            // Whoever has nothing to do finds out that the other one has failed.
-            for (Side* side : {a.get(), b.get()})
-                if (side->over && side->ep != nullptr && !side->failed())
-                    (void)side->begun(uct_ep_check(side->ep.get(), 0, nullptr));
-        }
-        for (Side* side : {a.get(), b.get()}) {
-            side->ep.reset();
-            EXPECT_LE(side->done.calls, side->waits);
-            side->entity.close();
-        }
-        const bool failed = NoMemory::has_failed();
-        EXPECT_LE(Errors::count, failed ? 1u : 0u) << Errors::last;
-        if (!failed) {
-            EXPECT_TRUE(a->over && b->over);
-        }
-        return failed;
-    });
+            for (Side* side : {a.get(), b.get()}) {
+                side->ep.reset();
+                EXPECT_LE(side->done.calls, side->waits);
+                side->entity.close();
+            }
+            const bool failed = NoMemory::has_failed();
+            EXPECT_LE(Errors::count, failed ? 1u : 0u) << Errors::last;
+            if (!failed) {
+                EXPECT_TRUE(a->over && b->over);
+            }
+            return failed;
+        },
+        GetParam() == kLengths[0] ? 1 : 2, 2);
 }
 
-INSTANTIATE_TEST_SUITE_P(Lengths, NoMemoryForJobTest, testing::Values(1000, 100'000),
+INSTANTIATE_TEST_SUITE_P(Lengths, NoMemoryForJobTest, testing::ValuesIn(kLengths),
                          testing::PrintToStringParamName());
 
 }  // namespace no_memory
