@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <new>
 #include <system_error>
 
 #include "base/blocked_signals.h"
@@ -86,10 +87,15 @@ void AddressHandles::work() {
         const Order order = orders_.front();
         orders_.pop_front();
         lock.unlock();
-        int error = 0;
-        const Handle handle = make(order.to, error);
-        lock.lock();
-        if (!stopped_) finish(order, handle, error);
+        try {
+            int error = 0;
+            const Handle handle = make(order.to, error);
+            lock.lock();
+            if (!stopped_) finish(order, handle, error);
+        } catch (const std::bad_alloc&) {
+            if (!lock.owns_lock()) lock.lock();
+            entries_.erase(order.to);  // the next packet to that host makes it
+        }
     }
 }
 

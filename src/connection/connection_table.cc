@@ -9,10 +9,14 @@ namespace tern {
 Connection& ConnectionTable::add(std::unique_ptr<Connection> connection, verbs::QueuePair qp) {
     const uint32_t index = next_index();
     TERN_ASSERT(connection->index == index);
-    if (free_.empty())
+    // What allocates comes first: an exception leaves the table as it was.
+    if ((size() + 1) * 2 > by_qp_num_.size()) reindex(by_qp_num_.size() * 2);
+    if (free_.empty()) {
+        free_.reserve(rows_.size() + 1);
         rows_.emplace_back();
-    else
+    } else {
         free_.pop_back();
+    }
     rows_[index] = std::move(connection);
     Connection& added = *rows_[index];
     added.tag = work_request_id::connection_tag(index, ++generation_);
@@ -30,10 +34,6 @@ void ConnectionTable::destroy(Connection& connection) {
 }
 
 void ConnectionTable::index(Connection& connection) {
-    if (size() * 2 > by_qp_num_.size()) {
-        reindex(by_qp_num_.size() * 2);  // includes `connection`, which has a row
-        return;
-    }
     const size_t mask = by_qp_num_.size() - 1;
     size_t at = connection.qp->qp_num & mask;
     while (by_qp_num_[at].connection != nullptr) at = (at + 1) & mask;

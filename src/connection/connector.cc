@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <new>
 #include <utility>
 
 #include "base/trace.h"
@@ -48,12 +49,16 @@ Connector::~Connector() {
         datagrams_->complete_sends();
         return owner_.now() < limit;
     };
-    for (const auto& accepted : acceptor_.take()) (void)notify(accepted.peer);
-    bool time_is_left = true;
-    table_.for_each([&](const Connection& connection) {
-        if (!connection.failed && time_is_left) time_is_left = notify(connection.peer);
-    });
-    if (time_is_left) acquainted_.for_each(notify);
+    try {
+        for (const auto& accepted : acceptor_.take()) (void)notify(accepted.peer);
+        bool time_is_left = true;
+        table_.for_each([&](const Connection& connection) {
+            if (!connection.failed && time_is_left) time_is_left = notify(connection.peer);
+        });
+        if (time_is_left) acquainted_.for_each(notify);
+    } catch (const std::bad_alloc&) {
+        // Those who do not hear of it find out by their time limits, too.
+    }
     // Queue pairs go first: the connections own memory that the queue pairs access.
     table_.for_each([](Connection& connection) { connection.qp.reset(); });
 }
@@ -109,11 +114,12 @@ Connection* Connector::begin(const PeerAddress& peer, std::string& why) {
 // Makes a row in the table. `sends`: places in the send queue; the completion queue must have room.
 Connection& Connector::enter(const PeerAddress& peer, verbs::QueuePair qp,
                              const Handshake& handshake, uint32_t sends) {
-    Connection& connection =
-        table_.add(owner_.make_connection(table_.next_index(), peer, handshake), std::move(qp));
-    connection.sends.open(sends);
+    auto connection = owner_.make_connection(table_.next_index(), peer, handshake);
+    connection->sends.open(sends);
+    over_.reserve(table_.size() + 1);  // for close(), where an exception would lose it
+    Connection& added = table_.add(std::move(connection), std::move(qp));
     admission_.update();
-    return connection;
+    return added;
 }
 
 void Connector::take_packets() {
@@ -348,13 +354,11 @@ void Connector::close(Connection& connection, Status status, const std::string& 
     TERN_ASSERT(!connection.failed);
     TERN_DEBUG("the connection to %s is over (%s): %s", connection.peer.to_string().c_str(),
                connection.established ? "it was up" : "it was never up", why.c_str());
+    connection.why = why;
     connection.failed = true;
     connection.sends.reserve(SendQueue::kAllPlaces);
     connection.transfer_reserve = SendQueue::kAllPlaces;
     connection.status = status;
-    connection.why = why;
-    if (connection.established && status != Status::kTimedOut && !left_.contains(connection.peer))
-        acquainted_.insert(connection.peer);
     // The next connection to the peer, if one waits, may then begin.
     if (peers_.remove(connection.peer, connection)) wake_at(0);
     release(connection.peer);
@@ -362,13 +366,29 @@ void Connector::close(Connection& connection, Status status, const std::string& 
     table_.retire();
     (void)verbs::to_error(connection.qp.get());
     if (!connection.sends.idle()) owner_.post_marker(connection);
+    if (connection.established && status != Status::kTimedOut && !left_.contains(connection.peer))
+        acquainted_.insert(connection.peer);
+}
+
+// A call that was left by an exception may have forgotten connections that are over.
+void Connector::fail_all(Status status, const std::string& why) {
+    table_.for_each([&](Connection& connection) { fail(connection, status, why); });
+    if (destroying_) return;  // it has the list
+    over_.clear();
+    table_.for_each([this](Connection& connection) { over_.push_back(&connection); });
 }
 
 unsigned Connector::destroy_closed() {
     if (over_.empty()) return 0;
+    const struct Destroying {
+        explicit Destroying(bool& flag) : destroying(flag) { destroying = true; }
+        ~Destroying() { destroying = false; }
+        bool& destroying;
+    } destroying(destroying_);
     unsigned count = 0;
     // closed() may close further connections, so the list is taken first.
     std::vector<Connection*> over;
+    over.reserve(table_.size());
     over.swap(over_);
     for (Connection* connection : over) {
         // Not at the first call: until the next one, the engine takes received data off the

@@ -129,6 +129,8 @@ class Connector {
     // `status` is not kCanceled.
     void fail(Connection& connection, Status status, const std::string& why,
               Refusal refusal = Refusal::kDevice);
+    // The same for all connections.
+    void fail_all(Status status, const std::string& why);
     // To be called for data that comes over a connection that is not up.
     void data_arrived(Connection& connection);
     // To be called when an operation completes on a connection that is closing or draining.
@@ -186,7 +188,8 @@ class Connector {
     ConnectionTable table_;
     Peers peers_;
     Admission admission_;
-    std::vector<Connection*> over_;  // failed
+    std::vector<Connection*> over_;  // failed; has room for all
+    bool destroying_ = false;        // within destroy_closed()
     uint64_t deadline_ = UINT64_MAX;
     uint32_t urgent_ = 0;  // calls of progress() that are left of kUrgent
     // Peers whose connection has ended, but which may still have endpoints to this interface.

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <utility>
 
@@ -76,7 +77,10 @@ bool Datagrams::post_receive(uint32_t slot) {
     request.sg_list = &piece;
     request.num_sge = 1;
     ibv_recv_wr* bad = nullptr;
-    return ibv_post_recv(qp_.get(), &request, &bad) == 0;
+    const int error = ibv_post_recv(qp_.get(), &request, &bad);
+    // Some drivers return negative values.
+    if (error != 0) errno = std::abs(error);
+    return error == 0;
 }
 
 void Datagrams::send(const Packet& packet, const PortAddress& to, uint32_t to_qp_num) {

@@ -92,6 +92,7 @@ class Datagrams final : AddressHandles::Owner {
     void put_aside(const Packet& packet);
     void signal_aside();
     void clear_aside();
+    // False and errno: the device refuses.
     bool post_receive(uint32_t slot);
     std::byte* receive_slot(uint32_t slot) { return memory_.data() + size_t{slot} * kReceiveSize; }
     std::byte* send_slot(uint32_t slot) {

@@ -45,8 +45,8 @@ class Backlog {
     uint32_t sends() const { return sends_; }
 
     void add(const Entry& entry) {
-        sends_ += entry.kind != Kind::kFlush;
         entries_.push_back(entry);
+        sends_ += entry.kind != Kind::kFlush;
     }
     // Whether an atomic has a cookie that `is` accepts.
     template <class Is>

@@ -49,6 +49,15 @@ void CompletionPoller::on_failed_receive(const ibv_wc& completion) {
                         std::string("a receive failed: ") + ibv_wc_status_str(completion.status));
 }
 
+// `frame`: what has come, with its word.
+void CompletionPoller::on_malformed(Channel& channel, const char* what, Word word,
+                                    const std::byte* frame, uint32_t length) {
+    const uint32_t payload = length - std::min(length, uint32_t{sizeof(Word)});
+    connector_.fail(channel, Status::kProtocol,
+                    std::string(what) + ": " +
+                        ControlFrames::describe(channel, word, frame + sizeof(Word), payload));
+}
+
 void CompletionPoller::on_failed_queue() {
     health_.break_down("its completion queue cannot be polled");
 }

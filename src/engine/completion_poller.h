@@ -94,6 +94,8 @@ class CompletionPoller {
     void fail(Channel& channel, const ibv_wc& completion);
     void on_failed_receive(const ibv_wc& completion);
     [[gnu::cold]] void on_failed_queue();
+    [[gnu::cold]] void on_malformed(Channel& channel, const char* what, Word word,
+                                    const std::byte* frame, uint32_t length);
 
     ibv_cq* cq_;
     verbs::LateCompletion late_;
@@ -175,7 +177,7 @@ bool CompletionPoller::received_cold(Channel& channel, const std::byte* frame, u
     const Word word(length >= sizeof(Word) ? *reinterpret_cast<const uint64_t*>(frame) : 0);
     if (!word.well_formed() || word.kind() == FrameKind::kWrap ||
         length != sizeof(Word) + word.length()) [[unlikely]] {
-        blocks_.on_malformed(channel, "a frame is malformed");
+        on_malformed(channel, "a frame is malformed", word, frame, length);
         return true;
     }
     if (const unsigned before = channel.receiving.path.before(word); before != 0) {
@@ -186,7 +188,7 @@ bool CompletionPoller::received_cold(Channel& channel, const std::byte* frame, u
             return false;
     }
     if (channel.failed || !channel.sending.path.credited(word.credit())) [[unlikely]] {
-        blocks_.on_malformed(channel, "it returns more credit than there is");
+        on_malformed(channel, "it returns more credit than there is", word, frame, length);
         return true;
     }
     ++received_;
@@ -218,7 +220,8 @@ void CompletionPoller::deliver(Channel& channel, Word word, const std::byte* pay
         const bool ours = word.id() < static_cast<uint32_t>(ControlId::kFirstTransfer);
         if (!(ours ? control_.receive(channel, word, payload)
                    : sink.control(channel, word.id(), payload, word.length()))) [[unlikely]]
-            blocks_.on_malformed(channel, "a control frame is malformed");
+            on_malformed(channel, "a control frame is malformed", word, payload - sizeof(Word),
+                         word.length() + uint32_t{sizeof(Word)});
         return;
     }
     if (word.kind() == FrameKind::kActiveMessage) {

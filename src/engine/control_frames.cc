@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "engine/control_frames.h"
 
+#include <algorithm>
+#include <cstdio>
 #include <cstring>
 
 #include "base/trace.h"
@@ -79,11 +81,42 @@ bool ControlFrames::receive(Channel& channel, Word word, const std::byte* payloa
     }
 }
 
+std::string ControlFrames::describe(const Channel& channel, Word word, const std::byte* payload,
+                                    uint32_t length) {
+    static constexpr const char* kBlocks[] = {"no", "a", "a revoked"};
+    const auto hex = [](uint64_t value, int digits) {
+        char text[17];
+        (void)snprintf(text, sizeof(text), "%0*llx", digits,
+                       static_cast<unsigned long long>(value));
+        return std::string(text);
+    };
+    const Channel::Receiving& receiving = channel.receiving;
+    std::string text = "word 0x" + hex(word.raw(), 16) + ": kind " +
+                       std::to_string(static_cast<unsigned>(word.kind())) + ", id " +
+                       std::to_string(word.id());
+    if (word.kind() == FrameKind::kControl)
+        text.append(" (").append(name_of(word.id())).append(")");
+    text += ", " + std::to_string(word.length()) + " bytes, behind " +
+            std::to_string(word.sequence()) + " frames in blocks; " + std::to_string(length) +
+            " bytes have come";
+    constexpr uint32_t kMost = 32;
+    if (length != 0) text += ": ";
+    for (uint32_t i = 0; i < std::min(length, kMost); ++i)
+        text += hex(static_cast<uint8_t>(payload[i]), 2);
+    if (length > kMost) text += "...";
+    return text + "; queue pair " + std::to_string(channel.qp->qp_num) + ", " +
+           std::to_string(receiving.path.cold()) + " cold frames delivered, " +
+           kBlocks[static_cast<unsigned>(receiving.path.block())] + " block offered" +
+           (receiving.words != 0 ? ", its words are known" : "") +
+           (channel.sending.path.hot() ? ", its block is in use" : "") +
+           (channel.up() ? "" : ", the connection is not up");
+}
+
 void ControlFrames::schedule(Channel& channel, Channel::Due what) {
     channel.control.due |= what;
     if (channel.control.listed) return;
-    channel.control.listed = true;
     due_.push_back(&channel);
+    channel.control.listed = true;
 }
 
 void ControlFrames::send_due() {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "engine/channel.h"
@@ -34,6 +35,10 @@ class ControlFrames {
     void send_due();
     // The channel is over.
     void forget(Channel& channel);
+
+    // For the log: a frame that has come cold, and what this side knew of its sender's block then.
+    static std::string describe(const Channel& channel, Word word, const std::byte* payload,
+                                uint32_t length);
 
     uint64_t sent() const { return sent_; }
 

@@ -15,8 +15,7 @@ void DeviceHealth::break_down(const std::string& why) {
     TERN_DEBUG("the device has failed: %s", why.c_str());
     CompletionSink sink{owner_};
     connector_.adopt();
-    connector_.table().for_each(
-        [&](Connection& connection) { connector_.fail(connection, Status::kDevice, why); });
+    connector_.fail_all(Status::kDevice, why);
     connector_.table().for_each([&](Connection& connection) {
         auto& channel = static_cast<Channel&>(connection);
         if (channel.sends.idle()) return;

@@ -117,6 +117,7 @@ bool OfferedBlocks::offer(Channel& channel) {
     }
     std::byte* const base = receiving.block.data() + (receiving.block.size() - shift - size);
     receiving.path.offer(base, size);
+    count_offer(channel);
     receiving.peer_wants_credit_frame = false;
     const BlockOffer offer{.address = address_of(base),
                            .rkey = receiving.block.rkey(),
@@ -126,7 +127,6 @@ bool OfferedBlocks::offer(Channel& channel) {
     (void)control_.send(channel, ControlId::kOffer, &offer, sizeof(offer));
     polled_.add(channel);
     sleep_.on_offer(channel);
-    count_offer(channel);
     TERN_TRACE("a block of %u bytes is offered to %s", size, channel.peer.to_string().c_str());
     return true;
 }

@@ -26,8 +26,8 @@ Status PeerBlocks::on_stall(Channel& channel) {
         sending.refused = 0;
         sending.asked_for_frame = false;
         if (!sending.listed_stalled) {
-            sending.listed_stalled = true;
             stalled_.push_back(&channel);
+            sending.listed_stalled = true;
         }
         ++stalls_;
         if (sending.path.stalled()) control_.schedule(channel, Channel::kReleaseDue);

@@ -57,12 +57,13 @@ class PolledBlocks {
 
 inline void PolledBlocks::add(Channel& channel) {
     TERN_ASSERT(!channel.receiving.polled);
-    if (channels_.empty()) budget_.end_reason();
-    channel.receiving.polled = true;
-    channel.receiving.poll_index = static_cast<uint32_t>(channels_.size());
-    if (channel.receiving.poll_index == tails_.size())
-        tails_.resize(tails_.size() + kGroup, &kNoTail);
+    // What allocates comes first, here and elsewhere: an exception must leave what is noted right.
+    const auto place = static_cast<uint32_t>(channels_.size());
+    if (place == tails_.size()) tails_.resize(tails_.size() + kGroup, &kNoTail);
     channels_.push_back(&channel);
+    if (place == 0) budget_.end_reason();
+    channel.receiving.polled = true;
+    channel.receiving.poll_index = place;
     update(channel);
 }
 

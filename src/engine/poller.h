@@ -141,8 +141,10 @@ bool Poller::take_arrived(Sink& sink, unsigned& count) {
         Sink& sink;
 
         unsigned poll_queue(bool& empty) {
+            // A poll that returns completions taken earlier has not looked at the queue.
+            const bool looks = !poller.completions_.late().waits();
             const unsigned taken = poller.completions_.poll(sink);
-            empty = taken < kBurst && !poller.completions_.late().waits();
+            empty = looks && taken < kBurst && !poller.completions_.late().waits();
             return taken;
         }
         unsigned queue_capacity() const { return poller.completions_.capacity(); }

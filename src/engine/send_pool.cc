@@ -15,9 +15,11 @@ bool SendPool::grow() {
     if (count == 0) return false;
     // Each buffer begins on its own cache line.
     const size_t stride = (size_t{buffer_size_} + 63) & ~size_t{63};
-    Chunk chunk{verbs::RegisteredMemory(pd_, stride * count, IBV_ACCESS_LOCAL_WRITE),
-                std::vector<Buffer>(count)};
+    chunks_.push_back({verbs::RegisteredMemory(pd_, stride * count, IBV_ACCESS_LOCAL_WRITE),
+                       std::vector<Buffer>(count)});
+    Chunk& chunk = chunks_.back();
     if (!chunk.memory) {
+        chunks_.pop_back();
         most_ = count_;
         refused_ = true;
         return false;
@@ -29,7 +31,6 @@ bool SendPool::grow() {
     }
     count_ += count;
     registered_ += chunk.memory.size();
-    chunks_.push_back(std::move(chunk));
     return true;
 }
 

@@ -90,10 +90,11 @@ inline WriterWords::Words WriterWords::take() {
         verbs::RegisteredMemory chunk(pd_, kChunk,
                                       IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
         if (!chunk) return {};
-        for (size_t at = chunk.size(); at != 0; at -= sizeof(Pair))
-            free_.push_back(
-                {reinterpret_cast<Pair*>(chunk.data() + at - sizeof(Pair)), chunk.rkey()});
         chunks_.push_back(std::move(chunk));
+        const verbs::RegisteredMemory& memory = chunks_.back();
+        for (size_t at = memory.size(); at != 0; at -= sizeof(Pair))
+            free_.push_back(
+                {reinterpret_cast<Pair*>(memory.data() + at - sizeof(Pair)), memory.rkey()});
     }
     const Words words = free_.back();
     free_.pop_back();

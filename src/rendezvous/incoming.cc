@@ -488,10 +488,10 @@ void IncomingTransfers::end(Incoming& transfer, Status status) {
     accounts_.complete(asked_here, cookie, channel, status);
 }
 
-void IncomingTransfers::ended(Channel& channel, Status status) {
-    requests_.forget(channel);
+void IncomingTransfers::ended(Channel* channel, Status status) {
+    if (channel != nullptr) requests_.forget(*channel);
     table_.for_each([&](Incoming& transfer) {
-        if (transfer.channel == &channel) end(transfer, status);
+        if (channel == nullptr || transfer.channel == channel) end(transfer, status);
     });
 }
 

@@ -58,7 +58,8 @@ class IncomingTransfers {
     bool notified(Channel& channel, uint32_t immediate);
     // From the engine: a read or a channel is over.
     void have_read(Incoming::Read& read, Status status);
-    void ended(Channel& channel, Status status);
+    // Null: all channels are over.
+    void ended(Channel* channel, Status status);
 
     uint64_t registered_bytes() const { return rings_.registered_bytes(); }
 

@@ -344,11 +344,13 @@ void OutgoingTransfers::end(Outgoing& transfer, Status status) {
     accounts_.complete(asked_here, cookie, channel, status);
 }
 
-void OutgoingTransfers::ended(Channel& channel, Status status) {
-    requests_.forget(channel);
-    staging_.drop_early_copies(channel);
+void OutgoingTransfers::ended(Channel* channel, Status status) {
+    if (channel != nullptr) {
+        requests_.forget(*channel);
+        staging_.drop_early_copies(*channel);
+    }
     table_.for_each([&](Outgoing& transfer) {
-        if (transfer.channel == &channel) end(transfer, status);
+        if (channel == nullptr || transfer.channel == channel) end(transfer, status);
     });
 }
 

@@ -63,7 +63,8 @@ class OutgoingTransfers {
     bool refused(Channel& channel, const Refuse& frame);
     // From the engine: a write or a channel is over.
     void written(Outgoing::Write& write, Status status);
-    void ended(Channel& channel, Status status);
+    // Null: all channels are over.
+    void ended(Channel* channel, Status status);
 
     uint64_t registered_bytes() const { return staging_.registered_bytes(); }
 

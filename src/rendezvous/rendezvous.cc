@@ -153,12 +153,17 @@ bool Rendezvous::refused(Channel& channel, const std::byte* data, uint32_t lengt
     }
 }
 
+void Rendezvous::break_down() {
+    incoming_.ended(nullptr, Status::kDevice);
+    outgoing_.ended(nullptr, Status::kDevice);
+}
+
 Status Rendezvous::ended(Channel& channel, Status status) {
     const Status lost = status == Status::kOk ? Status::kConnectionReset : status;
     const uint32_t users = accounts_.users();
     refusals_.forget(channel);
-    incoming_.ended(channel, lost);
-    outgoing_.ended(channel, lost);
+    incoming_.ended(&channel, lost);
+    outgoing_.ended(&channel, lost);
     if (accounts_.users() != users) status = lost;
     flushes_.ended(channel, status, owner_);
     return status;

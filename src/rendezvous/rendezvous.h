@@ -106,6 +106,9 @@ class Rendezvous {
     // Ends the transfers and flushes of a channel that is over. Returns the status for its
     // endpoints.
     Status ended(Channel& channel, Status status);
+    // Ends all transfers at once: all channels have failed, and a call was left by an exception, so
+    // nobody knows what the transfers would do next.
+    void break_down();
 
     const CostModel& model() const { return policy_.model(); }
     const RendezvousCounters& counters() const { return counters_; }

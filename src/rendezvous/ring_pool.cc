@@ -66,9 +66,11 @@ void RingPool::grow() {
         provided_ = false;
         if (memory.register_with(pd_, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE)) {
             registered_ += memory.size();
-            free_.push_back(static_cast<uint32_t>(rings_.size()));
+            free_.reserve(rings_.size() + 1);  // for those that come back
+            overwritten_.reserve(rings_.size() + 1);
             rings_.push_back(std::move(memory));
             overwritten_.push_back(false);
+            free_.push_back(static_cast<uint32_t>(rings_.size() - 1));
             TERN_DEBUG("ring %zu of at most %u is registered: %zu bytes", rings_.size(), most_,
                        ring_size());
             return;

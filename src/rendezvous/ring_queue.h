@@ -17,12 +17,12 @@ class RingQueue {
     bool empty() const { return peers_.empty(); }
     void push(Incoming& transfer) {
         TERN_ASSERT(!transfer.waits_for_ring);
-        transfer.waits_for_ring = true;
         const auto peer = find(transfer);
         if (peer != peers_.end())
             peer->transfers.push_back(&transfer);
         else
             peers_.push_back({transfer.channel, {&transfer}});
+        transfer.waits_for_ring = true;
     }
     // The first transfer of the first peer in turn for which `may(channel)` is true; null: none.
     template <class May>

@@ -81,8 +81,9 @@ class TransferTable {
     T* take() {
         if (free_.empty()) {
             if (all_.size() >= kMost) return nullptr;
-            free_.push_back(static_cast<uint32_t>(all_.size()));
+            free_.reserve(all_.size() + 1);  // for put_back()
             all_.push_back(std::make_unique<T>());
+            free_.push_back(static_cast<uint32_t>(all_.size() - 1));
             all_.back()->number = free_.back();
         }
         T* transfer = all_[free_.back()].get();

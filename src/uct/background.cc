@@ -15,6 +15,15 @@ int handle(TernIface& iface, int fd, ucs_async_event_cb_t handler) {
     return -1;
 }
 
+// Packets are lost for which there is no memory: whoever waits for an answer asks again.
+void answer(Engine& engine) try { engine.answer(); } catch (const std::bad_alloc&) {
+    (void)no_memory("answer a peer");
+}
+
+void look(Engine& engine) try { engine.look(); } catch (const std::bad_alloc&) {
+    (void)no_memory("look at what has come");
+}
+
 }  // namespace
 
 void start_background(TernIface& iface) {
@@ -26,12 +35,12 @@ void start_background(TernIface& iface) {
         return;
     iface.background_fd = handle(
         iface, iface.engine->background_fd(),
-        [](int, ucs_event_set_types_t, void* engine) { static_cast<Engine*>(engine)->answer(); });
+        [](int, ucs_event_set_types_t, void* engine) { answer(*static_cast<Engine*>(engine)); });
     if (iface.background_fd < 0) return;
-    iface.engine->answer();
+    answer(*iface.engine);
     iface.watch_fd = handle(
         iface, iface.engine->sleep()->watch_fd(),
-        [](int, ucs_event_set_types_t, void* engine) { static_cast<Engine*>(engine)->look(); });
+        [](int, ucs_event_set_types_t, void* engine) { look(*static_cast<Engine*>(engine)); });
     if (iface.watch_fd >= 0) iface.engine->sleep()->use_watch_thread();
 }
 

@@ -63,7 +63,12 @@ static UCS_CLASS_CLEANUP_FUNC(TernEp) {
     ucs_list_del(&self->in_interface);
     if (iface.offer.ep == &self->super.super) iface.offer = {};
     if (iface.tags != nullptr) iface.tags->sends.left(*self);
-    leave_channel(*self);
+    try {
+        leave_channel(*self);
+    } catch (const std::bad_alloc&) {
+        (void)tern::out_of_memory(&self->super.super);
+        iface.engine->leave(self->channel, self);
+    }
 }
 
 UCS_CLASS_DEFINE(TernEp, uct_base_ep_t);
@@ -144,9 +149,7 @@ ucs_status_t ep_pending_add(uct_ep_h uct_ep, uct_pending_req_t* request, unsigne
     return UCS_OK;
 }
 
-static ucs_arbiter_cb_result_t dispatch_one(ucs_arbiter_t*, ucs_arbiter_group_t* group,
-                                            ucs_arbiter_elem_t* element, void* count) {
-    TernEp& ep = *ucs_container_of(group, TernEp, pending);
+static ucs_arbiter_cb_result_t dispatch_to(TernEp& ep, ucs_arbiter_elem_t* element, void* count) {
     if (ep.failed == UCS_OK && is_paused(ep)) return UCS_ARBITER_CB_RESULT_RESCHED_GROUP;
     const FenceState fence = fence_at(ep, element);
     if (fence == FenceState::kWaits) return UCS_ARBITER_CB_RESULT_RESCHED_GROUP;
@@ -166,6 +169,18 @@ static ucs_arbiter_cb_result_t dispatch_one(ucs_arbiter_t*, ucs_arbiter_group_t*
     // Requests of a failed endpoint stay until they are purged.
     return ep.failed != UCS_OK ? UCS_ARBITER_CB_RESULT_DESCHED_GROUP
                                : UCS_ARBITER_CB_RESULT_RESCHED_GROUP;
+}
+
+// UCX's arbiter calls it, and is written in C.
+static ucs_arbiter_cb_result_t dispatch_one(ucs_arbiter_t*, ucs_arbiter_group_t* group,
+                                            ucs_arbiter_elem_t* element, void* count) {
+    TernEp& ep = *ucs_container_of(group, TernEp, pending);
+    try {
+        return dispatch_to(ep, element, count);
+    } catch (const std::bad_alloc&) {
+        (void)out_of_memory(&ep.super.super);
+        return UCS_ARBITER_CB_RESULT_STOP;
+    }
 }
 
 unsigned dispatch_pending(TernIface& iface) {
@@ -195,7 +210,7 @@ void ep_pending_purge(uct_ep_h uct_ep, uct_pending_purge_callback_t callback, vo
     pending_changed(ep);
 }
 
-ucs_status_t ep_flush(uct_ep_h uct_ep, unsigned flags, uct_completion_t* completion) {
+ucs_status_t ep_flush(uct_ep_h uct_ep, unsigned flags, uct_completion_t* completion) try {
     TernEp& ep = ep_of(uct_ep);
     Engine& engine = *iface_of(uct_ep).engine;
     TernIface& iface = iface_of(uct_ep);
@@ -210,9 +225,11 @@ ucs_status_t ep_flush(uct_ep_h uct_ep, unsigned flags, uct_completion_t* complet
     if (status == Status::kInProgress && (flags & UCT_FLUSH_FLAG_CANCEL) != 0)
         engine.cancel(*ep.channel, &ep);
     return to_ucs(status);
+} catch (const std::bad_alloc&) {
+    return out_of_memory(uct_ep);
 }
 
-ucs_status_t ep_check(uct_ep_h uct_ep, unsigned flags, uct_completion_t* completion) {
+ucs_status_t ep_check(uct_ep_h uct_ep, unsigned flags, uct_completion_t* completion) try {
     TernEp& ep = ep_of(uct_ep);
     UCT_CHECK_PARAM(flags == 0, "Unsupported flags: %x", flags);
     if (ep.failed != UCS_OK) return ep.failed;
@@ -222,6 +239,8 @@ ucs_status_t ep_check(uct_ep_h uct_ep, unsigned flags, uct_completion_t* complet
     // A completion also reports that the peer lives, which needs a connection.
     if (ep.channel == nullptr && !attach(ep)) return ep.failed;
     return to_ucs(engine.flushing()->check(*ep.channel, {completion, &ep}));
+} catch (const std::bad_alloc&) {
+    return out_of_memory(uct_ep);
 }
 
 int ep_is_connected(uct_ep_h uct_ep, const uct_device_addr_t* device,

@@ -84,7 +84,7 @@ void remove_first(TernEp& ep) {
 
 }  // namespace
 
-ucs_status_t ep_fence(uct_ep_h uct_ep, unsigned) {
+ucs_status_t ep_fence(uct_ep_h uct_ep, unsigned) try {
     TernEp& ep = ep_of(uct_ep);
     TernIface& iface = iface_of(uct_ep);
     if (ep.failed != UCS_OK) return UCS_OK;
@@ -107,6 +107,8 @@ ucs_status_t ep_fence(uct_ep_h uct_ep, unsigned) {
     ucs_arbiter_group_push_elem_always(&ep.pending, &fence->element);
     ucs_arbiter_group_schedule(&iface.arbiter, &ep.pending);
     return UCS_OK;
+} catch (const std::bad_alloc&) {
+    return out_of_memory(uct_ep);
 }
 
 ucs_status_t iface_fence(uct_iface_h uct_iface, unsigned) {

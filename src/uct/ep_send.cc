@@ -160,7 +160,7 @@ ucs_status_t send_zcopy(Engine& engine, Channel& channel, uint32_t id,
 }
 
 ucs_status_t ep_am_short(uct_ep_h ep, uint8_t id, uint64_t header, const void* payload,
-                         unsigned length) {
+                         unsigned length) try {
     Engine& engine = *iface_of(ep).engine;
     UCT_CHECK_AM_ID(id);
     UCT_CHECK_LENGTH(length, 0, engine.max_short(), "am_short");
@@ -171,9 +171,11 @@ ucs_status_t ep_am_short(uct_ep_h ep, uint8_t id, uint64_t header, const void* p
     if (id == compat::kUcpRequestToSend) [[unlikely]]
         return to_ucs(short_request(iface_of(ep), *channel, header, payload, length));
     return to_ucs(send_short(iface_of(ep), *channel, id, header, payload, length));
+} catch (const std::bad_alloc&) {
+    return out_of_memory(ep);
 }
 
-ucs_status_t ep_am_short_iov(uct_ep_h ep, uint8_t id, const uct_iov_t* iov, size_t count) {
+ucs_status_t ep_am_short_iov(uct_ep_h ep, uint8_t id, const uct_iov_t* iov, size_t count) try {
     Engine& engine = *iface_of(ep).engine;
     UCT_CHECK_AM_ID(id);
     const size_t length = total(iov, count);
@@ -188,9 +190,12 @@ ucs_status_t ep_am_short_iov(uct_ep_h ep, uint8_t id, const uct_iov_t* iov, size
         (void)uct_iov_to_buffer(iov, count, &iterator, to, SIZE_MAX);
         dump_message(iface_of(ep), UCT_AM_TRACE_TYPE_SEND, id, to, length, "TX: AM_SHORT_IOV");
     }));
+} catch (const std::bad_alloc&) {
+    return out_of_memory(ep);
 }
 
-ssize_t ep_am_bcopy(uct_ep_h ep, uint8_t id, uct_pack_callback_t pack, void* argument, unsigned) {
+ssize_t ep_am_bcopy(uct_ep_h ep, uint8_t id, uct_pack_callback_t pack, void* argument,
+                    unsigned) try {
     UCT_CHECK_AM_ID(id);
     ucs_status_t status = UCS_OK;
     Channel* channel = channel_for(ep_of(ep), status);
@@ -200,11 +205,13 @@ ssize_t ep_am_bcopy(uct_ep_h ep, uint8_t id, uct_pack_callback_t pack, void* arg
     if (id == compat::kUcpRequestToSend) [[unlikely]]
         return packed_request(iface, *channel, pack, argument);
     return send_packed(iface, *channel, id, pack, argument);
+} catch (const std::bad_alloc&) {
+    return out_of_memory(ep);
 }
 
 ucs_status_t ep_am_zcopy(uct_ep_h ep, uint8_t id, const void* header, unsigned header_length,
                          const uct_iov_t* iov, size_t count, unsigned,
-                         uct_completion_t* completion) {
+                         uct_completion_t* completion) try {
     Engine& engine = *iface_of(ep).engine;
     UCT_CHECK_AM_ID(id);
     UCT_CHECK_IOV_SIZE(count, size_t{engine.max_pieces()}, "am_zcopy");
@@ -218,10 +225,12 @@ ucs_status_t ep_am_zcopy(uct_ep_h ep, uint8_t id, const void* header, unsigned h
     dump_message(iface_of(ep), UCT_AM_TRACE_TYPE_SEND, id, header, header_length, "TX: AM_ZCOPY");
     return send_zcopy(engine, *channel, id, {static_cast<const std::byte*>(header), header_length},
                       iov, count, completion);
+} catch (const std::bad_alloc&) {
+    return out_of_memory(ep);
 }
 
 ucs_status_t ep_put_short(uct_ep_h ep, const void* data, unsigned length, uint64_t to,
-                          uct_rkey_t rkey) {
+                          uct_rkey_t rkey) try {
     Engine& engine = *iface_of(ep).engine;
     UCT_CHECK_LENGTH(length, 0, engine.max_inline(), "put_short");
     ucs_status_t status = UCS_OK;
@@ -234,10 +243,12 @@ ucs_status_t ep_put_short(uct_ep_h ep, const void* data, unsigned length, uint64
         return to_ucs(put_short_copied(*iface_of(ep).rendezvous, *channel, data, length, to, key));
     ucs_trace_data("tern: put_short of %u bytes to 0x%lx, rkey 0x%x", length, to, key.rkey);
     return to_ucs(engine.one_sided()->put_short(*channel, data, length, to, key.rkey));
+} catch (const std::bad_alloc&) {
+    return out_of_memory(ep);
 }
 
 ucs_status_t ep_put_zcopy(uct_ep_h ep, const uct_iov_t* iov, size_t count, uint64_t to,
-                          uct_rkey_t rkey, uct_completion_t* completion) {
+                          uct_rkey_t rkey, uct_completion_t* completion) try {
     UCT_CHECK_IOV_SIZE(count, Buffers::kMost, "put_zcopy");
     const RemoteKey& key = remote_key(rkey);
     ucs_trace_data("tern: put_zcopy of %zu bytes to 0x%lx, rkey 0x%x", total(iov, count), to,
@@ -247,10 +258,12 @@ ucs_status_t ep_put_zcopy(uct_ep_h ep, const uct_iov_t* iov, size_t count, uint6
         if (const auto put = iface.rma->put(channel, from, {to, key.rkey}, completion)) return *put;
         return iface.rendezvous->put(channel, from.pieces, to, key.region, key.rkey, completion);
     });
+} catch (const std::bad_alloc&) {
+    return out_of_memory(ep);
 }
 
 ucs_status_t ep_get_zcopy(uct_ep_h ep, const uct_iov_t* iov, size_t count, uint64_t from,
-                          uct_rkey_t rkey, uct_completion_t* completion) {
+                          uct_rkey_t rkey, uct_completion_t* completion) try {
     UCT_CHECK_IOV_SIZE(count, Buffers::kMost, "get_zcopy");
     const RemoteKey& key = remote_key(rkey);
     ucs_trace_data("tern: get_zcopy of %zu bytes from 0x%lx, rkey 0x%x", total(iov, count), from,
@@ -275,10 +288,12 @@ ucs_status_t ep_get_zcopy(uct_ep_h ep, const uct_iov_t* iov, size_t count, uint6
         offer.taken = true;
     }
     return status;
+} catch (const std::bad_alloc&) {
+    return out_of_memory(ep);
 }
 
 ucs_status_t ep_get_bcopy(uct_ep_h ep, uct_unpack_callback_t unpack, void* argument, size_t length,
-                          uint64_t from, uct_rkey_t rkey, uct_completion_t* completion) {
+                          uint64_t from, uct_rkey_t rkey, uct_completion_t* completion) try {
     UCT_CHECK_LENGTH(length, 0, size_t{iface_of(ep).engine->settings().segment_size}, "get_bcopy");
     ucs_status_t status = UCS_OK;
     Channel* channel = channel_for(ep_of(ep), status);
@@ -292,10 +307,12 @@ ucs_status_t ep_get_bcopy(uct_ep_h ep, uct_unpack_callback_t unpack, void* argum
         return to_ucs(*get);
     return to_ucs(iface.rendezvous->get_owned(*channel, length, from, key.region, key.rkey, unpack,
                                               argument, completion));
+} catch (const std::bad_alloc&) {
+    return out_of_memory(ep);
 }
 
 ssize_t ep_put_bcopy(uct_ep_h ep, uct_pack_callback_t pack, void* argument, uint64_t to,
-                     uct_rkey_t rkey) {
+                     uct_rkey_t rkey) try {
     ucs_status_t status = UCS_OK;
     Channel* channel = channel_for(ep_of(ep), status);
     if (channel == nullptr) [[unlikely]]
@@ -319,6 +336,8 @@ ssize_t ep_put_bcopy(uct_ep_h ep, uct_pack_callback_t pack, void* argument, uint
         *channel, [&](void* at) { return static_cast<uint32_t>(pack(at, argument)); }, length, to,
         key.rkey);
     return sent == Status::kOk ? static_cast<ssize_t>(length) : static_cast<ssize_t>(to_ucs(sent));
+} catch (const std::bad_alloc&) {
+    return out_of_memory(ep);
 }
 
 }  // namespace tern

@@ -52,10 +52,12 @@ struct TernIface::State final : tern::EngineOwner, tern::RendezvousOwner {
         tern::ep_closed(ep, UCS_ERR_ENDPOINT_TIMEOUT);
     }
     void broken(const std::string& why) override {
-        ucs_error(
-            "tern: %s: %s: the interface and its endpoints have failed; see the kernel's log, "
-            "and restart the program when the device works again",
-            device.c_str(), why.c_str());
+        ucs_error("tern: %s: %s: the interface and its endpoints have failed; %s", device.c_str(),
+                  why.c_str(),
+                  out_of_memory ? "raise the limit of the program's memory (ulimit -v, or its "
+                                  "control group's)"
+                                : "see the kernel's log, and restart the program when the device "
+                                  "works again");
         if (tags && tags->tupleq) tags->tupleq->break_down();
     }
     void queue_failed(const void* identity, const std::string& what) override {
@@ -119,6 +121,7 @@ struct TernIface::State final : tern::EngineOwner, tern::RendezvousOwner {
     }
 
     TernIface& iface;
+    bool out_of_memory = false;  // why the interface fails
     tern::verbs::Port port;
     std::string device;  // name and port
     std::string counters;
@@ -140,7 +143,7 @@ bool has_work(TernIface& iface) {
            (iface.tupleq != nullptr && iface.tupleq->has_work());
 }
 
-[[gnu::noinline]] unsigned progress(TernIface& iface) {
+[[gnu::noinline]] unsigned progress(TernIface& iface) try {
     unsigned count = 0;
     iface.rma->progress();
     // The rendezvous has something to do at each poll only while transfers are under way.
@@ -154,6 +157,9 @@ bool has_work(TernIface& iface) {
     if (iface.tags != nullptr && iface.tags->receives.has_work()) [[unlikely]]
         count += iface.tags->receives.progress();
     return count;
+} catch (const std::bad_alloc&) {
+    (void)tern::out_of_memory(&iface.super.super);
+    return 1;
 }
 
 // A caller that is about to sleep relies on a result of 0: every callback and every pending request
@@ -176,7 +182,7 @@ ucs_status_t flush_status(TernIface& self) {
 
 // A flush comprises all calls up to the first that does not return UCS_INPROGRESS. That call
 // reports what was lost meanwhile.
-ucs_status_t iface_flush(uct_iface_h iface, unsigned, uct_completion_t* completion) {
+ucs_status_t iface_flush(uct_iface_h iface, unsigned, uct_completion_t* completion) try {
     if (completion != nullptr) return UCS_ERR_UNSUPPORTED;
     TernIface& self = tern::iface_of(iface);
     const ucs_status_t status = flush_status(self);
@@ -187,17 +193,21 @@ ucs_status_t iface_flush(uct_iface_h iface, unsigned, uct_completion_t* completi
     if (status != UCS_OK || !self.flushing) return status;
     self.flushing = false;
     return self.lost;
+} catch (const std::bad_alloc&) {
+    return tern::out_of_memory(iface);
 }
 
-ucs_status_t iface_event_fd_get(uct_iface_h iface, int* fd) {
+ucs_status_t iface_event_fd_get(uct_iface_h iface, int* fd) try {
     std::string why;
     *fd = tern::iface_of(iface).engine->sleep()->event_fd(why);
     if (*fd >= 0) return UCS_OK;
     ucs_error("tern: %s", why.c_str());
     return UCS_ERR_IO_ERROR;
+} catch (const std::bad_alloc&) {
+    return tern::out_of_memory(iface);
 }
 
-ucs_status_t iface_event_arm(uct_iface_h iface, unsigned) {
+ucs_status_t iface_event_arm(uct_iface_h iface, unsigned) try {
     const TernIface& self = tern::iface_of(iface);
     // The tag interface's other work waits for room in a send queue: the completion that makes room
     // wakes the interface.
@@ -207,9 +217,11 @@ ucs_status_t iface_event_arm(uct_iface_h iface, unsigned) {
     if (status == tern::Status::kOk && self.tupleq != nullptr) status = self.tupleq->arm();
     if (status == tern::Status::kOk) status = self.engine->sleep()->arm(words);
     return status == tern::Status::kInProgress ? UCS_ERR_BUSY : tern::to_ucs(status);
+} catch (const std::bad_alloc&) {
+    return tern::out_of_memory(iface);
 }
 
-ucs_status_t estimate_perf(uct_iface_h uct_iface, uct_perf_attr_t* attributes) {
+ucs_status_t estimate_perf(uct_iface_h uct_iface, uct_perf_attr_t* attributes) try {
     TernIface& iface = tern::iface_of(uct_iface);
     if (iface.tupleq != nullptr && tern::sends_tags_two_ways(*attributes) &&
         iface.tupleq->sender().stop())
@@ -218,6 +230,8 @@ ucs_status_t estimate_perf(uct_iface_h uct_iface, uct_perf_attr_t* attributes) {
             "active messages with UCX_PROTO_ENABLE",
             iface.state->device.c_str());
     return tern::iface_estimate_perf(uct_iface, attributes);
+} catch (const std::bad_alloc&) {
+    return tern::out_of_memory(uct_iface);
 }
 
 }  // namespace
@@ -286,26 +300,12 @@ static void warn_of_unknown_speed(const std::string& device, const tern::verbs::
         speed.bandwidth / 1e9);
 }
 
-UCS_CLASS_INIT_FUNC(TernIface, uct_md_h md, uct_worker_h worker, const uct_iface_params_t* params,
-                    const uct_iface_config_t* uct_config) {
-    const auto& config = *reinterpret_cast<const tern::TernConfig*>(uct_config);
+// The members of an interface whose base class is set up.
+static ucs_status_t open_interface(TernIface& self, uct_md_h md, const uct_iface_params_t& params,
+                                   const tern::TernConfig& config) {
     const tern::verbs::Device& device = tern::memory_domain(md).device;
-    UCT_CHECK_PARAM(params->field_mask & UCT_IFACE_PARAM_FIELD_OPEN_MODE,
-                    "UCT_IFACE_PARAM_FIELD_OPEN_MODE is not set");
-    if ((params->open_mode & UCT_IFACE_OPEN_MODE_DEVICE) == 0) return UCS_ERR_UNSUPPORTED;
-    if (reinterpret_cast<uct_priv_worker_t*>(worker)->thread_mode == UCS_THREAD_MODE_MULTI) {
-        ucs_error(
-            "tern: a worker that several threads use at once is not supported; serialize them");
-        return UCS_ERR_INVALID_PARAM;
-    }
-    if (!tern::valid_alignment(*params)) return UCS_ERR_INVALID_PARAM;
-    UCS_CLASS_CALL_SUPER_INIT(uct_base_iface_t, &iface_ops.table, &iface_internal_ops.table, md,
-                              worker, params,
-                              uct_config UCS_STATS_ARG(nullptr) UCS_STATS_ARG("tern"));
-
-    auto state = std::unique_ptr<TernIface::State>(new (std::nothrow) TernIface::State(*self));
-    if (!state) return UCS_ERR_NO_MEMORY;
-    state->device = params->mode.device.dev_name;
+    auto state = std::make_unique<TernIface::State>(self);
+    state->device = params.mode.device.dev_name;
     state->counters = config.counters;
     std::string why;
     tern::EngineSettings settings;
@@ -327,8 +327,8 @@ UCS_CLASS_INIT_FUNC(TernIface, uct_md_h md, uct_worker_h worker, const uct_iface
             // early all the same: UCP cannot remove them from its queue when an endpoint is closed
             // by force, and aborts the program.
             settings.early_id = tern::compat::kUcpWireup;
-            settings.early_sends = (params->field_mask & UCT_IFACE_PARAM_FIELD_RX_HEADROOM) == 0 ||
-                                   params->rx_headroom == 0;
+            settings.early_sends = (params.field_mask & UCT_IFACE_PARAM_FIELD_RX_HEADROOM) == 0 ||
+                                   params.rx_headroom == 0;
             state->engine = Engine::create(device, *port, settings, *state, why);
         }
     }
@@ -342,57 +342,83 @@ UCS_CLASS_INIT_FUNC(TernIface, uct_md_h md, uct_worker_h worker, const uct_iface
         rendezvous_settings.policy);
     state->rendezvous = std::make_unique<tern::Rendezvous>(
         *state->engine, domain.regions, *domain.pins, policy, rendezvous_settings, *state);
-    self->rendezvous = state->rendezvous.get();
-    self->proto = config.proto != 0;
+    self.rendezvous = state->rendezvous.get();
+    self.proto = config.proto != 0;
     state->atomics = std::make_unique<tern::Atomics>(device.pd.get());
-    self->atomics = state->atomics.get();
+    self.atomics = state->atomics.get();
     state->rma =
         std::make_unique<tern::Rma>(*state->engine, *domain.pins, state->rendezvous->policy());
-    self->rma = state->rma.get();
-    self->flushing = false;
-    self->lost = UCS_OK;
-    self->offer = {};
-    self->request_handler = nullptr;
-    self->requests_of_ucp = false;
-    if (config.tags.matching != UCS_NO && tern::wants_tags(*params))
-        state->tags = std::make_unique<tern::TagInterface>(*state->engine, *state->rendezvous,
-                                                           *state, config.tags.receives,
-                                                           tern::tag_callbacks(*params));
-    self->tags = state->tags.get();
-    self->tupleq = nullptr;
-    if (self->tags != nullptr && direct_settings.tuples != 0) {
-        tern::TagInterface& tags = *self->tags;
+    self.rma = state->rma.get();
+    self.flushing = false;
+    self.lost = UCS_OK;
+    self.offer = {};
+    self.request_handler = nullptr;
+    self.requests_of_ucp = false;
+    if (config.tags.matching != UCS_NO && tern::wants_tags(params))
+        state->tags =
+            std::make_unique<tern::TagInterface>(*state->engine, *state->rendezvous, *state,
+                                                 config.tags.receives, tern::tag_callbacks(params));
+    self.tags = state->tags.get();
+    self.tupleq = nullptr;
+    if (self.tags != nullptr && direct_settings.tuples != 0) {
+        tern::TagInterface& tags = *self.tags;
         tags.tupleq = tern::TupleQ::create(device, state->port, *state->engine, *state->rendezvous,
                                            domain.regions, *domain.pins, tags.receives.table(),
                                            direct_settings, tags, why);
-        self->tupleq = tags.tupleq.get();
-        tags.receives.use(self->tupleq);
+        self.tupleq = tags.tupleq.get();
+        tags.receives.use(self.tupleq);
         if (!tags.tupleq)
             ucs_info("tern: %s: messages are matched in software only: %s", state->device.c_str(),
                      why.c_str());
     }
-    ucs_arbiter_init(&self->arbiter);
-    ucs_list_head_init(&self->endpoints);
-    self->engine = state->engine.get();
-    tern::start_background(*self);
-    self->state = state.release();
+    ucs_arbiter_init(&self.arbiter);
+    ucs_list_head_init(&self.endpoints);
+    self.engine = state->engine.get();
+    tern::start_background(self);
+    self.state = state.release();
     TERN_DEBUG("%s: interface %p is open: active messages of up to %u bytes, %s%s",
-               self->state->device.c_str(), static_cast<void*>(self), settings.segment_size,
-               self->tags == nullptr ? "no tag matching" : "tag matching in software",
-               self->tupleq == nullptr ? "" : " and by the device");
+               self.state->device.c_str(), static_cast<void*>(&self), settings.segment_size,
+               self.tags == nullptr ? "no tag matching" : "tag matching in software",
+               self.tupleq == nullptr ? "" : " and by the device");
     return UCS_OK;
+}
+
+UCS_CLASS_INIT_FUNC(TernIface, uct_md_h md, uct_worker_h worker, const uct_iface_params_t* params,
+                    const uct_iface_config_t* uct_config) {
+    const auto& config = *reinterpret_cast<const tern::TernConfig*>(uct_config);
+    UCT_CHECK_PARAM(params->field_mask & UCT_IFACE_PARAM_FIELD_OPEN_MODE,
+                    "UCT_IFACE_PARAM_FIELD_OPEN_MODE is not set");
+    if ((params->open_mode & UCT_IFACE_OPEN_MODE_DEVICE) == 0) return UCS_ERR_UNSUPPORTED;
+    if (reinterpret_cast<uct_priv_worker_t*>(worker)->thread_mode == UCS_THREAD_MODE_MULTI) {
+        ucs_error(
+            "tern: a worker that several threads use at once is not supported; serialize them");
+        return UCS_ERR_INVALID_PARAM;
+    }
+    if (!tern::valid_alignment(*params)) return UCS_ERR_INVALID_PARAM;
+    UCS_CLASS_CALL_SUPER_INIT(uct_base_iface_t, &iface_ops.table, &iface_internal_ops.table, md,
+                              worker, params,
+                              uct_config UCS_STATS_ARG(nullptr) UCS_STATS_ARG("tern"));
+    try {
+        return open_interface(*self, md, *params, config);
+    } catch (const std::bad_alloc&) {
+        return tern::no_memory("open an interface");
+    }
 }
 
 static UCS_CLASS_CLEANUP_FUNC(TernIface) {
     TERN_DEBUG("%s: interface %p closes", self->state->device.c_str(), static_cast<void*>(self));
     tern::stop_background(*self);
     uct_base_iface_progress_disable(&self->super.super, UCT_PROGRESS_SEND | UCT_PROGRESS_RECV);
-    if (!self->state->counters.empty())
-        tern::write_counters(*self->engine, *self->rendezvous, *self->atomics,
-                             *tern::memory_domain(self->super.md).pins,
-                             self->tags != nullptr ? self->tags->counters : tern::TagCounters{},
-                             self->tupleq, self->state->device.c_str(),
-                             self->state->counters.c_str());
+    try {
+        if (!self->state->counters.empty())
+            tern::write_counters(*self->engine, *self->rendezvous, *self->atomics,
+                                 *tern::memory_domain(self->super.md).pins,
+                                 self->tags != nullptr ? self->tags->counters : tern::TagCounters{},
+                                 self->tupleq, self->state->device.c_str(),
+                                 self->state->counters.c_str());
+    } catch (const std::bad_alloc&) {
+        (void)tern::no_memory("write the counters");
+    }
     ucs_arbiter_cleanup(&self->arbiter);
     delete self->state;
 }
@@ -403,6 +429,26 @@ UCS_CLASS_DEFINE_NEW_FUNC(TernIface, uct_iface_t, uct_md_h, uct_worker_h, const 
 static UCS_CLASS_DEFINE_DELETE_FUNC(TernIface, uct_iface_t);
 
 namespace tern {
+
+ucs_status_t no_memory(const char* what) {
+    ucs_error(
+        "tern: there is no memory to %s: raise the limit of the program's memory (ulimit -v, or "
+        "its control group's)",
+        what);
+    return UCS_ERR_NO_MEMORY;
+}
+
+ucs_status_t out_of_memory(uct_iface_h uct_iface) noexcept {
+    TernIface& iface = iface_of(uct_iface);
+    try {
+        iface.state->out_of_memory = true;
+        iface.engine->break_down("memory is exhausted");
+        iface.rendezvous->break_down();
+    } catch (const std::bad_alloc&) {
+        ucs_error("tern: there is no memory to end the interface either");
+    }
+    return UCS_ERR_NO_MEMORY;
+}
 
 const verbs::Port& port_of(const TernIface& iface) {
     return iface.state->port;

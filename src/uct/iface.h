@@ -5,6 +5,7 @@
 #include "engine/atomics.h"
 #include "engine/engine.h"
 #include "rendezvous/rendezvous.h"
+#include "uct/no_memory.h"
 #include "uct/rma.h"
 #include "uct/status.h"
 #include "uct/ucx_headers.h"

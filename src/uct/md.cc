@@ -71,7 +71,7 @@ constexpr unsigned kRightsOfKeys = kRemoteGet | kRemotePut;
 // Makes no system call: memory is pinned when a transfer needs it. Handles that were never packed
 // stay with their slots, because UCX 1.13 declares the memory of each put and get.
 template <typename Flags>
-ucs_status_t mem_reg(uct_md_h md, void* address, size_t length, Flags flags, uct_mem_h* memh) {
+ucs_status_t mem_reg(uct_md_h md, void* address, size_t length, Flags flags, uct_mem_h* memh) try {
     Regions& regions = memory_domain(md).regions;
     Region* const region = regions.declare(
         address, length, access_of(compat::registration_flags(flags)) | kRightsOfKeys);
@@ -90,6 +90,8 @@ ucs_status_t mem_reg(uct_md_h md, void* address, size_t length, Flags flags, uct
     TERN_TRACE("memory %p: %zu bytes at %p are declared", static_cast<void*>(handle), length,
                address);
     return UCS_OK;
+} catch (const std::bad_alloc&) {
+    return no_memory("declare memory");
 }
 
 // When this returns, transfers that use the memory have ended, but the device may still read it,
@@ -125,7 +127,7 @@ ucs_status_t mem_dereg(uct_md_h md, const uct_md_mem_dereg_params_t* params) {
 
 // Pins the memory now. The pin stays like that of a transfer: until its room is needed.
 ucs_status_t mem_advise(uct_md_h md, uct_mem_h memh, void* address, size_t length,
-                        unsigned advice) {
+                        unsigned advice) try {
     if (advice != UCT_MADV_WILLNEED) return UCS_ERR_UNSUPPORTED;
     const Region& region = *static_cast<const MemoryHandle*>(memh)->region;
     if (!covers(region, reinterpret_cast<uint64_t>(address), length, 0))
@@ -135,11 +137,13 @@ ucs_status_t mem_advise(uct_md_h md, uct_mem_h memh, void* address, size_t lengt
     if (pin == nullptr) return errno == ENOMEM ? UCS_ERR_NO_MEMORY : UCS_ERR_INVALID_PARAM;
     pins.release(pin);
     return UCS_OK;
+} catch (const std::bad_alloc&) {
+    return no_memory("pin memory");
 }
 
 // `more`: the memory that the key is for (in newer versions), parameters, and the key.
 template <typename... More>
-ucs_status_t mkey_pack(uct_md_h md, uct_mem_h memh, More... more) {
+ucs_status_t mkey_pack(uct_md_h md, uct_mem_h memh, More... more) try {
     auto& handle = *static_cast<MemoryHandle*>(memh);
     MemoryDomain& domain = memory_domain(md);
     KeyOwner owner = KeyOwner::kProgram;
@@ -161,6 +165,8 @@ ucs_status_t mkey_pack(uct_md_h md, uct_mem_h memh, More... more) {
     ++packed_keys.count;
     memcpy(compat::from_end<0>(more...), &packed_keys.last.key, sizeof(PackedKey));
     return UCS_OK;
+} catch (const std::bad_alloc&) {
+    return no_memory("pack a key");
 }
 
 constinit auto md_ops = compat::padded(compat::with_new_members({
@@ -241,7 +247,7 @@ void open_pins(MemoryDomain& domain, PinSettings settings) {
 }  // namespace
 
 ucs_status_t query_md_resources(uct_component_t*, uct_md_resource_desc_t** resources,
-                                unsigned* count) {
+                                unsigned* count) try {
     report_ucp_plugin();
     std::vector<std::string> names;
     for (const std::string& name : verbs::device_names()) {
@@ -264,6 +270,8 @@ ucs_status_t query_md_resources(uct_component_t*, uct_md_resource_desc_t** resou
     *resources = list;
     *count = static_cast<unsigned>(names.size());
     return UCS_OK;
+} catch (const std::bad_alloc&) {
+    return no_memory("list the devices");
 }
 
 ucs_config_field_t memory_config_table[] = {
@@ -312,7 +320,7 @@ ucs_status_t rkey_release(uct_component_t*, uct_rkey_t, void* handle) {
 }
 
 ucs_status_t md_open(uct_component_t* component, const char* name, const uct_md_config_t* md_config,
-                     uct_md_h* md) {
+                     uct_md_h* md) try {
     const auto& config = *reinterpret_cast<const MemoryConfig*>(md_config);
     if (!init_fork(config.fork_init)) return UCS_ERR_UNSUPPORTED;
     auto device = verbs::open_device(name);
@@ -320,19 +328,19 @@ ucs_status_t md_open(uct_component_t* component, const char* name, const uct_md_
         ucs_error("tern: cannot open %s: %s", name, strerror(errno));
         return UCS_ERR_NO_DEVICE;
     }
-    auto* domain = new (std::nothrow) MemoryDomain{.super = {},
-                                                   .device = std::move(*device),
-                                                   .regions = {},
-                                                   .pins = nullptr,
-                                                   .events = nullptr,
-                                                   .costs = {},
-                                                   .fork = {},
-                                                   .opening = {},
-                                                   .publishes = config.publish != 0,
-                                                   .opens_all_keys = config.open_all_keys != 0,
-                                                   .lateness = {},
-                                                   .lent_bytes = 0};
-    if (domain == nullptr) return UCS_ERR_NO_MEMORY;
+    std::unique_ptr<MemoryDomain> domain(
+        new MemoryDomain{.super = {},
+                         .device = std::move(*device),
+                         .regions = {},
+                         .pins = nullptr,
+                         .events = nullptr,
+                         .costs = {},
+                         .fork = {},
+                         .opening = {},
+                         .publishes = config.publish != 0,
+                         .opens_all_keys = config.open_all_keys != 0,
+                         .lateness = {},
+                         .lent_bytes = 0});
     open_pins(*domain, {.monitor = static_cast<MonitorKind>(config.monitor),
                         .most_bytes = config.pin_most == UCS_MEMUNITS_AUTO ? 0 : config.pin_most});
     domain->costs = calibrate(domain->device.pd.get(), *domain->pins);
@@ -340,11 +348,13 @@ ucs_status_t md_open(uct_component_t* component, const char* name, const uct_md_
                monitor_name(domain->pins->monitor()));
     domain->super.ops = &md_ops.table;
     domain->super.component = component;
-    *md = &domain->super;
+    *md = &domain.release()->super;
     return UCS_OK;
+} catch (const std::bad_alloc&) {
+    return no_memory("open a memory domain");
 }
 
-ucs_status_t query_ports(uct_md_h md, uct_tl_device_resource_t** ports, unsigned* count) {
+ucs_status_t query_ports(uct_md_h md, uct_tl_device_resource_t** ports, unsigned* count) try {
     const verbs::Device& device = memory_domain(md).device;
     *ports = nullptr;
     *count = 0;
@@ -363,6 +373,8 @@ ucs_status_t query_ports(uct_md_h md, uct_tl_device_resource_t** ports, unsigned
     *ports = list;
     *count = static_cast<unsigned>(active.size());
     return UCS_OK;
+} catch (const std::bad_alloc&) {
+    return no_memory("list the ports");
 }
 
 }  // namespace tern

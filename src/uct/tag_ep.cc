@@ -188,7 +188,7 @@ ucs_status_t pieces_of_tuple(uct_ep_h ep, uint64_t tag, uint64_t immediate, cons
 
 }  // namespace
 
-ucs_status_t ep_tag_eager_short(uct_ep_h ep, uct_tag_t tag, const void* data, size_t length) {
+ucs_status_t ep_tag_eager_short(uct_ep_h ep, uct_tag_t tag, const void* data, size_t length) try {
     TernIface& iface = iface_of(ep);
     UCT_CHECK_LENGTH(length, 0, iface.engine->max_short(), "tag_eager_short");
     ucs_status_t status = UCS_OK;
@@ -212,10 +212,12 @@ ucs_status_t ep_tag_eager_short(uct_ep_h ep, uct_tag_t tag, const void* data, si
                                            }));
     if (status == UCS_OK) ++iface.tags->counters.eager_sent;
     return status;
+} catch (const std::bad_alloc&) {
+    return out_of_memory(ep);
 }
 
 ssize_t ep_tag_eager_bcopy(uct_ep_h ep, uct_tag_t tag, uint64_t immediate, uct_pack_callback_t pack,
-                           void* argument, unsigned) {
+                           void* argument, unsigned) try {
     const auto fill = [&](std::byte* to) { return pack(to, argument); };
     ssize_t length = UCS_ERR_UNSUPPORTED;
     if (iface_of(ep).tupleq != nullptr && immediate == 0)
@@ -226,11 +228,13 @@ ssize_t ep_tag_eager_bcopy(uct_ep_h ep, uct_tag_t tag, uint64_t immediate, uct_p
                                          ImmediateHeader{tag, immediate}, fill);
     if (length >= 0) ++iface_of(ep).tags->counters.eager_sent;
     return length;
+} catch (const std::bad_alloc&) {
+    return out_of_memory(ep);
 }
 
 ucs_status_t ep_tag_eager_zcopy(uct_ep_h ep, uct_tag_t tag, uint64_t immediate,
                                 const uct_iov_t* iov, size_t count, unsigned,
-                                uct_completion_t* completion) {
+                                uct_completion_t* completion) try {
     TernIface& iface = iface_of(ep);
     UCT_CHECK_IOV_SIZE(count, size_t{iface.engine->max_pieces()}, "tag_eager_zcopy");
     UCT_CHECK_LENGTH(total(iov, count), 0, longest(ep, sizeof(ImmediateHeader)), "tag_eager_zcopy");
@@ -244,11 +248,13 @@ ucs_status_t ep_tag_eager_zcopy(uct_ep_h ep, uct_tag_t tag, uint64_t immediate,
                                 iov, count, completion);
     if (!UCS_STATUS_IS_ERR(status)) ++iface.tags->counters.eager_sent;
     return status;
+} catch (const std::bad_alloc&) {
+    return out_of_memory(ep);
 }
 
 ucs_status_ptr_t ep_tag_rndv_zcopy(uct_ep_h ep, uct_tag_t tag, const void* users,
                                    unsigned users_length, const uct_iov_t* iov, size_t count,
-                                   unsigned, uct_completion_t* completion) {
+                                   unsigned, uct_completion_t* completion) try {
     TernIface& iface = iface_of(ep);
     UCT_CHECK_PARAM_PTR(count <= 1, "Too many pieces: %zu", count);
     UCT_CHECK_PARAM_PTR(users_length <= longest(ep, sizeof(RequestHeader)), "Too long a header: %u",
@@ -289,9 +295,11 @@ ucs_status_ptr_t ep_tag_rndv_zcopy(uct_ep_h ep, uct_tag_t tag, const void* users
         send.early_copy = iface.rendezvous->make_early_copy(channel, packed.message);
     ++iface.tags->counters.rndv_sent;
     return &send;
+} catch (const std::bad_alloc&) {
+    return UCS_STATUS_PTR(out_of_memory(ep));
 }
 
-ucs_status_t ep_tag_rndv_cancel(uct_ep_h ep, void* operation) {
+ucs_status_t ep_tag_rndv_cancel(uct_ep_h ep, void* operation) try {
     const auto inside = iface_of(ep).engine->enter();
     TagInterface& tags = *iface_of(ep).tags;
     auto& send = *static_cast<TagSend*>(operation);
@@ -300,16 +308,20 @@ ucs_status_t ep_tag_rndv_cancel(uct_ep_h ep, void* operation) {
     ++tags.counters.rndv_canceled;
     tags.sends.give(send);
     return UCS_OK;
+} catch (const std::bad_alloc&) {
+    return out_of_memory(ep);
 }
 
 ucs_status_t ep_tag_rndv_request(uct_ep_h ep, uct_tag_t tag, const void* users,
-                                 unsigned users_length, unsigned) {
+                                 unsigned users_length, unsigned) try {
     UCT_CHECK_LENGTH(users_length, 0, longest(ep, sizeof(EagerHeader)), "tag_rndv_request");
     const ssize_t sent =
         copied(ep, TagFrameId::kSoftwareRequest, EagerHeader{tag}, bytes(users, users_length));
     if (sent < 0) return static_cast<ucs_status_t>(sent);
     ++iface_of(ep).tags->counters.software_sent;
     return UCS_OK;
+} catch (const std::bad_alloc&) {
+    return out_of_memory(ep);
 }
 
 }  // namespace tern

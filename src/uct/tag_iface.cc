@@ -102,14 +102,19 @@ Status TagInterface::ended(Channel& channel, Status status) {
 }
 
 ucs_status_t iface_tag_recv_zcopy(uct_iface_h iface, uct_tag_t tag, uct_tag_t mask,
-                                  const uct_iov_t* iov, size_t count, uct_tag_context_t* context) {
+                                  const uct_iov_t* iov, size_t count,
+                                  uct_tag_context_t* context) try {
     const auto inside = iface_of(iface).engine->enter();
     return iface_of(iface).tags->receives.post(tag, mask, iov, count, context);
+} catch (const std::bad_alloc&) {
+    return out_of_memory(iface);
 }
 
-ucs_status_t iface_tag_recv_cancel(uct_iface_h iface, uct_tag_context_t* context, int force) {
+ucs_status_t iface_tag_recv_cancel(uct_iface_h iface, uct_tag_context_t* context, int force) try {
     const auto inside = iface_of(iface).engine->enter();
     return iface_of(iface).tags->receives.cancel(context, force != 0);
+} catch (const std::bad_alloc&) {
+    return out_of_memory(iface);
 }
 
 }  // namespace tern

@@ -156,6 +156,8 @@ class ReceivePath {
     }
 
     Block block() const { return block_; }
+    // For the log: cold frames delivered, modulo 2^16.
+    uint16_t cold() const { return cold_; }
     const uint64_t* next() const { return reader_.next(); }
     uint16_t credit() const { return reader_.freed_units(); }
     bool credit_due() const { return block_ != Block::kNone && reader_.due(); }

@@ -66,7 +66,9 @@ struct DirectNode final : EngineOwner, RendezvousOwner, TupleQOwner {
         engine.reset();
     }
 
-    void lost(const PeerAddress&, Status, const std::string& text) override { reason = text; }
+    void lost(const PeerAddress&, Status, const std::string& text) override {
+        reasons.push_back(reason = text);
+    }
     Status ended(Channel& channel, Status status) override {
         status = rendezvous->ended(channel, status);
         ++ends;
@@ -74,6 +76,13 @@ struct DirectNode final : EngineOwner, RendezvousOwner, TupleQOwner {
     }
     void closed(void*, Status status) override { closures.push_back(status); }
     void on_probe_timeout(void*) override {}
+    void broken(const std::string& why) override {
+        breakdowns.push_back(why);
+        tupleq->break_down();
+    }
+    void queue_failed(const void* identity, const std::string& what) override {
+        tupleq->queue_failed(identity, what);
+    }
     void warn(const std::string& text) override { warnings.push_back(text); }
     void message(uint32_t, const void*, uint32_t) { ADD_FAILURE() << "an active message"; }
     void completed(void* cookie, Status status) override {
@@ -222,7 +231,9 @@ struct DirectNode final : EngineOwner, RendezvousOwner, TupleQOwner {
     std::vector<Status> completions;
     std::vector<Status> closures;
     std::vector<std::string> warnings;
-    std::string reason;
+    std::vector<std::string> breakdowns;
+    std::vector<std::string> reasons;  // of lost connections
+    std::string reason;                // the last of them
     unsigned ordinary = 0;
     unsigned takings = 0;
     unsigned ends = 0;

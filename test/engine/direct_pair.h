@@ -62,10 +62,11 @@ class DirectMessages : public testing::Test {
     }
     // Waits until the sender may send its next message direct.
     bool granted(uint64_t tag = kTag) { return granted(*out, tag); }
-    bool granted(Channel& channel, uint64_t tag) {
+    bool granted(Channel& channel, uint64_t tag) { return granted(channel, tag, *sender); }
+    bool granted(Channel& channel, uint64_t tag, const DirectNode& from) {
         return settled([&] {
-            TupleQ::Tuple* tuple = sender->tupleq->sender().find(channel, tag);
-            return tuple != nullptr && sender->tupleq->sender().may_send(*tuple, tag, 0);
+            TupleQ::Tuple* tuple = from.tupleq->sender().find(channel, tag);
+            return tuple != nullptr && from.tupleq->sender().may_send(*tuple, tag, 0);
         });
     }
     TupleQCounters sent() const { return sender->tupleq->counters(); }

@@ -6,6 +6,7 @@
 #include <random>
 
 #include "direct_pair.h"
+#include "verbs_faults.h"
 
 namespace tern::test {
 namespace {
@@ -261,6 +262,54 @@ TEST_F(DirectMessages, QueueThatTheDeviceFails) {
     EXPECT_NE(receiver->reason.find("an error"), std::string::npos) << receiver->reason;
     EXPECT_EQ(receiver->tupleq->queues_in_use(), 0u);
     EXPECT_FALSE(other.done);
+}
+
+// The device reports the error by an event: only the peer of that queue is lost.
+TEST_F(DirectMessages, QueueOfWhichTheDeviceReportsAnError) {
+    third = std::make_unique<DirectNode>();
+    Channel* const other = third->attach(*receiver);
+    Channel* const back = receiver->attach(*third);
+    ASSERT_TRUE(settled([&] { return other->up() && back->up(); }));
+    bind();
+    ASSERT_TRUE(receiver->tupleq->bind(*back, 9));
+    ASSERT_TRUE(settled([&] { return third->tupleq->sender().find(*other, 9) != nullptr; }));
+    auto& receive = receiver->post(kTag);
+    ASSERT_TRUE(granted());
+    raise_event(IBV_EVENT_SRQ_ERR, receiver->tupleq->queue_identity(0));
+    ASSERT_TRUE(settled([this] { return receiver->ends == 1 && sender->ends == 1; }));
+    ASSERT_EQ(receiver->reasons.size(), 1u);
+    EXPECT_NE(receiver->reason.find("the device reports"), std::string::npos) << receiver->reason;
+    EXPECT_TRUE(receiver->breakdowns.empty());
+    EXPECT_FALSE(receive.done);
+    EXPECT_EQ(third->ends, 0u);
+    auto& next = receiver->post(9);
+    ASSERT_TRUE(granted(*other, 9, *third));
+    ASSERT_TRUE(third->send(*other, 9, "of another peer"));
+    ASSERT_TRUE(settled([&] { return next.done; }));
+    EXPECT_TRUE(next.direct);
+}
+
+// The same of the completion queue of direct messages: the interface has failed, for all its peers.
+TEST_F(DirectMessages, CompletionQueueOfWhichTheDeviceReportsAnError) {
+    // The receiver's is the one that was made last.
+    const void* const queue = last_completion_queue();
+    third = std::make_unique<DirectNode>();
+    Channel* const other = third->attach(*receiver);
+    ASSERT_TRUE(settled([&] { return other->up(); }));
+    bind();
+    auto& receive = receiver->post(kTag);
+    ASSERT_TRUE(granted());
+    raise_event(IBV_EVENT_CQ_ERR, queue);
+    ASSERT_TRUE(settled([this] {
+        return receiver->breakdowns.size() == 1 && sender->ends == 1 && third->ends == 1;
+    }));
+    EXPECT_NE(receiver->breakdowns[0].find("direct messages"), std::string::npos)
+        << receiver->breakdowns[0];
+    EXPECT_TRUE(sender->breakdowns.empty() && third->breakdowns.empty());
+    EXPECT_FALSE(receive.done);
+    std::string why;
+    EXPECT_EQ(receiver->engine->attach(sender->engine->address(), this, why), nullptr);
+    EXPECT_FALSE(why.empty());
 }
 
 // Long receives that are posted all at once are registered in several calls of progress.

@@ -60,11 +60,16 @@ struct RendezvousNode final : EngineOwner, RendezvousOwner {
         (void)regions.undeclare(secret);
     }
 
-    void lost(const PeerAddress&, Status, const std::string& why) override { reason = why; }
+    void lost(const PeerAddress&, Status, const std::string& why) override {
+        reasons.push_back(reason = why);
+    }
     Status ended(Channel& channel, Status status) override {
         return rendezvous->ended(channel, status);
     }
-    void closed(void*, Status) override { ++closures; }
+    void closed(void*, Status status) override {
+        ++closures;
+        closed_with.push_back(status);
+    }
     void on_probe_timeout(void*) override {}
     void warn(const std::string&) override {}
     void message(uint32_t, const void*, uint32_t) { ++messages; }
@@ -106,11 +111,13 @@ struct RendezvousNode final : EngineOwner, RendezvousOwner {
     std::unique_ptr<Rendezvous> rendezvous;
     std::vector<Status> completions;
     size_t closures = 0;
+    std::vector<Status> closed_with;
     size_t late = 0, in_time = 0;  // messages that were fetched from here
     size_t messages = 0;
     std::vector<std::pair<uint32_t, std::string>> replies;  // ids and bytes
     std::function<void()> on_reply;
-    std::string reason;
+    std::vector<std::string> reasons;  // of lost connections
+    std::string reason;                // the last of them
 };
 
 }  // namespace tern::test

@@ -32,6 +32,8 @@ int take(Verb verb) {
 }
 
 int (*library_post_send)(ibv_qp*, ibv_send_wr*, ibv_send_wr**) = nullptr;
+int (*library_post_recv)(ibv_qp*, ibv_recv_wr*, ibv_recv_wr**) = nullptr;
+int (*library_post_srq_recv)(ibv_srq*, ibv_recv_wr*, ibv_recv_wr**) = nullptr;
 
 int post_send(ibv_qp* qp, ibv_send_wr* requests, ibv_send_wr** bad) {
     const int error = take(Verb::kPostSend);
@@ -39,6 +41,29 @@ int post_send(ibv_qp* qp, ibv_send_wr* requests, ibv_send_wr** bad) {
     *bad = requests;
     return error;
 }
+
+int post_recv(ibv_qp* qp, ibv_recv_wr* requests, ibv_recv_wr** bad) {
+    const int error = take(Verb::kPostRecv);
+    if (error == 0) return library_post_recv(qp, requests, bad);
+    *bad = requests;
+    return error;
+}
+
+int post_srq_recv(ibv_srq* srq, ibv_recv_wr* requests, ibv_recv_wr** bad) {
+    const int error = take(Verb::kPostSrqRecv);
+    if (error == 0) return library_post_srq_recv(srq, requests, bad);
+    *bad = requests;
+    return error;
+}
+
+std::atomic<const void*> completion_queue = nullptr;
+
+struct RaisedEvent {
+    ibv_cq cq{};
+    ibv_srq srq{};
+    ibv_async_event event{};
+    std::atomic<bool> waits = false;
+} raised;
 
 template <class Function>
 Function* library(const char* name, Function*) {
@@ -85,6 +110,25 @@ void watch_posts(ibv_context* context) {
     if (verbs_faults::library_post_send != nullptr) return;
     verbs_faults::library_post_send = context->ops.post_send;
     context->ops.post_send = verbs_faults::post_send;
+    verbs_faults::library_post_recv = context->ops.post_recv;
+    context->ops.post_recv = verbs_faults::post_recv;
+    verbs_faults::library_post_srq_recv = context->ops.post_srq_recv;
+    context->ops.post_srq_recv = verbs_faults::post_srq_recv;
+}
+
+void raise_event(ibv_event_type type, const void* identity) {
+    verbs_faults::RaisedEvent& raised = verbs_faults::raised;
+    raised.cq.cq_context = raised.srq.srq_context = const_cast<void*>(identity);
+    raised.event.event_type = type;
+    if (type == IBV_EVENT_CQ_ERR)
+        raised.event.element.cq = &raised.cq;
+    else
+        raised.event.element.srq = &raised.srq;
+    raised.waits = true;
+}
+
+const void* last_completion_queue() {
+    return verbs_faults::completion_queue;
 }
 
 ibv_qp* last_datagram_qp() {
@@ -127,7 +171,9 @@ ibv_cq* ibv_create_cq(ibv_context* context, int entries, void* cq_context,
         errno = error;
         return nullptr;
     }
-    return real(context, entries, cq_context, channel, vector);
+    ibv_cq* const cq = real(context, entries, cq_context, channel, vector);
+    if (cq != nullptr) verbs_faults::completion_queue = cq_context;
+    return cq;
 }
 
 ibv_srq* ibv_create_srq(ibv_pd* pd, ibv_srq_init_attr* attributes) {
@@ -154,6 +200,21 @@ int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attributes, int mask) {
     static const auto real = verbs_faults::library("ibv_modify_qp", &ibv_modify_qp);
     const int error = verbs_faults::take(Verb::kModifyQp);
     return error != 0 ? error : real(qp, attributes, mask);
+}
+
+int ibv_get_async_event(ibv_context* context, ibv_async_event* event) {
+    static const auto real = verbs_faults::library("ibv_get_async_event", &ibv_get_async_event);
+    if (!verbs_faults::raised.waits.exchange(false)) return real(context, event);
+    *event = verbs_faults::raised.event;
+    return 0;
+}
+
+void ibv_ack_async_event(ibv_async_event* event) {
+    static const auto real = verbs_faults::library("ibv_ack_async_event", &ibv_ack_async_event);
+    if (event->element.cq == &verbs_faults::raised.cq ||
+        event->element.srq == &verbs_faults::raised.srq)
+        return;
+    real(event);
 }
 
 int ibv_resize_cq(ibv_cq* cq, int entries) {

@@ -19,9 +19,12 @@ enum class Verb : uint8_t {
     kCreateAh,
     kModifyQp,
     kRegMr,
-    kPostSend,  // after watch_posts()
+    // After watch_posts():
+    kPostSend,
+    kPostRecv,
+    kPostSrqRecv,
 };
-constexpr unsigned kVerbs = 7;
+constexpr unsigned kVerbs = 9;
 
 // While it exists, calls of `verb` fail with `error`: the n-th (from 1) and those after it, `times`
 // in all.
@@ -59,8 +62,16 @@ class PoorDevice {
     PoorDevice& operator=(const PoorDevice&) = delete;
 };
 
-// Has the calls of ibv_post_send() on this context counted, from now on.
+// Has the calls of ibv_post_send(), ibv_post_recv() and ibv_post_srq_recv() on this context
+// counted, from now on.
 void watch_posts(ibv_context* context);
+
+// The next call of ibv_get_async_event(), on any context, returns this event of a completion queue
+// or shared receive queue with this context (verbs::next_identity()).
+void raise_event(ibv_event_type type, const void* identity);
+
+// The context of the completion queue that was made last.
+const void* last_completion_queue();
 
 // The datagram queue pair that was made last.
 ibv_qp* last_datagram_qp();

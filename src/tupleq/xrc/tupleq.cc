@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "tupleq/xrc/frames.h"
+#include "verbs/queue_pair.h"
 
 namespace tern {
 
@@ -130,6 +131,8 @@ void TupleQ::break_down() {
     broken_ = true;
     // A link may be destroyed with its last send, not before.
     links_.for_each([this](XrcLink& link) {
+        // If the device works, it accesses no memory of the user's any more.
+        if (!link.idle()) (void)verbs::to_error(link.qp());
         for (uint32_t left = link.under_way(); left != 0; --left) on_sent(link, IBV_WC_FATAL_ERR);
     });
 }

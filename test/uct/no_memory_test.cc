@@ -1,0 +1,367 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Memory that is exhausted: the n-th `new` of the transport fails, for each n. No exception may
+// reach UCX: a call returns UCS_ERR_NO_MEMORY, or the interface and its endpoints fail, with one
+// line in the log.
+
+#include <link.h>
+#include <ucs/debug/log_def.h>
+
+#include <algorithm>
+#include <cstdarg>
+#include <cstdio>
+#include <cstdlib>
+#include <iostream>
+#include <memory>
+#include <new>
+#include <string>
+#include <string_view>
+
+#include "transfer.h"
+
+namespace uct_test {
+namespace no_memory {
+
+// Of the thread that runs the test.
+thread_local unsigned first_failing = 0;  // 0: none fails
+thread_local unsigned calls = 0;
+
+struct Range {
+    uintptr_t begin = 0, end = 0;
+    bool has(const void* at) const {
+        const auto address = reinterpret_cast<uintptr_t>(at);
+        return address >= begin && address < end;
+    }
+};
+// The code of this program and that of the software HCA are not meant.
+Range program, device;
+
+int note_code(dl_phdr_info* info, size_t, void*) {
+    const std::string_view name = info->dlpi_name;
+    const bool is_program = name.empty() && program.end == 0;
+    if (!is_program && name.find("libsofthca") == std::string_view::npos) return 0;
+    for (int i = 0; i < info->dlpi_phnum; ++i) {
+        const ElfW(Phdr)& part = info->dlpi_phdr[i];
+        if (part.p_type != PT_LOAD || (part.p_flags & PF_X) == 0) continue;
+        const uintptr_t begin = info->dlpi_addr + part.p_vaddr;
+        (is_program ? program : device) = {begin, begin + part.p_memsz};
+    }
+    return 0;
+}
+
+bool fails(const void* caller) {
+    if (first_failing == 0 || program.has(caller) || device.has(caller)) return false;
+    return ++calls == first_failing;
+}
+
+// While it exists, the n-th `new` of the transport in this thread fails.
+class NoMemory {
+  public:
+    explicit NoMemory(unsigned nth) {
+        if (program.end == 0) dl_iterate_phdr(note_code, nullptr);
+        calls = 0;
+        first_failing = nth;
+    }
+    ~NoMemory() { first_failing = 0; }
+    NoMemory(const NoMemory&) = delete;
+    NoMemory& operator=(const NoMemory&) = delete;
+
+    // Whether that call has come.
+    static bool has_failed() { return calls >= first_failing; }
+};
+
+// Takes the errors that are logged while it exists.
+class Errors {
+  public:
+    Errors() {
+        count = 0;
+        last[0] = 0;
+        ucs_log_push_handler(take);
+    }
+    ~Errors() { ucs_log_pop_handler(); }
+    Errors(const Errors&) = delete;
+    Errors& operator=(const Errors&) = delete;
+
+    inline static unsigned count = 0;
+    inline static char last[512];
+
+  private:
+    static ucs_log_func_rc_t take(const char*, unsigned, const char*, ucs_log_level_t level,
+                                  const ucs_log_component_config_t*, const char* message,
+                                  va_list arguments) {
+        if (level > UCS_LOG_LEVEL_ERROR) return UCS_LOG_FUNC_RC_CONTINUE;
+        ++count;
+        (void)vsnprintf(last, sizeof(last), message, arguments);
+        return UCS_LOG_FUNC_RC_STOP;
+    }
+};
+
+class NoMemoryTest : public TernTest {
+  protected:
+    // Calls `attempt` with n = `first`, `first` + `step` ... until the n-th `new` is not reached.
+    template <class Attempt>
+    static void for_each_call(Attempt&& attempt, unsigned first = 1, unsigned step = 1) {
+        unsigned n = first;
+        for (bool more = true; more; n += step) {
+            ASSERT_LT(n, 3000u);
+            SCOPED_TRACE("call " + std::to_string(n) + " of new");
+            ASSERT_NO_FATAL_FAILURE(more = attempt(n));
+        }
+        std::cout << n - step << " calls of new" << std::endl;
+    }
+    // The status of one call that makes something.
+    static void expect_status(bool failed, ucs_status_t status) {
+        if (!failed) {
+            EXPECT_STATUS(UCS_OK, status);
+            EXPECT_EQ(Errors::count, 0u) << Errors::last;
+        } else if (status != UCS_OK) {
+            EXPECT_STATUS(UCS_ERR_NO_MEMORY, status);
+            EXPECT_EQ(Errors::count, 1u) << Errors::last;
+        }
+    }
+};
+
+TEST_F(NoMemoryTest, ToOpenAMemoryDomain) {
+    const Host host;
+    const std::string name = host.device().substr(0, host.device().rfind(':'));
+    uct_md_config_t* config = nullptr;
+    check(uct_md_config_read(host.component(), nullptr, nullptr, &config), "uct_md_config_read");
+    const std::unique_ptr<uct_md_config_t, Release<uct_config_release>> owner(config);
+    for_each_call([&](unsigned n) {
+        uct_md_h md = nullptr;
+        const Errors errors;
+        const NoMemory none(n);
+        const ucs_status_t status = uct_md_open(host.component(), name.c_str(), config, &md);
+        const bool failed = NoMemory::has_failed();
+        expect_status(failed, status);
+        if (status == UCS_OK) uct_md_close(md);
+        return failed;
+    });
+}
+
+class NoMemoryToOpenTest : public NoMemoryTest, public testing::WithParamInterface<const char*> {};
+
+TEST_P(NoMemoryToOpenTest, AnInterface) {
+    auto host = std::make_shared<Host>();
+    uct_iface_config_t* config = nullptr;
+    check(uct_md_iface_config_read(host->md(), "tern", nullptr, nullptr, &config),
+          "uct_md_iface_config_read");
+    const std::unique_ptr<uct_iface_config_t, Release<uct_config_release>> owner(config);
+    if (uct_config_modify(config, "TM_ENABLE", GetParam()) != UCS_OK)
+        check(uct_config_modify(config, "TERN_TM_ENABLE", GetParam()), "uct_config_modify");
+    uct_iface_params_t params{};
+    params.field_mask = UCT_IFACE_PARAM_FIELD_OPEN_MODE | UCT_IFACE_PARAM_FIELD_DEVICE;
+    params.open_mode = UCT_IFACE_OPEN_MODE_DEVICE;
+    params.mode.device.tl_name = "tern";
+    params.mode.device.dev_name = host->device().c_str();
+    const uint64_t queue_pairs = objects("queue_pairs"), regions = objects("memory_regions");
+    for_each_call([&](unsigned n) {
+        uct_iface_h iface = nullptr;
+        const Errors errors;
+        const NoMemory none(n);
+        const ucs_status_t status =
+            uct_iface_open(host->md(), host->worker(), &params, config, &iface);
+        const bool failed = NoMemory::has_failed();
+        expect_status(failed, status);
+        if (status == UCS_OK) uct_iface_close(iface);
+        if (n % 16 == 1) {
+            EXPECT_EQ(objects("queue_pairs"), queue_pairs);
+            EXPECT_EQ(objects("memory_regions"), regions);
+        }
+        return failed;
+    });
+}
+
+INSTANTIATE_TEST_SUITE_P(Tags, NoMemoryToOpenTest, testing::Values("n", "y"),
+                         [](const auto& matching) {
+                             return std::string(*matching.param == 'y' ? "Direct" : "None");
+                         });
+
+TEST_F(NoMemoryTest, ToDeclareMemory) {
+    for_each_call([](unsigned n) {
+        Host host;  // which has no handles and no pins yet
+        std::vector<std::byte> bytes(100'000);
+        std::array<std::byte, 64> packed{};
+        uct_rkey_bundle_t key{};
+        uct_mem_h handle = nullptr;
+        const Errors errors;
+        const NoMemory none(n);
+        const auto failed_or = [](ucs_status_t status) {
+            EXPECT_TRUE(status == UCS_OK || status == UCS_ERR_NO_MEMORY)
+                << ucs_status_string(status);
+            EXPECT_TRUE(status == UCS_OK || NoMemory::has_failed());
+            return status == UCS_OK;
+        };
+        if (failed_or(uct_md_mem_reg(host.md(), bytes.data(), bytes.size(), kRma, &handle))) {
+            (void)failed_or(uct_md_mem_advise(host.md(), handle, bytes.data(), bytes.size(),
+                                              UCT_MADV_WILLNEED));
+            if (failed_or(uct_md_mkey_pack(host.md(), handle, packed.data())) &&
+                failed_or(uct_rkey_unpack(host.component(), packed.data(), &key))) {
+                EXPECT_STATUS(UCS_OK, uct_rkey_release(host.component(), &key));
+            }
+            EXPECT_STATUS(UCS_OK, uct_md_mem_dereg(host.md(), handle));
+        }
+        EXPECT_LE(Errors::count, 1u) << Errors::last;
+        return NoMemory::has_failed();
+    });
+}
+
+// Two interfaces connect to each other, send messages, put, get, flush and close. Most of that is
+// the same for both lengths, so each takes every other n.
+constexpr std::size_t kLengths[] = {1000, 100'000};
+
+class NoMemoryForJobTest : public NoMemoryTest, public testing::WithParamInterface<std::size_t> {
+  protected:
+    static constexpr unsigned kMessages = 40;
+
+    struct Side {
+        Side(const std::shared_ptr<Host>& host, std::size_t length)
+            : entity(impatient(), host), own(*host, length) {
+            entity.handle(1, [this](Bytes) { ++received; });
+            done.func = [](uct_completion_t* self) {
+                ++static_cast<Done*>(self)->calls;
+                self->count = 1;
+            };
+            done.count = 1;
+            done.status = UCS_OK;
+        }
+        bool failed() const { return failure != UCS_OK || !entity.failures().empty(); }
+        // An operation's status; true if it has begun.
+        bool begun(ucs_status_t status) {
+            if (status == UCS_INPROGRESS) ++waits;
+            if (UCS_STATUS_IS_ERR(status) && status != UCS_ERR_NO_RESOURCE) failure = status;
+            return status == UCS_OK || status == UCS_INPROGRESS;
+        }
+        void connect(const Address& to) {
+            uct_ep_params_t params{};
+            params.field_mask = UCT_EP_PARAM_FIELD_IFACE | UCT_EP_PARAM_FIELD_DEV_ADDR |
+                                UCT_EP_PARAM_FIELD_IFACE_ADDR;
+            params.iface = entity.iface();
+            params.dev_addr = to.dev();
+            params.iface_addr = to.iface();
+            uct_ep_h made = nullptr;
+            if (begun(uct_ep_create(&params, &made))) ep.reset(made);
+        }
+        void step(const Address& to, uint64_t address, const RemoteKey& key) {
+            const uct_iov_t iov = own.iov(0, own.size());
+            if (failed() || over) return;
+            switch (next) {
+                case 0:
+                    connect(to);
+                    next += ep != nullptr;
+                    break;
+                case 1:
+                    if (begun(uct_ep_am_short(ep.get(), 1, sent, &sent, sizeof(sent)))) ++sent;
+                    next += sent == kMessages;
+                    break;
+                case 2:
+                    next += begun(uct_ep_put_zcopy(ep.get(), &iov, 1, address, key.get(), &done));
+                    break;
+                case 3:
+                    next += begun(uct_ep_get_zcopy(ep.get(), &iov, 1, address, key.get(), &done));
+                    break;
+                case 4:
+                    next += begun(uct_ep_flush(ep.get(), 0, &done));
+                    break;
+                default:
+                    over = done.calls == waits;
+            }
+        }
+
+        struct Done : uct_completion_t {
+            int calls = 0;
+        };
+        Entity entity;
+        Memory own;
+        Done done;
+        Endpoint ep;
+        ucs_status_t failure = UCS_OK;  // of a call
+        int next = 0, waits = 0;
+        unsigned sent = 0, received = 0;
+        bool over = false;
+    };
+};
+
+TEST_P(NoMemoryForJobTest, WorksOrEnds) {
+    auto host_a = std::make_shared<Host>(), host_b = std::make_shared<Host>();
+    const Declared memory_a(*host_a, GetParam()), memory_b(*host_b, GetParam());
+    const RemoteKey of_a(*host_b, memory_a.remote()), of_b(*host_a, memory_b.remote());
+    for_each_call(
+        [&](unsigned n) {
+            auto a = std::make_unique<Side>(host_a, GetParam());
+            auto b = std::make_unique<Side>(host_b, GetParam());
+            const Address to_a = a->entity.address(), to_b = b->entity.address();
+            const Errors errors;
+            const NoMemory none(n);
+            const auto end = Clock::now() + deadline();
+            const auto over = [](const Side& side, const Side& other) {
+                return side.failed() ||
+                       (side.over && (side.received == kMessages || other.failed()));
+            };
+            while (!over(*a, *b) || !over(*b, *a)) {
+                if (Clock::now() > end) {
+                    ADD_FAILURE() << "steps " << a->next << ", " << b->next << "; " << Errors::last;
+                    break;
+                }
+                (void)a->entity.progress();
+                (void)b->entity.progress();
+                a->step(to_b, memory_b.remote().address, of_b);
+                b->step(to_a, memory_a.remote().address, of_a);
+                // Whoever has nothing to do finds out that the other one has failed.
+                for (Side* side : {a.get(), b.get()})
+                    if (side->over && side->ep != nullptr && !side->failed())
+                        (void)side->begun(uct_ep_check(side->ep.get(), 0, nullptr));
+            }
+            for (Side* side : {a.get(), b.get()}) {
+                side->ep.reset();
+                EXPECT_LE(side->done.calls, side->waits);
+                side->entity.close();
+            }
+            const bool failed = NoMemory::has_failed();
+            EXPECT_LE(Errors::count, failed ? 1u : 0u) << Errors::last;
+            if (!failed) {
+                EXPECT_TRUE(a->over && b->over);
+            }
+            return failed;
+        },
+        GetParam() == kLengths[0] ? 1 : 2, 2);
+}
+
+INSTANTIATE_TEST_SUITE_P(Lengths, NoMemoryForJobTest, testing::ValuesIn(kLengths),
+                         testing::PrintToStringParamName());
+
+}  // namespace no_memory
+}  // namespace uct_test
+
+// The module's calls come here, too.
+
+[[gnu::noinline]] static void* allocate(std::size_t size, std::size_t alignment,
+                                        const void* caller) {
+    if (!uct_test::no_memory::fails(caller)) {
+        void* memory = nullptr;
+        if (alignment <= alignof(std::max_align_t))
+            memory = std::malloc(std::max<size_t>(size, 1));
+        else if (posix_memalign(&memory, alignment, size) != 0)
+            memory = nullptr;
+        if (memory != nullptr) return memory;
+    }
+    throw std::bad_alloc();
+}
+
+[[gnu::noinline]] void* operator new(std::size_t size) {
+    return allocate(size, 1, __builtin_return_address(0));
+}
+[[gnu::noinline]] void* operator new(std::size_t size, std::align_val_t alignment) {
+    return allocate(size, static_cast<std::size_t>(alignment), __builtin_return_address(0));
+}
+[[gnu::noinline]] void operator delete(void* memory) noexcept {
+    std::free(memory);
+}
+[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept {
+    std::free(memory);
+}
+[[gnu::noinline]] void operator delete(void* memory, std::align_val_t) noexcept {
+    std::free(memory);
+}
+[[gnu::noinline]] void operator delete(void* memory, std::size_t, std::align_val_t) noexcept {
+    std::free(memory);
+}
