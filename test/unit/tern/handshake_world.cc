@@ -120,7 +120,7 @@ void HandshakeWorld::open(int side, const Packet* packet) {
 }
 
 void HandshakeWorld::receive(const Datagram& datagram) {
-    const auto packet = Packet::unpack(datagram.bytes);
+    const auto packet = Packet::unpack(datagram.packet());
     if (!packet) return broken("a packet is not understood");
     Side& self = sides_[datagram.to];
     if (packet->to != self.address.interface || packet->from != sides_[other(datagram.to)].address)
@@ -140,7 +140,7 @@ void HandshakeWorld::receive(const Datagram& datagram) {
 
 // The interface computes. The background answers for it, and keeps the packet.
 void HandshakeWorld::answer_aside(const Datagram& datagram) {
-    const auto packet = Packet::unpack(datagram.bytes);
+    const auto packet = Packet::unpack(datagram.packet());
     if (!packet || packet->type == PacketType::kGone || packet->type == PacketType::kAlive) return;
     Packet alive;
     alive.type = PacketType::kAlive;
@@ -211,8 +211,8 @@ void HandshakeWorld::closed(int side, const Handshake::Actions& actions, bool ga
 }
 
 void HandshakeWorld::put_on_wire(int side, const Packet& packet) {
-    network_.push_back({other(side), {}});
-    packet.pack(network_.back().bytes);
+    network_.push_back({other(side), {}, 0});
+    network_.back().size = packet.pack(network_.back().bytes);
 }
 
 void HandshakeWorld::post_waiting(int side) {

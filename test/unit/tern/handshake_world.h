@@ -67,6 +67,9 @@ class HandshakeWorld {
     struct Datagram {
         int to;
         std::array<std::byte, Packet::kMaxSize> bytes;
+        size_t size;
+
+        std::span<const std::byte> packet() const { return std::span(bytes).first(size); }
     };
 
     int other(int side) const { return sides_.size() == 1 ? 0 : 1 - side; }
