@@ -22,7 +22,6 @@ enum Offset : size_t {
     kFromAt = 24,       // 8
     kQpNumAt = 32,      // 3
     kMtuAt = 35,        // 1
-    kPsnAt = 36,        // 3
     kFormatAt = 39,     // 1
     kPortAt = 40,       // PortAddress::kMaxPacked
     kEnd = 40 + PortAddress::kMaxPacked,
@@ -90,7 +89,6 @@ size_t Packet::pack(std::span<std::byte, kMaxSize> out) const {
     to_wire[kFlagsAt] = std::byte((ready ? kReady : 0) | (knows_ready ? kKnowsReady : 0));
     put_little_endian<3>(to_wire + kQpNumAt, qp.qp_num);
     to_wire[kMtuAt] = std::byte{qp.mtu};
-    put_little_endian<3>(to_wire + kPsnAt, qp.psn);
     to_wire[kFormatAt] = std::byte{qp.version};
     return size;
 }
@@ -113,7 +111,6 @@ std::optional<Packet> Packet::unpack(std::span<const std::byte> in) {
     packet.from = {*port, InterfaceAddress::unpack(wire + kFromAt)};
     packet.qp.qp_num = static_cast<uint32_t>(get_little_endian<3>(wire + kQpNumAt));
     packet.qp.mtu = static_cast<uint8_t>(wire[kMtuAt]);
-    packet.qp.psn = static_cast<uint32_t>(get_little_endian<3>(wire + kPsnAt));
     packet.qp.version = static_cast<uint8_t>(wire[kFormatAt]);
     if (!consistent(packet)) return {};
 

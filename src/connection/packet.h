@@ -31,10 +31,9 @@ const char* refusal_text(Refusal refusal);
 
 // The queue pair that a kConnect offers.
 struct QpParameters {
-    static constexpr uint8_t kVersion = 8;
+    static constexpr uint8_t kVersion = 9;
 
     uint32_t qp_num = 0;  // 24 bits
-    uint32_t psn = 0;     // 24 bits; of the first packet that this queue pair sends
     uint8_t mtu = 0;      // ibv_mtu; the largest that its port uses
     uint8_t version = 0;  // of the frames
 

@@ -71,7 +71,7 @@ Packet random_packet(Random& random) {
     packet.ready = random.chance(50);
     packet.knows_ready = packet.ready && random.chance(50);
     if (!packet.ready && random.chance(50)) packet.peer_token = 0;
-    packet.qp = {bits24(random), bits24(random), static_cast<uint8_t>(random.between(1, 5)),
+    packet.qp = {bits24(random), static_cast<uint8_t>(random.between(1, 5)),
                  static_cast<uint8_t>(random())};
     return packet;
 }
@@ -83,7 +83,7 @@ std::string check(std::span<const std::byte> wire) {
     const auto type = static_cast<unsigned>(packet->type);
     if (type < 1 || type > 6) return "an unknown type";
     if (packet->from.interface.qp_num >> 24 != 0 || packet->to.qp_num >> 24 != 0 ||
-        packet->qp.qp_num >> 24 != 0 || packet->qp.psn >> 24 != 0)
+        packet->qp.qp_num >> 24 != 0)
         return "more than 24 bits";
     if (packet->type == PacketType::kConnect) {
         if (packet->qp.mtu < 1 || packet->qp.mtu > 5) return "no MTU";
@@ -103,13 +103,13 @@ TEST(Packet, HasTheDocumentedLayout) {
     packet.from.interface = {0x0d0e0f, 0x2122232425};
     packet.from.port.has_lid = true;
     packet.from.port.lid = 0x3132;
-    packet.qp = {0x414243, 0x515253, 5, 0x61};
+    packet.qp = {0x414243, 5, 0x61};
     const uint8_t expected[Packet::kSize] = {
         'T',  'E',  'R',  'N',  1,    1,    1,    0,     // magic, version, type, flags
         4,    3,    2,    1,    8,    7,    6,    5,     // tokens
         0x0c, 0x0b, 0x0a, 0x15, 0x14, 0x13, 0x12, 0x11,  // to
         0x0f, 0x0e, 0x0d, 0x25, 0x24, 0x23, 0x22, 0x21,  // from
-        0x43, 0x42, 0x41, 5,    0x53, 0x52, 0x51, 0x61,  // queue pair
+        0x43, 0x42, 0x41, 5,    0,    0,    0,    0x61,  // queue pair
         1,    0x32, 0x31};
     const Wire wire = packed(packet);
     ASSERT_EQ(wire.size(), sizeof(expected));
