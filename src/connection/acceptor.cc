@@ -51,7 +51,7 @@ std::optional<Acceptor::Accepted> Acceptor::make(const Packet& packet, uint64_t 
     auto qp = queue_pairs_.create(what);
     if (!qp) return {};
     const uint32_t token = next_token();
-    Handshake handshake(token, self_, packet.from, queue_pairs_.parameters(token, *qp), times_);
+    Handshake handshake(token, self_, packet.from, queue_pairs_.parameters(*qp), times_);
     const auto actions = handshake.receive(packet, now);
     if (queue_pairs_.connect(qp.get(), packet.from, handshake) != 0) return {};
     reply = actions.packet;

@@ -5,48 +5,116 @@
 #include <cstdio>
 
 #include "connection/little_endian.h"
-#include "verbs/gid.h"
 
 namespace tern {
 namespace {
 
+using verbs::GidFamily;
+using verbs::GidKind;
+using Gid = std::array<uint8_t, 16>;
+
 enum PortFlags : uint8_t {
     kHasLid = 1,
     kHasGid = 2,
-    kEthernet = 4,
-    kRoceV2 = 8,
     kGlobal = 16,
-    kKnownFlags = 31,
+    kInfiniBandFlags = kHasLid | kHasGid | kGlobal,
+    kEthernet = 128,
+    kFamilies = (1 << verbs::kGidFamilies) - 1,  // with kEthernet
+    kEthernetFlags = kEthernet | kFamilies,
 };
 
 constexpr uint16_t kFirstMulticastLid = 0xc000;
 constexpr uint8_t kMulticastGid = 0xff;
+constexpr uint8_t kMulticastIpv4 = 0xe0;  // the first four bits
+constexpr std::array kKinds{GidKind::kIpv4, GidKind::kIpv6, GidKind::kLinkLocal};
+constexpr std::array<size_t, verbs::kGidKinds> kBytesOfKind{4, 16, 8};
+
+size_t bytes_of(GidKind kind) {
+    return kBytesOfKind[static_cast<size_t>(kind)];
+}
+
+// The leading bytes, which are the same in all GIDs of the kind, are not sent.
+Gid unpack_gid(GidKind kind, const std::byte* in) {
+    Gid gid{};
+    if (kind == GidKind::kIpv4) gid[10] = gid[11] = 0xff;
+    if (kind == GidKind::kLinkLocal) {
+        gid[0] = 0xfe;
+        gid[1] = 0x80;
+    }
+    const size_t bytes = bytes_of(kind);
+    std::copy_n(reinterpret_cast<const uint8_t*>(in), bytes, gid.end() - bytes);
+    return gid;
+}
+
+void pack_gid(GidKind kind, const Gid& gid, std::byte* out) {
+    const size_t bytes = bytes_of(kind);
+    std::copy_n(reinterpret_cast<const std::byte*>(gid.end() - bytes), bytes, out);
+}
+
+bool is_unicast(GidKind kind, const Gid& gid) {
+    if (verbs::kind_of(verbs::to_gid(gid)) != kind || gid == Gid{}) return false;
+    return kind == GidKind::kIpv4 ? gid[12] != 0 && (gid[12] & 0xf0) != kMulticastIpv4
+                                  : gid[0] != kMulticastGid;
+}
 
 // Addresses a single port, with the fields that its link layer needs.
 bool is_unicast(const PortAddress& port) {
-    if (!port.has_gid && (!port.has_lid || port.ethernet || port.global)) return false;
-    if (port.roce_v2 && !port.ethernet) return false;
+    if (port.ethernet)
+        return port.roce.families != 0 && std::ranges::all_of(kKinds, [&](GidKind kind) {
+                   return !port.roce.has(kind) || is_unicast(kind, port.roce.of(kind));
+               });
+    if (!port.has_gid && (!port.has_lid || port.global)) return false;
     if (port.has_lid && (port.lid == 0 || port.lid >= kFirstMulticastLid)) return false;
-    return !port.has_gid || (port.gid[0] != kMulticastGid && port.gid != std::array<uint8_t, 16>{});
+    return !port.has_gid || (port.gid[0] != kMulticastGid && port.gid != Gid{});
 }
 
-ibv_gid gid_of(const PortAddress& port) {
-    ibv_gid gid{};
-    std::copy(port.gid.begin(), port.gid.end(), gid.raw);
-    return gid;
+std::string gid_text(const Gid& gid) {
+    std::string text = "gid ";
+    char part[8];
+    for (size_t i = 0; i < gid.size(); i += 2) {
+        std::snprintf(part, sizeof part, i == 0 ? "%x" : ":%x", gid[i] << 8 | gid[i + 1]);
+        text += part;
+    }
+    return text;
+}
+
+bool share_version(const verbs::GidSet& a, const verbs::GidSet& b) {
+    const auto versions = [](const verbs::GidSet& set) {
+        const int version1 = set.families >> verbs::kGidKinds;
+        const int version2 = set.families ^ version1 << verbs::kGidKinds;
+        return (version1 != 0 ? 1 : 0) | (version2 != 0 ? 2 : 0);
+    };
+    return (versions(a) & versions(b)) != 0;
 }
 
 }  // namespace
 
+std::byte PortAddress::first_byte() const {
+    if (ethernet) return std::byte(kEthernet | roce.families);
+    return std::byte((has_lid ? kHasLid : 0) | (has_gid ? kHasGid : 0) | (global ? kGlobal : 0));
+}
+
 size_t PortAddress::packed_size(std::byte first) {
     const auto flags = static_cast<uint8_t>(first);
-    return 1 + ((flags & kHasLid) != 0 ? 2 : 0) + ((flags & kHasGid) != 0 ? 16 : 0);
+    if ((flags & kEthernet) == 0)
+        return 1 + ((flags & kHasLid) != 0 ? 2 : 0) + ((flags & kHasGid) != 0 ? 16 : 0);
+    const verbs::GidSet set{.families = static_cast<uint8_t>(flags & kFamilies)};
+    size_t size = 1;
+    for (const GidKind kind : kKinds)
+        if (set.has(kind)) size += bytes_of(kind);
+    return size;
 }
 
 void PortAddress::pack(std::byte* out) const {
-    *out++ =
-        std::byte((has_lid ? kHasLid : 0) | (has_gid ? kHasGid : 0) | (ethernet ? kEthernet : 0) |
-                  (roce_v2 ? kRoceV2 : 0) | (global ? kGlobal : 0));
+    *out++ = first_byte();
+    if (ethernet) {
+        for (const GidKind kind : kKinds) {
+            if (!roce.has(kind)) continue;
+            pack_gid(kind, roce.of(kind), out);
+            out += bytes_of(kind);
+        }
+        return;
+    }
     if (has_lid) {
         put_little_endian<2>(out, lid);
         out += 2;
@@ -55,21 +123,29 @@ void PortAddress::pack(std::byte* out) const {
 }
 
 std::optional<PortAddress> PortAddress::unpack(std::span<const std::byte> in) {
-    if (in.empty()) return {};
+    if (in.empty() || in.size() < packed_size(in[0])) return {};
     const auto flags = static_cast<uint8_t>(in[0]);
-    PortAddress port;
-    port.has_lid = flags & kHasLid;
-    port.has_gid = flags & kHasGid;
-    port.ethernet = flags & kEthernet;
-    port.roce_v2 = flags & kRoceV2;
-    port.global = flags & kGlobal;
-    if ((flags & ~kKnownFlags) != 0 || in.size() < port.packed_size()) return {};
     const std::byte* next = &in[1];
-    if (port.has_lid) {
-        port.lid = static_cast<uint16_t>(get_little_endian<2>(next));
-        next += 2;
+    PortAddress port;
+    port.ethernet = flags & kEthernet;
+    if ((flags & ~(port.ethernet ? kEthernetFlags : kInfiniBandFlags)) != 0) return {};
+    if (port.ethernet) {
+        port.roce.families = flags & kFamilies;
+        for (const GidKind kind : kKinds) {
+            if (!port.roce.has(kind)) continue;
+            port.roce.gids[static_cast<size_t>(kind)] = unpack_gid(kind, next);
+            next += bytes_of(kind);
+        }
+    } else {
+        port.has_lid = flags & kHasLid;
+        port.has_gid = flags & kHasGid;
+        port.global = flags & kGlobal;
+        if (port.has_lid) {
+            port.lid = static_cast<uint16_t>(get_little_endian<2>(next));
+            next += 2;
+        }
+        if (port.has_gid) std::copy_n(reinterpret_cast<const uint8_t*>(next), 16, port.gid.begin());
     }
-    if (port.has_gid) std::copy_n(reinterpret_cast<const uint8_t*>(next), 16, port.gid.begin());
     if (!is_unicast(port)) return {};
     return port;
 }
@@ -77,10 +153,10 @@ std::optional<PortAddress> PortAddress::unpack(std::span<const std::byte> in) {
 const char* PortAddress::unreachable(const PortAddress& peer) const {
     if (ethernet != peer.ethernet) return "one port is on InfiniBand, the other on Ethernet";
     if (ethernet) {
-        if (roce_v2 != peer.roce_v2) return "one port uses RoCE v1, the other RoCE v2";
-        if (roce_v2 && verbs::is_ipv4(gid_of(*this)) != verbs::is_ipv4(gid_of(peer)))
-            return "one port has an IPv4 address, the other an IPv6 address";
-        return nullptr;
+        if (common_family(roce, peer.roce)) return nullptr;
+        return share_version(roce, peer.roce)
+                   ? "the ports have no kind of GID in common: IPv4, IPv6 or link-local"
+                   : "one port uses RoCE v1, the other RoCE v2";
     }
     const bool both_gids = has_gid && peer.has_gid;
     // Routers between subnets forward only packets with a GRH.
@@ -93,24 +169,40 @@ const char* PortAddress::unreachable(const PortAddress& peer) const {
     return nullptr;
 }
 
+PortAddress port_address(const verbs::Port& port) {
+    PortAddress address;
+    address.ethernet = port.ethernet;
+    if (port.ethernet) {
+        address.roce = port.roce.set;
+        return address;
+    }
+    address.lid = port.attributes.lid;
+    address.has_lid = address.lid != 0;
+    address.global = port.global;
+    address.has_gid = !verbs::is_zero(port.gid);
+    std::copy(std::begin(port.gid.raw), std::end(port.gid.raw), address.gid.begin());
+    return address;
+}
+
 ibv_ah_attr address_vector(const verbs::Port& port, const PortAddress& to) {
-    return port.address_vector(to.lid, gid_of(to), to.has_gid && (port.global || to.global));
+    if (!port.ethernet)
+        return port.address_vector(to.lid, verbs::to_gid(to.gid),
+                                   to.has_gid && (port.global || to.global));
+    const GidFamily family =
+        common_family(port.roce.set, to.roce).value_or(first_family(port.roce.set));
+    return port.address_vector(family, verbs::to_gid(to.roce.of(kind_of(family))));
 }
 
 std::string PortAddress::to_string() const {
     std::string text;
-    char part[8];
-    if (has_lid) {
-        std::snprintf(part, sizeof part, "%u", lid);
-        text.append("lid ").append(part);
-    }
-    if (!has_gid) return text.empty() ? "nowhere" : text;
-    text.append(text.empty() ? "gid " : " gid ");
-    for (size_t i = 0; i < gid.size(); i += 2) {
-        std::snprintf(part, sizeof part, i == 0 ? "%x" : ":%x", gid[i] << 8 | gid[i + 1]);
-        text += part;
-    }
-    return text;
+    const auto add = [&text](const std::string& part) {
+        text.append(text.empty() ? "" : " ").append(part);
+    };
+    if (has_lid) add("lid " + std::to_string(lid));
+    if (has_gid) add(gid_text(gid));
+    for (const GidKind kind : kKinds)
+        if (roce.has(kind)) add(gid_text(roce.of(kind)));
+    return text.empty() ? "nowhere" : text;
 }
 
 void InterfaceAddress::pack(std::byte* out) const {

@@ -11,26 +11,30 @@
 #include <span>
 #include <string>
 
+#include "verbs/gid.h"
 #include "verbs/port.h"
 
 namespace tern {
 
-// The address of a port; UCX calls it the device address. On the wire: flags (1 byte), then LID (2
-// bytes, little endian) if kHasLid, then GID (16 bytes) if kHasGid. On InfiniBand the GID's first
-// half names the subnet.
+// The address of a port; UCX calls it the device address. On the wire, for InfiniBand: flags (1
+// byte), then LID (2 bytes, little endian) if kHasLid, then GID (16 bytes) if kHasGid, whose first
+// half names the subnet. For Ethernet: kEthernet and the families of the GIDs (1 byte), then the
+// GIDs in the order of their kinds: the last 4 bytes of an IPv4, 16 of an IPv6, the last 8 of a
+// link-local address.
 struct PortAddress {
-    static constexpr size_t kMaxPacked = 1 + 2 + 16;
+    // UCP asserts that a device address has at most 31 bytes.
+    static constexpr size_t kMaxPacked = 1 + 4 + 16 + 8;
 
     uint16_t lid = 0;
     bool has_lid = false;
     bool has_gid = false;
-    bool ethernet = false;
-    bool roce_v2 = false;  // the GID is for RoCE version 2; only on Ethernet
-    bool global = false;   // packets to this port must carry a GRH; it has a GID
+    bool global = false;    // packets to this port must carry a GRH; it has a GID
+    bool ethernet = false;  // it has only `roce`
     std::array<uint8_t, 16> gid{};
+    verbs::GidSet roce;
 
     bool operator==(const PortAddress&) const = default;
-    size_t packed_size() const { return 1 + (has_lid ? 2 : 0) + (has_gid ? 16 : 0); }
+    size_t packed_size() const { return packed_size(first_byte()); }
     // The size of the packed address that begins with the byte `first`.
     static size_t packed_size(std::byte first);
     // Writes packed_size() bytes.
@@ -40,18 +44,31 @@ struct PortAddress {
     // Why packets of this port cannot reach `peer`; null if they can.
     const char* unreachable(const PortAddress& peer) const;
     std::string to_string() const;
+
+  private:
+    std::byte first_byte() const;
 };
 
 struct PortAddressHash {
     size_t operator()(const PortAddress& address) const {
+        uint64_t hash = address.lid;
+        mix(hash, address.gid);
+        for (const auto& gid : address.roce.gids) mix(hash, gid);
+        return static_cast<size_t>(hash);
+    }
+
+  private:
+    static void mix(uint64_t& hash, const std::array<uint8_t, 16>& gid) {
         uint64_t words[2];
-        memcpy(words, address.gid.data(), sizeof(words));
-        return static_cast<size_t>((words[0] * 3 ^ words[1] ^ uint64_t{address.lid} << 48) *
-                                   0x9e3779b97f4a7c15u);
+        memcpy(words, gid.data(), sizeof(words));
+        hash = (hash ^ words[0] * 3 ^ words[1]) * 0x9e3779b97f4a7c15u;
     }
 };
 
-// The address vector with which queue pairs and address handles of `port` send to `to`.
+PortAddress port_address(const verbs::Port& port);
+
+// The address vector with which queue pairs and address handles of `port` send to `to`, which
+// unreachable() says nothing against.
 ibv_ah_attr address_vector(const verbs::Port& port, const PortAddress& to);
 
 // Identifies an interface on a port; UCX calls it the interface address. On the wire: the UD queue

@@ -55,6 +55,10 @@ AddressHandles::State AddressHandles::get(const PortAddress& to, Handle& handle)
 
 // For any thread, with or without the mutex.
 AddressHandles::Handle AddressHandles::make(const PortAddress& to, int& error) const {
+    if (self_.unreachable(to) != nullptr) {
+        error = EAFNOSUPPORT;
+        return nullptr;
+    }
     ibv_ah_attr address = address_vector(port_, to);
     errno = 0;
     ibv_ah* const handle = ibv_create_ah(pd_, &address);

@@ -47,7 +47,7 @@ class AddressHandles {
 
     // `mutex`: of the owner, who holds it when it calls get().
     AddressHandles(const verbs::Port& port, std::mutex& mutex, Owner& owner)
-        : port_(port), mutex_(mutex), owner_(owner) {}
+        : port_(port), self_(port_address(port)), mutex_(mutex), owner_(owner) {}
     AddressHandles(const AddressHandles&) = delete;
     AddressHandles& operator=(const AddressHandles&) = delete;
     ~AddressHandles() { stop(); }
@@ -84,6 +84,7 @@ class AddressHandles {
     void drop_oldest();
 
     const verbs::Port port_;
+    const PortAddress self_;
     ibv_pd* pd_ = nullptr;
     std::mutex& mutex_;  // protects all below
     Owner& owner_;

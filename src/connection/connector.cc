@@ -106,8 +106,7 @@ Connection* Connector::begin(const PeerAddress& peer, std::string& why) {
     auto qp = queue_pairs_.create(what);
     if (!qp) return refuse(what, errno);
     const uint32_t token = acceptor_.next_token();
-    const Handshake handshake(token, self_, peer, queue_pairs_.parameters(token, *qp),
-                              settings_.times);
+    const Handshake handshake(token, self_, peer, queue_pairs_.parameters(*qp), settings_.times);
     return &enter(peer, std::move(qp), handshake, settings_.queues.sends);
 }
 

@@ -39,6 +39,10 @@ Packet refuse(const Packet& connect, const PeerAddress& self, Refusal why) {
     return gone;
 }
 
+uint32_t first_psn(uint32_t sender, uint32_t receiver) {
+    return (sender * 0x85ebca6bu + receiver * 0x9e3779b1u) >> 8;
+}
+
 Handshake::Handshake(uint32_t token, const PeerAddress& self, const PeerAddress& peer,
                      const QpParameters& local, const HandshakeTimes& times)
     : token_(token), self_(self), peer_address_(peer), local_(local), times_(times) {}

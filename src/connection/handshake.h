@@ -16,6 +16,11 @@ struct HandshakeTimes {
     uint64_t disconnect_limit = 0;  // until an unanswered disconnect counts as answered
 };
 
+// The sequence number, of 24 bits, of the first packet that the queue pair of the connection
+// `sender` sends to that of the connection `receiver`. A late packet for a queue pair that is gone
+// does not fit to another one with its number, of the same attempt of the sender even.
+uint32_t first_psn(uint32_t sender, uint32_t receiver);
+
 // One side of one connection, from first use to its end: a pure state machine, without queue pairs,
 // network or clock. Both sides run the same state machine. Simultaneous attempts need no tie-break,
 // because each side sends its own queue pair and learns the other's.
@@ -96,7 +101,8 @@ class Handshake {
     uint64_t deadline() const;
     State state() const { return state_; }
     uint32_t token() const { return token_; }
-    const QpParameters& local() const { return local_; }
+    // Known from kReady on.
+    uint32_t peer_token() const { return peer_token_; }
     // Known from kReady on.
     const QpParameters& peer() const { return peer_qp_; }
 

@@ -22,7 +22,6 @@ enum Offset : size_t {
     kFromAt = 24,       // 8
     kQpNumAt = 32,      // 3
     kMtuAt = 35,        // 1
-    kPsnAt = 36,        // 3
     kFormatAt = 39,     // 1
     kPortAt = 40,       // PortAddress::kMaxPacked
     kEnd = 40 + PortAddress::kMaxPacked,
@@ -74,6 +73,7 @@ const char* refusal_text(Refusal refusal) {
 }
 
 size_t Packet::pack(std::span<std::byte, kMaxSize> out) const {
+    const size_t size = kPortAt + from.port.packed_size() <= kSize ? kSize : kMaxSize;
     std::ranges::fill(out, std::byte{0});
     std::byte* to_wire = out.data();
     put_little_endian<4>(to_wire + kMagicAt, kMagic);
@@ -85,20 +85,19 @@ size_t Packet::pack(std::span<std::byte, kMaxSize> out) const {
     from.interface.pack(to_wire + kFromAt);
     from.port.pack(to_wire + kPortAt);
     if (type == PacketType::kGone) to_wire[kRefusalAt] = static_cast<std::byte>(refusal);
-    if (type != PacketType::kConnect) return kMaxSize;
+    if (type != PacketType::kConnect) return size;
     to_wire[kFlagsAt] = std::byte((ready ? kReady : 0) | (knows_ready ? kKnowsReady : 0));
     put_little_endian<3>(to_wire + kQpNumAt, qp.qp_num);
     to_wire[kMtuAt] = std::byte{qp.mtu};
-    put_little_endian<3>(to_wire + kPsnAt, qp.psn);
     to_wire[kFormatAt] = std::byte{qp.version};
-    return kMaxSize;
+    return size;
 }
 
 std::optional<Packet> Packet::unpack(std::span<const std::byte> in) {
-    if (in.size() != kMaxSize) return {};
+    if (in.size() != kSize && in.size() != kMaxSize) return {};
     const std::byte* wire = in.data();
     const auto flags = static_cast<uint8_t>(wire[kFlagsAt]);
-    const auto port = PortAddress::unpack(in.subspan(kPortAt, PortAddress::kMaxPacked));
+    const auto port = PortAddress::unpack(in.subspan(kPortAt));
     if (!port) return {};
 
     Packet packet;
@@ -112,14 +111,13 @@ std::optional<Packet> Packet::unpack(std::span<const std::byte> in) {
     packet.from = {*port, InterfaceAddress::unpack(wire + kFromAt)};
     packet.qp.qp_num = static_cast<uint32_t>(get_little_endian<3>(wire + kQpNumAt));
     packet.qp.mtu = static_cast<uint8_t>(wire[kMtuAt]);
-    packet.qp.psn = static_cast<uint32_t>(get_little_endian<3>(wire + kPsnAt));
     packet.qp.version = static_cast<uint8_t>(wire[kFormatAt]);
     if (!consistent(packet)) return {};
 
-    // Magic, version and unused bytes must be as pack() writes them.
+    // Size, magic, version and unused bytes must be as pack() writes them.
     std::array<std::byte, kMaxSize> again;
-    packet.pack(again);
-    if (!std::ranges::equal(in, again)) return {};
+    const size_t size = packet.pack(again);
+    if (!std::ranges::equal(in, std::span(again).first(size))) return {};
     return packet;
 }
 

@@ -31,10 +31,9 @@ const char* refusal_text(Refusal refusal);
 
 // The queue pair that a kConnect offers.
 struct QpParameters {
-    static constexpr uint8_t kVersion = 8;
+    static constexpr uint8_t kVersion = 9;
 
     uint32_t qp_num = 0;  // 24 bits
-    uint32_t psn = 0;     // 24 bits; of the first packet that this queue pair sends
     uint8_t mtu = 0;      // ibv_mtu; the largest that its port uses
     uint8_t version = 0;  // of the frames
 
@@ -45,7 +44,9 @@ struct QpParameters {
 struct Packet {
     static constexpr uint32_t kMagic = 0x4e524554;  // "TERN"
     static constexpr uint8_t kVersion = 1;          // of this layout
-    static constexpr size_t kMaxSize = 64;          // bytes; every packet has this size at present
+    // Bytes: kSize, or kMaxSize if the sender's port address does not fit otherwise.
+    static constexpr size_t kSize = 64;
+    static constexpr size_t kMaxSize = 72;
 
     PacketType type = PacketType::kConnect;
     bool ready = false;                // kConnect: the sender's queue pair is connected
@@ -59,7 +60,7 @@ struct Packet {
     InterfaceAddress to;  // the receiver; a later interface with the same qp_num drops the packet
     QpParameters qp;      // kConnect
 
-    // Returns the number of bytes written: kMaxSize.
+    // Returns the number of bytes written.
     size_t pack(std::span<std::byte, kMaxSize> out) const;
     // Decodes received bytes; empty if they are not a well-formed packet.
     static std::optional<Packet> unpack(std::span<const std::byte> in);

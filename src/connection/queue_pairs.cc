@@ -20,17 +20,19 @@ verbs::QueuePair QueuePairs::create(const char*& what) const {
     return qp;
 }
 
-QpParameters QueuePairs::parameters(uint32_t token, const ibv_qp& qp) const {
+QpParameters QueuePairs::parameters(const ibv_qp& qp) const {
     return {.qp_num = qp.qp_num,
-            .psn = token * 0x9e3779b1u >> 8,
             .mtu = static_cast<uint8_t>(port.mtu),
             .version = QpParameters::kVersion};
 }
 
 int QueuePairs::connect(ibv_qp* qp, const PeerAddress& peer, const Handshake& handshake) const {
     const QpParameters& there = handshake.peer();
+    const uint32_t own_token = handshake.token();
+    const uint32_t peer_token = handshake.peer_token();
     return verbs::connect_reliable(qp, port, retry, address_vector(port, peer.port), there.qp_num,
-                                   there.psn, handshake.local().psn,
+                                   first_psn(peer_token, own_token),
+                                   first_psn(own_token, peer_token),
                                    static_cast<ibv_mtu>(there.mtu));
 }
 

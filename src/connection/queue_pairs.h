@@ -18,8 +18,8 @@ struct QueuePairs {
 
     // Creates a queue pair. Null on failure: `what` and errno say why.
     verbs::QueuePair create(const char*& what) const;
-    // What a connection with this token sends the peer about `qp`.
-    QpParameters parameters(uint32_t token, const ibv_qp& qp) const;
+    // What a connection sends the peer about `qp`.
+    QpParameters parameters(const ibv_qp& qp) const;
     // Connects `qp` to the queue pair that the peer has offered. Returns 0 or an errno value.
     int connect(ibv_qp* qp, const PeerAddress& peer, const Handshake& handshake) const;
 };

@@ -10,7 +10,6 @@
 
 #include "engine/owner.h"
 #include "veloblock/block_writer.h"
-#include "verbs/gid.h"
 #include "verbs/queue_pair.h"
 
 namespace tern {
@@ -128,13 +127,7 @@ bool Resources::find_max_inline() {
 }
 
 void Resources::set_address() {
-    self.port.lid = port.attributes.lid;
-    self.port.has_lid = !port.ethernet && port.attributes.lid != 0;
-    self.port.ethernet = port.ethernet;
-    self.port.roce_v2 = port.roce_v2;
-    self.port.global = port.global;
-    self.port.has_gid = !verbs::is_zero(port.gid);
-    std::copy(std::begin(port.gid.raw), std::end(port.gid.raw), self.port.gid.begin());
+    self.port = port_address(port);
     self.interface = {.qp_num = datagrams->qp_num(), .instance = random_instance()};
     datagrams->set_self(self);
 }

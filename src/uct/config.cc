@@ -134,9 +134,9 @@ ucs_config_field_t config_table[] = {
 
     TERN_FIELD(
         "GID_INDEX", "auto",
-        "Entry of the port's GID table to use. auto takes, on Ethernet, the first RoCE v2 entry "
-        "with an IPv4\n"
-        "address that is not link-local, or else with such an IPv6 address, or else with any.",
+        "Entry of the port's GID table to use. auto takes, on Ethernet, the first entry of each "
+        "kind, IPv4, IPv6\n"
+        "and link-local, and with each peer the first that both have, with RoCE v2 if possible.",
         port.gid_index, UCS_CONFIG_TYPE_ULUNITS),
     TERN_FIELD("IS_GLOBAL", "try",
                "Whether packets carry a global routing header: yes, no, or try, which is yes on "

@@ -4,8 +4,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-
-#include "verbs/gid.h"
+#include <iterator>
 
 namespace tern::verbs {
 
@@ -25,6 +24,7 @@ struct DeviceList {
 // What UCX takes for RoCE v2: the code point of lossless traffic, with support for congestion
 // marks.
 constexpr uint8_t kLosslessClass = 106;
+constexpr uint8_t kHopLimit = 64;
 
 bool is_roce_v2(ibv_context* context, uint8_t port, uint32_t index) {
     ibv_gid_entry entry{};
@@ -32,19 +32,49 @@ bool is_roce_v2(ibv_context* context, uint8_t port, uint32_t index) {
            entry.gid_type == IBV_GID_TYPE_ROCE_V2;
 }
 
-// The entries that are set; on InfiniBand only the first, which choose_gid() takes.
-std::vector<GidEntry> gid_entries(ibv_context* context, uint8_t port,
-                                  const ibv_port_attr& attributes, bool ethernet) {
+// The entries from `first` that are set; on InfiniBand only one.
+std::vector<GidEntry> gid_entries(const Port& port, int first, int end) {
     std::vector<GidEntry> entries;
-    const int size = std::min(attributes.gid_tbl_len, 256);
-    for (int i = 0; i < size; ++i) {
+    for (int i = first; i < std::min(end, 256); ++i) {
         GidEntry entry{.index = static_cast<uint8_t>(i)};
-        if (ibv_query_gid(context, port, i, &entry.gid) != 0 || is_zero(entry.gid)) continue;
-        entry.roce_v2 = is_roce_v2(context, port, static_cast<uint32_t>(i));
+        if (ibv_query_gid(port.context, port.number, i, &entry.gid) != 0 || is_zero(entry.gid))
+            continue;
+        entry.roce_v2 =
+            port.ethernet && is_roce_v2(port.context, port.number, static_cast<uint32_t>(i));
         entries.push_back(entry);
-        if (!ethernet) break;
+        if (!port.ethernet) break;
     }
     return entries;
+}
+
+// Whether a handle for the entry itself can be made. A container also sees the entries of other
+// network namespaces, which it cannot use.
+bool is_usable(const Device& device, const Port& port, const GidEntry& entry) {
+    ibv_ah_attr self{};
+    self.port_num = port.number;
+    self.is_global = 1;
+    self.grh.dgid = entry.gid;
+    self.grh.sgid_index = entry.index;
+    self.grh.hop_limit = kHopLimit;
+    return AddressHandle(ibv_create_ah(device.pd.get(), &self)) != nullptr;
+}
+
+// `wanted`: the only entry to use; -1: any.
+void set_gids(const Device& device, Port& port, int wanted) {
+    const std::vector<GidEntry> entries = wanted >= 0
+                                              ? gid_entries(port, wanted, wanted + 1)
+                                              : gid_entries(port, 0, port.attributes.gid_tbl_len);
+    if (entries.empty()) return;
+    port.gid_index = entries.front().index;
+    port.gid = entries.front().gid;
+    if (!port.ethernet) return;
+    std::vector<GidEntry> usable;
+    std::ranges::copy_if(entries, std::back_inserter(usable),
+                         [&](const GidEntry& entry) { return is_usable(device, port, entry); });
+    port.roce = choose_gids(usable.empty() ? entries : usable);
+    const GidFamily first = first_family(port.roce.set);
+    port.gid_index = port.roce.of(first);
+    port.gid = to_gid(port.roce.set.of(kind_of(first)));
 }
 
 std::optional<uint16_t> find_pkey(ibv_context* context, uint8_t port,
@@ -112,6 +142,7 @@ std::vector<uint8_t> Device::active_ports() const {
 }
 
 ibv_ah_attr Port::address_vector(uint16_t lid, const ibv_gid& to, bool with_grh) const {
+    if (ethernet) return address_vector(first_family(roce.set), to);
     ibv_ah_attr address{};
     address.dlid = lid;
     address.sl = service_level;
@@ -120,9 +151,23 @@ ibv_ah_attr Port::address_vector(uint16_t lid, const ibv_gid& to, bool with_grh)
         address.is_global = 1;
         address.grh.dgid = to;
         address.grh.sgid_index = gid_index;
-        address.grh.hop_limit = 64;
-        address.grh.traffic_class = traffic_class;
+        address.grh.hop_limit = kHopLimit;
+        address.grh.traffic_class = static_cast<uint8_t>(std::max(traffic_class, 0));
     }
+    return address;
+}
+
+ibv_ah_attr Port::address_vector(GidFamily family, const ibv_gid& to) const {
+    const int usual_class = is_roce_v2(family) ? kLosslessClass : 0;
+    ibv_ah_attr address{};
+    address.sl = service_level;
+    address.port_num = number;
+    address.is_global = 1;
+    address.grh.dgid = to;
+    address.grh.sgid_index = roce.of(family);
+    address.grh.hop_limit = kHopLimit;
+    address.grh.traffic_class =
+        static_cast<uint8_t>(traffic_class >= 0 ? traffic_class : usual_class);
     return address;
 }
 
@@ -150,16 +195,7 @@ std::optional<Port> open_port(const Device& device, uint8_t number, const PortSe
     port.global = settings.global >= 0 ? settings.global != 0
                                        : port.ethernet || needs_grh || settings.gid_index >= 0 ||
                                              port.attributes.lid == 0;
-    const auto gid_index =
-        settings.gid_index >= 0
-            ? std::optional<uint8_t>(static_cast<uint8_t>(settings.gid_index))
-            : choose_gid(gid_entries(port.context, number, port.attributes, port.ethernet),
-                         port.ethernet);
-    if (gid_index) {
-        port.gid_index = *gid_index;
-        if (ibv_query_gid(port.context, number, *gid_index, &port.gid) != 0) port.gid = {};
-        port.roce_v2 = port.ethernet && is_roce_v2(port.context, number, *gid_index);
-    }
+    set_gids(device, port, settings.gid_index);
     if ((port.ethernet || needs_grh) && settings.global == 0) {
         why = port.ethernet ? "IS_GLOBAL=n does not work on Ethernet"
                             : "IS_GLOBAL=n does not work: the port requires a GRH";
@@ -178,9 +214,7 @@ std::optional<Port> open_port(const Device& device, uint8_t number, const PortSe
         return std::nullopt;
     }
     port.pkey_index = *pkey_index;
-    port.traffic_class = settings.traffic_class >= 0 ? static_cast<uint8_t>(settings.traffic_class)
-                         : port.roce_v2              ? kLosslessClass
-                                                     : 0;
+    port.traffic_class = settings.traffic_class;
     port.service_level = settings.service_level;
     port.mtu = port.attributes.active_mtu;
     if (settings.path_mtu != 0) port.mtu = std::min(port.mtu, settings.path_mtu);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "verbs/async_events.h"
+#include "verbs/gid.h"
 #include "verbs/handles.h"
 #include "verbs/link_speed.h"
 
@@ -52,21 +53,23 @@ struct Port {
     ibv_context* context = nullptr;
     uint8_t number = 0;
     ibv_port_attr attributes{};
-    uint8_t gid_index = 0;
+    uint8_t gid_index = 0;  // on Ethernet of the first family of `roce`
     ibv_gid gid{};
+    GidChoice roce;       // on Ethernet
     bool global = false;  // packets carry a GRH
     bool ethernet = false;
-    bool roce_v2 = false;  // on Ethernet
     bool atomics = false;  // the device has 64-bit fetch-and-add and compare-and-swap
     uint16_t pkey_index = 0;
     uint16_t pkey = 0;
-    uint8_t traffic_class = 0;
+    int traffic_class = -1;  // -1: as the version of RoCE has it
     uint8_t service_level = 0;
     ibv_mtu mtu = IBV_MTU_1024;
 
-    // The address vector of the remote port with this LID; if `with_grh`, packets carry a GRH with
-    // this GID.
+    // The address vector of the remote port with this LID; if `with_grh`, packets carry a GRH from
+    // `gid` to this GID, as they always do on Ethernet.
     ibv_ah_attr address_vector(uint16_t lid, const ibv_gid& to, bool with_grh) const;
+    // The address vector of the remote port of Ethernet with this GID, by the own GID of `family`.
+    ibv_ah_attr address_vector(GidFamily family, const ibv_gid& to) const;
     LinkSpeed speed() const;
     // Bytes per second, net of the link's encoding.
     double bandwidth() const { return speed().bandwidth; }

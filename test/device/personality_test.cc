@@ -475,5 +475,24 @@ TEST_F(RuleTest, AddressOfAPortThatDoesNotAnswerTimesOut) {
     });
 }
 
+// As the kernel, which resolves the address from the sender's own.
+TEST_F(RuleTest, NoWayFromOneKindOfGidToTheOther) {
+    set("LINK_LAYER", "ethernet");
+    set("PERSONALITY", "mlx5");
+    alone([] {
+        const Hca link_local = open(0, 1, 1);
+        const Hca ipv4 = open(0, 1, 3);
+        const Pd pd = link_local.make_pd();
+        EXPECT_NE(link_local.make_ah(pd.get(), link_local.address()), nullptr);
+        ibv_ah_attr path = link_local.path_to(ipv4.address());
+        errno = 0;
+        EXPECT_EQ(ibv_create_ah(pd.get(), &path), nullptr);
+        EXPECT_EQ(errno, EINVAL);
+        const Endpoint end(link_local, pd.get());
+        apply_all(end.qp.get(), {to_init(link_local, {})});
+        EXPECT_EQ(to_rtr(link_local, {}, {ipv4.address(), 1, 1}).apply(end.qp.get()), EINVAL);
+    });
+}
+
 }  // namespace
 }  // namespace conformance::softhca::personality

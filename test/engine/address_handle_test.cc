@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstring>
 #include <future>
+#include <mutex>
 
 #include "node.h"
 #include "verbs_faults.h"
@@ -49,7 +50,10 @@ class AddressHandleTest : public testing::Test {
 verbs::Port ethernet_port() {
     verbs::Port on = port();
     on.ethernet = on.global = true;
-    EXPECT_EQ(ibv_query_gid(on.context, on.number, on.gid_index, &on.gid), 0);
+    verbs::GidEntry entry{.index = on.gid_index, .roce_v2 = true};
+    EXPECT_EQ(ibv_query_gid(on.context, on.number, on.gid_index, &entry.gid), 0);
+    on.gid = entry.gid;
+    on.roce = verbs::choose_gids({&entry, 1});
     return on;
 }
 
@@ -98,8 +102,10 @@ TEST_F(AddressHandleTest, ADeadHostDelaysNobodyElse) {
     std::promise<void> end;
     const std::shared_future<void> ended = end.get_future().share();
     std::atomic<unsigned> tries = 0;
-    ibv_gid dead = on.gid;
-    dead.raw[15] ^= 0x55;
+    const verbs::GidFamily family = verbs::first_family(on.roce.set);
+    verbs::GidSet dead_set = on.roce.set;
+    dead_set.gids[static_cast<size_t>(kind_of(family))][15] ^= 0x55;
+    const ibv_gid dead = verbs::to_gid(dead_set.of(kind_of(family)));
     const AddressHandleHook hook([&](const ibv_ah_attr& to) {
         if (memcmp(&to.grh.dgid, &dead, sizeof(dead)) != 0) return 0;
         ++tries;
@@ -108,7 +114,7 @@ TEST_F(AddressHandleTest, ADeadHostDelaysNobodyElse) {
     });
     Node node(patient(), on), other(patient(), on);
     PeerAddress nobody = other.engine->address();
-    std::copy(std::begin(dead.raw), std::end(dead.raw), nobody.port.gid.begin());
+    nobody.port.roce = dead_set;
     ASSERT_NE(attach(node, nobody, &user), nullptr);
     EXPECT_TRUE(until([&] { node.poll(); }, [&] { return tries != 0; }));
     Channel* channel = attach(node, other.engine->address(), &other_user);
@@ -118,6 +124,73 @@ TEST_F(AddressHandleTest, ADeadHostDelaysNobodyElse) {
     end.set_value();
     ASSERT_NO_FATAL_FAILURE(expect_refused(node, ETIMEDOUT));
     EXPECT_EQ(tries, 3u);
+}
+
+// The port with one entry of its GID table, or, for -1, with those that it chooses.
+verbs::Port port_with(int gid_index) {
+    std::string why;
+    const auto on = verbs::open_port(device(), port().number, {.gid_index = gid_index}, why);
+    EXPECT_TRUE(on) << why;
+    return on ? *on : port();
+}
+
+// -1, and the entries that are set.
+std::vector<int> gid_indices() {
+    std::vector<int> indices{-1};
+    for (int i = 0; i < port().attributes.gid_tbl_len; ++i) {
+        ibv_gid gid{};
+        if (ibv_query_gid(port().context, port().number, i, &gid) == 0 && !verbs::is_zero(gid))
+            indices.push_back(i);
+    }
+    return indices;
+}
+
+TEST_F(AddressHandleTest, NodesUseTheGidsThatBothHave) {
+    if (!port().ethernet) GTEST_SKIP() << "the device routes by LID";
+    const std::vector<int> indices = gid_indices();
+    for (const int a : indices)
+        for (const int b : indices) {
+            SCOPED_TRACE(testing::Message() << "entries " << a << " and " << b);
+            Node node(patient(), port_with(a)), other(patient(), port_with(b));
+            std::mutex mutex;
+            std::vector<ibv_global_route> ways;
+            const AddressHandleHook hook([&](const ibv_ah_attr& to) {
+                const std::lock_guard lock(mutex);
+                ways.push_back(to.grh);
+                return 0;
+            });
+            Channel* channel = attach(node, other.engine->address(), &user);
+            ASSERT_NE(channel, nullptr);
+            if (a >= 0 && b >= 0 && a != b) {
+                ASSERT_NO_FATAL_FAILURE(expect_refused(node, EAFNOSUPPORT));
+                EXPECT_TRUE(ways.empty());
+                continue;
+            }
+            ASSERT_TRUE(arrives(node, *channel, other));
+            const std::lock_guard lock(mutex);
+            ASSERT_EQ(ways.size(), 2u) << "one by each node";
+            ibv_gid own{};
+            for (const ibv_global_route& way : ways) {
+                EXPECT_EQ(way.sgid_index, std::max(a, b) >= 0 ? std::max(a, b) : port().gid_index);
+                EXPECT_EQ(ibv_query_gid(port().context, port().number, way.sgid_index, &own), 0);
+                EXPECT_EQ(memcmp(own.raw, way.dgid.raw, sizeof(own.raw)), 0);
+            }
+        }
+}
+
+// As in a container, which sees the GIDs of other network namespaces too.
+TEST_F(AddressHandleTest, GidsThatCannotBeUsedAreNotTaken) {
+    if (!port().ethernet) GTEST_SKIP() << "the device routes by LID";
+    const verbs::GidSet all = port().roce.set;
+    const verbs::GidFamily first = verbs::first_family(all);
+    const AddressHandleHook foreign([&](const ibv_ah_attr& to) {
+        return memcmp(to.grh.dgid.raw, all.of(kind_of(first)).data(), 16) == 0 ? ENODEV : 0;
+    });
+    const verbs::GidSet usable = port_with(-1).roce.set;
+    EXPECT_FALSE(usable.has(kind_of(first)));
+    EXPECT_NE(usable.families, 0);
+    const AddressHandleHook none([](const ibv_ah_attr&) { return ENODEV; });
+    EXPECT_EQ(port_with(-1).roce.set, all) << "nothing is known then";
 }
 
 TEST_F(AddressHandleTest, ANodeMayEndMeanwhile) {
@@ -136,6 +209,43 @@ TEST_F(AddressHandleTest, AFailedDatagramQueuePairIsStartedAgain) {
     ibv_qp* const qp = last_datagram_qp();
     Node other;
     ASSERT_EQ(verbs::to_error(qp), 0);
+    Channel* channel = attach(node, other.engine->address(), &user);
+    ASSERT_NE(channel, nullptr);
+    EXPECT_TRUE(arrives(node, *channel, other));
+    EXPECT_TRUE(node.breakdowns.empty() && node.losses.empty());
+}
+
+// Posts a send from memory that is not registered.
+void post_bad_send(ibv_qp* qp) {
+    ibv_ah_attr to = port().address_vector(port().attributes.lid, port().gid, port().global);
+    ibv_ah* const handle = ibv_create_ah(device().pd.get(), &to);
+    ASSERT_NE(handle, nullptr);
+    char bytes[8] = {};
+    ibv_sge piece{.addr = reinterpret_cast<uint64_t>(bytes), .length = sizeof(bytes), .lkey = 0};
+    ibv_send_wr request{};
+    request.wr_id = uint64_t{1} << 32 | 31;  // the last place for a datagram
+    request.sg_list = &piece;
+    request.num_sge = 1;
+    request.opcode = IBV_WR_SEND;
+    request.send_flags = IBV_SEND_SIGNALED;
+    request.wr.ud.ah = handle;
+    request.wr.ud.remote_qpn = qp->qp_num;
+    ibv_send_wr* bad = nullptr;
+    EXPECT_EQ(ibv_post_send(qp, &request, &bad), 0);
+    ibv_qp_attr attributes{};
+    attributes.qp_state = IBV_QPS_RTS;
+    ibv_qp_init_attr unused{};
+    EXPECT_TRUE(until([&] { ibv_query_qp(qp, &attributes, IBV_QP_STATE, &unused); },
+                      [&] { return attributes.qp_state != IBV_QPS_RTS; }));
+    EXPECT_EQ(attributes.qp_state, IBV_QPS_SQE);
+    EXPECT_EQ(ibv_destroy_ah(handle), 0);
+}
+
+TEST_F(AddressHandleTest, ADatagramQueuePairSendsAgainAfterAFailedSend) {
+    Node node;
+    ibv_qp* const qp = last_datagram_qp();
+    Node other;
+    ASSERT_NO_FATAL_FAILURE(post_bad_send(qp));
     Channel* channel = attach(node, other.engine->address(), &user);
     ASSERT_NE(channel, nullptr);
     EXPECT_TRUE(arrives(node, *channel, other));

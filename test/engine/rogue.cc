@@ -21,12 +21,7 @@ Rogue::Rogue() {
         IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ);
     std::string why;
     auto datagrams = Datagrams::create(device(), port(), why);
-    self_.port.lid = port().attributes.lid;
-    self_.port.has_lid = !port().ethernet;
-    self_.port.ethernet = port().ethernet;
-    self_.port.has_gid = port().global;
-    if (port().global) memcpy(self_.port.gid.data(), port().gid.raw, sizeof(port().gid.raw));
-    self_.port.roce_v2 = port().roce_v2;
+    self_.port = port_address(port());
     // A device may give the number of a rogue that has gone to the next one.
     static uint64_t instance = 0;
     self_.interface = {.qp_num = datagrams->qp_num(), .instance = ++instance};

@@ -307,6 +307,26 @@ TEST_F(UnreachableTest, LostPacketsAreRepeated) {
     }
 }
 
+TEST_F(UnreachableTest, LostPacketsAreRepeatedAfterConnectRetry) {
+    NEEDS_SOFTWARE_HCA();
+    for (const char* retry : {"3600s", "1ms"}) {
+        Entity a(Settings{{"CONNECT_RETRY", retry}}), b;
+        std::size_t received = 0;
+        b.handle(0, [&](Bytes) { ++received; });
+        const Endpoint ep = a.connect(b);
+        softhca::inject("drop-qp=any");
+        ASSERT_STATUS(UCS_OK, am_bcopy(ep, 0, pattern(0, 8)));
+        // The fault says so when it has hit a queue pair.
+        ASSERT_TRUE(eventually({&a, &b}, [] { return softhca::faults() != "drop-qp=any"; }));
+        softhca::inject("none");
+        linger({&a, &b}, milliseconds(400));
+        if (retry == std::string("3600s"))
+            EXPECT_EQ(received, 0u);
+        else
+            EXPECT_TRUE(eventually({&a, &b}, [&] { return received == 1; }));
+    }
+}
+
 // Packets are lost in the middle of the handshake, in each round at another place.
 TEST_F(UnreachableTest, LossInTheMiddle) {
     NEEDS_SOFTWARE_HCA();

@@ -2,9 +2,12 @@
 // Settings that decide on real fabrics: what the device is told.
 #include <dlfcn.h>
 #include <infiniband/verbs.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <mutex>
+#include <vector>
 
 #include "traffic.h"
 
@@ -15,10 +18,17 @@ namespace wire_settings_test {
 struct Wire {
     bool connected = false;
     ibv_qp_attr attr{};
+    ibv_port_attr port{};
+
+    bool needs_grh() const {
+        return port.link_layer == IBV_LINK_LAYER_ETHERNET ||
+               (port.flags & IBV_QPF_GRH_REQUIRED) != 0;
+    }
 };
 
 std::mutex mutex;
-Wire last;  // of the queue pair connected last
+Wire last;                      // of the queue pair connected last
+std::vector<ibv_ah_attr> ways;  // of all
 
 void note(const ibv_qp& qp, const ibv_qp_attr& attr, int mask) {
     if (qp.qp_type != IBV_QPT_RC) return;
@@ -26,8 +36,10 @@ void note(const ibv_qp& qp, const ibv_qp_attr& attr, int mask) {
     if (attr.qp_state == IBV_QPS_INIT) {
         last = {};
         last.attr.pkey_index = attr.pkey_index;
+        EXPECT_EQ(ibv_query_port(qp.context, attr.port_num, &last.port), 0);
     }
     if (attr.qp_state == IBV_QPS_RTR) {
+        ways.push_back(attr.ah_attr);
         last.attr.ah_attr = attr.ah_attr;
         last.attr.path_mtu = attr.path_mtu;
         last.attr.min_rnr_timer = attr.min_rnr_timer;
@@ -44,8 +56,9 @@ void note(const ibv_qp& qp, const ibv_qp_attr& attr, int mask) {
 class WireSettingsTest : public TernTest {
   protected:
     // Connects an interface with these settings.
-    static Wire connect(const Settings& settings) {
-        Entity a(settings), b(settings);
+    static Wire connect(const Settings& settings) { return connect(settings, settings); }
+    static Wire connect(const Settings& one, const Settings& other) {
+        Entity a(one), b(other);
         const Endpoint ep = a.connect(b);
         std::size_t received = 0;
         b.handle(0, [&](Bytes) { ++received; });
@@ -72,14 +85,51 @@ TEST_F(WireSettingsTest, ServiceLevel) {
 }
 
 TEST_F(WireSettingsTest, GlobalRoutingHeader) {
-    // On Ethernet, and where the port says so.
-    const bool required = connect({}).attr.ah_attr.is_global != 0;
+    const Wire usual = connect({});
+    const bool required = usual.needs_grh();
+    EXPECT_EQ(usual.attr.ah_attr.is_global != 0, required);
     EXPECT_EQ(connect({{"IS_GLOBAL", "y"}}).attr.ah_attr.is_global, 1);
     EXPECT_EQ(connect({{"GID_INDEX", "0"}}).attr.ah_attr.is_global, 1);
     if (required)
         EXPECT_FALSE(opens({{"IS_GLOBAL", "n"}}));
     else
         EXPECT_EQ(connect({{"IS_GLOBAL", "n"}}).attr.ah_attr.is_global, 0);
+}
+
+// The other interface takes all GIDs of its port, and uses the one that both have.
+TEST_F(WireSettingsTest, GidIndex) {
+    const bool ethernet = connect({}).port.link_layer == IBV_LINK_LAYER_ETHERNET;
+    for (const char* index : {"0", "1"}) {
+        if (!ethernet && index[0] != '0') continue;
+        const Settings one{{"GID_INDEX", index}};
+        for (const auto& [a, b] : {std::pair(one, Settings{}), {Settings{}, one}}) {
+            {
+                const std::lock_guard lock(mutex);
+                ways.clear();
+            }
+            connect(a, b);
+            const std::lock_guard lock(mutex);
+            ASSERT_EQ(ways.size(), 2u);
+            for (const ibv_ah_attr& way : ways) {
+                EXPECT_EQ(way.is_global, 1);
+                EXPECT_EQ(way.grh.sgid_index, index[0] - '0');
+            }
+        }
+    }
+    if (!ethernet) return;
+    const Entity a(Settings{{"GID_INDEX", "0"}}), b(Settings{{"GID_INDEX", "1"}}), all;
+    const auto reaches = [](const Entity& from, const Entity& to) {
+        const Address address = to.address();
+        return uct_iface_is_reachable(from.iface(), address.dev(), address.iface()) != 0;
+    };
+    EXPECT_FALSE(reaches(a, b));
+    EXPECT_FALSE(reaches(b, a));
+    for (const Entity* entity : {&a, &b}) {
+        EXPECT_TRUE(reaches(*entity, all));
+        EXPECT_TRUE(reaches(all, *entity));
+        EXPECT_TRUE(reaches(*entity, *entity));
+    }
+    EXPECT_FALSE(opens({{"GID_INDEX", "200"}}));
 }
 
 TEST_F(WireSettingsTest, TrafficClass) {
@@ -117,6 +167,30 @@ TEST_F(WireSettingsTest, Retries) {
     EXPECT_EQ(other.rnr_retry, 4);
     EXPECT_EQ(other.min_rnr_timer, 24) << "40.96 ms";
     EXPECT_LT(usual.min_rnr_timer, other.min_rnr_timer);
+}
+
+// A device keeps pages that a fork makes the process copy, unless libibverbs is told in time.
+// Tern's own memory is shared, so that nothing is copied; memory of the user is not.
+TEST_F(WireSettingsTest, AForkDoesNotDisturb) {
+    Entity a, b;
+    Memory memory(b.host(), 4096);
+    const Remote remote = describe(b.host(), memory);
+    const RemoteKey key(a.host(), remote);
+    const Endpoint ep = a.connect(b);
+    for (std::size_t i = 0; i <= 1; ++i) {
+        const auto put = [&] { return put_short(ep, pattern(i, 8), remote.address, key); };
+        ASSERT_TRUE(accepted({&a, &b}, put));
+        EXPECT_TRUE(
+            eventually({&a, &b},
+                       [&] {
+                           return static_cast<bool>(same({memory.data(), 8}, pattern(i, 8)));
+                       }))
+            << "after " << i << " forks";
+        const pid_t child = fork();
+        if (child == 0) _exit(0);
+        ASSERT_EQ(waitpid(child, nullptr, 0), child);
+    }
+    EXPECT_TRUE(a.failures().empty());
 }
 
 // A steady sender that sends little keeps its block only if little is asked of it.

@@ -24,6 +24,11 @@ uint64_t subnet_prefix(const FabricConfig& config, uint32_t place) {
     return kLinkLocalPrefix + (config.subnets != 0 ? place % kMaxPorts : 0);
 }
 
+// Whether a GID that a port may have is IPv4-mapped: the others are link-local.
+bool is_ipv4(const union ibv_gid& gid) {
+    return gid.global.subnet_prefix == 0;
+}
+
 }  // namespace
 
 bool grh_required(const FabricConfig& config) {
@@ -36,6 +41,8 @@ int resolve_neighbor(Host& host, const ibv_ah_attr& address) {
     const FabricConfig& config = header.config;
     const auto timeout = static_cast<uint32_t>(config.personality.neighbor_timeout);
     if (config.link_layer != LinkLayer::kEthernet || timeout == 0) return 0;
+    const union ibv_gid source = port_gid(config, 0, address.grh.sgid_index);
+    if (is_ipv4(source) != is_ipv4(address.grh.dgid)) return EINVAL;
     const uint32_t place = place_of_gid(config, address.grh.dgid);
     const uint32_t link = link_of_place(place);
     const uint32_t device = link / kMaxPorts;

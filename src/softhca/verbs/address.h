@@ -31,7 +31,8 @@ inline bool is_roce_v2(const FabricConfig& config, int index) {
 
 // Whether addresses must have a GRH; ports of Ethernet need it whatever their flag says.
 bool grh_required(const FabricConfig& config);
-// 0, or ETIMEDOUT after a wait if the address of an Ethernet port belongs to no port that answers.
+// 0; on Ethernet EINVAL if only one of the two GIDs is IPv4-mapped, or ETIMEDOUT after a wait if
+// the address belongs to no port that answers.
 int resolve_neighbor(Host& host, const ibv_ah_attr& address);
 
 // GUID of a place, in network byte order.

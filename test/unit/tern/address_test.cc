@@ -4,6 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
+#include <cstring>
 #include <optional>
 #include <vector>
 
@@ -26,11 +29,32 @@ Bytes packed(const PortAddress& port) {
     return out;
 }
 
+using Gid = std::array<uint8_t, 16>;
+
+constexpr Gid kIpv4{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, 1};
+constexpr Gid kIpv6{0x20, 1, 0x0d, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1};
+constexpr Gid kLinkLocal{0xfe, 0x80, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8};
+
+// A port of Ethernet with GIDs of these families: a bit for each GidFamily.
+PortAddress roce(unsigned families) {
+    PortAddress port;
+    port.ethernet = true;
+    port.roce.families = static_cast<uint8_t>(families);
+    const std::array gids{kIpv4, kIpv6, kLinkLocal};
+    for (size_t kind = 0; kind < gids.size(); ++kind)
+        if (port.roce.has(static_cast<verbs::GidKind>(kind))) port.roce.gids[kind] = gids[kind];
+    return port;
+}
+
 PortAddress random_port(Random& random) {
     PortAddress port;
-    port.ethernet = random.chance(30);
-    port.has_gid = port.ethernet || random.chance(50);
-    port.roce_v2 = port.ethernet && random.chance(50);
+    if (random.chance(50)) {
+        port = roce(static_cast<unsigned>(random.between(1, 63)));
+        for (Gid& gid : port.roce.gids)
+            if (gid != Gid{}) gid[14] = static_cast<uint8_t>(random());
+        return port;
+    }
+    port.has_gid = random.chance(50);
     port.global = port.has_gid && random.chance(50);
     port.has_lid = !port.has_gid || random.chance(50);
     if (port.has_lid) port.lid = static_cast<uint16_t>(random.between(1, 0xbfff));
@@ -48,13 +72,32 @@ TEST(PortAddress, HasTheDocumentedLayout) {
     port.lid = 0x1234;
     EXPECT_EQ(packed(port), bytes({1, 0x34, 0x12}));
     port.has_gid = true;
-    port.gid = {0xfe, 0x80, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8};
+    port.gid = kLinkLocal;
     EXPECT_EQ(packed(port),
               bytes({3, 0x34, 0x12, 0xfe, 0x80, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8}));
     EXPECT_EQ(port.to_string(), "lid 4660 gid fe80:0:0:0:102:304:506:708");
     port.has_lid = false;
-    port.ethernet = true;
-    EXPECT_EQ(packed(port), bytes({6, 0xfe, 0x80, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8}));
+    port.global = true;
+    EXPECT_EQ(packed(port), bytes({18, 0xfe, 0x80, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8}));
+}
+
+TEST(PortAddress, HasTheDocumentedLayoutOnEthernet) {
+    EXPECT_EQ(packed(roce(1)), bytes({129, 10, 0, 0, 1}));
+    EXPECT_EQ(packed(roce(4 + 32)), bytes({164, 1, 2, 3, 4, 5, 6, 7, 8}))
+        << "one GID for both versions";
+    EXPECT_EQ(packed(roce(1 + 2 + 4)),
+              bytes({135, 10, 0, 0, 1, 0x20, 1, 0x0d, 0xb8, 0, 0, 0, 0, 0, 0,
+                     0,   0,  0, 0, 0, 1,    1, 2,    3,    4, 5, 6, 7, 8}));
+    EXPECT_EQ(roce(1 + 4).to_string(), "gid 0:0:0:0:0:ffff:a00:1 gid fe80:0:0:0:102:304:506:708");
+}
+
+// UCP 1.13 aborts if a device address is longer.
+TEST(PortAddress, FitsIntoTheAddressOfUcp) {
+    size_t most = 0;
+    for (unsigned first = 0; first < 256; ++first)
+        most = std::max(most, PortAddress::packed_size(static_cast<std::byte>(first)));
+    EXPECT_EQ(most, PortAddress::kMaxPacked);
+    EXPECT_LE(most, 31u);
 }
 
 TEST(PortAddress, ComesBackAsItWas) {
@@ -73,24 +116,48 @@ TEST(PortAddress, ComesBackAsItWas) {
 }
 
 TEST(PortAddress, RefusesWhatIsNoPort) {
-    EXPECT_FALSE(PortAddress::unpack(bytes({0}))) << "nowhere";
-    EXPECT_FALSE(PortAddress::unpack(bytes({33, 1, 0}))) << "an unknown flag";
-    EXPECT_FALSE(PortAddress::unpack(bytes({9, 1, 0}))) << "RoCE v2 on InfiniBand";
-    EXPECT_FALSE(PortAddress::unpack(bytes({17, 1, 0}))) << "a GRH without a GID";
-    EXPECT_FALSE(PortAddress::unpack(bytes({1, 0, 0}))) << "the reserved LID";
-    EXPECT_TRUE(PortAddress::unpack(bytes({1, 0xff, 0xbf})));
-    EXPECT_FALSE(PortAddress::unpack(bytes({1, 0, 0xc0}))) << "a multicast LID";
-    EXPECT_FALSE(PortAddress::unpack(bytes({5, 1, 0}))) << "Ethernet without GID";
-    EXPECT_FALSE(PortAddress::unpack(bytes({2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0})));
-    EXPECT_FALSE(PortAddress::unpack(bytes({2, 0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1})))
+    const auto takes = [](std::initializer_list<int> values) {
+        return PortAddress::unpack(bytes(values)).has_value();
+    };
+    EXPECT_FALSE(takes({0})) << "nowhere";
+    EXPECT_FALSE(takes({33, 1, 0})) << "an unknown flag";
+    EXPECT_FALSE(takes({6, 0x20, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}))
+        << "Ethernet in an earlier version";
+    EXPECT_FALSE(takes({17, 1, 0})) << "a GRH without a GID";
+    EXPECT_FALSE(takes({1, 0, 0})) << "the reserved LID";
+    EXPECT_TRUE(takes({1, 0xff, 0xbf}));
+    EXPECT_FALSE(takes({1, 0, 0xc0})) << "a multicast LID";
+    EXPECT_FALSE(takes({2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}));
+    EXPECT_FALSE(takes({2, 0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}))
         << "a multicast GID";
+}
+
+TEST(PortAddress, RefusesWhatIsNoPortOfEthernet) {
+    const auto takes = [](const PortAddress& port) {
+        return PortAddress::unpack(packed(port)).has_value();
+    };
+    const auto with = [](size_t kind, Gid gid) {
+        PortAddress port = roce(7);
+        port.roce.gids[kind] = gid;
+        return port;
+    };
+    EXPECT_TRUE(takes(roce(7)));
+    EXPECT_FALSE(takes(roce(0))) << "no GID";
+    EXPECT_FALSE(PortAddress::unpack(bytes({128 + 64 + 1, 10, 0, 0, 1}))) << "an unknown family";
+    EXPECT_FALSE(takes(with(0, {}))) << "0.0.0.0";
+    EXPECT_TRUE(takes(with(0, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 223, 1, 1, 1})));
+    EXPECT_FALSE(takes(with(0, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 224, 1, 1, 1})));
+    EXPECT_FALSE(takes(with(1, {})));
+    EXPECT_FALSE(takes(with(1, {0xff, 2, 1}))) << "a multicast GID";
+    EXPECT_FALSE(takes(with(1, kIpv4))) << "it has a shorter form";
+    EXPECT_FALSE(takes(with(1, kLinkLocal))) << "it has a shorter form";
 }
 
 TEST(PortAddress, TakesRandomBytesOnlyAsWhatTheySay) {
     each_schedule(100'000, [](Random random) -> std::string {
-        Bytes wire(random.below(24));
+        Bytes wire(random.below(40));
         for (std::byte& byte : wire) byte = static_cast<std::byte>(random());
-        if (!wire.empty()) wire[0] &= std::byte{0x3f};
+        if (!wire.empty()) wire[0] &= std::byte{0xbf};
         const auto port = PortAddress::unpack(wire);
         if (!port) return {};
         if (port->packed_size() > wire.size()) return "an address longer than its bytes";
@@ -105,14 +172,6 @@ PortAddress infiniband(uint8_t subnet, bool global = false) {
     port.lid = 5;
     port.gid = {0xfe, 0x80, 0, 0, 0, 0, 0, subnet, 0, 0, 0, 0, 0, 0, 0, 1};
     port.global = global;
-    return port;
-}
-
-PortAddress roce(std::array<uint8_t, 16> gid, bool v2) {
-    PortAddress port;
-    port.ethernet = port.has_gid = port.global = true;
-    port.gid = gid;
-    port.roce_v2 = v2;
     return port;
 }
 
@@ -137,15 +196,54 @@ TEST(PortAddress, SubnetsAreApart) {
     EXPECT_FALSE(reach(no_lid, infiniband(0)));
 }
 
-TEST(PortAddress, FamiliesOfRoceAreApart) {
-    const std::array<uint8_t, 16> ipv4{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, 1};
-    const std::array<uint8_t, 16> ipv6{0x20, 1, 0x0d, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1};
-    EXPECT_TRUE(reach(roce(ipv4, true), roce(ipv4, true)));
-    EXPECT_TRUE(reach(roce(ipv6, true), roce(ipv6, true)));
-    EXPECT_FALSE(reach(roce(ipv4, true), roce(ipv6, true)));
-    EXPECT_FALSE(reach(roce(ipv4, true), roce(ipv4, false)));
-    EXPECT_TRUE(reach(roce(ipv4, false), roce(ipv6, false))) << "to v1 they are only numbers";
-    EXPECT_FALSE(reach(roce(ipv6, true), infiniband(0)));
+// The port with GIDs of these families; entry 10 + i of its table is for the family i.
+verbs::Port port_with(unsigned families) {
+    verbs::Port port;
+    port.ethernet = port.global = true;
+    port.roce.set = roce(families).roce;
+    for (size_t i = 0; i < port.roce.index.size(); ++i)
+        port.roce.index[i] = static_cast<uint8_t>(10 + i);
+    return port;
+}
+
+// Each choice of families at both ends: both choose the same family, the first that both have, and
+// the GIDs of each end are those that the other end sends to.
+TEST(PortAddress, BothEndsChooseTheSamePairOfGids) {
+    const std::array gids{kIpv4, kIpv6, kLinkLocal};
+    for (unsigned a = 1; a < 64; ++a)
+        for (unsigned b = 1; b < 64; ++b) {
+            SCOPED_TRACE(testing::Message() << a << " and " << b);
+            ASSERT_EQ(reach(roce(a), roce(b)), (a & b) != 0);
+            if ((a & b) == 0) continue;
+            size_t family = 0;
+            while ((a & b & 1u << family) == 0) ++family;
+            for (const auto& [from, to] : {std::pair(a, b), {b, a}}) {
+                const ibv_ah_attr way = address_vector(port_with(from), roce(to));
+                ASSERT_EQ(way.is_global, 1);
+                ASSERT_EQ(way.grh.sgid_index, 10 + family);
+                ASSERT_EQ(memcmp(way.grh.dgid.raw, gids[family % 3].data(), 16), 0);
+                ASSERT_EQ(way.grh.traffic_class, family < 3 ? 106 : 0);
+            }
+        }
+}
+
+TEST(PortAddress, SaysWhyRoceDoesNotReach) {
+    EXPECT_FALSE(reach(roce(1), infiniband(0)));
+    EXPECT_STREQ(roce(1 + 2 + 4).unreachable(roce(8 + 16 + 32)),
+                 "one port uses RoCE v1, the other RoCE v2");
+    EXPECT_STREQ(roce(1 + 32).unreachable(roce(2 + 4 + 16)),
+                 "the ports have no kind of GID in common: IPv4, IPv6 or link-local");
+}
+
+TEST(PortAddress, OnInfiniBandThePortsDecideAboutTheGrh) {
+    verbs::Port port;
+    port.gid_index = 3;
+    EXPECT_EQ(address_vector(port, infiniband(0)).is_global, 0);
+    const ibv_ah_attr way = address_vector(port, infiniband(0, true));
+    EXPECT_EQ(way.is_global, 1);
+    EXPECT_EQ(way.grh.sgid_index, 3);
+    EXPECT_EQ(way.grh.traffic_class, 0);
+    EXPECT_EQ(way.dlid, 5);
 }
 
 TEST(InterfaceAddress, HasTheDocumentedLayout) {

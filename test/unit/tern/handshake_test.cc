@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <vector>
 
 namespace tern {
@@ -23,10 +24,10 @@ PeerAddress address(uint16_t lid) {
 }
 
 Handshake side_a(uint32_t token = 100) {
-    return {token, address(1), address(2), {1000 + token, 5, 3, 1}, kTimes};
+    return {token, address(1), address(2), {1000 + token, 3, 1}, kTimes};
 }
 Handshake side_b(uint32_t token = 200) {
-    return {token, address(2), address(1), {1000 + token, 6, 4, 1}, kTimes};
+    return {token, address(2), address(1), {1000 + token, 4, 1}, kTimes};
 }
 
 Packet sent(const Actions& actions) {
@@ -42,7 +43,7 @@ Packet stale(PacketType type, uint32_t token, uint32_t peer_token) {
     packet.peer_token = peer_token;
     packet.from = address(2);
     packet.to = address(1).interface;
-    packet.qp = {77, 7, 3, 1};
+    packet.qp = {77, 3, 1};
     return packet;
 }
 
@@ -75,6 +76,17 @@ Pair up(bool lose_last = false) {
     return pair;
 }
 
+// Queue pairs that answered the same attempt one after the other expect other packets.
+TEST(Handshake, BothTokensDecideTheFirstPsn) {
+    EXPECT_EQ(first_psn(1, 0), 0x85ebcau);
+    EXPECT_EQ(first_psn(0, 1), 0x9e3779u);
+    EXPECT_EQ(first_psn(1, 1), 0x242344u);
+    for (uint32_t receiver = 1; receiver < 1000; ++receiver) {
+        const uint32_t apart = (first_psn(7, receiver) - first_psn(7, 0)) & 0xffffff;
+        EXPECT_GT(std::min(apart, 0x1000000 - apart), 4096u) << receiver;
+    }
+}
+
 TEST(Handshake, TakesThreePacketsIfOneSideStarts) {
     Handshake a = side_a();
     Handshake b = side_b();
@@ -90,7 +102,7 @@ TEST(Handshake, TakesThreePacketsIfOneSideStarts) {
     const Actions answer = b.receive(first, 0);
     EXPECT_TRUE(answer.connect_qp);
     EXPECT_FALSE(answer.established) << "A is not known to receive yet";
-    EXPECT_EQ(b.peer(), (QpParameters{1100, 5, 3, 1}));
+    EXPECT_EQ(b.peer(), (QpParameters{1100, 3, 1}));
     EXPECT_TRUE(answer.packet.ready);
     EXPECT_FALSE(answer.packet.knows_ready);
     EXPECT_EQ(answer.packet.peer_token, 100u);
@@ -440,7 +452,7 @@ TEST(Handshake, StraysAreAnsweredIfTheyAsk) {
 }
 
 TEST(Handshake, WorksWithoutATimeLimit) {
-    Handshake a(1, address(1), address(2), {1, 1, 1, 1}, {10, UINT64_MAX, UINT64_MAX, UINT64_MAX});
+    Handshake a(1, address(1), address(2), {1, 1, 1}, {10, UINT64_MAX, UINT64_MAX, UINT64_MAX});
     a.connect(1);
     uint64_t now = 0;
     for (int i = 0; i < 200 && a.deadline() != UINT64_MAX; ++i) {

@@ -110,17 +110,16 @@ void HandshakeWorld::send(int side) {
 void HandshakeWorld::open(int side, const Packet* packet) {
     Side& self = sides_[side];
     if (++self.last_token == 0) ++self.last_token;
-    qps_.push_back({});
-    qps_.back().side = side;
-    self.connection = std::make_unique<Connection>(
-        self.last_token, self.address, sides_[other(side)].address,
-        static_cast<uint32_t>(qps_.size()), static_cast<uint32_t>(random_.below(1 << 24)), times_);
+    qps_.push_back({.side = side, .number = free_number(side), .token = self.last_token});
+    self.connection =
+        std::make_unique<Connection>(self.last_token, self.address, sides_[other(side)].address,
+                                     static_cast<uint32_t>(qps_.size()), times_);
     Handshake& handshake = self.connection->handshake;
     act(side, packet != nullptr ? handshake.receive(*packet, now_) : handshake.connect(now_));
 }
 
 void HandshakeWorld::receive(const Datagram& datagram) {
-    const auto packet = Packet::unpack(datagram.bytes);
+    const auto packet = Packet::unpack(datagram.packet());
     if (!packet) return broken("a packet is not understood");
     Side& self = sides_[datagram.to];
     if (packet->to != self.address.interface || packet->from != sides_[other(datagram.to)].address)
@@ -140,7 +139,7 @@ void HandshakeWorld::receive(const Datagram& datagram) {
 
 // The interface computes. The background answers for it, and keeps the packet.
 void HandshakeWorld::answer_aside(const Datagram& datagram) {
-    const auto packet = Packet::unpack(datagram.bytes);
+    const auto packet = Packet::unpack(datagram.packet());
     if (!packet || packet->type == PacketType::kGone || packet->type == PacketType::kAlive) return;
     Packet alive;
     alive.type = PacketType::kAlive;
@@ -171,6 +170,7 @@ void HandshakeWorld::act(int side, const Handshake::Actions& actions, bool gave_
         Qp& own = qp(connection.qp);
         if (own.connected_to != 0) broken("a queue pair is connected twice");
         own.connected_to = connection.handshake.peer().qp_num;
+        own.peer_token = connection.handshake.peer_token();
     }
     if (actions.send) put_on_wire(side, actions.packet);
     if (actions.established) {
@@ -211,8 +211,8 @@ void HandshakeWorld::closed(int side, const Handshake::Actions& actions, bool ga
 }
 
 void HandshakeWorld::put_on_wire(int side, const Packet& packet) {
-    network_.push_back({other(side), {}});
-    packet.pack(network_.back().bytes);
+    network_.push_back({other(side), {}, 0});
+    network_.back().size = packet.pack(network_.back().bytes);
 }
 
 void HandshakeWorld::post_waiting(int side) {
@@ -247,10 +247,34 @@ void HandshakeWorld::deliver_data(uint32_t number) {
     Qp& from = qp(number);
     if (!from.alive || from.on_wire == 0) return;
     Qp& to = qp(from.connected_to);
-    if (!to.alive || to.connected_to != number) return abandon(from.side);
+    if (!to.alive || to.connected_to != number) {
+        deliver_late(from, to);
+        return abandon(from.side);
+    }
     --from.on_wire;
     ++from.acked;
     ++to.arrived;
+}
+
+// A packet for a queue pair that is gone comes to the next one with its number.
+void HandshakeWorld::deliver_late(const Qp& from, const Qp& meant) {
+    const uint32_t psn = first_psn(from.token, from.peer_token) + from.acked;
+    for (const Qp& to : qps_) {
+        if (!to.alive || to.side != meant.side || to.number != meant.number) continue;
+        if (to.connected_to == 0 || &to == &meant) continue;
+        const uint32_t expected = first_psn(to.peer_token, to.token) + to.arrived;
+        if (((psn ^ expected) & 0xffffff) == 0) broken("data reaches another queue pair");
+    }
+}
+
+uint32_t HandshakeWorld::free_number(int side) const {
+    const auto taken = [&](uint32_t number) {
+        return std::ranges::any_of(
+            qps_, [&](const Qp& qp) { return qp.alive && qp.side == side && qp.number == number; });
+    };
+    uint32_t number = 1;
+    while (taken(number)) ++number;
+    return number;
 }
 
 // The queue pair has failed.

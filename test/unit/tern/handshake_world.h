@@ -15,7 +15,8 @@
 namespace tern {
 
 // Datagrams may be lost, duplicated and overtaken. Data on a queue pair may not, but fails if the
-// other end does not exist or is connected to another queue pair.
+// other end does not exist or is connected to another queue pair. A new queue pair gets the lowest
+// number that is free, and takes packets for an earlier one if their sequence numbers fit.
 class HandshakeWorld {
   public:
     // `alone`: one interface talks to itself; otherwise two talk to each other.
@@ -37,6 +38,9 @@ class HandshakeWorld {
   private:
     struct Qp {
         int side = 0;
+        uint32_t number = 0;        // the device's; `qps_` has the queue pairs of the past too
+        uint32_t token = 0;         // of the connection
+        uint32_t peer_token = 0;    // once connected
         uint32_t connected_to = 0;  // remains after destruction
         bool alive = true;
         bool aborted = false;  // destroyed while operations might have been outstanding
@@ -48,8 +52,8 @@ class HandshakeWorld {
     };
     struct Connection {
         Connection(uint32_t token, const PeerAddress& self, const PeerAddress& peer,
-                   uint32_t qp_num, uint32_t psn, const HandshakeTimes& times)
-            : handshake(token, self, peer, {qp_num, psn, 3, 1}, times), qp(qp_num) {}
+                   uint32_t qp_num, const HandshakeTimes& times)
+            : handshake(token, self, peer, {qp_num, 3, 1}, times), qp(qp_num) {}
         Handshake handshake;
         uint32_t qp;
         bool established = false;
@@ -67,6 +71,9 @@ class HandshakeWorld {
     struct Datagram {
         int to;
         std::array<std::byte, Packet::kMaxSize> bytes;
+        size_t size;
+
+        std::span<const std::byte> packet() const { return std::span(bytes).first(size); }
     };
 
     int other(int side) const { return sides_.size() == 1 ? 0 : 1 - side; }
@@ -88,6 +95,8 @@ class HandshakeWorld {
     void read_arrived(int side);
     void tick(int side);
     void deliver_data(uint32_t number);
+    void deliver_late(const Qp& from, const Qp& meant);
+    uint32_t free_number(int side) const;
     void abandon(int side);
     void disconnect(int side);
     void drain(int side);

@@ -11,13 +11,14 @@
 namespace tern {
 namespace {
 
-using Wire = std::array<std::byte, Packet::kMaxSize>;
+using Wire = std::vector<std::byte>;
 
 Wire packed(const Packet& packet) {
-    Wire wire;
-    wire.fill(std::byte{0xee});
-    EXPECT_EQ(packet.pack(wire), Packet::kMaxSize);
-    return wire;
+    std::array<std::byte, Packet::kMaxSize> bytes;
+    bytes.fill(std::byte{0xee});
+    const size_t size = packet.pack(bytes);
+    EXPECT_TRUE(size == Packet::kSize || size == Packet::kMaxSize) << size;
+    return Wire(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(size));
 }
 
 bool same(const Packet& a, const Packet& b) {
@@ -33,16 +34,33 @@ uint32_t bits24(Random& random) {
     return static_cast<uint32_t>(random.below(1 << 24));
 }
 
+PortAddress lid_port(Random& random) {
+    PortAddress port;
+    port.has_lid = true;
+    port.lid = static_cast<uint16_t>(random.between(1, 0xbfff));
+    port.has_gid = random.chance(50);
+    if (port.has_gid) port.gid = {0xfe, 0x80, 1, 2, 3, 4, 5, 6, 7};
+    return port;
+}
+PortAddress roce_port(Random& random) {
+    PortAddress port;
+    port.ethernet = true;
+    port.roce.families = static_cast<uint8_t>(random.between(1, 63));
+    if (port.roce.has(verbs::GidKind::kIpv4))
+        port.roce.gids[0] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, 1};
+    if (port.roce.has(verbs::GidKind::kIpv6)) port.roce.gids[1] = {0x20, 1, 0x0d, 0xb8, 1};
+    if (port.roce.has(verbs::GidKind::kLinkLocal))
+        port.roce.gids[2] = {0xfe, 0x80, 0, 0, 0, 0, 0, 0, 1, 2, 3};
+    return port;
+}
+
 Packet random_packet(Random& random) {
     Packet packet;
     packet.type = static_cast<PacketType>(random.between(1, 6));
     const bool left = packet.type == PacketType::kLeft;
     packet.token = left ? 0 : not_zero(random);
     packet.peer_token = left ? 0 : not_zero(random);
-    packet.from.port.has_lid = true;
-    packet.from.port.lid = static_cast<uint16_t>(random.between(1, 0xbfff));
-    packet.from.port.has_gid = random.chance(50);
-    if (packet.from.port.has_gid) packet.from.port.gid = {0xfe, 0x80, 1, 2, 3, 4, 5, 6, 7};
+    packet.from.port = random.chance(50) ? lid_port(random) : roce_port(random);
     packet.from.interface = {bits24(random), random.below(uint64_t{1} << 40)};
     packet.to = {bits24(random), random.below(uint64_t{1} << 40)};
     if (packet.type == PacketType::kGone && random.chance(50)) {
@@ -53,7 +71,7 @@ Packet random_packet(Random& random) {
     packet.ready = random.chance(50);
     packet.knows_ready = packet.ready && random.chance(50);
     if (!packet.ready && random.chance(50)) packet.peer_token = 0;
-    packet.qp = {bits24(random), bits24(random), static_cast<uint8_t>(random.between(1, 5)),
+    packet.qp = {bits24(random), static_cast<uint8_t>(random.between(1, 5)),
                  static_cast<uint8_t>(random())};
     return packet;
 }
@@ -65,7 +83,7 @@ std::string check(std::span<const std::byte> wire) {
     const auto type = static_cast<unsigned>(packet->type);
     if (type < 1 || type > 6) return "an unknown type";
     if (packet->from.interface.qp_num >> 24 != 0 || packet->to.qp_num >> 24 != 0 ||
-        packet->qp.qp_num >> 24 != 0 || packet->qp.psn >> 24 != 0)
+        packet->qp.qp_num >> 24 != 0)
         return "more than 24 bits";
     if (packet->type == PacketType::kConnect) {
         if (packet->qp.mtu < 1 || packet->qp.mtu > 5) return "no MTU";
@@ -85,17 +103,35 @@ TEST(Packet, HasTheDocumentedLayout) {
     packet.from.interface = {0x0d0e0f, 0x2122232425};
     packet.from.port.has_lid = true;
     packet.from.port.lid = 0x3132;
-    packet.qp = {0x414243, 0x515253, 5, 0x61};
-    const uint8_t expected[Packet::kMaxSize] = {
+    packet.qp = {0x414243, 5, 0x61};
+    const uint8_t expected[Packet::kSize] = {
         'T',  'E',  'R',  'N',  1,    1,    1,    0,     // magic, version, type, flags
         4,    3,    2,    1,    8,    7,    6,    5,     // tokens
         0x0c, 0x0b, 0x0a, 0x15, 0x14, 0x13, 0x12, 0x11,  // to
         0x0f, 0x0e, 0x0d, 0x25, 0x24, 0x23, 0x22, 0x21,  // from
-        0x43, 0x42, 0x41, 5,    0x53, 0x52, 0x51, 0x61,  // queue pair
+        0x43, 0x42, 0x41, 5,    0,    0,    0,    0x61,  // queue pair
         1,    0x32, 0x31};
     const Wire wire = packed(packet);
+    ASSERT_EQ(wire.size(), sizeof(expected));
     for (size_t i = 0; i < wire.size(); ++i)
         EXPECT_EQ(std::to_integer<int>(wire[i]), expected[i]) << "byte " << i;
+}
+
+TEST(Packet, IsLongerForAPortWithManyGids) {
+    Packet packet;
+    packet.token = packet.qp.mtu = 1;
+    packet.from.port.ethernet = true;
+    packet.from.port.roce.families = 1;
+    packet.from.port.roce.gids[0] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, 1};
+    EXPECT_EQ(packed(packet).size(), 64u);
+    packet.from.port.roce.families = 7;
+    packet.from.port.roce.gids[1] = {0x20, 1, 0x0d, 0xb8, 1};
+    packet.from.port.roce.gids[2] = {0xfe, 0x80, 0, 0, 0, 0, 0, 0, 1};
+    Wire wire = packed(packet);
+    EXPECT_EQ(wire.size(), 72u);
+    EXPECT_TRUE(Packet::unpack(wire));
+    wire.resize(64);
+    EXPECT_FALSE(Packet::unpack(wire)) << "cut within the address";
 }
 
 TEST(Packet, ComesBackAsItWas) {
@@ -109,11 +145,11 @@ TEST(Packet, ComesBackAsItWas) {
 TEST(Packet, RefusesEveryOtherLength) {
     Random random(1);
     const Wire wire = packed(random_packet(random));
-    std::vector<std::byte> longer(wire.begin(), wire.end());
-    longer.push_back({});
-    EXPECT_FALSE(Packet::unpack(longer));
-    for (size_t size = 0; size < wire.size(); ++size)
-        EXPECT_FALSE(Packet::unpack(std::vector(wire.begin(), wire.begin() + size)));
+    for (size_t size = 0; size < 2 * Packet::kMaxSize; ++size) {
+        Wire other = wire;
+        other.resize(size);
+        EXPECT_EQ(Packet::unpack(other).has_value(), size == wire.size()) << size;
+    }
 }
 
 TEST(Packet, RefusesWhatNobodySends) {
