@@ -39,11 +39,11 @@ class ConnectionTable {
     // pair.
     Connection& add(std::unique_ptr<Connection> connection, verbs::QueuePair qp);
     // The connection is over: it stays until destroy(), and still counts in size().
-    void retire() {
+    void end() {
         TERN_ASSERT(live_ != 0);
         --live_;
     }
-    // Destroys a connection that has been retired. Call reindex() afterwards.
+    // Destroys a connection that is over. Call reindex() afterwards.
     void destroy(Connection& connection);
     // Finds connections by their present queue pairs.
     void reindex() { reindex(by_qp_num_.size()); }

@@ -287,6 +287,7 @@ bool Connector::begin_anew(Connection& connection) {
     Connection* other = begin(connection.peer, why);
     if (other == nullptr) return false;
     std::swap(connection.qp, other->qp);
+    std::swap(connection.last_receive, other->last_receive);
     std::swap(connection.handshake, other->handshake);
     close(*other, Status::kOk, "");
     table_.reindex();
@@ -362,7 +363,7 @@ void Connector::close(Connection& connection, Status status, const std::string& 
     if (peers_.remove(connection.peer, connection)) wake_at(0);
     release(connection.peer);
     over_.push_back(&connection);
-    table_.retire();
+    table_.end();
     (void)verbs::to_error(connection.qp.get());
     if (!connection.sends.idle()) owner_.post_marker(connection);
     if (connection.established && status != Status::kTimedOut && !left_.contains(connection.peer))
@@ -377,7 +378,14 @@ void Connector::fail_all(Status status, const std::string& why) {
     table_.for_each([this](Connection& connection) { over_.push_back(&connection); });
 }
 
+// A queue pair is in the error state, and nothing is outstanding on it.
+void Connector::retire_queue_pair(verbs::QueuePair qp, bool reported) {
+    retired_.add(std::move(qp), reported, owner_.now());
+    deadline_ = std::min(deadline_, retired_.deadline());
+}
+
 unsigned Connector::destroy_closed() {
+    if (!retired_.empty()) retired_.on_round();
     if (over_.empty()) return 0;
     const struct Destroying {
         explicit Destroying(bool& flag) : destroying(flag) { destroying = true; }
@@ -403,6 +411,7 @@ unsigned Connector::destroy_closed() {
         const bool waited_for = !connection->established && owner_.wanted(*connection);
         if (!waited_for) connection->status = connection->outcome();
         owner_.closed(*connection, connection->status, connection->why);
+        retire_queue_pair(std::move(connection->qp), connection->last_receive);
         table_.destroy(*connection);
         ++count;
     }
@@ -412,6 +421,7 @@ unsigned Connector::destroy_closed() {
 }
 
 bool Connector::may_destroy_closed() const {
+    if (retired_.need_rounds()) return true;
     return std::any_of(over_.begin(), over_.end(), [](const Connection* connection) {
         const bool idle = connection->sends.idle();
         return !connection->seen_over ||
@@ -443,6 +453,8 @@ void Connector::tick(uint64_t now) {
     }
     probes_.tick(now);
     wake_at(probes_.deadline());
+    retired_.tick(now);
+    deadline_ = std::min(deadline_, retired_.deadline());
 }
 
 void Connector::look_at_deadlines() {
@@ -454,6 +466,7 @@ void Connector::look_at_deadlines() {
         wake_at(connection.handshake.deadline());
     });
     wake_at(probes_.deadline());
+    deadline_ = std::min(deadline_, retired_.deadline());
 }
 
 }  // namespace tern

@@ -15,6 +15,7 @@
 #include "connection/peer_set.h"
 #include "connection/peers.h"
 #include "connection/probes.h"
+#include "connection/retired_queue_pairs.h"
 #include "verbs/port.h"
 
 namespace tern {
@@ -61,7 +62,7 @@ class ConnectorOwner {
 //
 //   open    in ConnectionTable and Peers
 //   failed  over, in good order too: in ConnectionTable until its last work request has completed
-//           and nobody holds it; then destroyed
+//           and nobody holds it; then destroyed, except for its queue pair: see RetiredQueuePairs
 class Connector {
   public:
     // Every connection uses `cq` and `srq`.
@@ -146,6 +147,9 @@ class Connector {
     // As ConnectionTable::find(), after that has returned null: adopts connections first.
     [[gnu::cold]] Connection* find_accepted(uint32_t qp_num);
     Datagrams& datagrams() const { return *datagrams_; }
+    // Queue pairs that outlive their connections. While there are any, the device's events must be
+    // taken before progress().
+    RetiredQueuePairs& retired() { return retired_; }
 
   private:
     static constexpr uint32_t kMostAttempts = 16;  // at one connection, dropped by the peer
@@ -161,6 +165,7 @@ class Connector {
     void release(const PeerAddress& peer);
     void adopt_all();
     void turn_away(Connection& connection);
+    void retire_queue_pair(verbs::QueuePair qp, bool reported);
     bool begin_anew(Connection& connection);
     void take_packets();
     void handle(const Packet& packet);
@@ -190,6 +195,7 @@ class Connector {
     Admission admission_;
     std::vector<Connection*> over_;  // failed; has room for all
     bool destroying_ = false;        // within destroy_closed()
+    RetiredQueuePairs retired_;
     uint64_t deadline_ = UINT64_MAX;
     uint32_t urgent_ = 0;  // calls of progress() that are left of kUrgent
     // Peers whose connection has ended, but which may still have endpoints to this interface.

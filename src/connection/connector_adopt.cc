@@ -23,9 +23,12 @@ void Connector::release(const PeerAddress& peer) {
 // it away after the data that has come over it is taken.
 void Connector::adopt_all() {
     for (Acceptor::Accepted& accepted : acceptor_.take()) {
-        // A late packet has opened the connection.
+        // A late packet has opened the connection, or the peer has not really left, and has sent
+        // data.
         if (left_.contains(accepted.peer)) {
             acceptor_.release(accepted.peer);
+            (void)verbs::to_error(accepted.qp.get());
+            retire_queue_pair(std::move(accepted.qp), false);
             continue;
         }
         const bool room = admission_.reserve_completions();

@@ -53,6 +53,7 @@ void DeviceHealth::on_device_event(const verbs::DeviceEvent& event) {
         case IBV_EVENT_QP_FATAL:
         case IBV_EVENT_QP_REQ_ERR:
         case IBV_EVENT_QP_ACCESS_ERR:
+        case IBV_EVENT_QP_LAST_WQE_REACHED:
             return on_queue_pair_event(event, what);
         case IBV_EVENT_PORT_ERR:
         case IBV_EVENT_PORT_ACTIVE:
@@ -66,8 +67,15 @@ void DeviceHealth::on_device_event(const verbs::DeviceEvent& event) {
 void DeviceHealth::on_queue_pair_event(const verbs::DeviceEvent& event, const std::string& what) {
     if (event.identity == connector_.datagrams().identity())
         return break_down("the device reports of its datagram queue pair: " + what);
+    const bool last_receive = event.type == IBV_EVENT_QP_LAST_WQE_REACHED;
+    if (last_receive && connector_.retired().on_last_receive(event.identity)) return;
     Channel* channel = completions_.receiver(event.qp_num);
     if (channel == nullptr || channel->qp->qp_context != event.identity) return;
+    // Completions, perhaps not polled yet, report why the queue pair has failed.
+    if (last_receive) {
+        channel->last_receive = true;
+        return;
+    }
     // QP_FATAL is an error of this device. The other two report a bad request of the peer, which
     // gets an error too and drops the connection.
     const bool own = event.type == IBV_EVENT_QP_FATAL;

@@ -165,10 +165,9 @@ template <class Sink>
 unsigned Poller::poll_seldom(Sink& sink) {
     unsigned count = 0;
     unsigned packets = 0;
-    if (++seldom_polls_ % kEventPolls == 0) {
-        packets += health_.take_events();
-        flush_.check_unused(connector_.now());
-    }
+    const bool look = ++seldom_polls_ % kEventPolls == 0;
+    if (look || !connector_.retired().empty()) packets += health_.take_events();
+    if (look) flush_.check_unused(connector_.now());
     budget_.make_seldom_due();
     if (!gathered_) connector_.gather();
     gathered_ = !take_arrived(sink, count);

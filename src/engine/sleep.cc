@@ -69,6 +69,10 @@ Status Sleep::arm(const std::vector<Watched>& also) {
         return Status::kInProgress;
     }
     if (!nothing_is_left()) return Status::kInProgress;
+    if (connector_.may_destroy_closed()) {
+        budget_.make_seldom_due();
+        return Status::kInProgress;
+    }
     // Connections accepted from now on make the descriptor readable.
     connector_.adopt();
     connector_.look_at_deadlines();
@@ -82,7 +86,7 @@ Status Sleep::arm(const std::vector<Watched>& also) {
 
 // What came before the request for an event raises none.
 bool Sleep::nothing_is_left() {
-    return !completions_.late().take(cq_) && look_at_blocks() && !connector_.may_destroy_closed();
+    return !completions_.late().take(cq_) && look_at_blocks();
 }
 
 // Asks the writers of polled blocks to notify, and collects the words that must be watched

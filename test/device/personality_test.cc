@@ -441,6 +441,45 @@ TEST_F(RuleTest, LastReceiveOfASharedQueueIsAnnouncedOrNot) {
     }
 }
 
+// A queue pair that has used receives of a shared queue takes another one when it fails: that comes
+// back later, before the event, unless the queue pair is destroyed.
+TEST_F(RuleTest, ReceivesTakenAheadAreFlushedOrLost) {
+    set("PERSONALITY", "strict");
+    alone([] {
+        const Hca hca;
+        const Pd pd = hca.make_pd();
+        const Srq srq = make_srq(pd.get(), 4, 1);
+        const Region inbox(pd.get(), 64);
+        for (int i = 0; i < 4; ++i) ASSERT_EQ(RecvWr(i).sge(inbox.sge(0, 64)).post(srq), 0);
+        QpSpec attached = quick();
+        attached.srq = srq.get();
+        QpSpec impatient = quick();
+        impatient.rnr_retry = 0;
+        const auto make = [&] {
+            return std::make_unique<Pair>(hca, pd.get(), impatient, attached);
+        };
+        const auto send = [](Pair& pair, uint64_t received) {
+            ASSERT_EQ(SendWr(IBV_WR_SEND, 9).post(pair.a.qp), 0);
+            ASSERT_TRUE(next_are(pair.a.send_cq, {9}));
+            ASSERT_TRUE(next_are(pair.b.recv_cq, {received}));
+        };
+        auto pair = make();
+        ASSERT_NO_FATAL_FAILURE(send(*pair, 0));
+        apply_all(pair->b.qp.get(), {to_state(IBV_QPS_ERR)});
+        EXPECT_TRUE(next_are(pair->b.recv_cq, {1}, IBV_WC_WR_FLUSH_ERR));
+        EXPECT_EQ(wait_event(hca, IBV_EVENT_QP_LAST_WQE_REACHED).element.qp, pair->b.qp.get());
+        pair = make();
+        apply_all(pair->b.qp.get(), {to_state(IBV_QPS_ERR)});
+        EXPECT_EQ(wait_event(hca, IBV_EVENT_QP_LAST_WQE_REACHED).element.qp, pair->b.qp.get());
+        EXPECT_TRUE(quiet(pair->b.recv_cq)) << "it has used none, and takes none";
+        pair = make();
+        ASSERT_NO_FATAL_FAILURE(send(*pair, 2));
+        pair = make();  // the other one is destroyed, and the last receive is lost
+        ASSERT_EQ(SendWr(IBV_WR_SEND, 9).post(pair->a.qp), 0);
+        EXPECT_TRUE(next_are(pair->a.send_cq, {9}, IBV_WC_RNR_RETRY_EXC_ERR));
+    });
+}
+
 TEST_F(RuleTest, PortThatNeedsAGrhSaysSoAndRefusesOthers) {
     set("PERSONALITY", "strict");
     alone([] {

@@ -40,6 +40,22 @@ bool Rogue::begin(const PeerAddress& peer) {
     return connection_ != nullptr;
 }
 
+void Rogue::say_left(const PeerAddress& peer) {
+    Packet packet;
+    packet.type = PacketType::kLeft;
+    packet.from = self_;
+    packet.to = peer.interface;
+    connector_->datagrams().send(packet, peer.port, peer.interface.qp_num);
+}
+
+void Rogue::drop() {
+    if (connection_ != nullptr && !over_)
+        connector_->fail(*connection_, Status::kConnectionReset, "the test wants it");
+    (void)until([this] { poll(); }, [this] { return connection_ == nullptr || over_; });
+    connection_ = nullptr;
+    up_ = over_ = false;
+}
+
 void Rogue::poll() {
     connector_->gather();
     connector_->progress();
@@ -52,6 +68,10 @@ void Rogue::poll() {
             continue;
         }
         const uint32_t index = work_request_id::number(completion.wr_id);
+        if (completion.status != IBV_WC_SUCCESS) {
+            receives_->release(index);
+            continue;
+        }
         Word word;
         memcpy(&word, receives_->buffer(index), sizeof(word));
         if (word.kind() == FrameKind::kControl &&
@@ -67,8 +87,7 @@ void Rogue::poll() {
         if (word.kind() == FrameKind::kControl &&
             word.id() == static_cast<uint32_t>(ControlId::kCredit))
             ++credit_frames_;
-        if (completion.status == IBV_WC_SUCCESS && completion.opcode == IBV_WC_RECV &&
-            word.kind() == FrameKind::kControl &&
+        if (completion.opcode == IBV_WC_RECV && word.kind() == FrameKind::kControl &&
             word.id() >= static_cast<uint32_t>(ControlId::kFirstTransfer))
             controls.push_back(
                 {static_cast<TransferId>(word.id()),
@@ -122,7 +141,11 @@ void Rogue::post(ibv_wr_opcode opcode, const void* data, size_t size, uint64_t t
     if (ibv_post_send(connection_->qp.get(), &request, &refused) == 0)
         connection_->sends.posted(true, false);
     // The next post uses the same memory.
-    (void)until([this] { poll(); }, [this] { return over_ || connection_->sends.idle(); });
+    const auto wait = [this] {
+        poll();
+        meanwhile();
+    };
+    (void)until(wait, [this] { return over_ || connection_->sends.idle(); });
 }
 
 void Rogue::post_marker(Connection& connection) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 #include <deque>
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -21,6 +22,10 @@ class Rogue final : private ConnectorOwner {
 
     // Begins to connect; up() becomes true when connected.
     bool begin(const PeerAddress& peer);
+    // Says that this interface is closed, which is not true.
+    void say_left(const PeerAddress& peer);
+    // Ends the connection, if there is one; begin() may then be called again.
+    void drop();
     const PeerAddress& address() const { return self_; }
     bool up() const { return up_; }
 
@@ -57,6 +62,8 @@ class Rogue final : private ConnectorOwner {
     // Writes to this address, with immediate data unless `immediate` is 0.
     void write_to(const void* data, size_t size, uint64_t address, uint32_t rkey,
                   uint32_t immediate);
+    // Called again and again while the rogue waits until what it has sent is complete.
+    std::function<void()> meanwhile = [] {};
     // Memory that the peer may write to and read.
     const verbs::RegisteredMemory& window() const { return window_; }
 

@@ -83,6 +83,30 @@ TEST_P(TransferRogueTest, PlantsTheFlagsOfTheNextTransfer) {
     EXPECT_EQ(victim.memory[0], std::byte{0x55});
 }
 
+// A connection ends during a transfer, and the ring is free for others. What the peer writes late
+// does not arrive.
+TEST_P(TransferRogueTest, WritesWhenItsConnectionIsOver) {
+    rogue->send_control(TransferId::kDeliver, Deliver{.sender = 7,
+                                                      .address = victim.address(),
+                                                      .length = SubBlocks::kSubBlock,
+                                                      .key = victim.key(victim.open)});
+    ASSERT_TRUE(turn([this] { return !rogue->controls.empty(); }));
+    ASSERT_EQ(rogue->controls[0].id, TransferId::kAccept);
+    const Accept accept = rogue->controls[0].as<Accept>();
+    const std::string_view ring(reinterpret_cast<const char*>(accept.ring.address),
+                                SubBlocks::kSlot);
+    const std::string before(ring);
+    std::string why;
+    channel = victim.engine->attach(rogue->address(), &victim, why);
+    ASSERT_TRUE(channel) << why;
+    victim.engine->fail(*channel, Status::kConnectionReset, "the test wants it");
+    // The rogue does not notice.
+    ASSERT_TRUE(until([this] { victim.poll(); }, [this] { return victim.closures == 1; }));
+    write_block(accept, SubBlocks::kSubBlock);
+    EXPECT_EQ(ring, before);
+    expect_alive();
+}
+
 // Places for transfers that one peer may take: twice as many as it leaves to others.
 constexpr uint32_t kShare = TransferTable<Incoming>::kMost / 3 * 2 + 1;
 

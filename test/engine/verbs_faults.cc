@@ -21,6 +21,8 @@ std::function<int(const ibv_ah_attr&)> before_handle;
 std::atomic<ibv_qp*> datagram_qp = nullptr;
 std::atomic<uint32_t> max_inline = UINT32_MAX;
 std::atomic<bool> resizes = true;
+std::atomic<bool> last_receives = true;
+std::atomic<int> queue_pairs = 0;
 
 // Counts a call. Returns the error with which it must fail, or 0.
 int take(Verb verb) {
@@ -106,6 +108,18 @@ PoorDevice::~PoorDevice() {
     verbs_faults::resizes = true;
 }
 
+NoLastReceive::NoLastReceive() {
+    verbs_faults::last_receives = false;
+}
+
+NoLastReceive::~NoLastReceive() {
+    verbs_faults::last_receives = true;
+}
+
+int queue_pairs() {
+    return verbs_faults::queue_pairs;
+}
+
 void watch_posts(ibv_context* context) {
     if (verbs_faults::library_post_send != nullptr) return;
     verbs_faults::library_post_send = context->ops.post_send;
@@ -161,7 +175,27 @@ ibv_qp* ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* attributes) {
     if (qp != nullptr && verbs_faults::max_inline != UINT32_MAX)
         attributes->cap.max_inline_data = asked;
     if (qp != nullptr && datagrams) verbs_faults::datagram_qp = qp;
+    if (qp != nullptr) ++verbs_faults::queue_pairs;
     return qp;
+}
+
+int ibv_destroy_qp(ibv_qp* qp) {
+    static const auto real = verbs_faults::library("ibv_destroy_qp", &ibv_destroy_qp);
+    const bool counted = qp->qp_type == IBV_QPT_RC || qp->qp_type == IBV_QPT_UD;
+    const int error = real(qp);
+    if (error == 0 && counted) --verbs_faults::queue_pairs;
+    return error;
+}
+
+int ibv_get_async_event(ibv_context* context, ibv_async_event* event) {
+    static const auto real = verbs_faults::library("ibv_get_async_event", &ibv_get_async_event);
+    for (;;) {
+        const int result = real(context, event);
+        if (result != 0 || event->event_type != IBV_EVENT_QP_LAST_WQE_REACHED ||
+            verbs_faults::last_receives)
+            return result;
+        ibv_ack_async_event(event);
+    }
 }
 
 ibv_cq* ibv_create_cq(ibv_context* context, int entries, void* cq_context,

@@ -62,6 +62,18 @@ class PoorDevice {
     PoorDevice& operator=(const PoorDevice&) = delete;
 };
 
+// While it exists, the device never reports IBV_EVENT_QP_LAST_WQE_REACHED.
+class NoLastReceive {
+  public:
+    NoLastReceive();
+    ~NoLastReceive();
+    NoLastReceive(const NoLastReceive&) = delete;
+    NoLastReceive& operator=(const NoLastReceive&) = delete;
+};
+
+// Queue pairs of the program that exist, XRC apart.
+int queue_pairs();
+
 // Has the calls of ibv_post_send(), ibv_post_recv() and ibv_post_srq_recv() on this context
 // counted, from now on.
 void watch_posts(ibv_context* context);

@@ -175,8 +175,15 @@ constexpr Rule kRules[] = {
     // mlx5/cq.c:1807, hns_roce_u_hw_v2.c:1564, irdma/uk.c:1870, bnxt_re/verbs.c:1101; rxe: not cleaned.
     {"destroyed-completions", &P::destroyed_completions, 0, 1, {0, 0, 0, 0, 0, 0, 1, 1},
      "completions of a destroyed queue pair are delivered"},
-    // irdma/user.h irdma_qp_event_type has no such event; sw/rxe: not in older kernels.
-    {"last-wqe-event", &P::last_receive_event, 0, 1, {1, 1, 1, 0, 1, 1, 0, 0},
+    // The specification, 10.3.1: receives of a shared queue may leak if the event is not awaited.
+    {"receive-ahead", &P::receive_ahead, 0, 1, {0, 0, 0, 0, 0, 0, 0, 1},
+     "a queue pair that has used receives of a shared queue takes one more when it fails or is destroyed; if it is destroyed before that is flushed, that is lost"},
+    // This device; others do it when their queues are drained.
+    {"flush-delay", &P::flush_delay, 0, 10000, {0, 0, 0, 0, 0, 0, 0, 10},
+     "ms until a queue pair with a shared receive queue that has failed flushes its receives, and the event comes"},
+    // irdma/user.h irdma_qp_event_type has no such event; sw/rxe: not in older kernels. strict: a
+    // device that takes receives ahead has it.
+    {"last-wqe-event", &P::last_receive_event, 0, 1, {1, 1, 1, 0, 1, 1, 0, 1},
      "IBV_EVENT_QP_LAST_WQE_REACHED comes"},
     // mlx5: memory (Fukuoka, ConnectX-5); irdma icrdma_hw.c: fixed. rxe: one jiffy.
     {"least-timeout", &P::least_timeout, 0, 31, {0, 12, 16, 14, 0, 0, 10, 16},

@@ -63,7 +63,8 @@ struct Personality {
     int32_t grh_required;
     int32_t psn, path_mtu, rd_atomic_match;
     int32_t locked_memory, fork;
-    int32_t destroyed_completions, last_receive_event;
+    int32_t destroyed_completions;
+    int32_t receive_ahead, flush_delay, last_receive_event;
     int32_t least_timeout;
     int32_t neighbor_timeout;  // ms
     int32_t gid_table;

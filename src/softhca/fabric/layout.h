@@ -25,7 +25,7 @@
 namespace softhca {
 
 constexpr uint64_t kFabricMagic = 0x31414348'74666f73;  // "softHCA1"
-constexpr uint32_t kLayoutVersion = 7;
+constexpr uint32_t kLayoutVersion = 8;
 constexpr uint32_t kMaxDevices = 16;
 constexpr uint32_t kMaxPorts = 2;
 constexpr uint32_t kMaxLinks = kMaxDevices * kMaxPorts;
@@ -152,6 +152,7 @@ struct alignas(64) QpShared {
     alignas(64) RobustLock lock;  // for the responder: claim, receive ring, state
     Claim claim;
     uint64_t last_visible = 0;  // under `lock`: the latest `visible_at` of a receive's completion
+    uint32_t uses_srq = 0;      // under `lock`: 1: has taken receives of a shared queue
 
     RecvRing ring;
     // Of an XRC receiver: the processes that have it open, one bit each. It lives as long as its

@@ -44,6 +44,7 @@ Qp* Qp::create(Adapter& adapter, const Attributes& attributes) {
     shared.notices.store(0, std::memory_order_relaxed);
     shared.claim.valid.store(0, std::memory_order_relaxed);
     shared.last_visible = 0;
+    shared.uses_srq = 0;
     for (auto& word : shared.openers) word.store(0, std::memory_order_relaxed);
     const uint32_t number = adapter.next_number(*index);
     Qp* qp;
@@ -177,9 +178,14 @@ void Qp::report_drained() {
 }
 
 // Under the queue pair's lock: releases a claimed receive of a shared queue, which completes
-// nowhere.
+// nowhere. Some devices never release it.
 void Qp::release_claim() {
     Host& host = adapter_.host();
+    if (host.personality().receive_ahead != 0) {
+        if (!receives_end_) claim_ahead(adapter_, *shared_);
+        shared_->claim.valid.store(0, std::memory_order_release);
+        return;
+    }
     if (shared_->claim.valid.exchange(0, std::memory_order_acq_rel) == 0 || shared_->claim.srq == 0)
         return;
     const uint32_t owner = ObjectNumber::process(shared_->claim.srq);
@@ -203,6 +209,7 @@ void Qp::clear_queues() {
         shared_->ring.head.store(shared_->ring.tail.load(std::memory_order_relaxed),
                                  std::memory_order_release);
         shared_->established.store(0, std::memory_order_relaxed);
+        shared_->uses_srq = 0;
         shared_->lock.unlock();
     }
     // Some devices leave the completions of a destroyed queue pair in its queues.
@@ -218,6 +225,8 @@ void Qp::clear_queues() {
     retry_.progress();
     wait_until_ = 0;
     head_started_ = false;
+    receives_end_ = false;
+    flush_receives_at_ = 0;
     last_receive_event_ = false;
 }
 

@@ -119,6 +119,7 @@ class Qp {
     void enter_error_state(WcStatus status);
     void complete_send(const Wqe& wqe, WcStatus status, uint64_t visible_at);
     void flush_sends();
+    void end_receives();
     void flush_receives();
     void clear_queues();
     void release_claim();
@@ -144,6 +145,8 @@ class Qp {
     bool head_started_ = false;  // whether the work request at the head has been executed once
     std::atomic<bool> scheduled_{false};  // scheduled to run at once
     bool drained_event_ = false;
+    bool receives_end_ = false;       // in state err; of a shared queue: flush_receives_at_ is set
+    uint64_t flush_receives_at_ = 0;  // ns; 0: not scheduled
     bool last_receive_event_ = false;
     bool ends_ = false;  // is being destroyed
     uint8_t retry_count_ = 0;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The requester: executes work requests in order, retries them, completes and flushes them.
 #include <algorithm>
+#include <utility>
 
 #include "softhca/core/qp_state.h"
 #include "softhca/transport/adapter.h"
@@ -82,6 +83,10 @@ void Qp::start_sends() {
 void Qp::run_scheduled(uint64_t now) {
     scheduled_.store(false, std::memory_order_release);
     const std::lock_guard lock(execute_mutex_);
+    if (flush_receives_at_ != 0 && now >= flush_receives_at_) {
+        flush_receives_at_ = 0;
+        flush_receives();
+    }
     if (!run_send_queue(now, kMaxStepsPerRun)) adapter_.engine().schedule_qp(number_, now_ns());
 }
 
@@ -261,6 +266,26 @@ void Qp::flush_sends() {
     wait_until_ = 0;
 }
 
+// In state err. Devices that take receives of a shared queue ahead flush them later.
+void Qp::end_receives() {
+    Host& host = adapter_.host();
+    const Personality& personality = host.personality();
+    if (attributes_.srq != nullptr && !receives_end_ && personality.receive_ahead != 0) {
+        const AccessGuard guard(host, host.slot());  // before the lock, as senders do
+        lock_qp(host, *shared_);
+        if (state() == QpState::kErr) claim_ahead(adapter_, *shared_);
+        shared_->lock.unlock();
+    }
+    if (attributes_.srq == nullptr || personality.flush_delay == 0) {
+        receives_end_ = true;
+        return flush_receives();
+    }
+    if (std::exchange(receives_end_, true)) return;
+    constexpr uint64_t kMillisecond = 1'000'000;
+    flush_receives_at_ = now_ns() + static_cast<uint64_t>(personality.flush_delay) * kMillisecond;
+    adapter_.engine().schedule_qp(number_, flush_receives_at_);
+}
+
 void Qp::flush_receives() {
     Host& host = adapter_.host();
     const AccessGuard guard(host, host.slot());  // before the lock, as senders do
@@ -284,7 +309,7 @@ void Qp::flush() {
     const std::lock_guard lock(execute_mutex_);
     const QpState current = state();
     if (current == QpState::kErr || current == QpState::kSqe) flush_sends();
-    if (current == QpState::kErr) flush_receives();
+    if (current == QpState::kErr) end_receives();
 }
 
 }  // namespace softhca

@@ -90,6 +90,7 @@ bool claim_from_srq(Adapter& adapter, QpShared& qp, SrqShared& srq) {
     char* arena = host.arena(ObjectNumber::process(number));
     set_claim(qp, number, head, srq.ring.order(arena, head));
     srq.ring.head.store(head + 1, std::memory_order_release);
+    qp.uses_srq = 1;
     const bool limit = limit_reached(srq);
     srq.lock.unlock();
     if (limit) raise_srq_notice(adapter.host(), srq, number, Notice::kSrqLimit);
@@ -118,6 +119,12 @@ RecvWqe* claimed_receive(Host& host, QpShared& qp) {
     }
     char* arena = host.arena(ObjectNumber::process(owner));
     return arena == nullptr ? nullptr : &ring->slot(arena, qp.claim.slot);
+}
+
+void claim_ahead(Adapter& adapter, QpShared& qp) {
+    SrqShared* srq = qp.srq != 0 ? adapter.host().srq(qp.srq) : nullptr;
+    if (srq != nullptr && qp.uses_srq != 0 && qp.claim.valid.load(std::memory_order_acquire) == 0)
+        (void)claim_from_srq(adapter, qp, *srq);
 }
 
 bool claim_own_receive(Host& host, QpShared& qp) {

@@ -19,6 +19,9 @@ void lock_srq(Host& host, SrqShared& srq);
 // the queue pair's own queue), which it claims. nullptr if none is posted. Under the queue pair's
 // lock.
 RecvWqe* claim_receive(Adapter& adapter, QpShared& qp, SrqShared* srq);
+// Claims a receive for a message that will not come, if the queue pair has used receives of its
+// shared queue and has none now. Under the queue pair's lock.
+void claim_ahead(Adapter& adapter, QpShared& qp);
 // Claims the next receive of the queue pair's own queue. False if none is posted.
 bool claim_own_receive(Host& host, QpShared& qp);
 // The claimed receive; nullptr if there is none.
