@@ -187,17 +187,6 @@ int ibv_destroy_qp(ibv_qp* qp) {
     return error;
 }
 
-int ibv_get_async_event(ibv_context* context, ibv_async_event* event) {
-    static const auto real = verbs_faults::library("ibv_get_async_event", &ibv_get_async_event);
-    for (;;) {
-        const int result = real(context, event);
-        if (result != 0 || event->event_type != IBV_EVENT_QP_LAST_WQE_REACHED ||
-            verbs_faults::last_receives)
-            return result;
-        ibv_ack_async_event(event);
-    }
-}
-
 ibv_cq* ibv_create_cq(ibv_context* context, int entries, void* cq_context,
                       ibv_comp_channel* channel, int vector) {
     static const auto real = verbs_faults::library("ibv_create_cq", &ibv_create_cq);
@@ -238,9 +227,17 @@ int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attributes, int mask) {
 
 int ibv_get_async_event(ibv_context* context, ibv_async_event* event) {
     static const auto real = verbs_faults::library("ibv_get_async_event", &ibv_get_async_event);
-    if (!verbs_faults::raised.waits.exchange(false)) return real(context, event);
-    *event = verbs_faults::raised.event;
-    return 0;
+    if (verbs_faults::raised.waits.exchange(false)) {
+        *event = verbs_faults::raised.event;
+        return 0;
+    }
+    for (;;) {
+        const int result = real(context, event);
+        if (result != 0 || event->event_type != IBV_EVENT_QP_LAST_WQE_REACHED ||
+            verbs_faults::last_receives)
+            return result;
+        ibv_ack_async_event(event);
+    }
 }
 
 void ibv_ack_async_event(ibv_async_event* event) {
