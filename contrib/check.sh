@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck source-path=SCRIPTDIR
 #
-# Installs missing packages, builds with warnings as errors, checks the form of the sources, and runs the tests: all that
-# use the software HCA, the transport's with its personality strict and a selection with mlx5; then a selection of UCX's
-# own tests over Tern, and a selection of the tests on rdma_rxe in a guest. Builds once more with the address and
-# undefined-behaviour sanitizers and with the transport's own assertions, and runs the tests that need no other programs;
-# and once with the thread sanitizer for the tests of threads. What takes longer is in contrib/nightly.sh. The last line
-# is "N passed, N failed, N skipped".
+# Installs missing packages, builds with warnings as errors, checks the form of the sources, and runs the tests: all
+# that use the software HCA, the transport's with its personality strict and a selection with mlx5; then a selection of
+# UCX's own tests over Tern, and a selection of the tests on rdma_rxe in a guest. Builds once more with the address and
+# undefined-behaviour sanitizers and with the transport's own assertions, and runs the tests that need no other
+# programs; and once with the thread sanitizer for the tests of threads. What takes longer is in contrib/nightly.sh. The
+# last line is "N passed, N failed, N skipped".
 #
 #   CHECK_LINT=no         leaves out the form of the sources
 #   CHECK_RXE=no          leaves out the guests, which need 6 GiB of free memory and a kernel from Debian
@@ -20,7 +20,7 @@
 export TERN_SELECTION=ci UCX_SELECTION=ci RXE_SELECTION=ci
 # Tests that need nothing else run on the strictest device.
 export TERN_PERSONALITY=strict
-# What mlx5 does in its own way: sizes and errors of queues, keys that come back at once, the order promised in RTS only.
+# What mlx5 does in its own way: sizes and errors of queues, keys that come back at once, order promised in RTS only.
 mlx5_filter='Cq*:Srq*:Qp*:Mr*:QueueLimit*:RcLocal*:Xrc*:Capacity*:*Refus*:DirectTest.*:DirectRogue.*:DirectExtremes*'
 mlx5_filter+=':EngineCredit*:ReplyTest.*:TransferRogue*:TernAttributes.*:AtomicTest.*:MemoryTest.*:Published*:HotPathTest*:FlushTest*'
 
