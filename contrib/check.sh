@@ -20,7 +20,7 @@
 export TERN_SELECTION=ci UCX_SELECTION=ci RXE_SELECTION=ci
 # Tests that need nothing else run on the strictest device.
 export TERN_PERSONALITY=strict
-# What mlx5 does in its own way: sizes and errors of queues, keys that come back at once, the order promised in RTS only.
+# What mlx5 does in its own way: sizes and errors of queues, keys that come back at once, order promised in RTS only.
 mlx5_filter='Cq*:Srq*:Qp*:Mr*:QueueLimit*:RcLocal*:Xrc*:Capacity*:*Refus*:DirectTest.*:DirectRogue.*:DirectExtremes*'
 mlx5_filter+=':EngineCredit*:ReplyTest.*:TransferRogue*:TernAttributes.*:AtomicTest.*:MemoryTest.*:Published*:HotPathTest*:FlushTest*'
 

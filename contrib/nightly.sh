@@ -3,9 +3,9 @@
 # shellcheck source-path=SCRIPTDIR
 #
 # What takes too long for contrib/check.sh, which is to pass first: clang-tidy on all files; builds with clang++ and of
-# each file by itself; every test with all its settings; the tests of Tern and of verbs, and CI's selection of UCX's own,
-# with each personality of the software HCA; all of UCX's own tests; all tests on rdma_rxe; all tests that the sanitizers
-# can run. Takes about five hours on two processors. The last line is "N passed, N failed, N skipped".
+# each file by itself; every test with all its settings; the tests of Tern and of verbs, and CI's selection of UCX's
+# own, with each personality of the software HCA; all of UCX's own tests; all tests on rdma_rxe; all tests that the
+# sanitizers can run. Takes about five hours on two processors. The last line is "N passed, N failed, N skipped".
 . "$(dirname "$0")/common.sh"
 . contrib/tests.sh
 

@@ -10,6 +10,7 @@
 #include <sstream>
 #include <stdexcept>
 
+#include "../conformance/qp.h"
 #include "../device/fabric.h"
 
 namespace uct_test {
@@ -296,6 +297,17 @@ static uint64_t kernel_count(const std::string& resources, const std::string& ki
 
 bool on_software_hca() {
     return resource().md.starts_with("softhca");
+}
+
+bool writes_in_order() {
+    static const bool promised = [] {
+        const conformance::Hca hca;
+        const conformance::Pd pd = hca.make_pd();
+        const conformance::Endpoint a(hca, pd.get()), b(hca, pd.get());
+        connect(hca, a.qp, b.qp);
+        return ibv_query_qp_data_in_order(b.qp.get(), IBV_WR_RDMA_WRITE, 0) != 0;
+    }();
+    return promised;
 }
 
 void end_faults() {

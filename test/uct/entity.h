@@ -43,6 +43,12 @@ bool on_software_hca();
     if (!on_software_hca()) GTEST_SKIP() << "only the software HCA has faults on demand"
 void end_faults();
 
+// Whether the device promises that the bytes of a write appear in order. Without this promise, no
+// blocks are granted.
+bool writes_in_order();
+#define NEEDS_BLOCKS() \
+    if (!writes_in_order()) GTEST_SKIP() << "the device does not promise the order of writes"
+
 // Throws unless `status` is UCS_OK.
 void check(ucs_status_t status, const char* what);
 

@@ -35,6 +35,7 @@ class HotPathTest : public TernTest {
 };
 
 TEST_F(HotPathTest, WhoTalksGetsHot) {
+    NEEDS_BLOCKS();
     Entity a, b;
     Stream small = stream(20000);
     small.most = 1000;
@@ -56,6 +57,7 @@ TEST_F(HotPathTest, WhoTalksGetsHot) {
 // A program that computes polls now and then. Each of its polls finds what has arrived, also what
 // went past the block.
 TEST_F(HotPathTest, WhoPollsRarelyFindsAllAtOnce) {
+    NEEDS_BLOCKS();
     NEEDS_SOFTWARE_HCA();
     constexpr uint8_t kId = 7;
     Entity a, b;
@@ -129,6 +131,7 @@ TEST_F(HotPathTest, NobodyIsHotIfTheCompletionQueueTells) {
 // Three peers take turns while only one may be hot: each becomes hot, and no message is lost in
 // between.
 TEST_F(HotPathTest, OnePlaceForThree) {
+    NEEDS_BLOCKS();
     constexpr std::size_t kPeers = 3;
     Entity center(Settings{{"HOT_MAX", "1"}, {"HOT_WINDOW", "256"}});
     std::vector<std::unique_ptr<Entity>> peers;
@@ -164,6 +167,7 @@ TEST_F(HotPathTest, OnePlaceForThree) {
 
 // A silent peer gives up its block to peers that send.
 TEST_F(HotPathTest, SilentPeersAreDemoted) {
+    NEEDS_BLOCKS();
     Entity center(Settings{{"HOT_WINDOW", "256"}}), once, steady;
     {
         Flow first(once, center, stream(2000, 0));
@@ -182,6 +186,7 @@ TEST_F(HotPathTest, SilentPeersAreDemoted) {
 }
 
 TEST_F(HotPathTest, BlocksGrowWithUseAndNoMore) {
+    NEEDS_BLOCKS();
     Entity a, b(Settings{{"BLOCK_MIN", "4k"}, {"BLOCK_MAX", "32k"}});
     {
         Stream large = stream(20000);
@@ -196,6 +201,7 @@ TEST_F(HotPathTest, BlocksGrowWithUseAndNoMore) {
 }
 
 TEST_F(HotPathTest, SmallTrafficNeedsNoLargeBlock) {
+    NEEDS_BLOCKS();
     Entity a, b(Settings{{"BLOCK_MIN", "4k"}, {"BLOCK_MAX", "32k"}});
     const Endpoint ep = a.connect(b);
     std::size_t received = 0;
@@ -250,6 +256,7 @@ TEST_F(HotPathTest, AProgressCallTakesABoundedNumber) {
 
 // The cumulative credits wrap every 512 KiB.
 TEST_F(HotPathTest, CreditsWrapManyTimes) {
+    NEEDS_BLOCKS();
     Entity a, b;
     {
         Stream it = stream(60000);

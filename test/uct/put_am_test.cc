@@ -85,6 +85,7 @@ class PutAmTest : public TernTest {
 };
 
 TEST_F(PutAmTest, DataAreThereBeforeTheirMessage) {
+    NEEDS_BLOCKS();
     warm_up();
     for (unsigned i = 0; i < 20000; ++i) {
         const std::size_t length = i % (a_.attr().cap.put.max_short + 1);
@@ -96,6 +97,7 @@ TEST_F(PutAmTest, DataAreThereBeforeTheirMessage) {
 }
 
 TEST_F(PutAmTest, DoesNothingIfItIsNotTheUsualCase) {
+    NEEDS_BLOCKS();
     EXPECT_STATUS(UCS_ERR_UNSUPPORTED, send(0, 8, key_)) << "a new peer";
     warm_up();
     Declared closed(b_.host(), kSize);
@@ -117,6 +119,7 @@ TEST_F(PutAmTest, DoesNothingIfItIsNotTheUsualCase) {
 }
 
 TEST_F(PutAmTest, ManyWhileThePeerIsAway) {
+    NEEDS_BLOCKS();
     warm_up();
     for (int round = 0; round < 5; ++round) {
         const uint32_t before = sent_, by_two = by_two_;

@@ -61,8 +61,9 @@ TEST_F(TagTest, EveryByteArrives) {
         for (const uint64_t immediate : {0, 5}) {
             if (kind == Kind::kShort && immediate != 0) continue;
             const std::size_t longest = most(kind, pair.a.entity.attr());
-            for (const std::size_t length : {std::size_t{0}, std::size_t{1}, std::size_t{8},
-                                             std::min<std::size_t>(77, longest / 2), longest - 1, longest})
+            for (const std::size_t length :
+                 {std::size_t{0}, std::size_t{1}, std::size_t{8},
+                  std::min<std::size_t>(77, longest / 2), longest - 1, longest})
                 for (const bool expected : {true, false}) {
                     SCOPED_TRACE(std::string(name(kind)) + " " + std::to_string(length));
                     const uct_tag_t tag = 0xabcdef0000000000 + ++seed;
