@@ -284,7 +284,7 @@ TEST_F(RuleTest, SharedReceiveQueueHasItsOwnErrors) {
     const std::pair<const char*, int> kinds[] = {
         {"default", ENOMEM}, {"mlx4", -1}, {"strict", -ENOMEM}};
     for (const auto& [name, full] : kinds) {
-        on_device(name, [full = full](const Hca& hca, ibv_pd* pd) {
+        on_device(name, [full = full](const Hca&, ibv_pd* pd) {
             const Srq srq = make_srq(pd, 4, 1);
             ibv_srq_attr attr{};
             ASSERT_EQ(ibv_query_srq(srq.get(), &attr), 0);
@@ -353,7 +353,7 @@ void drop_capabilities() {
 TEST_F(RuleTest, RegisteredMemoryCountsAsLocked) {
     for (const int rule : {0, 1}) {
         set("RULES", "locked-memory=" + std::to_string(rule));
-        on_device([rule](const Hca& hca, ibv_pd* pd) {
+        on_device([rule](const Hca&, ibv_pd* pd) {
             drop_capabilities();
             const rlimit limit{1 << 16, 1 << 16};
             ASSERT_EQ(setrlimit(RLIMIT_MEMLOCK, &limit), 0);
