@@ -61,7 +61,7 @@ result "$(grep -Eq "[0-9]+\.\.[0-9]+ *\| \(\?\) $staged" "$tmp/table"; echo $?)"
 
 # unchanged NAME VARIABLES...: stock UCX chooses the same, with the plug-in and without the transport.
 # UCX asks for 4096 receives, which not every device's queues have.
-stock=(UCX_TLS=rc_v,self UCX_RC_VERBS_RX_QUEUE_LEN=1024 UCX_UD_VERBS_RX_QUEUE_LEN=1024)
+stock=('UCX_TLS=rc_v,self' UCX_RC_VERBS_RX_QUEUE_LEN=1024 UCX_UD_VERBS_RX_QUEUE_LEN=1024)
 columns() { sed -n 's/^\[[^|]*|\(.*\)$/\1/p' "$tmp/table" | sed 's/0x[0-9a-f]*/POINTER/' | sort; }
 unchanged() {
     local name=$1 with without
