@@ -29,11 +29,11 @@ guests_at_a_time() {
     awk '/^MemAvailable:/ { print ($2 > 13 * 1024 * 1024) ? 2 : 1 }' /proc/meminfo
 }
 
-# The suites, and the programs that only they need.
-suites='uct.sh tern_engine.sh tern_engine_ethernet.sh unit.sh tern_unit.sh'
+# The suites, the programs that only they need, and the others.
+suites='uct.sh uct_ethernet.sh tern_engine.sh tern_engine_ethernet.sh unit.sh tern_unit.sh'
 suites+=' conformance_inline.sh conformance_thread.sh conformance_ethernet.sh'
-suite_programs='softhca-unit tern-engine tern-uct'
-other_programs='verbs-conformance softhca-device tern-unit tern-instructions'
+suite_programs='softhca-unit tern-uct'
+other_programs='verbs-conformance softhca-device tern-engine tern-unit tern-instructions'
 rwapi_programs='rwapi-start rwapi-start-unit rwapi-core rwapi-job'
 
 # as_on_mlx5 FOLDER [make argument...]
@@ -66,7 +66,7 @@ fi
 if [ "${CHECK_SANITIZERS:-yes}" = no ]; then
     phase 'suites as on mlx5' as_on_mlx5 build/check
 else
-    programs="$suite_programs tern-unit verbs-conformance rwapi-core rwapi-job"
+    programs="$suite_programs tern-engine tern-unit verbs-conformance rwapi-core rwapi-job"
     phase 'suites with address sanitizer and assertions' sanitize build/check-sanitize address "$programs" \
         "$suites rwapi_core.sh rwapi_job.sh"
     phase 'suites as on mlx5' as_on_mlx5 build/check-sanitize check_PROGRAMS="$programs"

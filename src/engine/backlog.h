@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <new>
 #include <utility>
 #include <vector>
 
@@ -44,6 +45,13 @@ class Backlog {
     // The number of work requests that the entries need.
     uint32_t sends() const { return sends_; }
 
+    // Room for one more entry, so that add() cannot throw. False: there is no memory.
+    bool make_room() noexcept try {
+        if (entries_.size() == entries_.capacity()) entries_.reserve(2 * entries_.size() + 4);
+        return true;
+    } catch (const std::bad_alloc&) {
+        return false;
+    }
     void add(const Entry& entry) {
         entries_.push_back(entry);
         sends_ += entry.kind != Kind::kFlush;

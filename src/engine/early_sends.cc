@@ -48,13 +48,13 @@ Status EarlySends::gathered_message(Channel& channel, uint32_t id,
 }
 
 Status EarlySends::atomic(Channel& channel, const Backlog::Entry& entry) {
-    if (!may_wait(channel)) return room_.no_place(channel);
+    if (!may_wait(channel) || !channel.backlog.make_room()) return room_.no_place(channel);
     wait(channel, entry);
     return Status::kOk;
 }
 
 Status EarlySends::fence(Channel& channel) {
-    if (!may_wait(channel)) return Status::kNoResource;
+    if (!may_wait(channel) || !channel.backlog.make_room()) return Status::kNoResource;
     wait(channel, {.kind = Backlog::Kind::kFence});
     return Status::kOk;
 }

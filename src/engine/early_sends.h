@@ -30,7 +30,8 @@ class EarlySends {
     template <class Fill>
     [[gnu::noinline, gnu::cold]] Status message(Channel& channel, uint32_t id, Fill&& fill) {
         const bool taken = accepts_any_ || id == accepted_id_;
-        SendPool::Buffer* buffer = taken && has_room(channel) ? pool_.take() : nullptr;
+        SendPool::Buffer* buffer = nullptr;
+        if (taken && has_room(channel) && channel.backlog.make_room()) buffer = pool_.take();
         if (buffer == nullptr) return room_.no_place(channel);
         const uint32_t length = fill(buffer->data + sizeof(Word));
         wait(channel,
@@ -43,7 +44,8 @@ class EarlySends {
     template <class Fill>
     [[gnu::noinline, gnu::cold]] Status write(Channel& channel, uint64_t to, uint32_t rkey,
                                               Fill&& fill) {
-        SendPool::Buffer* buffer = may_wait(channel) ? pool_.take() : nullptr;
+        SendPool::Buffer* buffer =
+            may_wait(channel) && channel.backlog.make_room() ? pool_.take() : nullptr;
         if (buffer == nullptr) return room_.no_place(channel);
         const uint32_t length = fill(buffer->data);
         wait(channel, {.kind = Backlog::Kind::kWrite,

@@ -2,6 +2,7 @@
 #include "rendezvous/incoming.h"
 
 #include <algorithm>
+#include <new>
 #include <random>
 #include <utility>
 
@@ -60,12 +61,16 @@ void IncomingTransfers::get_owned(Channel& channel, std::unique_ptr<std::byte[]>
     begin_get(*transfer, from, key, rkey);
 }
 
+// If memory is exhausted, the call fails; so its completion must not be reported, too.
 void IncomingTransfers::begin_get(Incoming& transfer, uint64_t from, const WireKey& key,
-                                  uint32_t rkey) {
+                                  uint32_t rkey) try {
     accounts_.begin_operation(transfer, from, key);
     ++counters_.gets;
     transfer.reading.rkey = rkey;
     begin(transfer);
+} catch (const std::bad_alloc&) {
+    transfer.cookie = nullptr;
+    throw;
 }
 
 // A peer asks to put.

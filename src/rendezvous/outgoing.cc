@@ -2,6 +2,7 @@
 #include "rendezvous/outgoing.h"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "base/trace.h"
@@ -52,8 +53,9 @@ void OutgoingTransfers::put_owned(Channel& channel, std::unique_ptr<std::byte[]>
     begin_put(*transfer, to, key, 0);
 }
 
+// If memory is exhausted, the call fails; so its completion must not be reported, too.
 void OutgoingTransfers::begin_put(Outgoing& transfer, uint64_t to, const WireKey& key,
-                                  uint32_t rkey) {
+                                  uint32_t rkey) try {
     accounts_.begin_operation(transfer, to, key);
     ++counters_.puts;
     transfer.rkey = rkey;
@@ -62,6 +64,9 @@ void OutgoingTransfers::begin_put(Outgoing& transfer, uint64_t to, const WireKey
         offer(transfer);
     else
         unconnected_.push_back(&transfer);
+} catch (const std::bad_alloc&) {
+    transfer.cookie = nullptr;
+    throw;
 }
 
 void OutgoingTransfers::offer(Outgoing& transfer) {

@@ -110,7 +110,7 @@ static bool is_paused(TernEp& ep) {
     return true;
 }
 
-Channel* find_channel(TernEp& ep, ucs_status_t& status) {
+Channel* find_channel(TernEp& ep, ucs_status_t& status) try {
     TERN_ASSERT(ep.ready == nullptr);
     if (ep.failed != UCS_OK) {
         status = ep.failed;
@@ -124,6 +124,9 @@ Channel* find_channel(TernEp& ep, ucs_status_t& status) {
     }
     if (!is_paused(ep)) ep.ready = ep.channel;
     return ep.ready;
+} catch (const std::bad_alloc&) {
+    status = out_of_memory(&ep.super.super);
+    return nullptr;
 }
 
 void pending_changed(TernEp& ep) {

@@ -42,29 +42,22 @@ ucs_status_t atomic(uct_ep_h ep, ibv_wr_opcode opcode, uint64_t compare_add, uin
 }  // namespace
 
 ucs_status_t ep_atomic64_post(uct_ep_h ep, unsigned opcode, uint64_t value, uint64_t to,
-                              uct_rkey_t rkey) try {
+                              uct_rkey_t rkey) {
     if (opcode != UCT_ATOMIC_OP_ADD) return UCS_ERR_UNSUPPORTED;
     const ucs_status_t status =
         atomic(ep, IBV_WR_ATOMIC_FETCH_AND_ADD, value, 0, nullptr, to, rkey, nullptr);
     return status == UCS_INPROGRESS ? UCS_OK : status;
-} catch (const std::bad_alloc&) {
-    return out_of_memory(ep);
 }
 
 ucs_status_t ep_atomic64_fetch(uct_ep_h ep, unsigned opcode, uint64_t value, uint64_t* result,
-                               uint64_t to, uct_rkey_t rkey, uct_completion_t* completion) try {
+                               uint64_t to, uct_rkey_t rkey, uct_completion_t* completion) {
     if (opcode != UCT_ATOMIC_OP_ADD) return UCS_ERR_UNSUPPORTED;
     return atomic(ep, IBV_WR_ATOMIC_FETCH_AND_ADD, value, 0, result, to, rkey, completion);
-} catch (const std::bad_alloc&) {
-    return out_of_memory(ep);
 }
 
 ucs_status_t ep_atomic_cswap64(uct_ep_h ep, uint64_t compare, uint64_t swap, uint64_t to,
-                               uct_rkey_t rkey, uint64_t* result,
-                               uct_completion_t* completion) try {
+                               uct_rkey_t rkey, uint64_t* result, uct_completion_t* completion) {
     return atomic(ep, IBV_WR_ATOMIC_CMP_AND_SWP, compare, swap, result, to, rkey, completion);
-} catch (const std::bad_alloc&) {
-    return out_of_memory(ep);
 }
 
 }  // namespace tern

@@ -6,7 +6,7 @@
 
 ucs_status_t tern_uct_ep_put_am_short(uct_ep_h uct_ep, const void* data, unsigned length,
                                       uint64_t to, uct_rkey_t rkey, uint8_t id, uint64_t header,
-                                      const void* payload, unsigned payload_length) try {
+                                      const void* payload, unsigned payload_length) {
     using namespace tern;
     Engine& engine = *iface_of(uct_ep).engine;
     UCT_CHECK_AM_ID(id);
@@ -25,6 +25,4 @@ ucs_status_t tern_uct_ep_put_am_short(uct_ep_h uct_ep, const void* data, unsigne
             if (payload_length != 0) memcpy(at + sizeof(header), payload, payload_length);
         });
     return sent == Status::kNoResource ? UCS_ERR_UNSUPPORTED : to_ucs(sent);
-} catch (const std::bad_alloc&) {
-    return tern::out_of_memory(uct_ep);
 }

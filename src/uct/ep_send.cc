@@ -120,13 +120,15 @@ ssize_t send_packed(TernIface& iface, Channel& channel, uint8_t id, uct_pack_cal
 }
 
 // The same for requests to send. Out of line, so that other messages take no instruction more.
-[[gnu::noinline]] Status short_request(TernIface& iface, Channel& channel, uint64_t header,
-                                       const void* payload, unsigned length) {
+[[gnu::noinline]] ucs_status_t short_request(TernIface& iface, Channel& channel, uint64_t header,
+                                             const void* payload, unsigned length) try {
     const Status sent =
         send_short(iface, channel, compat::kUcpRequestToSend, header, payload, length);
     if (sent == Status::kOk)
         request_sent(iface, channel, {static_cast<const std::byte*>(payload), length});
-    return sent;
+    return to_ucs(sent);
+} catch (const std::bad_alloc&) {
+    return out_of_memory(&iface.super.super);
 }
 
 [[gnu::noinline]] ssize_t packed_request(TernIface& iface, Channel& channel,
@@ -160,7 +162,7 @@ ucs_status_t send_zcopy(Engine& engine, Channel& channel, uint32_t id,
 }
 
 ucs_status_t ep_am_short(uct_ep_h ep, uint8_t id, uint64_t header, const void* payload,
-                         unsigned length) try {
+                         unsigned length) {
     Engine& engine = *iface_of(ep).engine;
     UCT_CHECK_AM_ID(id);
     UCT_CHECK_LENGTH(length, 0, engine.max_short(), "am_short");
@@ -169,10 +171,8 @@ ucs_status_t ep_am_short(uct_ep_h ep, uint8_t id, uint64_t header, const void* p
     if (channel == nullptr) [[unlikely]]
         return status;
     if (id == compat::kUcpRequestToSend) [[unlikely]]
-        return to_ucs(short_request(iface_of(ep), *channel, header, payload, length));
+        return short_request(iface_of(ep), *channel, header, payload, length);
     return to_ucs(send_short(iface_of(ep), *channel, id, header, payload, length));
-} catch (const std::bad_alloc&) {
-    return out_of_memory(ep);
 }
 
 ucs_status_t ep_am_short_iov(uct_ep_h ep, uint8_t id, const uct_iov_t* iov, size_t count) try {
