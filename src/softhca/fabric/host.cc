@@ -179,13 +179,15 @@ void Host::free_dead_slots() {
 bool Host::accessed(uint32_t slot) {
     bool found = false;
     for_each_member([&](uint32_t other) {
+        if (found || other == slot) return;
         const Life life = process(other).get_life();
         const uint32_t lanes = process(other).lanes_used.load();
-        for (uint32_t i = 0; i < lanes && !found; ++i) {
+        bool has_access = false;
+        for (uint32_t i = 0; i < lanes; ++i) {
             for (const auto& word : process(other).lanes[i].words)
-                found = found || (word.load() & 0xffff) == slot + 1;
+                has_access = has_access || (word.load() & 0xffff) == slot + 1;
         }
-        if (found) found = other != slot && !ended(other, life.incarnation);
+        found = has_access && !ended(other, life.incarnation);
     });
     return found;
 }
