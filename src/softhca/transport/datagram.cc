@@ -43,12 +43,13 @@ Grh make_grh(const Wqe& wqe) {
 
 bool accepts_datagram(Qp& qp, const Wqe& wqe, const QpShared* target) {
     const uint32_t qkey = (wqe.qkey & kControlledQkey) != 0 ? qp.shared().qkey : wqe.qkey;
-    return target != nullptr && target->type == QpType::kUd &&
-           target->link == wqe.destination.link &&
+    // The state comes first: before, a new queue pair with this number may still be set up.
+    return target != nullptr && responds(target->state.load(std::memory_order_acquire)) &&
+           target->type == QpType::kUd && target->link == wqe.destination.link &&
            same_subnet(qp.adapter().host().header().config, qp.shared().link, target->link) &&
            (wqe.destination.process == kAnyProcess ||
             wqe.destination.process == ObjectNumber::process(wqe.remote_qp)) &&
-           target->qkey == qkey && responds(target->state.load(std::memory_order_acquire));
+           target->qkey == qkey;
 }
 
 // Writes the datagram into the receive's memory.
