@@ -29,13 +29,6 @@ guests_at_a_time() {
     awk '/^MemAvailable:/ { print ($2 > 13 * 1024 * 1024) ? 2 : 1 }' /proc/meminfo
 }
 
-# The suites, the programs that only they need, and the others.
-suites='uct.sh uct_ethernet.sh tern_engine.sh tern_engine_ethernet.sh unit.sh tern_unit.sh'
-suites+=' conformance_inline.sh conformance_thread.sh conformance_ethernet.sh'
-suite_programs='softhca-unit tern-uct'
-other_programs='verbs-conformance softhca-device tern-engine tern-unit tern-instructions'
-rwapi_programs='rwapi-start rwapi-start-unit rwapi-core rwapi-job'
-
 # as_on_mlx5 FOLDER [make argument...]
 as_on_mlx5() {
     local folder=$1
@@ -47,7 +40,7 @@ as_on_mlx5() {
 if [ "${CHECK_SANITIZERS:-yes}" = no ]; then
     here=()
 else
-    here=(check_PROGRAMS="$other_programs $rwapi_programs" LEAVE_OUT="$suites")
+    here=(check_PROGRAMS="$other_programs" LEAVE_OUT="$suites")
 fi
 
 say "this takes 30 minutes on two processors"
@@ -66,13 +59,11 @@ fi
 if [ "${CHECK_SANITIZERS:-yes}" = no ]; then
     phase 'suites as on mlx5' as_on_mlx5 build/check
 else
-    programs="$suite_programs tern-engine tern-unit verbs-conformance rwapi-core rwapi-job"
-    phase 'suites with address sanitizer and assertions' sanitize build/check-sanitize address "$programs" \
+    phase 'suites with address sanitizer and assertions' sanitize build/check-sanitize address "$sanitized_programs" \
         "$suites rwapi_core.sh rwapi_job.sh"
-    phase 'suites as on mlx5' as_on_mlx5 build/check-sanitize check_PROGRAMS="$programs"
-    # Tests of many settings, each with one thread, tell the thread sanitizer nothing new. Of rwapi's jobs, those with
-    # threads.
-    GTEST_FILTER='-Setups/*:Ways/*' RWAPI_CASES='threads sleeps-beside-a-thread contexts' \
+    phase 'suites as on mlx5' as_on_mlx5 build/check-sanitize check_PROGRAMS="$sanitized_programs"
+    # Of rwapi's jobs, those with threads.
+    RWAPI_CASES='threads sleeps-beside-a-thread contexts' \
         phase 'thread sanitizer' sanitize build/check-threads thread 'tern-engine rwapi-job' \
         'tern_engine.sh rwapi_job.sh'
 fi

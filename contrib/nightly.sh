@@ -38,8 +38,7 @@ TERN_PERSONALITY=irdma phase 'verbs as on irdma' run_tests build/check check \
     TESTS='conformance_inline.sh conformance_ethernet.sh'
 phase "UCX's own tests" run_tests build/check check-ucx
 phase 'guests with rdma_rxe' run_tests build/check check-rxe
-phase 'address sanitizer and assertions' sanitize build/check-sanitize address \
-    'softhca-unit tern-unit tern-engine tern-uct verbs-conformance rwapi-core rwapi-job' \
-    'uct.sh tern_engine.sh unit.sh tern_models.sh tern_unit.sh conformance_inline.sh conformance_thread.sh rwapi_core.sh rwapi_job.sh'
+phase 'address sanitizer and assertions' sanitize build/check-sanitize address "$sanitized_programs" \
+    "$suites tern_models.sh rwapi_core.sh rwapi_job.sh"
 phase 'thread sanitizer' sanitize build/check-threads thread 'tern-engine tern-uct rwapi-job' \
     'uct.sh tern_engine.sh rwapi_job.sh'

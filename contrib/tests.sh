@@ -3,6 +3,15 @@
 #
 # What check.sh and nightly.sh share: running tests, and counting their verdicts. Sourced after common.sh. When the
 # script ends, failures are shown once more, and the last line is "N passed, N failed, N skipped".
+
+# The suites of GoogleTest, which check.sh runs with the address sanitizer only.
+suites='uct.sh uct_ethernet.sh tern_engine.sh tern_engine_ethernet.sh unit.sh tern_unit.sh'
+suites+=' conformance_inline.sh conformance_thread.sh conformance_ethernet.sh'
+# The programs that the tests with the address sanitizer need, and those that the others need.
+sanitized_programs='softhca-unit tern-unit tern-engine tern-uct verbs-conformance rwapi-core rwapi-job'
+other_programs='verbs-conformance softhca-device tern-engine tern-unit tern-instructions'
+other_programs+=' rwapi-start rwapi-start-unit rwapi-core rwapi-job'
+
 max_lines=20 # of a failed test case's output, in the summary
 
 passed=0
