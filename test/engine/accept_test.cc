@@ -13,15 +13,6 @@
 namespace tern::test {
 namespace {
 
-EngineSettings small_settings() {
-    EngineSettings settings = quick_settings();
-    settings.segment_size = 1024;
-    settings.send_queue = 32;
-    settings.send_buffers = 64;
-    settings.receive_queue = 32;
-    return settings;
-}
-
 Channel* attach(Node& from, const PeerAddress& to, void* user) {
     std::string why;
     Channel* channel = from.engine->attach(to, user, why);

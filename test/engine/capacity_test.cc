@@ -181,12 +181,6 @@ TEST_F(CapacityTest, RefusedWorkRequests) {
     }
 }
 
-std::string verb_name(const testing::TestParamInfo<Verb>& verb) {
-    constexpr const char* kNames[] = {"CreateQp", "CreateCq", "CreateSrq", "CreateAh",   "ModifyQp",
-                                      "RegMr",    "PostSend", "PostRecv",  "PostSrqRecv"};
-    return kNames[static_cast<int>(verb.param)];
-}
-
 INSTANTIATE_TEST_SUITE_P(Verbs, RefusalTest,
                          testing::Values(Verb::kCreateQp, Verb::kCreateCq, Verb::kCreateSrq,
                                          Verb::kCreateAh, Verb::kModifyQp, Verb::kRegMr,

@@ -187,65 +187,6 @@ TEST_F(DirectMessages, AnnouncedAndNeverSent) {
     EXPECT_EQ(receiver->tupleq->queues_in_use(), 0u);
 }
 
-// A message of another peer waits for the announced one, but not for ever.
-TEST_F(DirectMessages, AnnouncedAndNeverSentThoughAnotherPeerWaits) {
-    TupleQSettings settings = few_tuples();
-    settings.announced_limit = 100'000'000;
-    receiver = std::make_unique<DirectNode>(settings);
-    ASSERT_TRUE(settled([this] { return sender->ends == 1; }));
-    ASSERT_NO_FATAL_FAILURE(meet());
-    bind();
-    third = std::make_unique<DirectNode>();
-    Channel* const other = third->attach(*receiver);
-    ASSERT_TRUE(settled([&] { return other->up(); }));
-    auto& receive = receiver->post(kTag);
-    ASSERT_TRUE(granted());
-    sender->tupleq->sender().find(*out, kTag)->sender.announce();
-    ASSERT_TRUE(third->send(*other, kTag, "of another peer"));
-    ASSERT_TRUE(until([&] { receiver->poll(), third->poll(); }, [&] { return receive.done; }));
-    EXPECT_EQ(receive.text, "of another peer");
-    EXPECT_EQ(receiver->tupleq->queues_in_use(), 0u);
-}
-
-// Many messages wait for an announced one: their sender pauses, and nothing is lost.
-TEST_F(DirectMessages, SenderOfManyHeldMessagesPauses) {
-    TupleQSettings settings = few_tuples();
-    settings.held.pause = 4096;
-    settings.announced_limit = 3'600'000'000'000;
-    receiver = std::make_unique<DirectNode>(settings);
-    ASSERT_TRUE(settled([this] { return sender->ends == 1; }));
-    ASSERT_NO_FATAL_FAILURE(meet());
-    bind();
-    third = std::make_unique<DirectNode>();
-    Channel* const other = third->attach(*receiver);
-    ASSERT_TRUE(settled([&] { return other->up(); }));
-    auto& receive = receiver->post(kTag);
-    ASSERT_TRUE(granted());
-    sender->tupleq->sender().find(*out, kTag)->sender.announce();
-    unsigned sent = 0;
-    const auto send_more = [&](unsigned upto) {
-        while (sent < upto && third->send(*other, kTag, "message " + std::to_string(sent))) ++sent;
-    };
-    ASSERT_TRUE(settled([&] { return send_more(10'000), third->pauses == 1; }));
-    const unsigned before = sent;
-    quiesce();
-    send_more(10'000);
-    EXPECT_EQ(sent, before);
-    EXPECT_FALSE(receive.done);
-    // The announced message: its grant has gone, so it is ordinary.
-    ASSERT_TRUE(settled([&] { return sender->send(*out, kTag, "of the first sender"); }));
-    ASSERT_TRUE(settled([&] { return receiver->unexpected.size() == before; }));
-    EXPECT_EQ(receive.text, "of the first sender");
-    ASSERT_TRUE(settled([&] {
-        send_more(before + 100);
-        return receiver->unexpected.size() == before + 100;
-    }));
-    for (unsigned i = 0; i < sent; ++i)
-        ASSERT_EQ(receiver->unexpected[i].text, "message " + std::to_string(i));
-    EXPECT_EQ(third->pauses, 1u);
-    EXPECT_EQ(receiver->ends, 0u);
-}
-
 // The device fails a tuple's queue, or one that no tuple has any more.
 TEST_F(DirectMessages, QueueThatTheDeviceFails) {
     bind();

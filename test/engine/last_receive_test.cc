@@ -17,15 +17,6 @@
 namespace tern::test {
 namespace last_receive_test {
 
-EngineSettings small_settings() {
-    EngineSettings settings = quick_settings();
-    settings.segment_size = 1024;
-    settings.send_queue = 32;
-    settings.send_buffers = 64;
-    settings.receive_queue = 32;
-    return settings;
-}
-
 class LastReceiveTest : public testing::Test {
   protected:
     static constexpr int kRounds = 80;  // more than there are receives
@@ -45,6 +36,11 @@ class LastReceiveTest : public testing::Test {
         target_.messages.clear();
         return peer.send(channel, 1, "hello", target_) &&
                until([&] { step(peer); }, [&] { return !target_.messages.empty(); });
+    }
+    // Connects the peer to the target, and sends a message. Null: that has failed.
+    Channel* meet(Node& peer) {
+        Channel* channel = attach(peer, target_.engine->address());
+        return channel != nullptr && talk(peer, *channel) ? channel : nullptr;
     }
     void leave(Node& peer, Channel* channel) {
         peer.engine->leave(channel, &user_);
@@ -68,9 +64,8 @@ class LastReceiveTest : public testing::Test {
 TEST_F(LastReceiveTest, ComesBackWhenConnectionsEndInGoodOrder) {
     Node peer(small_settings());
     for (int i = 0; i < kRounds; ++i) {
-        Channel* channel = attach(peer, target_.engine->address());
-        ASSERT_NE(channel, nullptr);
-        ASSERT_TRUE(talk(peer, *channel)) << "connection " << i;
+        Channel* channel = meet(peer);
+        ASSERT_NE(channel, nullptr) << "connection " << i;
         leave(peer, channel);
     }
     expect_heard();
@@ -79,9 +74,7 @@ TEST_F(LastReceiveTest, ComesBackWhenConnectionsEndInGoodOrder) {
 TEST_F(LastReceiveTest, ComesBackWhenPeersGo) {
     for (int i = 0; i < kRounds; ++i) {
         auto peer = std::make_unique<Node>(small_settings());
-        Channel* channel = attach(*peer, target_.engine->address());
-        ASSERT_NE(channel, nullptr);
-        ASSERT_TRUE(talk(*peer, *channel)) << "connection " << i;
+        ASSERT_NE(meet(*peer), nullptr) << "connection " << i;
         peer.reset();
         ASSERT_TRUE(
             until([&] { target_.poll(); }, [&] { return target_.engine->connections() == 0; }));
@@ -92,9 +85,8 @@ TEST_F(LastReceiveTest, ComesBackWhenPeersGo) {
 TEST_F(LastReceiveTest, ComesBackWhenConnectionsFail) {
     Node peer(small_settings());
     for (int i = 0; i < kRounds; ++i) {
-        Channel* channel = attach(peer, target_.engine->address());
-        ASSERT_NE(channel, nullptr);
-        ASSERT_TRUE(talk(peer, *channel)) << "connection " << i;
+        Channel* channel = meet(peer);
+        ASSERT_NE(channel, nullptr) << "connection " << i;
         // The queue pair fails by itself before Tern knows of it.
         ASSERT_EQ(verbs::to_error(channel->qp.get()), 0);
         peer.engine->fail(*channel, Status::kConnectionReset, "the test wants it");
@@ -160,9 +152,8 @@ TEST_P(RetiredTest, QueuePairsGo) {
     Node peer(small_settings());
     const int before = queue_pairs();
     for (int i = 0; i < 3; ++i) {
-        Channel* channel = attach(peer, target_.engine->address());
+        Channel* channel = meet(peer);
         ASSERT_NE(channel, nullptr);
-        ASSERT_TRUE(talk(peer, *channel));
         leave(peer, channel);
     }
     EXPECT_TRUE(until([&] { step(peer); }, [&] { return queue_pairs() == before; }))
@@ -177,9 +168,8 @@ TEST_P(RetiredTest, QueuePairsOfSleepersGo) {
     ASSERT_GE(fd, 0) << why;
     Node peer(small_settings());
     const int before = queue_pairs();
-    Channel* channel = attach(peer, target_.engine->address());
+    Channel* channel = meet(peer);
     ASSERT_NE(channel, nullptr);
-    ASSERT_TRUE(talk(peer, *channel));
     leave(peer, channel);
     ASSERT_TRUE(until([&] { peer.poll(); }, [&] { return queue_pairs() <= before + 1; }))
         << "its own is left";

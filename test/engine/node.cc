@@ -56,6 +56,15 @@ EngineSettings quick_settings() {
     return settings;
 }
 
+EngineSettings small_settings() {
+    EngineSettings settings = quick_settings();
+    settings.segment_size = 1024;
+    settings.send_queue = 32;
+    settings.send_buffers = 64;
+    settings.receive_queue = 32;
+    return settings;
+}
+
 EngineSettings memory_settings() {
     EngineSettings settings = quick_settings();
     settings.poll = PollMode::kMemory;

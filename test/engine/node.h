@@ -24,6 +24,8 @@ inline bool has_xrc() {
 bool writes_in_order();
 
 EngineSettings quick_settings();
+// With short queues and messages, so that little memory is registered for each of many nodes.
+EngineSettings small_settings();
 // Blocks are granted on every device: for tests in which it does not matter in which order the
 // bytes of a write appear.
 EngineSettings memory_settings();

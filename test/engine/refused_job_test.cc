@@ -16,12 +16,6 @@
 namespace tern::test {
 namespace {
 
-std::string refused_verb(const testing::TestParamInfo<Verb>& verb) {
-    constexpr const char* kNames[] = {"CreateQp", "CreateCq", "CreateSrq", "CreateAh",   "ModifyQp",
-                                      "RegMr",    "PostSend", "PostRecv",  "PostSrqRecv"};
-    return kNames[static_cast<size_t>(verb.param)];
-}
-
 // Sets up, runs `job` and `end` while the n-th call is refused, with n = 1, 2 ... until fewer calls
 // are made.
 template <class SetUp, class Job, class End>
@@ -138,7 +132,7 @@ INSTANTIATE_TEST_SUITE_P(Verbs, RefusedJob,
                          testing::Values(Verb::kCreateQp, Verb::kCreateAh, Verb::kModifyQp,
                                          Verb::kRegMr, Verb::kPostSend, Verb::kPostRecv,
                                          Verb::kPostSrqRecv),
-                         refused_verb);
+                         verb_name);
 
 // A tuple is bound, and gets messages in posted receives.
 class RefusedDirectJob : public DirectMessages, public testing::WithParamInterface<Verb> {
@@ -196,7 +190,7 @@ TEST_P(RefusedDirectJob, WorksOrEnds) {
 
 INSTANTIATE_TEST_SUITE_P(Verbs, RefusedDirectJob,
                          testing::Values(Verb::kModifyQp, Verb::kPostSend, Verb::kPostSrqRecv),
-                         refused_verb);
+                         verb_name);
 
 }  // namespace
 }  // namespace tern::test

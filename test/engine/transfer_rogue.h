@@ -127,6 +127,18 @@ class TransferRogueTest : public testing::TestWithParam<PollMode>,
                 .part = {.upto = 100000}};
     }
 
+    // Asks to put `length` bytes, and takes the victim's answer.
+    void offer(uint64_t length, Accept& accept) {
+        rogue->controls.clear();
+        rogue->send_control(TransferId::kDeliver, Deliver{.sender = 7,
+                                                          .address = victim.address(),
+                                                          .length = length,
+                                                          .key = victim.key(victim.open)});
+        ASSERT_TRUE(turn([this] { return !rogue->controls.empty(); }));
+        ASSERT_EQ(rogue->controls[0].id, TransferId::kAccept);
+        accept = rogue->controls[0].as<Accept>();
+        rogue->controls.pop_front();
+    }
     // Fetches one sub-block, and waits for it.
     void fetch_one() {
         memset(rogue->window().data(), 0, SubBlocks::kSlot);

@@ -38,20 +38,9 @@ TEST_P(TransferRogueTest, RefusesWhatIsBeingRead) {
 // A read puts bytes of the peer where the ring has flags. The next transfer through the ring must
 // not take them for its own.
 TEST_P(TransferRogueTest, PlantsTheFlagsOfTheNextTransfer) {
-    const auto accept = [this] {
-        rogue->controls.clear();
-        rogue->send_control(TransferId::kDeliver, Deliver{.sender = 7,
-                                                          .address = victim.address(),
-                                                          .length = SubBlocks::kSubBlock,
-                                                          .key = victim.key(victim.open)});
-        EXPECT_TRUE(turn([this] { return !rogue->controls.empty(); }));
-        EXPECT_EQ(rogue->controls[0].id, TransferId::kAccept);
-        const Accept frame = rogue->controls[0].as<Accept>();
-        rogue->controls.pop_front();  // what follows, ended() sees
-        return frame;
-    };
     const auto ended = [this] { return !rogue->controls.empty(); };
-    const Accept first = accept();
+    Accept first, second;
+    ASSERT_NO_FATAL_FAILURE(offer(SubBlocks::kSubBlock, first));
     write_block(first, SubBlocks::kSubBlock);
     ASSERT_TRUE(turn(ended));
     if ((first.ring.flags & WireRing::kNotify) != 0) GTEST_SKIP() << "flags are not used";
@@ -72,7 +61,7 @@ TEST_P(TransferRogueTest, PlantsTheFlagsOfTheNextTransfer) {
     ASSERT_EQ(*flag, planted) << "the read went through the ring";
 
     std::ranges::fill(victim.memory, std::byte{});
-    const Accept second = accept();
+    ASSERT_NO_FATAL_FAILURE(offer(SubBlocks::kSubBlock, second));
     ASSERT_EQ(second.ring.address, first.ring.address);
     ASSERT_EQ(second.ring.generation, first.ring.generation + 1);
     expect_heard();
@@ -86,13 +75,8 @@ TEST_P(TransferRogueTest, PlantsTheFlagsOfTheNextTransfer) {
 // A connection ends during a transfer, and the ring is free for others. What the peer writes late
 // does not arrive.
 TEST_P(TransferRogueTest, WritesWhenItsConnectionIsOver) {
-    rogue->send_control(TransferId::kDeliver, Deliver{.sender = 7,
-                                                      .address = victim.address(),
-                                                      .length = SubBlocks::kSubBlock,
-                                                      .key = victim.key(victim.open)});
-    ASSERT_TRUE(turn([this] { return !rogue->controls.empty(); }));
-    ASSERT_EQ(rogue->controls[0].id, TransferId::kAccept);
-    const Accept accept = rogue->controls[0].as<Accept>();
+    Accept accept;
+    ASSERT_NO_FATAL_FAILURE(offer(SubBlocks::kSubBlock, accept));
     const std::string_view ring(reinterpret_cast<const char*>(accept.ring.address),
                                 SubBlocks::kSlot);
     const std::string before(ring);

@@ -260,14 +260,8 @@ TEST_P(TransferRogueTest, RestIsRefused) {
 // Memory is undeclared while it is being written to: all sub-blocks are taken, but not copied.
 TEST_P(TransferRogueTest, RestIsDropped) {
     constexpr uint64_t kLength = 100000;
-    rogue->send_control(TransferId::kDeliver, Deliver{.sender = 7,
-                                                      .address = victim.address(),
-                                                      .length = kLength,
-                                                      .key = victim.key(victim.open)});
-    ASSERT_TRUE(turn([this] { return !rogue->controls.empty(); }));
-    ASSERT_EQ(rogue->controls[0].id, TransferId::kAccept);
-    const Accept accept = rogue->controls[0].as<Accept>();
-    rogue->controls.clear();
+    Accept accept;
+    ASSERT_NO_FATAL_FAILURE(offer(kLength, accept));
     const uint64_t blocks = SubBlocks::count(kLength);
     ASSERT_LE(blocks, accept.ring.slots);
     const auto write = [&](uint64_t number) {

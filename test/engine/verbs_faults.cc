@@ -74,6 +74,13 @@ Function* library(const char* name, Function*) {
 
 }  // namespace verbs_faults
 
+std::string verb_name(const testing::TestParamInfo<Verb>& verb) {
+    constexpr const char* kNames[kVerbs] = {"CreateQp", "CreateCq", "CreateSrq",
+                                            "CreateAh", "ModifyQp", "RegMr",
+                                            "PostSend", "PostRecv", "PostSrqRecv"};
+    return kNames[static_cast<size_t>(verb.param)];
+}
+
 VerbsFault::VerbsFault(Verb verb, unsigned nth, int error, unsigned times) : verb_(verb) {
     verbs_faults::Fault& fault = verbs_faults::faults[static_cast<size_t>(verb)];
     fault.calls = 0;

@@ -3,11 +3,13 @@
 // they call those of the library.
 #pragma once
 
+#include <gtest/gtest.h>
 #include <infiniband/verbs.h>
 
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <string>
 #include <vector>
 
 namespace tern::test {
@@ -25,6 +27,8 @@ enum class Verb : uint8_t {
     kPostSrqRecv,
 };
 constexpr unsigned kVerbs = 9;
+// For instances of tests: "CreateQp".
+std::string verb_name(const testing::TestParamInfo<Verb>& verb);
 
 // While it exists, calls of `verb` fail with `error`: the n-th (from 1) and those after it, `times`
 // in all.

@@ -128,8 +128,18 @@ void killed_and_left() {
     for (int node = 0; node < leaver; ++node) receive(node, 3);
 }
 
-// A start-up by the default context's messages, with a barrier that never ends, or at once.
+// A start-up by the default context's messages, with a barrier that never ends, or at once. It must
+// outlive the context.
 struct OddStart {
+    explicit OddStart(int (*barrier)(void*))
+        : bootstrap{nullptr, static_cast<uint32_t>(rank()), static_cast<uint32_t>(size()), exchange,
+                    barrier} {
+        params.size = sizeof params;
+        params.bootstrap = &bootstrap;
+    }
+    OddStart(const OddStart&) = delete;
+    OddStart& operator=(const OddStart&) = delete;
+
     static int exchange(void*, const void* mine, size_t bytes, void* all) {
         const Shared shared = allocate(bytes * at(size() + 1));
         std::byte* const own = shared.memory + bytes * at(size());
@@ -148,19 +158,17 @@ struct OddStart {
         for (;;) pause();
     }
     static int pass(void*) { return 0; }
+
+    const rwapi_bootstrap bootstrap;
+    rwapi_params params{};
 };
 
 // The last process leaves a context in good order, which does not wait for the others. They only
 // wait, and notice it.
 void left() {
-    static const rwapi_bootstrap start{nullptr, static_cast<uint32_t>(rank()),
-                                       static_cast<uint32_t>(size()), OddStart::exchange,
-                                       OddStart::pass};
-    rwapi_params params{};
-    params.size = sizeof params;
-    params.bootstrap = &start;
+    const OddStart start(OddStart::pass);
     rwapi_context* context = nullptr;
-    CHECK_OK(rwapi_context_create(&params, &context));
+    CHECK_OK(rwapi_context_create(&start.params, &context));
     greet(context);
     barrier();
     const int leaver = size() - 1;
@@ -180,17 +188,12 @@ void left() {
 void killed_finalize() {
     using std::chrono::seconds;
     using std::chrono::steady_clock;
-    static const rwapi_bootstrap start{nullptr, static_cast<uint32_t>(rank()),
-                                       static_cast<uint32_t>(size()), OddStart::exchange,
-                                       OddStart::hang};
-    rwapi_params params{};
-    params.size = sizeof params;
-    params.bootstrap = &start;
+    const OddStart start(OddStart::hang);
     rwapi_context* context = nullptr;
     CHECK_OK(setenv("RWAPI_FINALIZE_TIMEOUT", "x", 1));
-    CHECK_EQ(rwapi_context_create(&params, &context), RWAPI_ERR_INVALID);
+    CHECK_EQ(rwapi_context_create(&start.params, &context), RWAPI_ERR_INVALID);
     CHECK_OK(setenv("RWAPI_FINALIZE_TIMEOUT", "1", 1));
-    CHECK_OK(rwapi_context_create(&params, &context));
+    CHECK_OK(rwapi_context_create(&start.params, &context));
     const int victim = size() - 1;
     if (rank() == victim) {
         for (int node = 0; node < victim; ++node) receive(node, 1, context);
