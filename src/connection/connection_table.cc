@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/make_room.h"
+
 namespace tern {
 
 Connection& ConnectionTable::add(std::unique_ptr<Connection> connection, verbs::QueuePair qp) {
@@ -12,7 +14,7 @@ Connection& ConnectionTable::add(std::unique_ptr<Connection> connection, verbs::
     // What allocates comes first: an exception leaves the table as it was.
     if ((size() + 1) * 2 > by_qp_num_.size()) reindex(by_qp_num_.size() * 2);
     if (free_.empty()) {
-        free_.reserve(rows_.size() + 1);
+        base::make_room(free_, rows_.size() + 1);
         rows_.emplace_back();
     } else {
         free_.pop_back();

@@ -7,6 +7,7 @@
 #include <new>
 #include <utility>
 
+#include "base/make_room.h"
 #include "base/trace.h"
 
 namespace tern {
@@ -115,7 +116,7 @@ Connection& Connector::enter(const PeerAddress& peer, verbs::QueuePair qp,
                              const Handshake& handshake, uint32_t sends) {
     auto connection = owner_.make_connection(table_.next_index(), peer, handshake);
     connection->sends.open(sends);
-    over_.reserve(table_.size() + 1);  // for close(), where an exception would lose it
+    base::make_room(over_, table_.size() + 1);  // close() would lose it by an exception
     Connection& added = table_.add(std::move(connection), std::move(qp));
     admission_.update();
     return added;

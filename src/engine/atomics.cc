@@ -26,13 +26,15 @@ void* Atomics::done(void* cookie, bool good) {
     return users;
 }
 
-bool Atomics::grow() {
+bool Atomics::grow() noexcept try {
     if (pages_.size() == kMostPages) return false;
     constexpr size_t kWords = kPage / sizeof(uint64_t);
     Page page;
     page.words = verbs::RegisteredMemory(pd_, kPage, IBV_ACCESS_LOCAL_WRITE);
     page.operations.reset(new (std::nothrow) Operation[kWords]);
     if (!page.words || !page.operations) return false;
+    // The pages and all of their operations find room before anything is entered.
+    pages_.reserve(kMostPages);
     free_.reserve(free_.size() + kWords * (pages_.size() + 1));
     for (size_t i = 0; i < kWords; ++i) {
         Operation& operation = page.operations[i];
@@ -42,6 +44,8 @@ bool Atomics::grow() {
     }
     pages_.push_back(std::move(page));
     return true;
+} catch (const std::bad_alloc&) {
+    return false;
 }
 
 }  // namespace tern

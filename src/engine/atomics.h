@@ -54,7 +54,8 @@ class Atomics {
         std::unique_ptr<Operation[]> operations;
     };
 
-    bool grow();
+    // False: there are enough, or no memory.
+    bool grow() noexcept;
 
     ibv_pd* pd_;
     std::vector<Page> pages_;

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/make_room.h"
 #include "engine/send_pool.h"
 
 namespace tern {
@@ -47,7 +48,7 @@ class Backlog {
 
     // Room for one more entry, so that add() cannot throw. False: there is no memory.
     bool make_room() noexcept try {
-        if (entries_.size() == entries_.capacity()) entries_.reserve(2 * entries_.size() + 4);
+        base::make_room(entries_, entries_.size() + 1);
         return true;
     } catch (const std::bad_alloc&) {
         return false;

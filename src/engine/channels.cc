@@ -94,6 +94,9 @@ void Channels::on_last_transfer(Channel& channel) {
 std::unique_ptr<Connection> Channels::make_connection(uint32_t index, const PeerAddress& peer,
                                                       const Handshake& handshake) {
     auto channel = std::make_unique<Channel>(index, peer, handshake);
+    const size_t channels = connector_.table().size() + 1;
+    parts_.control.make_room(channels);
+    parts_.peer_blocks.make_room(channels);
     channel->receiving.activity.owner = channel.get();
     return channel;
 }

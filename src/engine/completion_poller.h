@@ -7,6 +7,7 @@
 
 #include "base/trace.h"
 #include "connection/connector.h"
+#include "engine/arrival_round.h"
 #include "engine/block_poller.h"
 #include "engine/control_frames.h"
 #include "engine/notify_requests.h"
@@ -24,7 +25,7 @@ class DeviceHealth;
 // Data path.
 class CompletionPoller {
   public:
-    static constexpr unsigned kBurst = 16;  // completions taken at a time
+    static constexpr unsigned kBurst = ArrivalRound::kBurst;  // completions taken at a time
 
     CompletionPoller(ibv_cq* cq, ReceiveQueue& receives, SendPool& pool, BlockPoller& blocks,
                      OfferedBlocks& offered, ControlFrames& control, WorkRequests& requests,

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/make_room.h"
 #include "engine/channel.h"
 #include "veloblock/frame.h"
 
@@ -32,6 +33,8 @@ class ControlFrames {
     // Sends a frame when send_due() is called and there is room.
     void schedule(Channel& channel, Channel::Due what);
     bool any_due() const { return !due_.empty(); }
+    // There may be this many channels: schedule() does not allocate.
+    void make_room(size_t channels) { base::make_room(due_, channels); }
     void send_due();
     // The channel is over.
     void forget(Channel& channel);

@@ -31,6 +31,11 @@ bool EarlySends::has_room(const Channel& channel) const {
            pool_.available();
 }
 
+SendPool::Buffer* EarlySends::take_buffer(Channel& channel, bool accepted) {
+    if (!accepted || !has_room(channel) || !channel.backlog.make_room()) return nullptr;
+    return pool_.take();
+}
+
 void EarlySends::wait(Channel& channel, const Backlog::Entry& entry) {
     channel.backlog.add(entry);
     ++waiting_;

@@ -29,9 +29,7 @@ class EarlySends {
     // An active message. `fill(std::byte* to)` writes the payload and returns its length.
     template <class Fill>
     [[gnu::noinline, gnu::cold]] Status message(Channel& channel, uint32_t id, Fill&& fill) {
-        const bool taken = accepts_any_ || id == accepted_id_;
-        SendPool::Buffer* buffer = nullptr;
-        if (taken && has_room(channel) && channel.backlog.make_room()) buffer = pool_.take();
+        SendPool::Buffer* buffer = take_buffer(channel, accepts_any_ || id == accepted_id_);
         if (buffer == nullptr) return room_.no_place(channel);
         const uint32_t length = fill(buffer->data + sizeof(Word));
         wait(channel,
@@ -44,8 +42,7 @@ class EarlySends {
     template <class Fill>
     [[gnu::noinline, gnu::cold]] Status write(Channel& channel, uint64_t to, uint32_t rkey,
                                               Fill&& fill) {
-        SendPool::Buffer* buffer =
-            may_wait(channel) && channel.backlog.make_room() ? pool_.take() : nullptr;
+        SendPool::Buffer* buffer = take_buffer(channel, accepts_any_);
         if (buffer == nullptr) return room_.no_place(channel);
         const uint32_t length = fill(buffer->data);
         wait(channel, {.kind = Backlog::Kind::kWrite,
@@ -69,6 +66,8 @@ class EarlySends {
     static constexpr uint32_t kMost = 32;  // sends and transfers, for one connection
 
     bool has_room(const Channel& channel) const;
+    // For a send that may wait if `accepted`. Null: it cannot wait now.
+    SendPool::Buffer* take_buffer(Channel& channel, bool accepted);
     void wait(Channel& channel, const Backlog::Entry& entry);
     void send(Channel& channel, const Backlog::Entry& entry);
     void post_copy(Channel& channel, const Backlog::Entry& entry);

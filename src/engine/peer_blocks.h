@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/make_room.h"
 #include "engine/channel.h"
 #include "engine/writer_words.h"
 
@@ -57,6 +58,8 @@ class PeerBlocks {
     }
     // Sends the reader to the block's high end, since the next frame does not fit below.
     bool post_wrap(Channel& channel, uint32_t at);
+    // There may be this many channels: on_stall() does not allocate.
+    void make_room(size_t channels) { base::make_room(stalled_, channels); }
     // A send has found the block full. Returns kNoResource.
     Status on_stall(Channel& channel);
     // A payload went cold although there is a block, because it is full or too small.

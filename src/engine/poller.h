@@ -52,7 +52,7 @@ class Poller {
     uint64_t polls() const { return polls_; }
 
   private:
-    static constexpr unsigned kBurst = 16;  // frames taken from one block at a time
+    static constexpr unsigned kBurst = ArrivalRound::kBurst;  // frames, from a block at a time
     // Of the polls that found a frame in a block, one in this many goes on after the blocks, and
     // all while there is no budget.
     static constexpr unsigned kBusyPolls = 8;
@@ -135,7 +135,6 @@ template <class Sink>
 
 template <class Sink>
 bool Poller::take_arrived(Sink& sink, unsigned& count) {
-    static_assert(kBurst == ArrivalRound::kBurst && kBurst == CompletionPoller::kBurst);
     struct Arrivals {
         Poller& poller;
         Sink& sink;

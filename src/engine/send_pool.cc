@@ -2,6 +2,7 @@
 #include "engine/send_pool.h"
 
 #include <algorithm>
+#include <new>
 
 #include "connection/connector.h"
 #include "engine/channel.h"
@@ -32,6 +33,10 @@ bool SendPool::grow() {
     count_ += count;
     registered_ += chunk.memory.size();
     return true;
+}
+
+bool SendPool::grow_later() noexcept try { return grow(); } catch (const std::bad_alloc&) {
+    return false;
 }
 
 Status SendRoom::no_place(const Channel& channel) {

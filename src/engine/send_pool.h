@@ -32,7 +32,7 @@ class SendPool {
     bool open() { return grow(); }
     // Null if all buffers are in use and the pool cannot grow.
     Buffer* take() {
-        if (free_ == nullptr && !grow()) return nullptr;
+        if (!prepare()) return nullptr;
         Buffer* buffer = free_;
         free_ = buffer->next;
         return buffer;
@@ -44,7 +44,7 @@ class SendPool {
 
     bool available() const { return free_ != nullptr || count_ < most_; }
     // The next take() does not return null.
-    bool prepare() { return free_ != nullptr || grow(); }
+    bool prepare() { return free_ != nullptr || grow_later(); }
     // Memory could not be registered, so the pool does not grow any more.
     bool refused() const { return refused_; }
     size_t registered_bytes() const { return registered_; }
@@ -53,6 +53,8 @@ class SendPool {
     static constexpr uint32_t kChunk = 32;  // buffers
 
     bool grow();
+    // As grow(). If memory is exhausted, there is no buffer now.
+    bool grow_later() noexcept;
 
     struct Chunk {
         verbs::RegisteredMemory memory;

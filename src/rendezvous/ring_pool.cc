@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/assert.h"
+#include "base/make_room.h"
 #include "base/trace.h"
 
 namespace tern {
@@ -66,8 +67,8 @@ void RingPool::grow() {
         provided_ = false;
         if (memory.register_with(pd_, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE)) {
             registered_ += memory.size();
-            free_.reserve(rings_.size() + 1);  // for those that come back
-            overwritten_.reserve(rings_.size() + 1);
+            base::make_room(free_, rings_.size() + 1);  // for those that come back
+            base::make_room(overwritten_, rings_.size() + 1);
             rings_.push_back(std::move(memory));
             overwritten_.push_back(false);
             free_.push_back(static_cast<uint32_t>(rings_.size() - 1));

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/assert.h"
+#include "base/make_room.h"
 #include "engine/engine.h"
 #include "pinning/cache/pin_cache.h"
 #include "pinning/regions/regions.h"
@@ -81,7 +82,7 @@ class TransferTable {
     T* take() {
         if (free_.empty()) {
             if (all_.size() >= kMost) return nullptr;
-            free_.reserve(all_.size() + 1);  // for put_back()
+            base::make_room(free_, all_.size() + 1);  // for put_back()
             all_.push_back(std::make_unique<T>());
             free_.push_back(static_cast<uint32_t>(all_.size() - 1));
             all_.back()->number = free_.back();

@@ -47,15 +47,24 @@ std::vector<GidEntry> gid_entries(const Port& port, int first, int end) {
     return entries;
 }
 
+// Packets to the address carry a GRH from the entry `from` to this GID. `usual_class`: the traffic
+// class if the settings name none.
+void add_grh(const Port& port, ibv_ah_attr& address, const ibv_gid& to, uint8_t from,
+             uint8_t usual_class = 0) {
+    address.is_global = 1;
+    address.grh.dgid = to;
+    address.grh.sgid_index = from;
+    address.grh.hop_limit = kHopLimit;
+    address.grh.traffic_class =
+        port.traffic_class >= 0 ? static_cast<uint8_t>(port.traffic_class) : usual_class;
+}
+
 // Whether a handle for the entry itself can be made. A container also sees the entries of other
 // network namespaces, which it cannot use.
 bool is_usable(const Device& device, const Port& port, const GidEntry& entry) {
     ibv_ah_attr self{};
     self.port_num = port.number;
-    self.is_global = 1;
-    self.grh.dgid = entry.gid;
-    self.grh.sgid_index = entry.index;
-    self.grh.hop_limit = kHopLimit;
+    add_grh(port, self, entry.gid, entry.index);
     return AddressHandle(ibv_create_ah(device.pd.get(), &self)) != nullptr;
 }
 
@@ -147,27 +156,15 @@ ibv_ah_attr Port::address_vector(uint16_t lid, const ibv_gid& to, bool with_grh)
     address.dlid = lid;
     address.sl = service_level;
     address.port_num = number;
-    if (with_grh) {
-        address.is_global = 1;
-        address.grh.dgid = to;
-        address.grh.sgid_index = gid_index;
-        address.grh.hop_limit = kHopLimit;
-        address.grh.traffic_class = static_cast<uint8_t>(std::max(traffic_class, 0));
-    }
+    if (with_grh) add_grh(*this, address, to, gid_index);
     return address;
 }
 
 ibv_ah_attr Port::address_vector(GidFamily family, const ibv_gid& to) const {
-    const int usual_class = is_roce_v2(family) ? kLosslessClass : 0;
     ibv_ah_attr address{};
     address.sl = service_level;
     address.port_num = number;
-    address.is_global = 1;
-    address.grh.dgid = to;
-    address.grh.sgid_index = roce.of(family);
-    address.grh.hop_limit = kHopLimit;
-    address.grh.traffic_class =
-        static_cast<uint8_t>(traffic_class >= 0 ? traffic_class : usual_class);
+    add_grh(*this, address, to, roce.of(family), is_roce_v2(family) ? kLosslessClass : 0);
     return address;
 }
 

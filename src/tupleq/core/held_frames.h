@@ -41,9 +41,10 @@ class HeldFrames {
               uint32_t length) {
         Peer& peer = peers_[number];
         peer.channel = &channel;
-        peer.bytes += length + kOverhead;
-        if (peer.bytes > limits_.most) return false;
+        const uint64_t bytes = peer.bytes + length + kOverhead;
+        if (bytes > limits_.most) return false;
         peer.frames.push_back({&channel, id, {data, data + length}});
+        peer.bytes = bytes;
         if (peer.bytes > limits_.pause) want(peer, true);
         return true;
     }
