@@ -80,12 +80,15 @@ run_lint() {
     failed=$((failed + $(grep -c '^not ok' "$log" || true)))
 }
 
-# build_tests FOLDER [make argument...]: most of the test programs' time is the library's or the compiler's, so they are
-# optimized little.
+# Most of the test programs' time is the library's or the compiler's, so they are optimized little; with a sanitizer, not
+# at all, which halves the compiler's time.
+optimization=-O1
+
+# build_tests FOLDER [make argument...]
 build_tests() {
     local folder=$1
     shift
-    make -C "$folder/test" -s -j"$(nproc)" check CXXFLAGS='-g1 -O1' TESTS= "$@"
+    make -C "$folder/test" -s -j"$(nproc)" check CXXFLAGS="-g1 $optimization" TESTS= "$@"
 }
 
 # How long each test took: from the first line of its log to its verdict.
@@ -101,7 +104,7 @@ run_tests() {
     local folder=$1 target=$2 status=0 failed_before=$failed
     shift 2
     find "$folder/test" -name '*.trs' -delete
-    make -C "$folder/test" -s "$target" CXXFLAGS='-g1 -O1' "$@" || status=$?
+    make -C "$folder/test" -s "$target" CXXFLAGS="-g1 $optimization" "$@" || status=$?
     count "$folder"
     durations "$folder"
     # make failed for another reason than a failed test.
@@ -111,7 +114,7 @@ run_tests() {
 # sanitize FOLDER SANITIZERS PROGRAMS TESTS: builds these GoogleTest programs, and runs the tests. The transport checks
 # its own assertions.
 sanitize() {
-    local folder=$1 sanitizers=$2 programs=$3 tests=$4
+    local folder=$1 sanitizers=$2 programs=$3 tests=$4 optimization=-O0
     set_up "$folder" --enable-werror --enable-debug --enable-sanitizers="$sanitizers" CXXFLAGS='-g1 -O1'
     make -C "$folder/src" -s -j"$(nproc)" libuct_tern.la ucp/librelease.la softhca/libsofthca.la librwapi.la \
         tools/softhca tools/tern-run tools/rwapi-run

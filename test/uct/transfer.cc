@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "transfer.h"
 
+#include <ucp/api/ucp_version.h>
 #include <uct/api/v2/uct_v2.h>
 
 #include <algorithm>
@@ -58,8 +59,8 @@ std::size_t first_difference(Bytes bytes, uint64_t seed, uint64_t offset) {
     return first;
 }
 
-// Packs a key as UCX does for a rendezvous: inside a message. The message has an interface of its
-// own: another thread may be using the memory's worker.
+// Packs a key as UCX does from 1.15 on for a rendezvous: inside a message. The message has an
+// interface of its own: another thread may be using the memory's worker.
 static void pack_in_message(uct_md_h md, uct_mem_h handle, std::byte* key) {
     Entity self;
     self.handle(0, [](Bytes) {});
@@ -84,7 +85,8 @@ Declared::Declared(Host& host, std::size_t size, unsigned rights) : size_(size),
     data_ = static_cast<std::byte*>(memory);
     check(uct_md_mem_reg(md_, data_, size, rights, &handle_), "uct_md_mem_reg");
     remote_.address = reinterpret_cast<uintptr_t>(data_);
-    if (is_tern() && (rights & UCT_MD_MEM_ACCESS_REMOTE_ATOMIC) == 0)
+    if (is_tern() && UCP_API_VERSION >= UCP_VERSION(1, 15) &&
+        (rights & UCT_MD_MEM_ACCESS_REMOTE_ATOMIC) == 0)
         pack_in_message(md_, handle_, remote_.key.data());
     else
         check(uct_md_mkey_pack(md_, handle_, remote_.key.data()), "uct_md_mkey_pack");
