@@ -56,6 +56,23 @@ loopback() {
     done
 }
 
+# Settings of the fast path, and ways of the device.
+settings() {
+    use_tern
+    UCX_TERN_POLL=memory perf POLL=memory < <(some)
+    UCX_TERN_POLL=cq perf POLL=cq < <(some)
+    UCX_TERN_HOT_MAX=0 perf 'no fast path' < <(some)
+    UCX_TERN_HOT_AFTER=1 UCX_TERN_BLOCK_MIN=1k UCX_TERN_BLOCK_MAX=1k perf 'small blocks' < <(some)
+    use_tern --executor thread
+    perf thread < <(some)
+    use_tern --link-layer ethernet
+    perf ethernet < <(some)
+    use_tern --faults out-of-order
+    perf 'placed out of order' < <(some)
+    use_tern --faults segment=64:1us
+    perf 'placed in pieces' < <(some)
+}
+
 use_tern
 perf UCT < <(uct_tests | sed 's/^/-d softhca0:1 -x tern /')
 perf UCP < <(ucp_tests)
@@ -66,10 +83,6 @@ UCX_TLS=tern lanes 'tern alone' '^tern/softhca0:1$'
 lanes 'tern,self' '^tern/softhca0:1$'
 UCX_TLS=tern perf 'tern alone' < <(some)
 UCX_TLS=tern,self,sm perf 'beside shared memory' < <(some)
-UCX_TERN_POLL=memory perf POLL=memory < <(some)
-UCX_TERN_POLL=cq perf POLL=cq < <(some)
-UCX_TERN_HOT_MAX=0 perf 'no fast path' < <(some)
-UCX_TERN_HOT_AFTER=1 UCX_TERN_BLOCK_MIN=1k UCX_TERN_BLOCK_MAX=1k perf 'small blocks' < <(some)
 
 use_tern --devices 2
 export UCX_MAX_EAGER_LANES=2 UCX_MAX_RNDV_LANES=2
@@ -80,14 +93,8 @@ use_tern --ports 2
 UCX_NET_DEVICES=softhca0:1,softhca0:2 perf 'two ports' < <(some)
 unset UCX_MAX_EAGER_LANES UCX_MAX_RNDV_LANES
 
-use_tern --executor thread
-perf thread < <(some)
-use_tern --link-layer ethernet
-perf ethernet < <(some)
-use_tern --faults out-of-order
-perf 'placed out of order' < <(some)
-use_tern --faults segment=64:1us
-perf 'placed in pieces' < <(some)
+# tern_openmpi.sh sweeps the same, so TERN_SELECTION=ci leaves them out.
+[ "${TERN_SELECTION:-all}" = ci ] || settings
 use_tern --faults delay-completions=20us
 perf 'late completions' < <(some)
 use_tern --profile infini
