@@ -27,11 +27,12 @@ some_tests() { # label
     perf "$1" tag_lat -s 8 -E sleep
 }
 
+# With TERN_SELECTION=ci, tests of latency have short messages, and those of bandwidth long ones.
 every_test() { # label
-    local test iterations
+    local test iterations selection=${TERN_SELECTION:-all}
     for test in tag_lat tag_bw stream_lat stream_bw ucp_am_lat ucp_am_bw ucp_put_lat ucp_put_bw ucp_get; do
-        iterations=1000 perf "$1" $test -s 8
-        iterations=50 perf "$1" $test -s 262144
+        [[ $selection = ci && $test = *_bw ]] || iterations=1000 perf "$1" $test -s 8
+        [[ $selection = ci && $test = *_lat ]] || iterations=50 perf "$1" $test -s 262144
     done
     iterations=200
     for test in ucp_add ucp_fadd ucp_swap ucp_cswap; do
