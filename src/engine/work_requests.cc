@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "engine/work_requests.h"
 
+#include <new>
+
 #include "connection/connector.h"
 
 namespace tern {
@@ -13,7 +15,7 @@ bool WorkRequests::post_empty(Channel& channel, bool users) {
     return post(channel, request, users);
 }
 
-void WorkRequests::post_marker(Channel& channel) {
+void WorkRequests::post_marker(Channel& channel, bool users) {
     // The device's queue may be longer than what is accounted for.
     if (channel.sends.room() == 0) return;
     ibv_send_wr request{};
@@ -21,7 +23,7 @@ void WorkRequests::post_marker(Channel& channel) {
     request.send_flags = IBV_SEND_SIGNALED;
     request.wr_id = channel.tag | channel.sends.next();
     ibv_send_wr* bad = nullptr;
-    if (ibv_post_send(channel.qp.get(), &request, &bad) == 0) channel.sends.posted(true, false);
+    if (ibv_post_send(channel.qp.get(), &request, &bad) == 0) channel.sends.posted(true, users);
 }
 
 bool WorkRequests::post_fence(Channel& channel) {
@@ -31,8 +33,14 @@ bool WorkRequests::post_fence(Channel& channel) {
     return post(channel, request, false);
 }
 
-Status WorkRequests::on_refused(Channel& channel) {
-    connector_.fail(channel, Status::kDevice, "the device refuses a work request");
+Status WorkRequests::on_refused(Channel& channel) noexcept {
+    try {
+        connector_.fail(channel, Status::kDevice, "the device refuses a work request");
+    } catch (const std::bad_alloc&) {
+        // A failed completion then ends the connection, in a poll, as if the user had lost it.
+        (void)verbs::to_error(channel.qp.get());
+        if (!channel.failed) post_marker(channel, true);
+    }
     return Status::kDevice;
 }
 

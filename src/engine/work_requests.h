@@ -74,12 +74,13 @@ class WorkRequests {
         if (!channel.sends.last_is_signaled()) (void)post_empty(channel, false);
     }
     // The same for a connection that has failed already.
-    static void post_marker(Channel& channel);
+    static void post_marker(Channel& channel, bool users = false);
     // Work requests posted from now on begin when all reads and atomics before them are complete.
     bool post_fence(Channel& channel);
 
-    // The device has refused a work request: the connection fails. Returns kDevice.
-    Status on_refused(Channel& channel);
+    // The device has refused a work request: the connection fails. Returns kDevice. Does not throw,
+    // as short messages catch nothing.
+    Status on_refused(Channel& channel) noexcept;
 
   private:
     ibv_send_wr request_{};  // of prepare(); zeroed once, because that takes 20 ns

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "base/make_room.h"
+
 namespace tern {
 
 uint64_t IncomingPins::next_piece(const Incoming& transfer) const {
@@ -16,6 +18,7 @@ uint64_t IncomingPins::next_piece(const Incoming& transfer) const {
 bool IncomingPins::find(Incoming& transfer) {
     if (!transfer.decision.reused) return false;
     const uint64_t piece = next_piece(transfer);
+    make_room(transfer);
     Pin* pin = memory_.find(transfer.memory.data() + transfer.pinned.bytes, piece, kRemotePut);
     if (pin != nullptr) take(transfer, piece, pin);
     return pin != nullptr;
@@ -23,9 +26,16 @@ bool IncomingPins::find(Incoming& transfer) {
 
 bool IncomingPins::pin(Incoming& transfer, unsigned access) {
     const uint64_t piece = next_piece(transfer);
+    make_room(transfer);
     Pin* pin = memory_.pin(transfer.memory.data() + transfer.pinned.bytes, piece, access);
     if (pin != nullptr) take(transfer, piece, pin);
     return pin != nullptr;
+}
+
+// For what take() enters: an exception there would lose the pin.
+void IncomingPins::make_room(Incoming& transfer) {
+    base::make_room(transfer.pins, transfer.pins.size() + 1);
+    base::make_room(transfer.pinned.ends, transfer.pinned.ends.size() + 1);
 }
 
 void IncomingPins::take(Incoming& transfer, uint64_t piece, Pin* pin) {

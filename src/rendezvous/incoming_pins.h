@@ -43,6 +43,7 @@ class IncomingPins {
                                 transfer.memory.data() + offset, rest, accounts_.running() <= 1);
     }
     uint64_t next_piece(const Incoming& transfer) const;
+    static void make_room(Incoming& transfer);
     void take(Incoming& transfer, uint64_t piece, Pin* pin);
 
     TransferMemory& memory_;

@@ -7,6 +7,7 @@
 #include <ucs/debug/log_def.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
@@ -15,11 +16,22 @@
 #include <new>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "transfer.h"
+#include "verbs_calls.h"
 
 namespace uct_test {
 namespace no_memory {
+
+int (*post_send)(ibv_qp*, ibv_send_wr*, ibv_send_wr**) = nullptr;  // the device's
+bool refuses = false;                                              // one post, the next
+
+int post_unless_refused(ibv_qp* qp, ibv_send_wr* requests, ibv_send_wr** bad) {
+    if (!std::exchange(refuses, false)) return post_send(qp, requests, bad);
+    *bad = requests;
+    return ENOMEM;
+}
 
 // Of the thread that runs the test.
 thread_local unsigned first_failing = 0;  // 0: none fails
@@ -202,6 +214,71 @@ TEST_F(NoMemoryTest, ToDeclareMemory) {
         }
         EXPECT_LE(Errors::count, 1u) << Errors::last;
         return NoMemory::has_failed();
+    });
+}
+
+// The pins of a message that is pinned piece by piece are given back: when the memory is unmapped,
+// nothing of it stays registered.
+TEST_F(NoMemoryTest, ForThePiecesOfAMessage) {
+    constexpr std::size_t kSize = 4 << 20;
+    auto near_host = std::make_shared<Host>(), far_host = std::make_shared<Host>();
+    const Settings settings = impatient({{"RNDV_SCHEME", "zcopy"}});
+    const uint64_t regions = objects("memory_regions");
+    for_each_call([&](unsigned n) {
+        bool failed = false;
+        {
+            Entity near(settings, near_host), far(settings, far_host);
+            const Group both{&near, &far};
+            far.handle(1, [](Bytes) {});
+            const Declared to(*near_host, kSize), from(*far_host, kSize);
+            const RemoteKey key(*near_host, from.remote());
+            const Endpoint ep = near.connect(far);
+            EXPECT_TRUE(accepted(both, [&] { return am_bcopy(ep, 1, pattern(0, 8)); }));
+            EXPECT_TRUE(flush_wait(both, ep));
+            const uct_iov_t iov = to.iov(0, kSize);
+            Completion completion;
+            const Errors errors;
+            const NoMemory none(n);
+            ucs_status_t status = UCS_ERR_NO_RESOURCE;
+            EXPECT_TRUE(eventually(both, [&] {
+                if (status == UCS_ERR_NO_RESOURCE)
+                    status = get_zcopy(ep, {&iov, 1}, from.remote().address, key, &completion);
+                return completion.calls != 0 || !near.failures().empty() ||
+                       (UCS_STATUS_IS_ERR(status) && status != UCS_ERR_NO_RESOURCE);
+            }));
+            failed = NoMemory::has_failed();
+            EXPECT_LE(Errors::count, failed ? 1u : 0u) << Errors::last;
+        }
+        EXPECT_TRUE(eventually({}, [&] { return objects("memory_regions") == regions; }))
+            << objects("memory_regions") - regions << " regions are left";
+        return failed && !HasFailure();
+    });
+}
+
+// The device refuses a short message, which UCX sends by a call that catches nothing.
+TEST_F(NoMemoryTest, WhenTheDeviceRefusesAMessage) {
+    for_each_call([](unsigned n) {
+        Entity self(impatient()), other;
+        const Group both{&self, &other};
+        other.handle(1, [](Bytes) {});
+        const Endpoint ep = self.connect(other);
+        const auto send = [&] { return am_short(ep, 1, pattern(0, 8)); };
+        EXPECT_TRUE(accepted(both, send));
+        EXPECT_TRUE(flush_wait(both, ep));
+        ibv_context& context = *last_context.load();
+        post_send = std::exchange(context.ops.post_send, post_unless_refused);
+        bool failed = false;
+        {
+            const Errors errors;
+            const NoMemory none(n);
+            refuses = true;
+            EXPECT_STATUS(UCS_ERR_IO_ERROR, send());
+            failed = NoMemory::has_failed();
+        }
+        EXPECT_TRUE(eventually(both, [&] { return self.failures(ep) == 1; }));
+        EXPECT_FALSE(std::exchange(refuses, false));
+        context.ops.post_send = post_send;
+        return failed && !HasFailure();
     });
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "traffic.h"
+#include "verbs_calls.h"
 
 namespace uct_test {
 namespace wire_settings_test {
@@ -32,6 +33,7 @@ std::vector<ibv_ah_attr> ways;  // of all
 
 void note(const ibv_qp& qp, const ibv_qp_attr& attr, int mask) {
     if (qp.qp_type != IBV_QPT_RC) return;
+    last_context = qp.context;
     const std::lock_guard lock(mutex);
     if (attr.qp_state == IBV_QPS_INIT) {
         last = {};
