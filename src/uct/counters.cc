@@ -110,6 +110,7 @@ void write_counters(const Engine& engine, const Rendezvous& rendezvous, const At
         {"direct_binds", tuples.binds},
         {"direct_unbinds", tuples.unbinds},
         {"direct_holds", tuples.holds},
+        {"direct_pauses", placed.pauses},
         {"direct_queues", tupleq != nullptr ? tupleq->queues_in_use() : 0},
         {"direct_queues_most", placed.queues_most},
         {"direct_links", placed.links},

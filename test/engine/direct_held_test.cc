@@ -64,6 +64,7 @@ TEST_F(HeldMessages, SenderOfManyHeldMessagesPauses) {
     for (unsigned i = 0; i < sent; ++i)
         ASSERT_EQ(receiver->unexpected[i].text, "message " + std::to_string(i));
     EXPECT_EQ(third->pauses, 1u);
+    EXPECT_EQ(receiver->tupleq->counters().pauses, 1u);
     EXPECT_EQ(receiver->ends, 0u);
 }
 

@@ -37,6 +37,8 @@ else
     export UCX_TERN_TIMEOUT=10ms UCX_TERN_RETRY_COUNT=2 UCX_TERN_CONNECT_TIMEOUT=6s
 fi
 export UCX_TERN_TX_QUEUE_LEN=32
+# UCX's own transports ask for 4096 receives, which not every device's queues have.
+export UCX_RC_VERBS_RX_QUEUE_LEN=1024 UCX_UD_VERBS_RX_QUEUE_LEN=1024
 export UCX_WARN_UNUSED_ENV_VARS=n
 export GTEST_TAP_RESTARTS=100
 limit=${UCX_GTEST_LIMIT:-120} # seconds, for one test; some take 40 over any transport

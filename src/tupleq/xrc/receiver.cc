@@ -195,10 +195,13 @@ void DirectReceiver::hold(Channel& channel, uint32_t id, const std::byte* data, 
 void DirectReceiver::tell_held() {
     held_.tell([this](Channel& channel, bool pause) {
         const TagPause frame{.pause = pause};
+        if (!channel.up()) return true;
+        if (!engine_.send_control(channel, static_cast<ControlId>(TagControlId::kPause), &frame,
+                                  sizeof(frame)))
+            return false;
         TERN_DEBUG("peer %#x is told to %s", peer_number(channel), pause ? "pause" : "go on");
-        return !channel.up() ||
-               engine_.send_control(channel, static_cast<ControlId>(TagControlId::kPause), &frame,
-                                    sizeof(frame));
+        pauses_ += frame.pause;
+        return true;
     });
 }
 

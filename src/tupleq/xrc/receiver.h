@@ -93,6 +93,7 @@ class DirectReceiver {
     const TupleBinder& binder() const { return binder_; }
     uint64_t received_bytes() const { return received_bytes_; }
     uint64_t stopped() const { return stopped_; }
+    uint64_t pauses() const { return pauses_; }
     uint64_t unpinned() const { return memory_.unpinned(); }
 
   private:
@@ -115,6 +116,7 @@ class DirectReceiver {
     bool any_queue_ = false;  // some tuple has been bound
     uint64_t received_bytes_ = 0;
     uint64_t stopped_ = 0;  // queues destroyed because memory of a receive was deregistered
+    uint64_t pauses_ = 0;   // times a peer was told to pause
 };
 
 }  // namespace tern

@@ -214,7 +214,8 @@ TupleQCounters TupleQ::counters() const {
             .not_ready = links.not_ready,
             .queues_most = receiver_.binder().queues_most(),
             .unpinned = sent.unpinned + receiver_.unpinned(),
-            .stopped = receiver_.stopped()};
+            .stopped = receiver_.stopped(),
+            .pauses = receiver_.pauses()};
 }
 
 }  // namespace tern

@@ -30,6 +30,7 @@ struct TupleQCounters {
     uint64_t queues_most = 0;  // in use at a time
     uint64_t unpinned = 0;     // times memory could not be registered
     uint64_t stopped = 0;      // queues destroyed because memory of a receive was deregistered
+    uint64_t pauses = 0;       // times a peer was told to pause
 };
 
 using TupleCounters = DirectMatcher::Counters;
