@@ -100,6 +100,13 @@ departure() { # name
     done <"$srcdir/ucx/departures.txt"
 }
 
+# What a test that failed over Tern has printed.
+output_of() { # name
+    awk -v name="$1" '
+        /^(not )?ok / { shown = $0 ~ /^not ok/ && index($0, " - " name) }
+        /^#/ && shown { print }' "$tmp/tern.tap"
+}
+
 # judge FILTER: a gtest filter for tests whose names begin with tern/.
 judge() {
     local filter=$1 name verdict reason why control names=() number=0
@@ -128,14 +135,13 @@ judge() {
             echo "ok $number - $name"
         elif [ "$verdict" = "$control" ]; then
             echo "ok $number - $name # SKIP ${reason:-$verdict} (over the stock transport too)"
+            output_of "$name" | tail -n 5
         elif [ "$verdict" = skipped ] && [ "$control" != ok ]; then
             echo "ok $number - $name # SKIP $reason ($control over the stock transport)"
         else
             echo "not ok $number - $name"
             echo "# $verdict over tern ${reason:+($reason) }and $control over the stock transport"
-            awk -v name="$name" '
-                /^(not )?ok / { shown = $0 ~ /^not ok/ && index($0, " - " name) }
-                /^#/ && shown { print }' "$tmp/tern.tap"
+            output_of "$name"
         fi
     done <"$tmp/tern"
     echo "1..$number"
