@@ -11,6 +11,9 @@ launch_openmpi() {
     local ranks=$1 root=()
     shift
     [ "$(id -u)" != 0 ] || root=(--allow-run-as-root)
+    # While mpirun ends, it may write to a rank that has gone: its status would be that of SIGPIPE. It gives the ranks
+    # the default back.
+    trap '' PIPE
     # Debian disables pml ucx and limits it to certain transports; "any" removes the limit. Only btl self, and one-sided
     # communication over UCX, so that all data goes through the device.
     # shellcheck disable=SC2086 # no or several options
