@@ -12,6 +12,7 @@
 namespace report {
 
 constexpr char kRatioUnit = 'x';
+constexpr double kLateShare = 0.05;
 
 // One measured, counted or calculated value, or one ratio.
 struct Figure {
@@ -23,17 +24,20 @@ struct Figure {
     Summary value = {};
     Samples rounds = {};  // of a sampled value: the median of each round, or the ratio
     double target = kNone;
-    bool at_most = true;       // target is an upper limit, otherwise a lower one
-    double reference = kNone;  // the value in a paper
-    double model = kNone;      // the value of the device's timing model
-    double machine = kNone;    // the value measured without that model
-    double late_share = kNone;
+    bool at_most = true;        // target is an upper limit, otherwise a lower one
+    double reference = kNone;   // the value in a paper
+    double model = kNone;       // the value of the device's timing model
+    double machine = kNone;     // the value measured without that model
+    double late_share = kNone;  // of the operations, those later than the device's timing model
     double cpu_share = kNone;
     std::vector<std::string> doubts = {};  // why the value is doubtful
 
     bool is_ratio() const { return unit.size() == 1 && unit[0] == kRatioUnit; }
+    // The device could not keep up with its timing model: the value is that of the machine.
+    bool refused() const { return late_share > kLateShare; }
     bool has_target() const { return is_set(target); }
-    bool met() const { return at_most ? value.median <= target : value.median >= target; }
+    bool met() const { return !refused() && in_target(); }
+    bool in_target() const { return at_most ? value.median <= target : value.median >= target; }
     // The deviation of the median from the model, as a share of the model.
     double deviation() const { return value.median / model - 1; }
 };

@@ -47,8 +47,11 @@ Json object_of(const Figure& figure) {
     object["x_text"] = figure.x_text;
     object["name"] = figure.name;
     object["unit"] = figure.unit;
-    add(&object, "median", figure.value.median);
-    if (figure.value.count > 1) {
+    if (figure.refused())
+        object["refused"] = true;
+    else
+        add(&object, "median", figure.value.median);
+    if (figure.value.count > 1 && !figure.refused()) {
         add(&object, "p10", figure.value.p10);
         add(&object, "p90", figure.value.p90);
         add(&object, "min", figure.value.min);
@@ -61,11 +64,12 @@ Json object_of(const Figure& figure) {
     }
     add(&object, "paper", figure.reference);
     add(&object, "model", figure.model);
-    add(&object, "deviation", figure.deviation());
+    if (!figure.refused()) add(&object, "deviation", figure.deviation());
     add(&object, "machine", figure.machine);
     add(&object, "late_share", figure.late_share);
     add(&object, "cpu_share", figure.cpu_share);
-    for (const double round : figure.rounds) object["rounds"].push_back(value_of(round));
+    if (!figure.refused())
+        for (const double round : figure.rounds) object["rounds"].push_back(value_of(round));
     object["doubts"] = figure.doubts;
     return object;
 }

@@ -20,12 +20,14 @@ void add_once(std::vector<Value>* values, const Value& value) {
 
 std::string verdict(const Figure& figure) {
     if (!figure.has_target()) return {};
+    if (figure.refused()) return formatted("%s %.2f", figure.at_most ? "<=" : ">=", figure.target);
     return formatted("%s %.2f: %s", figure.at_most ? "<=" : ">=", figure.target,
                      figure.met() ? "met" : "missed");
 }
 
 // Counts have no decimals.
 std::string median_text(const Figure& figure) {
+    if (figure.refused()) return "late";
     const double value = figure.value.median;
     const bool sampled = figure.value.count > 1 || value != std::floor(value);
     return sampled ? number_text(value) : formatted("%.0f", value);
@@ -33,7 +35,7 @@ std::string median_text(const Figure& figure) {
 
 // A line of as_table().
 Cells cells(const Figure& figure) {
-    const bool sampled = figure.value.count > 1;
+    const bool sampled = figure.value.count > 1 && !figure.refused();
     return {"  " + figure.name,
             median_text(figure),
             figure.unit,
@@ -42,7 +44,8 @@ Cells cells(const Figure& figure) {
             verdict(figure),
             number_text(figure.reference),
             number_text(figure.model),
-            is_set(figure.model) ? percent_text("%+.1f%%", figure.deviation()) : "",
+            is_set(figure.model) && !figure.refused() ? percent_text("%+.1f%%", figure.deviation())
+                                                      : "",
             number_text(figure.machine),
             doubts_text(figure)};
 }
@@ -72,6 +75,7 @@ Names names_of(const Chosen& figures) {
 
 // The cell of a matrix.
 std::string cell(const Figure& figure) {
+    if (figure.refused()) return "late ";
     const char* missed = !figure.has_target() || figure.met() ? "" : figure.at_most ? ">" : "<";
     if (!figure.is_ratio())
         return number_text(figure.value.median) + missed + (figure.doubts.empty() ? " " : "?");
@@ -181,8 +185,10 @@ std::string targets(const Chosen& figures, const char* at, const std::string& wh
             met += figure->met();
             if (figure->met()) continue;
             append(&missed, ", ",
-                   figure->x_text +
-                       formatted(" (%.2f, target %.2f)", figure->value.median, figure->target));
+                   figure->x_text + (figure->refused()
+                                         ? formatted(" (late, target %.2f)", figure->target)
+                                         : formatted(" (%.2f, target %.2f)", figure->value.median,
+                                                     figure->target)));
         }
         if (all == 0) continue;
         text += name + ": target met " + at + " " + std::to_string(met) + " of " +

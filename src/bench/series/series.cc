@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 
 #include "bench/measure/clock.h"
@@ -11,8 +12,6 @@
 
 namespace bench {
 namespace {
-
-constexpr double kLate = 0.05;  // share of operations
 
 // Samples of workers are us for each message.
 Samples converted(const Group& group, const Order& order, Samples samples) {
@@ -39,6 +38,14 @@ Figure outline(const Group& group, bool first, std::string name) {
     figure.name = std::move(name);
     figure.at_most = group.at_most;
     return figure;
+}
+
+// A ratio is as late as the later one of its entries; kNone if nothing is known of them.
+double late_share(const Entry& entry, const Entry& yardstick, bool first) {
+    const auto share = [](const Entry::Measured& measured) {
+        return measured.late.empty() ? kNone : median(measured.late);
+    };
+    return std::fmax(share(first ? entry.first : entry.measured), share(yardstick.measured));
 }
 
 // Two entries of one name are the same.
@@ -207,6 +214,7 @@ void Series::add_figures(const Group& group, bool first, std::vector<Figure>* fi
         Figure figure = outline(
             group, first, ratio.name.empty() ? entry.name + " / " + yardstick.name : ratio.name);
         figure.target = ratio.target;
+        figure.late_share = late_share(entry, yardstick, first);
         figures->push_back(ratio_figure(std::move(figure),
                                         first ? entry.first.medians : entry.measured.medians,
                                         yardstick.measured.medians));
@@ -224,8 +232,7 @@ Figure Series::figure_of(const Group& group, const Entry& entry, bool first) con
     if (!measured.late.empty()) figure.late_share = median(measured.late);
     doubt_value(&figure, measured.medians, setup_.cpus.has_value(),
                 group.needs_cpu ? figure.cpu_share : kNone);
-    if (figure.late_share > kLate)
-        figure.doubts.push_back(percent_text("late %.0f%%", figure.late_share));
+    if (figure.refused()) figure.doubts.push_back(percent_text("late %.0f%%", figure.late_share));
     return figure;
 }
 
