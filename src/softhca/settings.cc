@@ -104,6 +104,14 @@ Reason set_model(Settings& settings, std::string_view value) {
     return apply_model_overrides(value, settings.nic);
 }
 
+// Behind the profile and the model, which it slows down.
+Reason set_slow(Settings& settings, std::string_view value) {
+    constexpr unsigned kMaxSlow = 10'000;
+    if (auto reason = set_count(settings.slow, value, kMaxSlow)) return reason;
+    settings.nic = slowed(settings.nic, settings.slow);
+    return std::nullopt;
+}
+
 Reason set_faults(Settings& settings, std::string_view value) {
     Faults scratch = {};
     if (auto reason = apply_faults(value, scratch)) return reason;
@@ -135,13 +143,13 @@ const std::array<Setting, kSettingCount> kSettings = {{
      set_subnets},
     {"SOFTHCA_EXECUTOR", "inline", "inline, thread",
      "who moves the data: the caller, or a thread per process", set_executor},
-    {"SOFTHCA_PROFILE", "ideal", "ideal, graphene, infini, hdr200, muse",
+    {"SOFTHCA_PROFILE", "ideal", "ideal, graphene, infini, hdr200, muse, cx3-fdr, cx5-edr, cx6-hdr",
      "the NIC whose timing is modeled", set_profile},
     {"SOFTHCA_MODEL", "",
-     "comma list of latency, gap, interval, completion, reg-latency = time (us; suffix ns, us, ms, "
-     "s), "
-     "bandwidth, reg-bandwidth = GB/s",
+     "comma list of PARAMETER=TIME (us; suffix ns, us, ms, s) and PARAMETER=GB/s",
      "single parameters that differ from the profile", set_model},
+    {"SOFTHCA_SLOW", "1", "1..10000",
+     "how many times as slow as modeled the network and registrations are", set_slow},
     {"SOFTHCA_FAULTS", "", "comma list of faults", "faults in force from the start of the fabric",
      set_faults},
     {"SOFTHCA_SHARED", "auto", "auto, off", "copy directly where memory is shared already",

@@ -31,7 +31,8 @@ struct Settings {
     bool subnets = false;  // port 1 and port 2 are in different ones
     Executor executor = Executor::kInline;
     std::string profile = "ideal";
-    NicParameters nic = {};  // the profile, with the changes of SOFTHCA_MODEL
+    NicParameters nic = {};  // the profile, with the changes of SOFTHCA_MODEL, slowed
+    unsigned slow = 1;       // how many times as slow
     std::string faults;      // in the syntax of apply_faults(), checked; empty: none
     bool shared = true;      // copy directly where memory is shared already
 };
@@ -48,8 +49,8 @@ struct Setting {
 };
 
 // In the order in which they are set: SOFTHCA_RULES changes the personality, which decides the link
-// layer unless that is set, and SOFTHCA_MODEL changes the profile.
-constexpr size_t kSettingCount = 13;
+// layer unless that is set, SOFTHCA_MODEL changes the profile, and SOFTHCA_SLOW slows the result.
+constexpr size_t kSettingCount = 14;
 extern const std::array<Setting, kSettingCount> kSettings;
 
 // The option without its dashes: "link-layer" for SOFTHCA_LINK_LAYER.

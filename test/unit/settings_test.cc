@@ -95,6 +95,8 @@ TEST(Settings, WrongValuesNameVariableValueAndChoices) {
         {"SOFTHCA_EXECUTOR", "threads", "inline, thread"},
         {"SOFTHCA_PROFILE", "myri", "ideal, graphene, infini, hdr200, muse"},
         {"SOFTHCA_MODEL", "speed=1", "reg-bandwidth"},
+        {"SOFTHCA_SLOW", "0", "1 to 10000"},
+        {"SOFTHCA_SLOW", "twice", "1 to 10000"},
         {"SOFTHCA_FAULTS", "fire", "drop-qp=QPN"},
         {"SOFTHCA_SHARED", "on", "auto, off"},
     };
@@ -114,7 +116,8 @@ TEST(Settings, FabricGetsWhatWasSet) {
                                {"SOFTHCA_PORTS", "2"},
                                {"SOFTHCA_PERSONALITY", "hns"},
                                {"SOFTHCA_PROFILE", "hdr200"},
-                               {"SOFTHCA_MODEL", "latency=9us"}}),
+                               {"SOFTHCA_MODEL", "latency=9us"},
+                               {"SOFTHCA_SLOW", "3"}}),
               std::nullopt);
     const FabricConfig config = fabric_config(settings);
     EXPECT_EQ(config.devices, 3u);
@@ -123,8 +126,8 @@ TEST(Settings, FabricGetsWhatWasSet) {
     EXPECT_EQ(config.personality.read_sge, 1);
     EXPECT_STREQ(config.personality_name, "hns");
     EXPECT_STREQ(config.profile, "hdr200");
-    EXPECT_EQ(config.nic.latency_ns, 9000u);
-    EXPECT_EQ(config.nic.completion_ns, find_profile("hdr200")->completion_ns);
+    EXPECT_EQ(config.nic.latency_ns, 27'000u);
+    EXPECT_EQ(config.nic.completion_ns, 3 * find_profile("hdr200")->completion_ns);
 }
 
 TEST(Settings, FabricNameHasALimit) {

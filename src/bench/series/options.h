@@ -28,7 +28,7 @@ inline CLI::Option* add_gid_index(CLI::App& app, int* index, const std::string& 
 // Checks a profile of the software HCA, and a list of changes to its model.
 inline std::string model_error(const std::string& profile, const std::string& changes) {
     softhca_inspect_model model;
-    char error[256];
+    char error[1024];
     const int status =
         softhca_inspect_find_model(profile.c_str(), changes.c_str(), &model, error, sizeof error);
     return status == 0 ? std::string() : error;

@@ -179,8 +179,9 @@ class ModelEntries {
         : model_(model), times_(times), rates_(rates), others_(others) {}
 
     void add_latencies(uint64_t count) {
-        const double arrival = us(model_.latency_ns + transmit(kWord));
-        const double completion = arrival + us(model_.completion_ns);
+        const double arrival = us(this->arrival(SOFTHCA_INSPECT_WRITE, kWord));
+        const double completion = us(this->arrival(SOFTHCA_INSPECT_SEND, kWord) +
+                                     softhca_inspect_completion_ns(&model_, SOFTHCA_INSPECT_SEND));
         const Order sends = trips(Kind::kSends, count);
         const Order writes = trips(Kind::kWrites, count);
         add("8 B send/recv, CQ polled, half round trip", sends, completion);
@@ -200,7 +201,9 @@ class ModelEntries {
                   std::pair(kLongWrite, "all of it")}) {
                 add(std::string("64 KiB write") + (shared ? ", shared memory, " : ", ") + part,
                     {.kind = Kind::kPieces, .size = kLongWrite, .count = kWrites, .bytes = bytes},
-                    us(model_.latency_ns + transmit(bytes)), shared);
+                    us(arrival(SOFTHCA_INSPECT_WRITE, kLongWrite) - transmit(kLongWrite) +
+                       transmit(bytes)),
+                    shared);
             }
         }
     }
@@ -209,15 +212,21 @@ class ModelEntries {
         constexpr uint32_t kMaxWindow = 16;
         constexpr uint64_t kMessages = 12;  // short, so that most samples are undisturbed
         constexpr uint64_t kMinBytes = 4 << 20;
-        for (const auto& [request, name] : {std::pair(Request::kWrite, " write, stream"),
-                                            std::pair(Request::kSend, " send, stream"),
-                                            std::pair(Request::kRead, " read, stream")}) {
+        struct Way {
+            Request request;
+            softhca_inspect_operation operation;
+            const char* name;
+        };
+        for (const auto& [request, operation, name] :
+             {Way{Request::kWrite, SOFTHCA_INSPECT_WRITE, " write, stream"},
+              Way{Request::kSend, SOFTHCA_INSPECT_SEND, " send, stream"},
+              Way{Request::kRead, SOFTHCA_INSPECT_READ, " read, stream"}}) {
             for (const uint32_t size : {64U << 10, 1U << 20}) {
                 bench::add(rates_, size_text(size) + name,
                            stream(Kind::kSpacings, request, size,
                                   std::min(kMaxWindow, kBytesUnderWay / size), kStreams,
                                   std::max(kMessages, kMinBytes / size)))
-                    .model = size / us(spacing(size)) / 1000;
+                    .model = size / us(spacing(operation, size)) / 1000;
             }
         }
     }
@@ -231,7 +240,9 @@ class ModelEntries {
                     name + std::string(shared ? ", shared memory" : "") + ", from one to the next",
                     stream(Kind::kSpacings, request, kWord, kWindow, kStreams, Link::kDepth),
                     shared)
-                    .model = us(spacing(kWord));
+                    .model = us(spacing(
+                    request == Request::kWrite ? SOFTHCA_INSPECT_WRITE : SOFTHCA_INSPECT_SEND,
+                    kWord));
             }
         }
     }
@@ -251,7 +262,13 @@ class ModelEntries {
     static constexpr uint64_t kStreams = 5;  // samples of a stream in each round
 
     static double us(uint64_t ns) { return static_cast<double>(ns) / 1000; }
-    uint64_t spacing(uint64_t bytes) const { return softhca_inspect_spacing_ns(&model_, bytes); }
+    uint64_t arrival(softhca_inspect_operation operation, uint64_t bytes) const {
+        return softhca_inspect_arrival_ns(&model_, operation, bytes,
+                                          static_cast<int>(bytes <= kWord));
+    }
+    uint64_t spacing(softhca_inspect_operation operation, uint64_t bytes) const {
+        return softhca_inspect_spacing_ns(&model_, operation, bytes);
+    }
     uint64_t transmit(uint64_t bytes) const { return softhca_inspect_transmit_ns(&model_, bytes); }
     void add(const std::string& name, const Order& order, double model, bool shared = false) {
         bench::add(times_, name, order, shared).model = model;
@@ -267,7 +284,7 @@ std::vector<Figure> run_profile(const Options& options, const std::string& profi
                                 const std::string& changes) {
     constexpr uint64_t kMaxTrips = 1000;
     softhca_inspect_model model;
-    char text[256];
+    char text[1024];
     if (softhca_inspect_find_model(profile.c_str(), changes.c_str(), &model, text, sizeof text) !=
         0)
         throw Failure(text);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <type_traits>
 
 #include "text.h"
@@ -15,8 +16,10 @@ struct Profile {
     NicParameters nic;
 };
 
-// Where the figures come from. "The paper": A. Denis, "A High-Performance Superpipeline Protocol
-// for InfiniBand", Euro-Par 2011; graphene and infini are its two clusters.
+// Where the figures come from. graphene and infini are calibrated on results of the paper whose
+// protocol Tern is compared with; for other comparisons, use the last three. "The paper": A. Denis,
+// "A High-Performance Superpipeline Protocol for InfiniBand", Euro-Par 2011; graphene and infini
+// are its two clusters.
 //
 // graphene, ConnectX DDR
 // - bandwidth: 2.0 GB/s, the payload of a 4x DDR link. The paper's asymptote of registration and
@@ -49,38 +52,141 @@ struct Profile {
 // - registration: not in the paper; as graphene.
 //
 // completion: in none of the sources; stands for one more small write of the card behind the data.
-constexpr Profile kProfiles[] = {
+//
+// cx3-fdr, cx5-edr, cx6-hdr: published figures of perftest and others. Slopes of 1.9 ns/B and the
+// like are of the time by bytes, so inline_bandwidth is what they add to the packet's.
+//
+// cx3-fdr, ConnectX-3 FDR
+// - write of 8 B, inline: 0.95 us (perftest on MT4099: 0.98; 40 GbE: 0.85); send 90 ns more (0.98,
+//   1.07); read 1.99 us, fetch-and-add 2.34 us.
+// - inline: 1.9 ns/B up to 128 B. Not inline: 256 B take 1.84 us, so 0.67 us more than inline.
+// - 0.8 ns/B inside a packet (ConnectX-2 QDR: 0.82). 6.0 GB/s: typical, no published figure found
+//   (4.5 GB/s with 40 Gbit/s).
+// - one queue pair, not inline: write 7.4 to 7.8, send 5.2 to 5.4, read 6.2 M/s.
+// - port: write 26 M/s (receives, many queue pairs, Kalia et al., ATC 2016), read 11 M/s
+//   (rdma_bench), atomic 2.7 M/s (ATC 2016).
+//
+// cx5-edr, ConnectX-5 EDR
+// - write 0.95 us (linux-rdma/perftest issue 131: 0.93 inline, 1.32 not inline, read 1.91; back to
+//   back on Ethernet: 0.99). Send: published 0.07 us less and 0.10 more; 0.05 more is assumed.
+//   Atomic as read (2.65 and 2.69 us on Ethernet through a switch).
+// - 0.22 ns/B inside a packet: D. Potter's thesis. Inline 0.7 ns/B and the gaps of one queue pair:
+//   assumed as ConnectX-6. 11.7 GB/s.
+// - port: write 90, read 60, atomic 5 M/s (Kong et al., NSDI 2023).
+//
+// cx6-hdr, ConnectX-6 HDR, through one switch
+// - write 1.26, send 1.27, read 2.39 us (HDR100, perftest); atomic: as read, no figure found.
+// - inline 0.65 ns/B; not inline 0.48 us more (8 B 1.58, 128 B 1.68, 256 B 2.12 us with Azure
+//   HBv3). 0.22 ns/B inside a packet.
+// - one queue pair: write 2.5 to 2.8 M/s up to 4 KiB (380 ns), send 4.89 M/s, read as write. Write
+//   of 4 KiB 10.3, 8 KiB 17.5, 16 KiB 20.5, 64 KiB 22.7, 1 MiB 23.3 GB/s: 23.3 GB/s, and 100 ns
+//   between two messages.
+// - port: write 123, read 83 M/s, atomic to one address 2.17 M/s.
+//
+// Registration of the three: 16 us + 0.25 to 0.40 us a page (UCX's model 16 us + 0.246, libfabric
+// issue 4738 0.32, Mooncake PR 855 0.40): 0.32 us, 12.8 GB/s. Deregistration 0.095 us a page
+// (Mooncake PR 855), and 2.4 us, which is an assumption. Their completion is 0: perftest's latency
+// of a write waits for it, so that it is in the latency.
+NicParameters connectx3() {
+    NicParameters nic = {935, 6.0, 0, 38, 0, 16'000, 12.8, 2'400, 43.1};
+    nic.send_ns = 90;
+    nic.read_ns = 1984;
+    nic.atomic_ns = 2334;
+    nic.gather_ns = 670;
+    nic.inline_bandwidth = 1 / (1.9 - 0.8);
+    nic.packet_bandwidth = 1 / 0.8;
+    nic.qp_write_ns = 130;
+    nic.qp_send_ns = 188;
+    nic.qp_read_ns = 161;
+    nic.read_interval_ns = 90;
+    nic.atomic_interval_ns = 370;
+    return nic;
+}
+
+NicParameters connectx5() {
+    NicParameters nic = {944, 11.7, 0, 11, 0, 16'000, 12.8, 2'400, 43.1};
+    nic.send_ns = 50;
+    nic.read_ns = 1908;
+    nic.gather_ns = 390;
+    nic.inline_bandwidth = 1 / (0.7 - 0.22);
+    nic.packet_bandwidth = 1 / 0.22;
+    nic.qp_write_ns = 370;
+    nic.qp_send_ns = 370;
+    nic.qp_read_ns = 370;
+    nic.read_interval_ns = 17;
+    nic.atomic_interval_ns = 200;
+    return nic;
+}
+
+NicParameters connectx6() {
+    NicParameters nic = {1255, 23.3, 0, 8, 0, 16'000, 12.8, 2'400, 43.1};
+    nic.send_ns = 10;
+    nic.read_ns = 2388;
+    nic.gather_ns = 480;
+    nic.inline_bandwidth = 1 / (0.65 - 0.22);
+    nic.packet_bandwidth = 1 / 0.22;
+    nic.qp_gap_ns = 100;
+    nic.qp_write_ns = 380;
+    nic.qp_send_ns = 205;
+    nic.qp_read_ns = 380;
+    nic.read_interval_ns = 12;
+    nic.atomic_interval_ns = 460;
+    return nic;
+}
+
+const Profile kProfiles[] = {
     {"ideal", {}},
     {"graphene", {2300, 2.0, 100, 0, 200, 68'000, 20.0}},
     {"infini", {1600, 3.2, 50, 0, 150, 68'000, 20.0}},
     {"hdr200", {1000, 24.5, 5, 0, 100, 30'000, 30.0}},
     {"muse", {4000, 0.79, 0, 1760, 200, 68'000, 20.0}},
+    {"cx3-fdr", connectx3()},
+    {"cx5-edr", connectx5()},
+    {"cx6-hdr", connectx6()},
 };
 
-struct TimeParameter {
+// A parameter is a time or a bandwidth.
+struct Parameter {
     std::string_view name;
-    uint64_t NicParameters::*field;
+    uint64_t NicParameters::*time;
+    double NicParameters::*bandwidth = nullptr;
+
+    constexpr Parameter(std::string_view key, uint64_t NicParameters::*field)
+        : name(key), time(field) {}
+    constexpr Parameter(std::string_view key, double NicParameters::*field)
+        : name(key), time(nullptr), bandwidth(field) {}
 };
 
-struct BandwidthParameter {
-    std::string_view name;
-    double NicParameters::*field;
-};
-
-constexpr TimeParameter kTimes[] = {{"latency", &NicParameters::latency_ns},
-                                    {"gap", &NicParameters::gap_ns},
-                                    {"interval", &NicParameters::interval_ns},
-                                    {"completion", &NicParameters::completion_ns},
-                                    {"reg-latency", &NicParameters::registration_ns}};
-constexpr BandwidthParameter kBandwidths[] = {
+constexpr Parameter kParameters[] = {
+    {"latency", &NicParameters::latency_ns},
     {"bandwidth", &NicParameters::bandwidth},
-    {"reg-bandwidth", &NicParameters::registration_bandwidth}};
+    {"gap", &NicParameters::gap_ns},
+    {"interval", &NicParameters::interval_ns},
+    {"completion", &NicParameters::completion_ns},
+    {"reg-latency", &NicParameters::registration_ns},
+    {"reg-bandwidth", &NicParameters::registration_bandwidth},
+    {"dereg-latency", &NicParameters::deregistration_ns},
+    {"dereg-bandwidth", &NicParameters::deregistration_bandwidth},
+    {"send", &NicParameters::send_ns},
+    {"read", &NicParameters::read_ns},
+    {"atomic", &NicParameters::atomic_ns},
+    {"gather", &NicParameters::gather_ns},
+    {"inline-bandwidth", &NicParameters::inline_bandwidth},
+    {"packet-bandwidth", &NicParameters::packet_bandwidth},
+    {"qp-gap", &NicParameters::qp_gap_ns},
+    {"qp-write", &NicParameters::qp_write_ns},
+    {"qp-send", &NicParameters::qp_send_ns},
+    {"qp-read", &NicParameters::qp_read_ns},
+    {"read-interval", &NicParameters::read_interval_ns},
+    {"atomic-interval", &NicParameters::atomic_interval_ns},
+};
+constexpr size_t kAlwaysShown = 7;
 
 // Keeps sums of times far from overflow at any bandwidth.
 constexpr double kMaxTransmitNs = 1e15;
 
 static_assert(std::is_trivially_copyable_v<NicParameters>);
-static_assert(std::is_standard_layout_v<LinkClock> && std::is_standard_layout_v<Lateness>);
+static_assert(std::is_standard_layout_v<LinkPair> && std::is_standard_layout_v<Lateness>);
 static_assert(std::atomic<uint64_t>::is_always_lock_free);
 
 uint64_t bytes_over_bandwidth(uint64_t bytes, double bandwidth) {
@@ -91,6 +197,7 @@ uint64_t bytes_over_bandwidth(uint64_t bytes, double bandwidth) {
 
 // Reserves `work` ns of a link, first come, first served. Returns the begin of the reservation.
 uint64_t reserve(LinkClock& clock, uint64_t now, uint64_t work) {
+    if (work == 0) return now;
     uint64_t free_at = clock.free_at.load(std::memory_order_relaxed);
     uint64_t begin;
     do {
@@ -100,9 +207,9 @@ uint64_t reserve(LinkClock& clock, uint64_t now, uint64_t work) {
     return begin;
 }
 
-std::optional<std::string> apply_override(const ListEntry& entry, NicParameters& nic) {
-    for (const TimeParameter& parameter : kTimes) {
-        if (entry.key != parameter.name) continue;
+std::optional<std::string> set_parameter(const ListEntry& entry, const Parameter& parameter,
+                                         NicParameters& nic) {
+    if (parameter.time != nullptr) {
         const auto ns = parse_time_ns(entry.value);
         if (!ns) {
             return std::string(entry.key) +
@@ -110,30 +217,65 @@ std::optional<std::string> apply_override(const ListEntry& entry, NicParameters&
                    "not '" +
                    std::string(entry.value) + "'";
         }
-        nic.*parameter.field = *ns;
+        nic.*parameter.time = *ns;
         return std::nullopt;
     }
-    for (const BandwidthParameter& parameter : kBandwidths) {
-        if (entry.key != parameter.name) continue;
-        const auto value = parse_decimal(entry.value);
-        if (!value) {
-            return std::string(entry.key) +
-                   " wants a number of GB/s (such as 2.0; 0 is infinite), not '" +
-                   std::string(entry.value) + "'";
-        }
-        nic.*parameter.field = *value;
-        return std::nullopt;
+    const auto value = parse_decimal(entry.value);
+    if (!value) {
+        return std::string(entry.key) +
+               " wants a number of GB/s (such as 2.0; 0 is infinite), not '" +
+               std::string(entry.value) + "'";
     }
-    return "unknown parameter '" + std::string(entry.key) +
-           "'; choose from latency, bandwidth, gap, interval, completion, reg-latency, "
-           "reg-bandwidth";
+    nic.*parameter.bandwidth = *value;
+    return std::nullopt;
+}
+
+std::optional<std::string> apply_override(const ListEntry& entry, NicParameters& nic) {
+    for (const Parameter& parameter : kParameters)
+        if (entry.key == parameter.name) return set_parameter(entry, parameter, nic);
+    return "unknown parameter '" + std::string(entry.key) + "'; choose from " + parameter_names();
+}
+
+bool is_set(const NicParameters& nic, const Parameter& parameter) {
+    return parameter.time != nullptr ? nic.*parameter.time != 0 : nic.*parameter.bandwidth != 0;
+}
+
+// What the bytes add to the latency: their way to the NIC, and the first packet, which is stored
+// before it is forwarded.
+uint64_t before_transmission_ns(const NicParameters& nic, const Request& request) {
+    const uint64_t first = std::min(request.bytes, kPacketBytes);
+    const uint64_t stored = bytes_over_bandwidth(first, nic.packet_bandwidth);
+    uint64_t ns = stored - std::min(stored, transmit_ns(nic, first));
+    if (request.reads() || request.bytes == 0) return ns;
+    ns += request.is_inline ? bytes_over_bandwidth(request.bytes, nic.inline_bandwidth)
+                            : nic.gather_ns;
+    return ns;
+}
+
+uint64_t round_trip_ns(const NicParameters& nic, RequestKind kind) {
+    const uint64_t read = nic.read_ns != 0 ? nic.read_ns : 2 * nic.latency_ns;
+    return kind == RequestKind::kAtomic && nic.atomic_ns != 0 ? nic.atomic_ns : read;
+}
+
+uint64_t interval_ns(const NicParameters& nic, RequestKind kind) {
+    if (kind == RequestKind::kRead && nic.read_interval_ns != 0) return nic.read_interval_ns;
+    if (kind == RequestKind::kAtomic && nic.atomic_interval_ns != 0) return nic.atomic_interval_ns;
+    return nic.interval_ns;
+}
+
+// Time from the start of a request to that of the next one, as far as the queue pair is concerned.
+uint64_t qp_spacing_ns(const NicParameters& nic, const Request& request) {
+    const uint64_t least = request.kind == RequestKind::kWrite  ? nic.qp_write_ns
+                           : request.kind == RequestKind::kSend ? nic.qp_send_ns
+                                                                : nic.qp_read_ns;
+    return std::max(least, transmit_ns(nic, request.bytes) + nic.qp_gap_ns);
 }
 
 }  // namespace
 
 bool NicParameters::models_time() const {
-    return latency_ns != 0 || bandwidth != 0 || gap_ns != 0 || interval_ns != 0 ||
-           completion_ns != 0 || registration_ns != 0 || registration_bandwidth != 0;
+    return std::ranges::any_of(
+        kParameters, [this](const Parameter& parameter) { return is_set(*this, parameter); });
 }
 
 const NicParameters* find_profile(std::string_view name) {
@@ -147,11 +289,35 @@ std::string profile_names() {
 }
 
 std::string describe(const NicParameters& nic) {
-    return "latency=" + time_text(nic.latency_ns) + ",bandwidth=" + decimal_text(nic.bandwidth) +
-           ",gap=" + time_text(nic.gap_ns) + ",interval=" + time_text(nic.interval_ns) +
-           ",completion=" + time_text(nic.completion_ns) +
-           ",reg-latency=" + time_text(nic.registration_ns) +
-           ",reg-bandwidth=" + decimal_text(nic.registration_bandwidth);
+    std::string text;
+    for (size_t i = 0; i < std::size(kParameters); ++i) {
+        const Parameter& parameter = kParameters[i];
+        if (i >= kAlwaysShown && !is_set(nic, parameter)) continue;
+        if (i != 0) text += ',';
+        text += parameter.name;
+        text += '=';
+        text += parameter.time != nullptr ? time_text(nic.*parameter.time)
+                                          : decimal_text(nic.*parameter.bandwidth);
+    }
+    return text;
+}
+
+std::string parameter_names() {
+    return joined(kParameters, &Parameter::name);
+}
+
+std::vector<ParameterValue> parameter_values(const NicParameters& nic) {
+    std::vector<ParameterValue> values;
+    for (const Parameter& parameter : kParameters) {
+        const bool is_time = parameter.time != nullptr;
+        std::string name(parameter.name);
+        std::ranges::replace(name, '-', '_');
+        values.push_back(
+            {name + (is_time ? "_ns" : "_gb_per_s"),
+             is_time ? static_cast<double>(nic.*parameter.time) : nic.*parameter.bandwidth,
+             is_time});
+    }
+    return values;
 }
 
 std::optional<std::string> apply_model_overrides(std::string_view list, NicParameters& nic) {
@@ -162,38 +328,86 @@ std::optional<std::string> apply_model_overrides(std::string_view list, NicParam
     return error;
 }
 
+NicParameters slowed(const NicParameters& nic, uint64_t factor) {
+    NicParameters slow = nic;
+    for (const Parameter& parameter : kParameters) {
+        if (parameter.time != nullptr)
+            slow.*parameter.time *= factor;
+        else
+            slow.*parameter.bandwidth /= static_cast<double>(factor);
+    }
+    return slow;
+}
+
 uint64_t transmit_ns(const NicParameters& nic, uint64_t bytes) {
     return bytes_over_bandwidth(bytes, nic.bandwidth);
 }
 
-uint64_t spacing_ns(const NicParameters& nic, uint64_t bytes) {
-    return std::max(transmit_ns(nic, bytes) + nic.gap_ns, nic.interval_ns);
+uint64_t spacing_ns(const NicParameters& nic, const Request& request) {
+    return std::max(qp_spacing_ns(nic, request), port_spacing_ns(nic, request));
+}
+
+uint64_t port_spacing_ns(const NicParameters& nic, const Request& request) {
+    return std::max(transmit_ns(nic, request.bytes) + nic.gap_ns, interval_ns(nic, request.kind));
+}
+
+uint64_t arrival_ns(const NicParameters& nic, const Request& request) {
+    const uint64_t first = request.reads() ? round_trip_ns(nic, request.kind) : nic.latency_ns;
+    return first + before_transmission_ns(nic, request) + transmit_ns(nic, request.bytes);
+}
+
+uint64_t request_ns(const NicParameters& nic, RequestKind kind) {
+    return round_trip_ns(nic, kind) / 2;
+}
+
+uint64_t receive_ns(const NicParameters& nic, RequestKind kind) {
+    return nic.completion_ns + (kind == RequestKind::kSend ? nic.send_ns : 0);
 }
 
 uint64_t registration_time_ns(const NicParameters& nic, uint64_t bytes) {
     return nic.registration_ns + bytes_over_bandwidth(bytes, nic.registration_bandwidth);
 }
 
-Booking book_transfer(const NicParameters& nic, LinkClock& egress, LinkClock& ingress, uint64_t now,
-                      uint64_t bytes) {
-    const uint64_t transmit = transmit_ns(nic, bytes);
-    if (nic.bandwidth <= 0 && nic.gap_ns == 0 && nic.interval_ns == 0)
-        return {now, now + nic.latency_ns, now + nic.latency_ns};
-    const uint64_t start = reserve(egress, now, spacing_ns(nic, bytes));
-    const uint64_t turn = reserve(ingress, now + nic.latency_ns, transmit);
-    const uint64_t begin = std::max(start + nic.latency_ns, turn);
-    return {start, begin, begin + transmit};
+uint64_t deregistration_time_ns(const NicParameters& nic, uint64_t bytes) {
+    return nic.deregistration_ns + bytes_over_bandwidth(bytes, nic.deregistration_bandwidth);
 }
 
-Booking book_read(const NicParameters& nic, LinkClock& responder_egress,
-                  LinkClock& requester_ingress, uint64_t now, uint64_t bytes) {
-    // The request's latency is added after the booking: added before, it would leave the
+Booking book(const NicParameters& nic, const Request& request, QpClock& qp, LinkPair& mine,
+             LinkPair& peer, uint64_t now) {
+    const bool reads = request.reads();
+    const uint64_t transmit = transmit_ns(nic, request.bytes);
+    const uint64_t work = port_spacing_ns(nic, request);
+    const uint64_t round_trip = reads ? round_trip_ns(nic, request.kind) : 0;
+    const uint64_t there = reads ? request_ns(nic, request.kind) : 0;
+    const uint64_t latency =
+        (reads ? round_trip - there : nic.latency_ns) + before_transmission_ns(nic, request);
+    uint64_t begun = std::max(now, qp.free_at_);
+    if (reads && qp.read_depth_ != 0) {
+        const auto before = static_cast<uint8_t>(qp.reads_ - qp.read_depth_);
+        begun = std::max(begun, qp.responses_[before]);
+    }
+    qp.free_at_ = begun + qp_spacing_ns(nic, request);
+
+    // The way of the request for data is added after the bookings: added before, it would leave the
     // responder's link idle.
-    Booking booking = book_transfer(nic, responder_egress, requester_ingress, now, bytes);
-    booking.start += nic.latency_ns;
-    booking.arrival_begin += nic.latency_ns;
-    booking.arrival_end += nic.latency_ns;
+    const uint64_t turn = reserve(reads ? peer.egress : mine.egress, now, work);
+    const uint64_t arrival_turn =
+        reserve(reads ? mine.ingress : peer.ingress, now + latency, work) + there;
+    Booking booking = {};
+    booking.start = std::max(begun, turn) + there;
+    if (reads) booking.start = std::max(booking.start, qp.arrived_at_);
+    booking.arrival_begin = std::max(
+        {booking.start + latency, arrival_turn, reads ? qp.responded_at_ : qp.arrived_at_});
+    booking.arrival_end = booking.arrival_begin + transmit;
+    qp.arrived_at_ = std::max(qp.arrived_at_, reads ? booking.start : booking.arrival_end);
+    if (!reads) return booking;
+    qp.responded_at_ = booking.arrival_end;
+    qp.responses_[qp.reads_++] = booking.arrival_end;
     return booking;
+}
+
+Booking later(const Booking& booking, uint64_t ns) {
+    return {booking.start + ns, booking.arrival_begin + ns, booking.arrival_end + ns};
 }
 
 uint64_t arrival_at(const Booking& booking, const NicParameters& nic, uint64_t total,

@@ -9,18 +9,38 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace softhca {
 
 // LogP-like parameters. All zero is the ideal NIC, which takes no time.
 struct NicParameters {
-    uint64_t latency_ns;     // end to end, for the first byte
-    double bandwidth;        // bytes per ns (GB/s); 0: infinite
-    uint64_t gap_ns;         // between the end of a message and the start of the next one on a link
-    uint64_t interval_ns;    // at least, between the starts of two messages on a link
-    uint64_t completion_ns;  // from data visible in memory to its completion visible
-    uint64_t registration_ns;       // fixed part of a memory registration
-    double registration_bandwidth;  // bytes per ns; 0: infinite
+    uint64_t latency_ns = 0;       // end to end, for the first byte of a write
+    double bandwidth = 0;          // bytes per ns (GB/s); 0: infinite
+    uint64_t gap_ns = 0;           // between the end of a message and the start of the next one
+    uint64_t interval_ns = 0;      // at least, between the starts of two messages on a link
+    uint64_t completion_ns = 0;    // from data visible in memory to its completion visible
+    uint64_t registration_ns = 0;  // fixed part of a memory registration
+    double registration_bandwidth = 0;  // bytes per ns; 0: infinite
+
+    uint64_t deregistration_ns = 0;
+    double deregistration_bandwidth = 0;
+    uint64_t send_ns = 0;         // what the receiver's completion of a send takes in addition
+    uint64_t read_ns = 0;         // round trip of a read of no bytes; 0: twice the latency
+    uint64_t atomic_ns = 0;       // round trip of an atomic; 0: as a read
+    uint64_t gather_ns = 0;       // to fetch data that is not inline
+    double inline_bandwidth = 0;  // of inline data on its way to the NIC; 0: infinite
+    // At which the bytes of the first packet arrive, which is stored before it is forwarded; 0: the
+    // bandwidth.
+    double packet_bandwidth = 0;
+    // One queue pair is slower than the port: time between the end of a request and the start of
+    // the next one, and least time between two starts.
+    uint64_t qp_gap_ns = 0;
+    uint64_t qp_write_ns = 0;
+    uint64_t qp_send_ns = 0;
+    uint64_t qp_read_ns = 0;
+    uint64_t read_interval_ns = 0;    // interval of reads at the responder; 0: interval_ns
+    uint64_t atomic_interval_ns = 0;  // the same of atomics
 
     // Whether anything takes time.
     bool models_time() const;
@@ -28,47 +48,99 @@ struct NicParameters {
 
 // The profile of that name; nullptr if there is none.
 const NicParameters* find_profile(std::string_view name);
-// "ideal, graphene, infini, hdr200, muse"
+// "ideal, graphene, infini, ..."
 std::string profile_names();
-// The parameters in the syntax of apply_model_overrides(): "latency=2.3us,bandwidth=2,...".
+// The parameters in the syntax of apply_model_overrides(): "latency=2.3us,bandwidth=2,...". Leaves
+// out those that are 0, except for the first seven.
 std::string describe(const NicParameters& nic);
+// "latency, bandwidth, ..."
+std::string parameter_names();
+// The value of a parameter as JSON has it: ns, or GB/s.
+struct ParameterValue {
+    std::string name;  // "latency_ns", "bandwidth_gb_per_s"
+    double value;
+    bool is_time;
+};
+std::vector<ParameterValue> parameter_values(const NicParameters& nic);
 
-// Applies a comma list of key=value: latency, gap, interval, completion, reg-latency (us, or with
-// suffix ns, us, ms, s) and bandwidth, reg-bandwidth (GB/s). On error, returns a text that names
-// the choices, and leaves `nic` as it was.
+// Applies a comma list of key=value: times (us, or with suffix ns, us, ms, s) and bandwidths
+// (GB/s). On error, returns a text that names the choices, and leaves `nic` as it was.
 std::optional<std::string> apply_model_overrides(std::string_view list, NicParameters& nic);
+// The same NIC, `factor` times as slow.
+NicParameters slowed(const NicParameters& nic, uint64_t factor);
+
+enum class RequestKind : uint8_t { kWrite, kSend, kRead, kAtomic };
+
+// What the model must know of a work request.
+struct Request {
+    RequestKind kind = RequestKind::kWrite;
+    uint64_t bytes = 0;  // of the message, or of the response
+    bool is_inline = false;
+
+    // Whether the responder answers with data.
+    bool reads() const { return kind == RequestKind::kRead || kind == RequestKind::kAtomic; }
+};
 
 // Time for which `bytes` occupy a link, without gap and latency.
 uint64_t transmit_ns(const NicParameters& nic, uint64_t bytes);
-// Time from the start of a message of `bytes` to that of the next one on a link.
-uint64_t spacing_ns(const NicParameters& nic, uint64_t bytes);
-// Time that the registration of `bytes` takes.
+// Time from the start of a message to that of the next one like it on one queue pair.
+uint64_t spacing_ns(const NicParameters& nic, const Request& request);
+// The same on a port that many queue pairs use.
+uint64_t port_spacing_ns(const NicParameters& nic, const Request& request);
+// Time until all bytes of a lone request have arrived: at the responder, or for reads and atomics
+// at the requester.
+uint64_t arrival_ns(const NicParameters& nic, const Request& request);
+// Time until the request of a read or atomic has arrived at the responder.
+uint64_t request_ns(const NicParameters& nic, RequestKind kind);
+// Time from the arrival of a message at the receiver to its completion.
+uint64_t receive_ns(const NicParameters& nic, RequestKind kind);
+// Time that the registration and the deregistration of `bytes` take.
 uint64_t registration_time_ns(const NicParameters& nic, uint64_t bytes);
+uint64_t deregistration_time_ns(const NicParameters& nic, uint64_t bytes);
 
 // When one direction of one port becomes free. Lives in shared memory.
 struct LinkClock {
     std::atomic<uint64_t> free_at;
 };
 
+struct LinkPair {
+    LinkClock egress;
+    LinkClock ingress;
+};
+
+// What the requests of one queue pair wait for. Of its owner.
+class QpClock {
+  public:
+    // At most so many reads and atomics are under way; 0: any number.
+    void set_read_depth(uint8_t depth) { read_depth_ = depth; }
+
+  private:
+    friend struct Booking book(const NicParameters& nic, const Request& request, QpClock& qp,
+                               LinkPair& mine, LinkPair& peer, uint64_t now);
+
+    uint64_t free_at_ = 0;       // when the next request may start
+    uint64_t arrived_at_ = 0;    // when the requests so far have arrived at the peer
+    uint64_t responded_at_ = 0;  // when the responses so far have arrived
+    // Ends of the last responses; a ring.
+    uint64_t responses_[256] = {};
+    uint8_t reads_ = 0;
+    uint8_t read_depth_ = 0;
+};
+
 struct Booking {
-    uint64_t start;          // the first byte leaves
+    uint64_t start;          // the first byte leaves; for reads and atomics, the responder acts
     uint64_t arrival_begin;  // the first byte arrives
     uint64_t arrival_end;    // the last byte has arrived
 };
 
-// Books link time for a message of `bytes` from the port of `egress` to the port of `ingress`, in
-// the order of the calls; lock-free. A lone message takes latency + bytes/bandwidth; successive
-// messages are spaced gap + bytes/bandwidth, at least by the interval; senders to one port share
-// its bandwidth. Bookings of one pair of links arrive in order. The ingress is booked from `now` +
-// latency, even if the message waits for its sender's egress: such a message must not block an idle
-// ingress for other senders.
-Booking book_transfer(const NicParameters& nic, LinkClock& egress, LinkClock& ingress, uint64_t now,
-                      uint64_t bytes);
-
-// Books link time for an RDMA read or atomic with `bytes` of response: the request's latency, then
-// a transfer from the responder's egress to the requester's ingress.
-Booking book_read(const NicParameters& nic, LinkClock& responder_egress,
-                  LinkClock& requester_ingress, uint64_t now, uint64_t bytes);
+// Books time for a request from the port `mine` to the port `peer`; lock-free. Requests of one
+// queue pair arrive in the order of the calls. Ports are booked from `now` on, even if the request
+// waits for its queue pair: such a request must not block an idle port for others. For the same
+// reason an ingress is booked even if the message waits for its sender's egress.
+Booking book(const NicParameters& nic, const Request& request, QpClock& qp, LinkPair& mine,
+             LinkPair& peer, uint64_t now);
+// The booking of a request that is sent again `ns` later.
+Booking later(const Booking& booking, uint64_t ns);
 
 // When the first `offset_end` of `total` bytes have arrived.
 uint64_t arrival_at(const Booking& booking, const NicParameters& nic, uint64_t total,

@@ -216,11 +216,6 @@ struct alignas(64) InboundWrite {
     Sge sges[kSges];
 };
 
-struct LinkPair {
-    LinkClock egress;
-    LinkClock ingress;
-};
-
 // The life of a process in its slot:
 //
 //   free     no process                   joining: a process takes the slot

@@ -3,6 +3,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <exception>
 
 #include "softhca/core/nic_model.h"
@@ -33,14 +34,16 @@ int guarded(char* error, size_t size, Body&& body) noexcept {
 }
 
 softhca::NicParameters parameters_of(const softhca_inspect_model& model) {
-    return {model.latency_ns,
-            model.bandwidth,
-            model.gap_ns,
-            model.interval_ns,
-            model.completion_ns,
-            model.registration_ns,
-            model.registration_bandwidth};
+    static_assert(sizeof(softhca::NicParameters) <= sizeof model.opaque);
+    softhca::NicParameters nic;
+    std::memcpy(&nic, model.opaque, sizeof nic);
+    return nic;
 }
+
+softhca::Request request_of(softhca_inspect_operation operation, uint64_t bytes, bool is_inline) {
+    return {static_cast<softhca::RequestKind>(operation), bytes, is_inline};
+}
+static_assert(static_cast<int>(softhca::RequestKind::kAtomic) == SOFTHCA_INSPECT_ATOMIC);
 
 }  // namespace
 
@@ -53,13 +56,8 @@ int softhca_inspect_find_model(const char* profile, const char* changes,
                    softhca::profile_names();
         softhca::NicParameters nic = *found;
         if (auto wrong = softhca::apply_model_overrides(changes, nic)) return *wrong;
-        *model = {nic.latency_ns,
-                  nic.bandwidth,
-                  nic.gap_ns,
-                  nic.interval_ns,
-                  nic.completion_ns,
-                  nic.registration_ns,
-                  nic.registration_bandwidth};
+        *model = {};
+        std::memcpy(model->opaque, &nic, sizeof nic);
         return {};
     });
 }
@@ -78,8 +76,20 @@ uint64_t softhca_inspect_transmit_ns(const softhca_inspect_model* model, uint64_
     return softhca::transmit_ns(parameters_of(*model), bytes);
 }
 
-uint64_t softhca_inspect_spacing_ns(const softhca_inspect_model* model, uint64_t bytes) {
-    return softhca::spacing_ns(parameters_of(*model), bytes);
+uint64_t softhca_inspect_arrival_ns(const softhca_inspect_model* model,
+                                    softhca_inspect_operation operation, uint64_t bytes,
+                                    int is_inline) {
+    return softhca::arrival_ns(parameters_of(*model), request_of(operation, bytes, is_inline != 0));
+}
+
+uint64_t softhca_inspect_completion_ns(const softhca_inspect_model* model,
+                                       softhca_inspect_operation operation) {
+    return softhca::receive_ns(parameters_of(*model), request_of(operation, 0, false).kind);
+}
+
+uint64_t softhca_inspect_spacing_ns(const softhca_inspect_model* model,
+                                    softhca_inspect_operation operation, uint64_t bytes) {
+    return softhca::spacing_ns(parameters_of(*model), request_of(operation, bytes, false));
 }
 
 uint64_t softhca_inspect_registration_ns(const softhca_inspect_model* model, uint64_t bytes) {

@@ -110,7 +110,8 @@ uint64_t receive_visible_at(Qp& qp, const Wqe& wqe, uint64_t now) {
     if (!adapter.delays_completions()) return 0;
     FabricHeader& header = adapter.host().header();
     const uint64_t delay = header.faults.delay_completions_ns.load(std::memory_order_relaxed);
-    const uint64_t end = wqe.booking.arrival_end + header.config.nic.completion_ns;
+    const uint64_t end =
+        wqe.booking.arrival_end + receive_ns(header.config.nic, RequestKind::kSend);
     now = std::max(now, now_ns());
     if (adapter.host().models_time() && wqe.sends())
         record(adapter.host().self().lateness, wqe.posted_at, end, now);

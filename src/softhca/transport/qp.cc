@@ -130,6 +130,8 @@ uint8_t Qp::effective_timeout(uint8_t code) const {
 void Qp::set_requester_fields(const Change& change) {
     const Setter set(change.mask);
     set(qp_attr::kMaxQpRdAtomic, max_rd_atomic_, change.max_rd_atomic);
+    if ((change.mask & qp_attr::kMaxQpRdAtomic) != 0 && adapter_.host().models_time())
+        clock_.set_read_depth(max_rd_atomic_);
     set(qp_attr::kRetryCnt, retry_count_, change.retry_count);
     set(qp_attr::kRnrRetry, rnr_retry_, change.rnr_retry);
     set(qp_attr::kTimeout, timeout_, change.timeout);

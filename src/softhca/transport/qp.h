@@ -115,6 +115,7 @@ class Qp {
     void run_ahead(uint64_t now);
     bool hand_over(Wqe& wqe);
     bool deliver_ahead(Wqe& wqe, uint64_t now);
+    void send_again();
     void finish_head(Wqe& wqe, WcStatus status, uint64_t now);
     void enter_error_state(WcStatus status);
     void complete_send(const Wqe& wqe, WcStatus status, uint64_t visible_at);
@@ -136,6 +137,9 @@ class Qp {
     std::atomic<uint64_t> posted_{0};    // stored under post_mutex, with release
     std::atomic<uint64_t> released_{0};  // stored by the thread that polls
     uint64_t last_posted_at_ = 0;        // ns; under post_mutex
+    QpClock clock_;                      // of the timing model; under post_mutex
+    // ns: before that, no new request starts, because those before it are sent again.
+    std::atomic<uint64_t> sent_again_at_{0};
     std::mutex execute_mutex_;  // for the rest; taken after post_mutex and before shared locks
     uint64_t executed_ = 0;
     uint64_t ahead_ = 0;  // the next one to start ahead of the head

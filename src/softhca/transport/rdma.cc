@@ -148,19 +148,12 @@ CopyResult apply_atomic(Qp& qp, const Wqe& wqe, const Target& target, const KeyE
     return copied;
 }
 
-}  // namespace
-
-Outcome execute_atomic(Qp& qp, Wqe& wqe, uint64_t now) {
-    Adapter& adapter = qp.adapter();
-    if (qp.max_rd_atomic() == 0) return Outcome::complete(WcStatus::kLocalQpOperationError);
-    Target target(qp);
-    IovList local;
-    if (!build_gather_list(qp, wqe, access_flag::kLocalWrite, &local))
-        return Outcome::complete(WcStatus::kLocalProtectionError);
-    if (local.length() < kAtomicBytes) return Outcome::complete(WcStatus::kLocalLengthError);
-    if (adapter.host().models_time() && now < wqe.booking.arrival_end &&
-        now_ns() < wqe.booking.arrival_end)
-        return Outcome::again(wqe.booking.arrival_end);
+// Changes the responder's memory when the request has arrived there, and keeps the value from
+// before in the work request, whose progress is kAtomicBytes then.
+Outcome act_at_responder(Qp& qp, Wqe& wqe, Target& target, uint64_t now) {
+    if (qp.adapter().host().models_time() && now < wqe.booking.start &&
+        now_ns() < wqe.booking.start)
+        return Outcome::again(wqe.booking.start);
     if (!target.find(qp, wqe)) return peer_unreachable(qp);
     const KeyEntry* key = nullptr;
     IovList remote;
@@ -173,11 +166,36 @@ Outcome execute_atomic(Qp& qp, Wqe& wqe, uint64_t now) {
     uint64_t before = 0;
     const CopyResult copied = apply_atomic(qp, wqe, target, key, remote, &before);
     if (copied != CopyResult::kOk) return copy_failed(qp, target, copied, false);
+    report_established(qp.adapter(), *target.qp, target.qp_number);
+    wqe.swap = before;
+    wqe.progress = kAtomicBytes;
+    return Outcome::complete();
+}
+
+}  // namespace
+
+Outcome execute_atomic(Qp& qp, Wqe& wqe, uint64_t now) {
+    Adapter& adapter = qp.adapter();
+    if (qp.max_rd_atomic() == 0) return Outcome::complete(WcStatus::kLocalQpOperationError);
+    Target target(qp);
+    IovList local;
+    if (!build_gather_list(qp, wqe, access_flag::kLocalWrite, &local))
+        return Outcome::complete(WcStatus::kLocalProtectionError);
+    if (local.length() < kAtomicBytes) return Outcome::complete(WcStatus::kLocalLengthError);
+    if (wqe.progress == 0) {
+        const Outcome outcome = act_at_responder(qp, wqe, target, now);
+        if (wqe.progress == 0) return outcome;
+    }
+    const bool models_time = adapter.host().models_time();
+    if (models_time && now_ns() < wqe.booking.arrival_end)
+        return Outcome::again(wqe.booking.arrival_end);
     IovList result;
-    result.add(reinterpret_cast<uint64_t>(&before), kAtomicBytes);
+    result.add(reinterpret_cast<uint64_t>(&wqe.swap), kAtomicBytes);
     const CopyResult returned = adapter.process_memory().write(
         adapter.host().slot(), nullptr, result, local.slice(0, kAtomicBytes));
-    report_established(adapter, *target.qp, target.qp_number);
+    if (models_time) {
+        record(adapter.host().self().lateness, wqe.posted_at, wqe.booking.arrival_end, now_ns());
+    }
     return Outcome::complete(returned == CopyResult::kOk ? WcStatus::kSuccess
                                                          : WcStatus::kLocalProtectionError);
 }

@@ -103,14 +103,21 @@ int check_registration(Adapter& adapter, const RegionAttributes& attributes) {
     return populate(attributes);
 }
 
-void delay_registration(Adapter& adapter, uint64_t begun, uint64_t bytes) {
-    Host& host = adapter.host();
-    if (!host.models_time()) return;
-    const uint64_t end = begun + registration_time_ns(host.header().config.nic, bytes);
+namespace {
+
+void delay_until(Adapter& adapter, uint64_t end) {
     while (now_ns() < end) {
         adapter.engine().progress();  // the model's delay occupies this thread, not the device
         cpu_relax();
     }
+}
+
+}  // namespace
+
+void delay_registration(Adapter& adapter, uint64_t begun, uint64_t bytes) {
+    Host& host = adapter.host();
+    if (!host.models_time()) return;
+    delay_until(adapter, begun + registration_time_ns(host.header().config.nic, bytes));
 }
 
 uint32_t publish_region(Adapter& adapter, uint32_t key, const RegionAttributes& attributes,
@@ -137,6 +144,7 @@ uint32_t publish_region(Adapter& adapter, uint32_t key, const RegionAttributes& 
 
 bool withdraw_region(Adapter& adapter, uint32_t index, const std::function<bool()>& bound) {
     Host& host = adapter.host();
+    const uint64_t begun = host.models_time() ? now_ns() : 0;
     KeyEntry& entry = host.tables().keys[index];
     {
         const std::lock_guard lock(adapter.bind_mutex);
@@ -146,6 +154,10 @@ bool withdraw_region(Adapter& adapter, uint32_t index, const std::function<bool(
     host.wait_for_accesses();
     host.self().counters.registered_bytes.fetch_sub(registered_bytes(entry),
                                                     std::memory_order_relaxed);
+    if (host.models_time()) {
+        delay_until(adapter,
+                    begun + deregistration_time_ns(host.header().config.nic, entry.length));
+    }
     return true;
 }
 

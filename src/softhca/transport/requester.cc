@@ -36,6 +36,17 @@ WcOpcode completion_opcode(WrOpcode opcode) {
     }
 }
 
+RequestKind kind_of(const Wqe& wqe) {
+    if (wqe.opcode == WrOpcode::kRdmaRead) return RequestKind::kRead;
+    if (wqe.reads()) return RequestKind::kAtomic;
+    // The completion of a write with immediate is that of a send.
+    return wqe.opcode == WrOpcode::kRdmaWrite ? RequestKind::kWrite : RequestKind::kSend;
+}
+
+Request request_of(const Wqe& wqe) {
+    return {kind_of(wqe), wqe.length, wqe.is_inline};
+}
+
 }  // namespace
 
 Wqe* Qp::reserve_send(uint64_t ahead) {
@@ -63,9 +74,9 @@ void Qp::commit_send(Wqe& wqe, uint64_t post_time) {
                              .links[std::min(peer_link, kMaxLinks - 1)];
         // Another thread may have posted in between: arrivals keep the order of the queue.
         wqe.posted_at = last_posted_at_ = std::max(last_posted_at_, post_time);
-        wqe.booking =
-            wqe.reads() ? book_read(nic, peer.egress, mine.ingress, wqe.posted_at, wqe.length)
-                        : book_transfer(nic, mine.egress, peer.ingress, wqe.posted_at, wqe.length);
+        const uint64_t begin =
+            std::max(wqe.posted_at, sent_again_at_.load(std::memory_order_relaxed));
+        wqe.booking = book(nic, request_of(wqe), clock_, mine, peer, begin);
     }
     posted_.store(posted_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
 }
@@ -171,6 +182,7 @@ bool Qp::execute_head(Wqe& wqe, uint64_t now) {
                 finish_head(wqe, WcStatus::kRnrRetryExceeded, now);
                 return true;
             }
+            send_again();
             break;
         case Outcome::Kind::kNoResponse:
             adapter_.host().self().counters.retransmissions.fetch_add(1, std::memory_order_relaxed);
@@ -178,10 +190,28 @@ bool Qp::execute_head(Wqe& wqe, uint64_t now) {
                 finish_head(wqe, WcStatus::kRetryExceeded, now);
                 return true;
             }
+            send_again();
             break;
     }
     adapter_.engine().schedule_qp(number_, wait_until_);
     return false;
+}
+
+// A request that is retried at `wait_until_` takes the time of the wire again, and so do those
+// behind it, which the responder has ignored. Links are not booked again.
+void Qp::send_again() {
+    if (!adapter_.host().models_time()) return;
+    const Wqe& head = ring_.at(executed_);
+    const uint64_t way =
+        head.reads() ? request_ns(adapter_.host().header().config.nic, kind_of(head)) : 0;
+    const uint64_t sent_at = head.booking.start - way;
+    if (wait_until_ <= sent_at) return;
+    sent_again_at_.store(wait_until_, std::memory_order_relaxed);
+    const uint64_t end = posted_.load(std::memory_order_acquire);
+    for (uint64_t i = executed_; i != end; ++i) {
+        Wqe& wqe = ring_.at(i);
+        if (!wqe.is_local()) wqe.booking = later(wqe.booking, wait_until_ - sent_at);
+    }
 }
 
 uint64_t Qp::send_visible_at(const Wqe& wqe, uint64_t now) {

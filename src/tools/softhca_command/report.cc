@@ -177,13 +177,13 @@ void add_finite(nlohmann::ordered_json* object, const char* name, double value) 
 }
 
 nlohmann::ordered_json model_json(const NicParameters& nic) {
-    nlohmann::ordered_json json = {{"latency_ns", nic.latency_ns}};
-    add_finite(&json, "bandwidth_gb_per_s", nic.bandwidth);
-    json["gap_ns"] = nic.gap_ns;
-    json["interval_ns"] = nic.interval_ns;
-    json["completion_ns"] = nic.completion_ns;
-    json["registration_ns"] = nic.registration_ns;
-    add_finite(&json, "registration_bandwidth_gb_per_s", nic.registration_bandwidth);
+    nlohmann::ordered_json json = nlohmann::ordered_json::object();
+    for (const auto& [name, value, is_time] : parameter_values(nic)) {
+        if (is_time)
+            json[name] = static_cast<uint64_t>(value);
+        else
+            add_finite(&json, name.c_str(), value);
+    }
     return json;
 }
 
