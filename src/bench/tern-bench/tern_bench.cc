@@ -82,7 +82,7 @@ void add_options(CLI::App& app, std::vector<uint32_t>& sizes, Options* options) 
     app.add_flag("--brief", options->brief, "mpi: only four comparisons, in 40 seconds");
     app.add_option("--profile", options->profile,
                    "model of the software HCA that is used if there is no HCA: ideal, graphene, "
-                   "infini, hdr200, muse")
+                   "infini, hdr200, muse, cx3-fdr, cx5-edr, cx6-hdr")
         ->option_text("NAME")
         ->check(known_profile());
     add_list(app, "--sizes", sizes, ':',

@@ -93,8 +93,8 @@ NicParameters connectx3() {
     nic.read_ns = 1984;
     nic.atomic_ns = 2334;
     nic.gather_ns = 670;
-    nic.inline_bandwidth = 1 / (1.9 - 0.8);
-    nic.packet_bandwidth = 1 / 0.8;
+    nic.inline_bandwidth = 0.91;
+    nic.packet_bandwidth = 1.25;
     nic.qp_write_ns = 130;
     nic.qp_send_ns = 188;
     nic.qp_read_ns = 161;
@@ -108,8 +108,8 @@ NicParameters connectx5() {
     nic.send_ns = 50;
     nic.read_ns = 1908;
     nic.gather_ns = 390;
-    nic.inline_bandwidth = 1 / (0.7 - 0.22);
-    nic.packet_bandwidth = 1 / 0.22;
+    nic.inline_bandwidth = 2.08;
+    nic.packet_bandwidth = 4.55;
     nic.qp_write_ns = 370;
     nic.qp_send_ns = 370;
     nic.qp_read_ns = 370;
@@ -123,8 +123,8 @@ NicParameters connectx6() {
     nic.send_ns = 10;
     nic.read_ns = 2388;
     nic.gather_ns = 480;
-    nic.inline_bandwidth = 1 / (0.65 - 0.22);
-    nic.packet_bandwidth = 1 / 0.22;
+    nic.inline_bandwidth = 2.33;
+    nic.packet_bandwidth = 4.55;
     nic.qp_gap_ns = 100;
     nic.qp_write_ns = 380;
     nic.qp_send_ns = 205;

@@ -90,5 +90,17 @@ TEST(ReportRounds, AValueNeedsACpuOfItsOwn) {
     EXPECT_EQ(doubts(false, 1), Doubts{"one CPU for both processes"});
 }
 
+TEST(ReportLate, ALateValueMeetsNoTarget) {
+    Figure figure;
+    figure.value = summarize({12.5});
+    figure.target = 20;
+    EXPECT_TRUE(figure.met()) << "nothing is known of another device";
+    figure.late_share = kLateShare;
+    EXPECT_TRUE(figure.met());
+    figure.late_share = 0.3;
+    EXPECT_TRUE(figure.refused());
+    EXPECT_FALSE(figure.met());
+}
+
 }  // namespace
 }  // namespace report
