@@ -30,11 +30,12 @@ struct Figure {
     double machine = kNone;     // the value measured without that model
     double late_share = kNone;  // of the operations, those later than the device's timing model
     double cpu_share = kNone;
+    bool machine_bound = false;            // the machine alone is slower than the model
     std::vector<std::string> doubts = {};  // why the value is doubtful
 
     bool is_ratio() const { return unit.size() == 1 && unit[0] == kRatioUnit; }
     // The device could not keep up with its timing model: the value is that of the machine.
-    bool refused() const { return late_share > kLateShare; }
+    bool refused() const { return late_share > kLateShare || machine_bound; }
     bool has_target() const { return is_set(target); }
     bool met() const { return !refused() && in_target(); }
     bool in_target() const { return at_most ? value.median <= target : value.median >= target; }

@@ -319,8 +319,8 @@ std::vector<Figure> measure_model(const Options& options, const std::string& pro
         Figure& figure = figures[i];
         figure.machine = alone.at(i).value.median;
         const double slack = figure.model - figure.machine;
-        if (figure.unit == "GB/s" ? slack > 0 : slack < 0)
-            figure.doubts.emplace_back("machine-bound");
+        figure.machine_bound = figure.unit == "GB/s" ? slack > 0 : slack < 0;
+        if (figure.machine_bound) figure.doubts.emplace_back("machine-bound");
     }
     return figures;
 }
