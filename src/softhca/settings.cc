@@ -88,6 +88,10 @@ Reason set_executor(Settings& settings, std::string_view value) {
                       Executor::kThread);
 }
 
+Reason set_clock(Settings& settings, std::string_view value) {
+    return set_choice(settings.virtual_time, value, "real", false, "virtual", true);
+}
+
 Reason set_shared(Settings& settings, std::string_view value) {
     return set_choice(settings.shared, value, "auto", true, "off", false);
 }
@@ -154,6 +158,9 @@ const std::array<Setting, kSettingCount> kSettings = {{
      set_faults},
     {"SOFTHCA_SHARED", "auto", "auto, off", "copy directly where memory is shared already",
      set_shared},
+    {"SOFTHCA_CLOCK", "real", "real, virtual",
+     "whose time the device follows: the machine's, or that of a simulation in this process",
+     set_clock},
 }};
 
 std::string option_name(const Setting& setting) {
@@ -193,6 +200,7 @@ FabricConfig fabric_config(const Settings& settings) {
     config.link_layer = settings.link_layer;
     config.own_addresses = settings.own_addresses ? 1 : 0;
     config.subnets = settings.subnets ? 1 : 0;
+    config.virtual_time = settings.virtual_time ? 1 : 0;
     config.nic = settings.nic;
     config.personality = settings.personality;
     settings.personality_name.copy(config.personality_name, sizeof config.personality_name - 1);

@@ -33,8 +33,9 @@ struct Settings {
     std::string profile = "ideal";
     NicParameters nic = {};  // the profile, with the changes of SOFTHCA_MODEL, slowed
     unsigned slow = 1;       // how many times as slow
-    std::string faults;      // in the syntax of apply_faults(), checked; empty: none
-    bool shared = true;      // copy directly where memory is shared already
+    bool virtual_time = false;
+    std::string faults;  // in the syntax of apply_faults(), checked; empty: none
+    bool shared = true;  // copy directly where memory is shared already
 };
 
 // One variable. The command's option is the name without its prefix, in lower case, with '-' for
@@ -50,7 +51,7 @@ struct Setting {
 
 // In the order in which they are set: SOFTHCA_RULES changes the personality, which decides the link
 // layer unless that is set, SOFTHCA_MODEL changes the profile, and SOFTHCA_SLOW slows the result.
-constexpr size_t kSettingCount = 14;
+constexpr size_t kSettingCount = 15;
 extern const std::array<Setting, kSettingCount> kSettings;
 
 // The option without its dashes: "link-layer" for SOFTHCA_LINK_LAYER.

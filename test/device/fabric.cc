@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::array kSettings{"FABRIC",     "DEVICES",   "PORTS",   "PERSONALITY", "RULES",
                                "LINK_LAYER", "ADDRESSES", "SUBNETS", "EXECUTOR",    "PROFILE",
-                               "MODEL",      "FAULTS",    "SHARED"};
+                               "MODEL",      "FAULTS",    "SHARED",  "CLOCK"};
 
 std::string variable(const char* name) {
     return std::string("SOFTHCA_") + name;

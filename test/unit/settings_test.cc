@@ -31,6 +31,7 @@ TEST(Settings, DefaultsAreThoseOfTheTable) {
     EXPECT_FALSE(settings.nic.models_time());
     EXPECT_EQ(settings.faults, plain.faults);
     EXPECT_EQ(settings.shared, plain.shared);
+    EXPECT_FALSE(plain.virtual_time);
 }
 
 TEST(Settings, EmptyMeansDefault) {
@@ -55,7 +56,8 @@ TEST(Settings, EveryVariableIsRead) {
                                {"SOFTHCA_PROFILE", "graphene"},
                                {"SOFTHCA_MODEL", "gap=1us"},
                                {"SOFTHCA_FAULTS", "rnr=3"},
-                               {"SOFTHCA_SHARED", "off"}}),
+                               {"SOFTHCA_SHARED", "off"},
+                               {"SOFTHCA_CLOCK", "virtual"}}),
               std::nullopt);
     EXPECT_EQ(settings.fabric, "test-1.x_Y");
     EXPECT_EQ(settings.devices, 16u);
@@ -73,6 +75,7 @@ TEST(Settings, EveryVariableIsRead) {
     EXPECT_EQ(settings.nic.registration_ns, 68'000u);
     EXPECT_EQ(settings.faults, "rnr=3");
     EXPECT_FALSE(settings.shared);
+    EXPECT_TRUE(settings.virtual_time);
 }
 
 TEST(Settings, WrongValuesNameVariableValueAndChoices) {
@@ -99,6 +102,7 @@ TEST(Settings, WrongValuesNameVariableValueAndChoices) {
         {"SOFTHCA_SLOW", "twice", "1 to 10000"},
         {"SOFTHCA_FAULTS", "fire", "drop-qp=QPN"},
         {"SOFTHCA_SHARED", "on", "auto, off"},
+        {"SOFTHCA_CLOCK", "wall", "real, virtual"},
     };
     for (const auto& row : table) {
         Settings settings;

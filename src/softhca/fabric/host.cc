@@ -100,8 +100,8 @@ bool Host::claim_slot(bool thread_executor, void (*body)(void*), void* argument,
     MemberFile file(Segment::member_file_path(segment_->name()));
     if (!file.lock(false, error)) return false;
     free_dead_slots();
-    // Start at the pid, so that slots are not reused soon.
-    const auto start = static_cast<uint32_t>(getpid());
+    // Start at the pid, so that slots are not reused soon. In virtual time, runs must be the same.
+    const uint32_t start = virtual_clock != nullptr ? 0 : static_cast<uint32_t>(getpid());
     for (uint32_t i = 0; i < kMaxProcesses; ++i) {
         const uint32_t slot = (start + i) % kMaxProcesses;
         ProcessSlot& candidate = process(slot);

@@ -3,24 +3,16 @@
 // and detection of dead processes. The timing model treats each process as a host of its own.
 #pragma once
 
-#include <time.h>
-
 #include <map>
 #include <memory>
 #include <string>
 
+#include "softhca/fabric/clock.h"
 #include "softhca/fabric/layout.h"
 #include "softhca/fabric/pools.h"
 #include "softhca/fabric/segment.h"
 
 namespace softhca {
-
-// Time in ns of CLOCK_MONOTONIC, which all processes share.
-inline uint64_t now_ns() {
-    timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return static_cast<uint64_t>(time.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(time.tv_nsec);
-}
 
 // While it lives, the calling thread is not cancelled. A thread that is cancelled while it holds a
 // lock of the fabric leaves the lock to nobody, because its process lives on.

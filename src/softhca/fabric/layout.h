@@ -41,7 +41,7 @@ struct FabricConfig {
     LinkLayer link_layer;
     uint32_t own_addresses;  // 1: each process has LIDs and GIDs of its own
     uint32_t subnets;        // 1: ports 1 and ports 2 are in different subnets
-    uint32_t reserved;
+    uint32_t virtual_time;   // 1: time is virtual, and one process has all members
     NicParameters nic;
     Personality personality;
     char profile[16];

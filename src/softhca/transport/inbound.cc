@@ -226,6 +226,15 @@ void place_inbound_writes(Adapter& adapter, uint64_t now) {
     }
 }
 
+uint64_t next_inbound_after(const ProcessSlot& process, uint64_t now) {
+    uint64_t next = InboundWrite::kNotDue;
+    for_each_used(process, [&](uint32_t index) {
+        const uint64_t due = process.inbound[index].due.load(std::memory_order_acquire);
+        if (due > now) next = std::min(next, due);
+    });
+    return next;
+}
+
 namespace {
 
 // Places a write after those before it. `depth`: how many more of these to place.

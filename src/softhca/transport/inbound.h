@@ -24,6 +24,8 @@ void unlock_and_free(ProcessSlot& process, InboundWrite& write);
 // Places packets of writes to this process's memory that have arrived by `now` (ns), except for
 // those that somebody else is placing.
 void place_inbound_writes(Adapter& adapter, uint64_t now);
+// When the next packet arrives at a process after `now`; InboundWrite::kNotDue: none waits.
+uint64_t next_inbound_after(const ProcessSlot& process, uint64_t now);
 // Places the writes that a send has overtaken and that have arrived by `now`. Waits for those that
 // somebody else is placing: when it returns, their bytes are in memory.
 void settle_inbound_writes(Adapter& adapter, uint64_t now);

@@ -6,6 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "softhca/transport/adapter.h"
@@ -45,6 +46,8 @@ void ProgressEngine::run() {
     phase_.wait(0, std::memory_order_acquire);
     if (phase_.load(std::memory_order_acquire) != 1) return;
     ProcessSlot& self = adapter_.host().self();
+    // This thread then only shows that the process lives.
+    while (virtual_clock != nullptr) wait_for_doorbell(self.doorbell.load(), kNever);
     for (;;) {
         const uint32_t doorbell = self.doorbell.load(std::memory_order_seq_cst);
         handle_notices();
@@ -61,6 +64,8 @@ void ProgressEngine::run() {
 }
 
 void ProgressEngine::progress() {
+    if (virtual_clock != nullptr) [[unlikely]]
+        return;
     const bool models_time = adapter_.host().models_time();
     const bool inbound = adapter_.host().self().inbound_used.load(std::memory_order_relaxed) != 0;
     uint64_t due = kNever;
@@ -79,6 +84,27 @@ void ProgressEngine::progress() {
     if (due > now || !run_mutex_.try_lock()) return;
     run_due(now);
     run_mutex_.unlock();
+}
+
+uint64_t ProgressEngine::next_after(uint64_t now) {
+    const uint64_t task = std::max(next_due_.load(std::memory_order_relaxed), now);
+    const uint64_t rung = adapter_.host().self().doorbell.load(std::memory_order_relaxed);
+    if (rung != doorbell_seen_) return now;
+    return std::min(task, next_inbound_after(adapter_.host().self(), now));
+}
+
+void ProgressEngine::run_at(uint64_t now) {
+    const uint32_t rung = adapter_.host().self().doorbell.load(std::memory_order_relaxed);
+    if (std::exchange(doorbell_seen_, rung) != rung) {
+        handle_notices();
+        check_ports();
+    }
+    if (next_due_.load(std::memory_order_relaxed) <= now) {
+        const std::lock_guard lock(run_mutex_);
+        run_due(now);
+    }
+    if (adapter_.host().self().inbound_used.load(std::memory_order_relaxed) != 0)
+        place_inbound_writes(adapter_, now);
 }
 
 void ProgressEngine::schedule(const Task& task) {

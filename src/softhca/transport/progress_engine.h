@@ -27,6 +27,12 @@ class ProgressEngine {
     // Runs tasks that are due, unless another thread does. Threads that poll call this; without
     // tasks it is cheap.
     void progress();
+    // In virtual time, instead of a thread and of threads that poll. The time of the next task or
+    // inbound write after `now`, or `now` if a task is overdue; kNever if there is none.
+    uint64_t next_after(uint64_t now);
+    // Does what is due at `now`.
+    void run_at(uint64_t now);
+    static constexpr uint64_t kNever = ~uint64_t{0};
     // Delivers the event of a completion queue: now, or when it becomes visible.
     void deliver_cq_event(uint32_t number);
     // Held while queue pairs run; taken to destroy a queue pair.
@@ -40,7 +46,6 @@ class ProgressEngine {
         uint32_t number;
         bool operator>(const Task& other) const { return due > other.due; }
     };
-    static constexpr uint64_t kNever = ~uint64_t{0};
 
     void set_phase(int phase) {
         phase_.store(phase, std::memory_order_release);
@@ -66,6 +71,7 @@ class ProgressEngine {
     std::atomic<uint64_t> sleeping_until_{0};
     std::atomic<uint32_t> progress_calls_{0};  // calls of progress() that can run tasks; roughly
     uint32_t progress_calls_seen_ = 0;
+    uint32_t doorbell_seen_ = 0;  // in virtual time
     uint32_t ports_seen_ = 0;
     uint32_t fatal_seen_ = 0;
 };

@@ -7,6 +7,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 
 #include "softhca/transport/adapter.h"
@@ -106,6 +107,7 @@ int check_registration(Adapter& adapter, const RegionAttributes& attributes) {
 namespace {
 
 void delay_until(Adapter& adapter, uint64_t end) {
+    if (virtual_clock != nullptr) virtual_clock->now = std::max(virtual_clock->now, end);
     while (now_ns() < end) {
         adapter.engine().progress();  // the model's delay occupies this thread, not the device
         cpu_relax();

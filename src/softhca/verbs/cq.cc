@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Completion channels and completion queues.
+#include <algorithm>
 #include <cstring>
 
 #include "softhca/verbs/operations.h"
@@ -143,7 +144,8 @@ int poll_cq(ibv_cq* ibv, int count, ibv_wc* wc) try {
     const Faults& faults = adapter_of(ibv->context).host().header().faults;
     if (faults.device_fatal.load(std::memory_order_relaxed) != 0) [[unlikely]]
         return -1;
-    return object_of<CqObject>(ibv)->cq->poll(count, [&wc](const Completion& from) {
+    charge_poll();
+    const int taken = object_of<CqObject>(ibv)->cq->poll(count, [&wc](const Completion& from) {
         wc->wr_id = from.wr_id;
         wc->status = static_cast<ibv_wc_status>(from.status);
         wc->opcode = static_cast<ibv_wc_opcode>(from.opcode);
@@ -159,6 +161,8 @@ int poll_cq(ibv_cq* ibv, int count, ibv_wc* wc) try {
         wc->dlid_path_bits = 0;
         ++wc;
     });
+    charge(&softhca_virtual_time::completion, static_cast<uint64_t>(std::max(taken, 0)));
+    return taken;
 } catch (const std::bad_alloc&) {
     return -1;
 }

@@ -17,6 +17,7 @@ int take_next(CqObject& object) {
     const int taken =
         object.cq->poll_locked(1, [&object](const Completion& wc) { object.current = wc; });
     if (taken <= 0) return taken == 0 ? ENOENT : EIO;
+    charge(&softhca_virtual_time::completion);
     object.ibv.wr_id = object.current.wr_id;
     object.ibv.status = static_cast<ibv_wc_status>(object.current.status);
     return 0;
@@ -26,6 +27,7 @@ int start_poll(ibv_cq_ex* cq, ibv_poll_cq_attr* attributes) {
     if (attributes != nullptr && attributes->comp_mask != 0) return EINVAL;
     if (inherited(cq->context)) return ENOENT;
     CqObject& object = *object_of_cq(cq);
+    charge_poll();
     object.cq->poll_mutex.lock();
     const int status = take_next(object);
     if (status == 0) return 0;

@@ -163,6 +163,9 @@ int post_send(ibv_qp* ibv, ibv_send_wr* wr, ibv_send_wr** bad_wr) try {
     Qp& qp = *object->qp;
     const Admission admission = admit_send(qp);
     if (!admission.queued) return admission.error;
+    charge(&softhca_virtual_time::post);
+    for (const ibv_send_wr* each = wr; each != nullptr; each = each->next)
+        charge(&softhca_virtual_time::request);
     const uint64_t post_time = qp.post_time();
     int status = 0;
     {
@@ -193,6 +196,7 @@ int post_recv(ibv_qp* ibv, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) try {
     if (!can_post_recv(qp.state())) return EINVAL;
     int status = 0;
     for (; wr != nullptr && status == 0; wr = wr->next) {
+        charge(&softhca_virtual_time::receive);
         status = wr->num_sge < 0
                      ? EINVAL
                      : qp.post_receive(wr->wr_id, reinterpret_cast<const Sge*>(wr->sg_list),

@@ -58,12 +58,16 @@ class VerbsSink : public EventSink {
 
 struct ProcessAdapter {
     std::mutex mutex;
-    std::unique_ptr<Adapter> adapter;
+    // One; in virtual time, one for each member.
+    std::vector<std::unique_ptr<Adapter>> adapters{1};
+    size_t member = 0;  // the one that adapter() returns
     bool failed = false;
     bool fork_protected = false;  // ibv_fork_init() was called in time
     bool copies_shared_memory = true;
     std::set<Context*> contexts;
     VerbsSink sink;
+
+    Adapter* adapter() const { return adapters[member].get(); }
 };
 
 // Never destroyed: other threads may use it while the process exits.
@@ -101,13 +105,14 @@ void before_fork() {
 // keeps the old ones.
 void after_fork_in_parent() {
     ProcessAdapter& state = process_adapter();
-    if (state.adapter != nullptr && !state.fork_protected &&
-        state.adapter->host().personality().fork != 0) {
-        const auto& counters = state.adapter->host().self().counters;
+    for (const auto& adapter : state.adapters) {
+        if (adapter == nullptr || state.fork_protected || adapter->host().personality().fork == 0)
+            continue;
+        const auto& counters = adapter->host().self().counters;
         if (counters.registered_bytes.load(std::memory_order_relaxed) != 0) {
             std::fputs("softhca: fork() with registered memory, but without ibv_fork_init()\n",
                        stderr);
-            lose_private_regions(*state.adapter);
+            lose_private_regions(*adapter);
         }
     }
     state.mutex.unlock();
@@ -117,9 +122,10 @@ void after_fork_in_parent() {
 // to. If the child uses verbs, it joins the fabric as a new process.
 void after_fork_in_child() {
     ProcessAdapter& state = process_adapter();
-    if (state.adapter != nullptr) {
-        state.adapter->set_inherited();
-        (void)state.adapter.release();
+    for (auto& adapter : state.adapters) {
+        if (adapter == nullptr) continue;
+        adapter->set_inherited();
+        (void)adapter.release();
     }
     state.contexts.clear();
     state.failed = false;
@@ -133,9 +139,21 @@ std::unique_ptr<Adapter> start(ProcessAdapter& state, std::string* error) {
         return nullptr;
     }
     state.copies_shared_memory = settings.shared;
+    if (settings.virtual_time && virtual_clock == nullptr) {
+        static softhca_virtual_time clock = {};
+        virtual_clock = &clock;
+    }
     auto segment = Segment::open(settings.fabric, Segment::Mode::kJoinOrCreate,
                                  fabric_config(settings), error);
     if (segment == nullptr) return nullptr;
+    const bool first = state.member == 0;
+    if (settings.virtual_time ? first && !segment->created()
+                              : segment->header().config.virtual_time != 0) {
+        *error = "fabric '" + settings.fabric +
+                 "' has processes already, and with SOFTHCA_CLOCK=virtual a fabric has only one: "
+                 "name another one by SOFTHCA_FABRIC";
+        return nullptr;
+    }
     if (segment->created() && !settings.faults.empty())
         apply_faults(settings.faults, segment->header().faults);
     return Adapter::start(std::move(segment), settings.executor == Executor::kThread, state.sink,
@@ -144,7 +162,8 @@ std::unique_ptr<Adapter> start(ProcessAdapter& state, std::string* error) {
 
 __attribute__((destructor)) void at_exit() {
     ProcessAdapter& state = process_adapter();
-    if (state.adapter != nullptr) state.adapter->host().leave();
+    for (const auto& adapter : state.adapters)
+        if (adapter != nullptr) adapter->host().leave();
 }
 
 }  // namespace
@@ -152,17 +171,33 @@ __attribute__((destructor)) void at_exit() {
 Adapter* adapter() {
     ProcessAdapter& state = process_adapter();
     const std::lock_guard lock(state.mutex);
-    if (state.adapter != nullptr || state.failed) return state.adapter.get();
+    if (state.adapter() != nullptr || state.failed) return state.adapter();
     static const int handlers =
         pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
     (void)handlers;
     std::string error;
-    state.adapter = start(state, &error);
-    if (state.adapter == nullptr) {
+    state.adapters[state.member] = start(state, &error);
+    if (state.adapter() == nullptr) {
         state.failed = true;
         std::fprintf(stderr, "softhca: %s\n", error.c_str());
     }
-    return state.adapter.get();
+    return state.adapter();
+}
+
+bool select_member(uint32_t member) {
+    {
+        ProcessAdapter& state = process_adapter();
+        const std::lock_guard lock(state.mutex);
+        if (member >= kMaxProcesses) return false;
+        if (member >= state.adapters.size()) state.adapters.resize(member + 1);
+        state.member = member;
+    }
+    return adapter() != nullptr;
+}
+
+void for_each_member(const std::function<void(Adapter&)>& visit) {
+    for (const auto& adapter : process_adapter().adapters)
+        if (adapter != nullptr) visit(*adapter);
 }
 
 void add_context(Context* context) {
@@ -189,10 +224,11 @@ void put_async_event(ibv_context* context, const ibv_async_event& event) {
 int protect_forks() {
     ProcessAdapter& state = process_adapter();
     const std::lock_guard lock(state.mutex);
-    if (state.adapter != nullptr && !state.fork_protected &&
-        state.adapter->host().personality().fork != 0 &&
-        state.adapter->host().key_indices.end() > 1)
-        return EINVAL;  // memory was registered before
+    for (const auto& adapter : state.adapters) {
+        if (adapter != nullptr && !state.fork_protected &&
+            adapter->host().personality().fork != 0 && adapter->host().key_indices.end() > 1)
+            return EINVAL;  // memory was registered before
+    }
     state.fork_protected = true;
     return 0;
 }
@@ -200,7 +236,7 @@ int protect_forks() {
 ibv_fork_status fork_protection() {
     ProcessAdapter& state = process_adapter();
     const std::lock_guard lock(state.mutex);
-    if (state.adapter == nullptr || state.adapter->host().personality().fork == 0)
+    if (state.adapter() == nullptr || state.adapter()->host().personality().fork == 0)
         return IBV_FORK_UNNEEDED;
     return state.fork_protected ? IBV_FORK_ENABLED : IBV_FORK_DISABLED;
 }

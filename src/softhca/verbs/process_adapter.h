@@ -3,6 +3,7 @@
 // contexts that receive its events.
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "softhca/settings.h"
@@ -14,6 +15,12 @@ namespace softhca {
 // The process's adapter; joins the fabric on first use. nullptr if that fails, with the reason
 // printed once.
 Adapter* adapter();
+
+// In virtual time, the process has an adapter for each member of the fabric. From now on adapter()
+// is that of this member. False if it cannot join.
+bool select_member(uint32_t member);
+// Calls visit(adapter) for each member of this process.
+void for_each_member(const std::function<void(Adapter&)>& visit);
 
 // Whether an object's adapter was inherited over fork(): then verbs on the object have no effect,
 // and the parent continues.

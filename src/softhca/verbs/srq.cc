@@ -147,6 +147,7 @@ int post_srq_recv(ibv_srq* ibv, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) try {
     }
     Srq& srq = *object_of<SrqObject>(ibv)->srq;
     for (; wr != nullptr; wr = wr->next) {
+        charge(&softhca_virtual_time::receive);
         const int status = wr->num_sge < 0
                                ? EINVAL
                                : srq.post(wr->wr_id, reinterpret_cast<const Sge*>(wr->sg_list),

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Virtual time of the device, for simulations. With SOFTHCA_CLOCK=virtual, one process has all
+   members of the fabric, each with ports and memory of its own, and the device's time is a number
+   that this process sets. One thread does everything: the device acts only in
+   softhca_virtual_run(). A program finds these functions by dlsym(), because the device is
+   preloaded. */
+#ifndef SOFTHCA_VIRTUAL_TIME_H
+#define SOFTHCA_VIRTUAL_TIME_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct softhca_virtual_time {
+    /* ns. What is posted is posted at this time, and polls see what is visible at this time. Before
+       a member runs, the program sets its time here. */
+    uint64_t now;
+    /* Processor time in ns that the device adds to `now`: of a call that posts, and of each work
+       request in it; of a receive that is posted; of a call that polls a completion queue, and of
+       each completion that it takes. A registration adds what the model of the adapter says. */
+    uint64_t post;
+    uint64_t request;
+    uint64_t receive;
+    uint64_t poll;
+    uint64_t completion;
+    /* Counts the calls that poll a completion queue. */
+    uint64_t polls;
+} softhca_virtual_time;
+
+#define SOFTHCA_NO_EVENT UINT64_MAX
+
+/* The time of this process's device; null if it is not virtual. Joins the fabric. */
+softhca_virtual_time* softhca_virtual_clock(void);
+typedef softhca_virtual_time* softhca_virtual_clock_function(void);
+
+/* Devices that are listed and opened from now on belong to this member: 0, 1, ... 0 on success. */
+int softhca_virtual_member(uint32_t member);
+typedef int softhca_virtual_member_function(uint32_t member);
+
+/* When the device acts next, for any member; SOFTHCA_NO_EVENT: not before a member does something.
+   Not earlier than the time up to which it has acted. */
+uint64_t softhca_virtual_next(void);
+typedef uint64_t softhca_virtual_next_function(void);
+
+/* The device does all that is due until `time`, in the order of time. Leaves `now` as it is. */
+void softhca_virtual_run(uint64_t time);
+typedef void softhca_virtual_run_function(uint64_t time);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
