@@ -31,7 +31,7 @@ TEST(Settings, DefaultsAreThoseOfTheTable) {
     EXPECT_FALSE(settings.nic.models_time());
     EXPECT_EQ(settings.faults, plain.faults);
     EXPECT_EQ(settings.shared, plain.shared);
-    EXPECT_FALSE(plain.virtual_time);
+    EXPECT_EQ(settings.virtual_time, plain.virtual_time);
 }
 
 TEST(Settings, EmptyMeansDefault) {

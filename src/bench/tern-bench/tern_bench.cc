@@ -6,6 +6,7 @@
 
 #include "bench/measure/link.h"
 #include "bench/series/options.h"
+#include "bench/sim/sim.h"
 #include "bench/tern-bench/command.h"
 #include "bench/tern-bench/ports.h"
 #include "report/machine.h"
@@ -155,6 +156,7 @@ void run(const Options& options) {
 int main_of(int argc, char** argv) {
     if (argc == 3 && std::strcmp(argv[1], kWorkerCommand) == 0)
         return worker_main(argv[2], open_port);
+    if (argc > 1 && std::strcmp(argv[1], sim::kCommand) == 0) return sim::run_command(argc, argv);
     CLI::App app(
         "Compares Tern with UCX's own rc_verbs and with the bare device, in turns and on one "
         "device: that of\nthis machine, or the software HCA if there is no other.",

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What the processor of a simulated rank needs for each thing that it does. All numbers of the
+// simulation that are not the adapter's are here, and are printed with its results.
+#pragma once
+
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <string_view>
+
+namespace bench::sim {
+
+// The processor: instructions take ns = instructions / (kPerCycle * kGigahertz).
+constexpr double kGigahertz = 3.0;
+constexpr double kPerCycle = 2.0;
+
+constexpr uint64_t ns_of(double instructions) {
+    const double ns = instructions / (kPerCycle * kGigahertz);
+    return static_cast<uint64_t>(ns + 0.5);
+}
+
+// Calls of verbs, in ns: what the library of the adapter needs. All transports need the same.
+struct VerbsCosts {
+    uint64_t post = 40;        // a call that posts: the doorbell (UCX's model of mlx5)
+    uint64_t request = 75;     // each work request of it (UCX's model of rc_verbs)
+    uint64_t receive = 20;     // each receive that is posted: assumed
+    uint64_t poll = 10;        // a call that polls a completion queue: assumed
+    uint64_t completion = 20;  // each completion that it takes (UCX's model)
+};
+
+// A call that reads the clock, in ns.
+constexpr uint64_t kReadClock = 25;
+
+// A copy by the processor, in bytes per ns: assumed.
+constexpr double kCopyBandwidth = 10;
+constexpr uint64_t copy_ns(uint64_t bytes) {
+    return static_cast<uint64_t>(std::ceil(static_cast<double>(bytes) / kCopyBandwidth));
+}
+
+// A transport's own instructions, without those of verbs, of the C library and of the device.
+// Counted by callgrind (test/instructions), with GCC 12 and -O2.
+struct TransportCosts {
+    std::string_view name;
+    double send;       // a short active message, or a put
+    double receive;    // each message that a poll takes
+    double poll;       // a poll that does not look at the completion queue
+    double full_poll;  // one that does
+};
+constexpr std::array<TransportCosts, 2> kTransports = {{
+    {"tern", 108, 106.5, 56, 247},
+    {"rc_verbs", 96, 90, 40, 40},
+}};
+
+}  // namespace bench::sim

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "bench/sim/machine.h"
+
+#include <dlfcn.h>
+#include <sys/prctl.h>
+#include <time.h>
+#include <ucontext.h>
+
+#include <csignal>
+#include <cstring>
+#include <string>
+
+#include "bench/measure/clock.h"
+
+namespace bench::sim {
+namespace {
+
+constexpr uint64_t kStart = 1'000'000'000;  // ns: programs take 0 for no time
+
+// Of the process; null: time is real.
+softhca_virtual_time* virtual_clock = nullptr;
+
+uint64_t reading_ns = kReadClock;
+
+uint64_t read_clock() {
+    return virtual_clock->now += reading_ns;
+}
+
+template <typename Function>
+Function* device_function(const char* name) {
+    void* found = ::dlsym(RTLD_DEFAULT, name);
+    if (found == nullptr)
+        throw Failure("a simulation needs the software HCA with SOFTHCA_CLOCK=virtual");
+    return reinterpret_cast<Function*>(found);
+}
+
+#if defined(__x86_64__)
+// Executes an instruction that reads the time-stamp counter, RDTSC or RDTSCP, in virtual time.
+void on_trap(int signal, siginfo_t*, void* context) {
+    auto& registers = static_cast<ucontext_t*>(context)->uc_mcontext.gregs;
+    const auto* code = reinterpret_cast<const unsigned char*>(registers[REG_RIP]);
+    const bool plain = code[0] == 0x0f && code[1] == 0x31;
+    const bool with_processor = code[0] == 0x0f && code[1] == 0x01 && code[2] == 0xf9;
+    if (virtual_clock == nullptr || (!plain && !with_processor)) {
+        ::signal(signal, SIG_DFL);  // another fault: the instruction is repeated
+        return;
+    }
+    const auto ticks = static_cast<uint64_t>(static_cast<double>(virtual_clock->now) * kGigahertz);
+    registers[REG_RAX] = static_cast<greg_t>(ticks & 0xffffffff);
+    registers[REG_RDX] = static_cast<greg_t>(ticks >> 32);
+    if (with_processor) registers[REG_RCX] = 0;
+    registers[REG_RIP] += plain ? 2 : 3;
+}
+
+void trap_counter(bool trap) {
+    if (trap) {
+        struct sigaction action = {};
+        action.sa_sigaction = on_trap;
+        action.sa_flags = SA_SIGINFO;
+        ::sigaction(SIGSEGV, &action, nullptr);
+    }
+    if (::prctl(PR_SET_TSC, trap ? PR_TSC_SIGSEGV : PR_TSC_ENABLE) != 0)
+        throw Failure("the kernel does not let the processor's time-stamp counter be virtual");
+}
+#else
+void trap_counter(bool trap) {
+    if (trap) throw Failure("simulations need a processor of type x86-64");
+}
+#endif
+
+}  // namespace
+
+Machine::Machine(const VerbsCosts& costs)
+    : clock_(device_function<softhca_virtual_clock_function>("softhca_virtual_clock")()),
+      member_(device_function<softhca_virtual_member_function>("softhca_virtual_member")),
+      run_(device_function<softhca_virtual_run_function>("softhca_virtual_run")) {
+    if (clock_ == nullptr) throw Failure("the software HCA's time is real: SOFTHCA_CLOCK=virtual");
+    *clock_ = {.now = kStart,
+               .post = costs.post,
+               .request = costs.request,
+               .receive = costs.receive,
+               .poll = costs.poll,
+               .completion = costs.completion,
+               .polls = 0};
+    virtual_clock = clock_;
+    trap_counter(true);
+    charge_copies(this);
+}
+
+Machine::~Machine() {
+    charge_copies(nullptr);
+    try {
+        trap_counter(false);
+    } catch (const Failure&) {
+        // Then it was never virtual.
+    }
+    virtual_clock = nullptr;
+}
+
+void Machine::let_readings_take(uint64_t ns) {
+    reading_ns = ns;
+}
+
+void Machine::become(uint32_t rank) {
+    if (member_(rank) != 0) throw Failure("no device for rank " + std::to_string(rank));
+}
+
+}  // namespace bench::sim
+
+// Replaces the C library's for this program and all libraries in it.
+extern "C" __attribute__((visibility("default"))) int clock_gettime(clockid_t clock,
+                                                                    timespec* time) noexcept {
+    using Function = int (*)(clockid_t, timespec*);
+    if (bench::sim::virtual_clock == nullptr || clock == CLOCK_REALTIME) {
+        static const auto real = reinterpret_cast<Function>(::dlsym(RTLD_NEXT, "clock_gettime"));
+        return real(clock, time);
+    }
+    const uint64_t now = bench::sim::read_clock();
+    time->tv_sec = static_cast<time_t>(now / 1'000'000'000);
+    time->tv_nsec = static_cast<long>(now % 1'000'000'000);
+    return 0;
+}

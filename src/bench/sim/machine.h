@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The simulated machine: the clock that everything in this process reads, and the software HCA in
+// virtual time.
+#pragma once
+
+#include <cstdint>
+
+#include "bench/sim/costs.h"
+#include "softhca/virtual_time.h"
+
+namespace bench::sim {
+
+// One for the process. While it exists, virtual time is what all of the process reads: the software
+// HCA has it from this class; programs and libraries that call clock_gettime() get it, because this
+// program defines that function; and an instruction that reads the processor's time-stamp counter
+// traps. So the transports are simulated as they are, and need no clock of their own.
+class Machine {
+  public:
+    // Throws Failure if the device's time is real, or the processor's counter cannot be virtual.
+    explicit Machine(const VerbsCosts& costs);
+    ~Machine();
+    Machine(const Machine&) = delete;
+    Machine& operator=(const Machine&) = delete;
+
+    // The clock of the rank that runs.
+    uint64_t now() const { return clock_->now; }
+    void set(uint64_t time) { clock_->now = time; }
+    void spend(uint64_t ns) { clock_->now += ns; }
+    // Polls of completion queues so far.
+    uint64_t polls() const { return clock_->polls; }
+
+    // Devices that are opened from now on belong to the rank.
+    void become(uint32_t rank);
+    // What a call that reads the clock takes.
+    void let_readings_take(uint64_t ns);
+    // The device does what is due until `time`.
+    void run(uint64_t time) { run_(time); }
+
+  private:
+    softhca_virtual_time* clock_;
+    softhca_virtual_member_function* member_;
+    softhca_virtual_run_function* run_;
+};
+
+// From now on, copies take the time of this machine; null: none.
+void charge_copies(Machine* to);
+
+}  // namespace bench::sim

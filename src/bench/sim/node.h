@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A simulated rank's interface of a transport, through UCT's public functions alone, and what the
+// rank's processor needs for them.
+#pragma once
+
+#include <uct/api/uct.h>
+
+#include <coroutine>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "bench/sim/costs.h"
+#include "bench/sim/machine.h"
+#include "bench/tern-bench/ports.h"
+#include "rwapi/transport/resources.h"
+
+namespace bench::sim {
+
+class Node {
+  public:
+    static constexpr uint64_t kMemory = 4 << 20;  // bytes that others may put to
+
+    Node(Machine& machine, uint32_t rank, const TransportCosts& costs,
+         const rwapi::Resource& resource, uint32_t ranks);
+    Node(const Node&) = delete;
+    Node& operator=(const Node&) = delete;
+
+    // Makes endpoints to each other.
+    static void connect(Node& one, Node& other);
+
+    // Sends an active message of at least 8 bytes. False: there is no room now.
+    bool send(uint32_t peer, uint32_t size);
+    // Writes to the peer's memory. False: there is no room now.
+    bool put(uint32_t peer, uint64_t size);
+    // Whether all that was sent or put has reached the peers.
+    bool flush();
+    // Ends a step of the program with one poll.
+    std::suspend_always step();
+    // Ends it without one: computes.
+    std::suspend_always compute(uint64_t ns);
+
+    uint64_t now() const { return machine_.now(); }
+    uint64_t received() const { return received_; }  // messages
+    uint32_t rank() const { return rank_; }
+    uint32_t most() const { return most_; }  // bytes of a message
+
+  private:
+    struct Peer {
+        rwapi::Endpoint endpoint;
+        uint64_t memory = 0;
+        uct_rkey_bundle_t key = {};
+    };
+    void open(const rwapi::Resource& resource);
+    void make_endpoint(Node& peer);
+    void unpack_key(Node& peer);
+
+    Machine& machine_;
+    uint32_t rank_;
+    const TransportCosts& costs_;
+    uct_component_h component_ = nullptr;
+    rwapi::Async async_;
+    rwapi::Worker worker_;
+    rwapi::Domain md_;
+    rwapi::Interface iface_;
+    uct_iface_attr_t attributes_ = {};
+    uint32_t most_ = 0;
+    std::vector<char> payload_;
+    std::vector<char> buffer_;
+    uct_mem_h memory_ = nullptr;
+    std::vector<Peer> peers_;
+    uint64_t received_ = 0;
+    uct_completion_t completion_ = {};
+};
+
+}  // namespace bench::sim

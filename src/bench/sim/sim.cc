@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "bench/sim/sim.h"
+
+#include <sys/personality.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string_view>
+
+#include "bench/series/options.h"
+#include "bench/series/process.h"
+#include "bench/sim/costs.h"
+#include "bench/sim/value.h"
+#include "bench/tern-bench/command.h"
+#include "softhca/inspect/inspect.h"
+#include "tools/common/command.h"
+#include "tools/common/library.h"
+
+namespace bench::sim {
+namespace {
+
+struct SimOptions {
+    std::string profile = "graphene";
+    std::string model;
+    uint32_t ranks = 8;
+    std::string json;
+};
+
+// The results of one transport.
+struct Column {
+    std::string transport;
+    std::vector<Value> values;
+};
+
+softhca_inspect_model model_of(const SimOptions& options) {
+    softhca_inspect_model model;
+    char error[256];
+    if (softhca_inspect_find_model(options.profile.c_str(), options.model.c_str(), &model, error,
+                                   sizeof error) != 0)
+        throw Failure(error);
+    return model;
+}
+std::string model_text(const SimOptions& options) {
+    const softhca_inspect_model model = model_of(options);
+    char text[512];
+    softhca_inspect_describe(&model, text, sizeof text);
+    return text;
+}
+
+// Nothing of this environment may change a result: the variables of UCX and of the software HCA
+// are removed. `from` has changes of tern-bench's own.
+Environment environment(const Environment& from, const softhca_inspect_model& model) {
+    Environment changes;
+    for (char** entry = environ; *entry != nullptr; ++entry) {
+        const std::string_view variable = *entry;
+        if (!variable.starts_with("UCX_") && !variable.starts_with("SOFTHCA_")) continue;
+        changes.emplace_back(variable.substr(0, variable.find('=')), "");
+    }
+    for (const auto& [name, value] : from)
+        if (name != "UCX_NET_DEVICES") changes.emplace_back(name, value);
+    // UCX's handler of SIGSEGV would take the traps of the time-stamp counter for errors.
+    changes.emplace_back("UCX_HANDLE_ERRORS", "none");
+    changes.emplace_back("UCX_WARN_UNUSED_ENV_VARS", "n");
+    changes.emplace_back("UCX_IB_ASYNC_EVENTS", "n");
+    // What Tern would measure. Registrations are those of the adapter's model.
+    changes.emplace_back("UCX_TERN_RNDV_COPY_BW", formatted("%.0fMBs", kCopyBandwidth * 1000));
+    changes.emplace_back(
+        "UCX_TERN_RNDV_PIN_BW",
+        formatted("%.0fMBs",
+                  1e6 /
+                      static_cast<double>(softhca_inspect_registration_ns(&model, 1'000'000) -
+                                          softhca_inspect_registration_ns(&model, 0)) *
+                      1000));
+    changes.emplace_back(
+        "UCX_TERN_RNDV_PIN_LATENCY",
+        formatted("%.0fns", static_cast<double>(softhca_inspect_registration_ns(&model, 0))));
+    return changes;
+}
+
+Column simulate(const SimOptions& options, const std::string& transport) {
+    Options common;
+    common.device = "softhca0:1";
+    const Setup setup = make_setup(common);
+    const OwnFabric fabric("tern-sim");
+    const MemoryFile result;
+    Words words = fabric.launcher(
+        {"--profile", options.profile, "--model", options.model, "--clock", "virtual"});
+    for (const std::string& word : {tools::program_folder() + "/tern-sim", transport,
+                                    std::to_string(options.ranks), result.path()})
+        words.push_back(word);
+    // Where memory lies must not depend on the run: it decides the order of keys in tables.
+    const int before = ::personality(0xffffffff);
+    ::personality(static_cast<unsigned long>(before) | ADDR_NO_RANDOMIZE);
+    Process process(words, environment(setup.with_tern, model_of(options)));
+    ::personality(static_cast<unsigned long>(before));
+    if (process.wait() != 0) throw Failure("the simulation of " + transport + " has failed");
+    Column column{transport, {}};
+    std::istringstream text(result.text());
+    for (std::string line; std::getline(text, line);) {
+        std::istringstream words_of(line);
+        Value value;
+        std::string number, size;
+        std::getline(words_of, value.test, '\t');
+        std::getline(words_of, size, '\t');
+        std::getline(words_of, value.unit, '\t');
+        std::getline(words_of, number, '\t');
+        value.x = std::strtod(size.c_str(), nullptr);
+        value.value = std::strtod(number.c_str(), nullptr);
+        column.values.push_back(value);
+    }
+    return column;
+}
+
+nlohmann::ordered_json costs_json() {
+    const VerbsCosts verbs;
+    nlohmann::ordered_json costs = {
+        {"verbs_ns",
+         {{"post", verbs.post},
+          {"request", verbs.request},
+          {"receive", verbs.receive},
+          {"poll", verbs.poll},
+          {"completion", verbs.completion}}},
+        {"read_clock_ns", kReadClock},
+        {"copy_bytes_per_ns", kCopyBandwidth},
+        {"instructions_per_ns", kPerCycle * kGigahertz},
+    };
+    for (const TransportCosts& transport : kTransports)
+        costs["instructions"][std::string(transport.name)] = {{"send", transport.send},
+                                                              {"receive", transport.receive},
+                                                              {"poll", transport.poll},
+                                                              {"full_poll", transport.full_poll}};
+    return costs;
+}
+
+std::string as_text(const SimOptions& options, const std::vector<Column>& columns) {
+    std::string text =
+        formatted("profile %s: %s\n", options.profile.c_str(), model_text(options).c_str());
+    text += "ranks " + std::to_string(options.ranks) + "\ncosts " + costs_json().dump() + "\n\n";
+    text += formatted("%-22s %8s %-4s", "pattern", "bytes", "unit");
+    for (const Column& column : columns) text += formatted(" %12s", column.transport.c_str());
+    text += formatted(" %8s\n", "ratio");
+    for (size_t i = 0; i < columns.front().values.size(); ++i) {
+        const Value& first = columns.front().values[i];
+        text += formatted("%-22s %8.0f %-4s", first.test.c_str(), first.x, first.unit.c_str());
+        for (const Column& column : columns) text += formatted(" %12.3f", column.values[i].value);
+        text += formatted(" %8.3f\n", first.value / columns.back().values[i].value);
+    }
+    return text;
+}
+
+std::string as_json(const SimOptions& options, const std::vector<Column>& columns) {
+    nlohmann::ordered_json figures = nlohmann::ordered_json::array();
+    for (const Column& column : columns)
+        for (const Value& value : column.values)
+            figures.push_back({{"test", value.test},
+                               {"x", value.x},
+                               {"name", column.transport},
+                               {"unit", value.unit},
+                               {"value", value.value}});
+    const nlohmann::ordered_json result = {
+        {"command", "sim"},       {"profile", options.profile}, {"model", model_text(options)},
+        {"ranks", options.ranks}, {"costs", costs_json()},      {"figures", figures}};
+    return result.dump(2) + "\n";
+}
+
+}  // namespace
+
+int run_command(int argc, char** argv) {
+    CLI::App app(
+        "Simulates Tern and UCX's own rc_verbs on the software HCA in virtual time: exact figures "
+        "that do not\ndepend on this machine, under a model of an adapter and a table of costs of "
+        "the processor.",
+        "tern-bench sim");
+    SimOptions options;
+    app.add_option("--profile", options.profile, "model of the adapter")
+        ->option_text("NAME")
+        ->check(known_profile())
+        ->capture_default_str();
+    app.add_option("--model", options.model, "single parameters that differ from the profile")
+        ->check(known_model());
+    app.add_option("--ranks", options.ranks, "ranks of the patterns of many ranks")
+        ->check(CLI::Range(2, 128))
+        ->capture_default_str();
+    app.add_option("--json", options.json, "also write the result to this file, as JSON");
+    return tools::run_command(&app, argc - 1, argv + 1, [&] {
+        if (!options.json.empty()) check_writable(options.json);
+        std::vector<Column> columns;
+        for (const char* transport : {"tern", "rc_verbs"})
+            columns.push_back(simulate(options, transport));
+        std::fputs(as_text(options, columns).c_str(), stdout);
+        if (!options.json.empty()) write_file(options.json, as_json(options, columns));
+        return 0;
+    });
+}
+
+}  // namespace bench::sim

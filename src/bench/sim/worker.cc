@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The program that `tern-bench sim` starts, one for each transport: it has all ranks.
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+
+#include "bench/measure/clock.h"
+#include "bench/sim/patterns.h"
+
+// The transport, the number of ranks, and the file for the result.
+int main(int argc, char** argv) {
+    if (argc != 4) {
+        std::fputs("tern-sim is started by 'tern-bench sim'\n", stderr);
+        return 2;
+    }
+    try {
+        std::string text;
+        const auto ranks = static_cast<uint32_t>(std::strtoul(argv[2], nullptr, 10));
+        for (const bench::sim::Value& value : bench::sim::measure(argv[1], ranks))
+            text += report::formatted("%s\t%.0f\t%s\t%.6f\n", value.test.c_str(), value.x,
+                                      value.unit.c_str(), value.value);
+        std::ofstream file(argv[3]);
+        file << text;
+        if (!file.flush()) throw report::Failure(std::string("cannot write to ") + argv[3]);
+    } catch (const std::exception& error) {
+        std::fprintf(stderr, "tern-bench sim: %s\n", error.what());
+        return 1;
+    }
+    // Endpoints need not be closed in turns: the process ends.
+    std::_Exit(0);
+}

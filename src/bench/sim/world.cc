@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "bench/sim/world.h"
+
+#include <algorithm>
+
+#include "bench/sim/schedule.h"
+
+namespace bench::sim {
+namespace {
+
+constexpr uint64_t kLimit = 1'000'000'000;  // ns of virtual time, for what runs at once
+
+// When Tern opens a device, it measures copies that the compiler has made instructions of, again
+// and again until some time has passed. The results are not used: see the settings in sim.cc.
+constexpr uint64_t kOpeningReading = 50'000;
+
+const TransportCosts& costs_of(const std::string& transport) {
+    for (const TransportCosts& costs : kTransports)
+        if (costs.name == transport) return costs;
+    throw Failure("the costs of " + transport + " are not known");
+}
+
+rwapi::Resource resource_of(const std::string& transport) {
+    const auto found = rwapi::choose_resources(rwapi::list_resources(), transport.c_str(), nullptr);
+    if (found.empty()) throw Failure("UCX has no transport " + transport);
+    return found.front();
+}
+
+}  // namespace
+
+World::World(const std::string& transport, uint32_t ranks)
+    : machine_({}), connected_(size_t{ranks} * ranks) {
+    machine_.let_readings_take(kOpeningReading);
+    const rwapi::Resource resource = resource_of(transport);
+    for (uint32_t rank = 0; rank < ranks; ++rank)
+        nodes_.emplace_back(machine_, rank, costs_of(transport), resource, ranks);
+    machine_.let_readings_take(kReadClock);
+    end_ = machine_.now();
+}
+
+void World::connect(uint32_t one, uint32_t other) {
+    const auto [low, high] = std::minmax(one, other);
+    const size_t index = low * nodes_.size() + high;
+    if (low == high || connected_[index]) return;
+    connected_[index] = true;
+    machine_.set(end_);
+    Node::connect(nodes_[low], nodes_[high]);
+    end_ = machine_.now();
+}
+
+void World::run(std::vector<Program> programs) {
+    Schedule schedule;
+    const uint64_t limit = end_ + kLimit;
+    for (uint32_t rank = 0; rank < programs.size(); ++rank) schedule.add({end_, rank});
+    for (size_t left = programs.size(); left != 0;) {
+        const Turn turn = schedule.take();
+        if (turn.time > limit) throw Failure("a simulated program does not end");
+        machine_.run(turn.time);
+        machine_.set(turn.time);
+        Program& program = programs[turn.rank];
+        if (program.done()) {
+            nodes_[turn.rank].step();
+        } else {
+            program.step();
+            if (program.done()) --left;
+        }
+        end_ = std::max(end_, machine_.now());
+        schedule.add({std::max(machine_.now(), turn.time + 1), turn.rank});
+    }
+}
+
+}  // namespace bench::sim

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The ranks of a simulation, and their turns.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bench/sim/machine.h"
+#include "bench/sim/node.h"
+#include "bench/sim/program.h"
+
+namespace bench::sim {
+
+class World {
+  public:
+    // Opens the transport for each rank.
+    World(const std::string& transport, uint32_t ranks);
+
+    Node& node(uint32_t rank) { return nodes_[rank]; }
+    // Lets two ranks talk to each other.
+    void connect(uint32_t one, uint32_t other);
+    // Runs a program on each of the first ranks, from one time on, until all have ended. Ranks
+    // whose program has ended poll until then. Throws what programs throw.
+    void run(std::vector<Program> programs);
+
+  private:
+    Machine machine_;
+    std::deque<Node> nodes_;
+    std::vector<bool> connected_;  // of two ranks
+    uint64_t end_;                 // of what has run
+};
+
+}  // namespace bench::sim
