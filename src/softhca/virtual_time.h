@@ -39,8 +39,8 @@ typedef softhca_virtual_time* softhca_virtual_clock_function(void);
 int softhca_virtual_member(uint32_t member);
 typedef int softhca_virtual_member_function(uint32_t member);
 
-/* When the device acts next, for any member; SOFTHCA_NO_EVENT: not before a member does something.
-   Not earlier than the time up to which it has acted. */
+/* When the device acts next, or a completion becomes visible, for any member; SOFTHCA_NO_EVENT: not
+   before a member does something. Not earlier than the time up to which the device has acted. */
 uint64_t softhca_virtual_next(void);
 typedef uint64_t softhca_virtual_next_function(void);
 

@@ -106,10 +106,12 @@ TEST_F(VirtualTimeTest, AWriteIsThereAtTheTimeOfTheModel) {
         EXPECT_EQ(look(b.memory.word(0)), 0U);
         run(arrival);
         EXPECT_EQ(look(b.memory.word(0)), 1U);
+        EXPECT_EQ(next(), arrival + kLatency + kCompletion) << "the completion can be seen";
         clock().now = arrival + kLatency + kCompletion - 1;
         EXPECT_EQ(polled(way.one.send_cq), 0) << "the acknowledgement must come back";
         clock().now = arrival + kLatency + kCompletion;
         EXPECT_EQ(polled(way.one.send_cq), 1);
+        run(clock().now);
         EXPECT_EQ(next(), SOFTHCA_NO_EVENT);
     });
 }

@@ -73,6 +73,7 @@ void trap_counter(bool trap) {
 Machine::Machine(const VerbsCosts& costs)
     : clock_(device_function<softhca_virtual_clock_function>("softhca_virtual_clock")()),
       member_(device_function<softhca_virtual_member_function>("softhca_virtual_member")),
+      next_(device_function<softhca_virtual_next_function>("softhca_virtual_next")),
       run_(device_function<softhca_virtual_run_function>("softhca_virtual_run")) {
     if (clock_ == nullptr) throw Failure("the software HCA's time is real: SOFTHCA_CLOCK=virtual");
     *clock_ = {.now = kStart,

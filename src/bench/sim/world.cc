@@ -49,23 +49,26 @@ void World::connect(uint32_t one, uint32_t other) {
 }
 
 void World::run(std::vector<Program> programs) {
-    Schedule schedule;
     const uint64_t limit = end_ + kLimit;
-    for (uint32_t rank = 0; rank < programs.size(); ++rank) schedule.add({end_, rank});
+    Schedule schedule(static_cast<uint32_t>(programs.size()), end_);
     for (size_t left = programs.size(); left != 0;) {
-        const Turn turn = schedule.take();
-        if (turn.time > limit) throw Failure("a simulated program does not end");
-        machine_.run(turn.time);
-        machine_.set(turn.time);
-        Program& program = programs[turn.rank];
+        schedule.skip(machine_.next());
+        const uint32_t rank = schedule.next();
+        const uint64_t time = schedule.time(rank);
+        if (time > limit) throw Failure("a simulated program does not end");
+        machine_.run(time);
+        machine_.set(time);
+        Program& program = programs[rank];
+        Node& node = nodes_[rank];
+        const uint64_t done = node.done();
         if (program.done()) {
-            nodes_[turn.rank].step();
+            node.step();
         } else {
             program.step();
             if (program.done()) --left;
         }
+        schedule.ran(rank, machine_.now(), node.done() == done);
         end_ = std::max(end_, machine_.now());
-        schedule.add({std::max(machine_.now(), turn.time + 1), turn.rank});
     }
 }
 

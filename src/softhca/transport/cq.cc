@@ -108,6 +108,8 @@ bool write_completion(Adapter& adapter, CqShared& cq, const Completion& wc, uint
     }
     cq.lock.unlock();
     host.self().counters.completions.fetch_add(1, std::memory_order_relaxed);
+    if (virtual_clock != nullptr) [[unlikely]]
+        adapter.engine().note_visible(wc.visible_at);
     return true;
 }
 

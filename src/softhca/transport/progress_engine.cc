@@ -90,7 +90,9 @@ uint64_t ProgressEngine::next_after(uint64_t now) {
     const uint64_t task = std::max(next_due_.load(std::memory_order_relaxed), now);
     const uint64_t rung = adapter_.host().self().doorbell.load(std::memory_order_relaxed);
     if (rung != doorbell_seen_) return now;
-    return std::min(task, next_inbound_after(adapter_.host().self(), now));
+    while (!visible_.empty() && visible_.top() <= now) visible_.pop();
+    const uint64_t seen = visible_.empty() ? kNever : visible_.top();
+    return std::min({task, seen, next_inbound_after(adapter_.host().self(), now)});
 }
 
 void ProgressEngine::run_at(uint64_t now) {

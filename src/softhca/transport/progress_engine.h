@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <mutex>
 #include <queue>
 #include <vector>
@@ -27,9 +28,12 @@ class ProgressEngine {
     // Runs tasks that are due, unless another thread does. Threads that poll call this; without
     // tasks it is cheap.
     void progress();
-    // In virtual time, instead of a thread and of threads that poll. The time of the next task or
-    // inbound write after `now`, or `now` if a task is overdue; kNever if there is none.
+    // In virtual time, instead of a thread and of threads that poll. When the next task or inbound
+    // write is due after `now`, or a completion becomes visible; `now` if a task is overdue, kNever
+    // if there is none.
     uint64_t next_after(uint64_t now);
+    // A completion becomes visible then.
+    void note_visible(uint64_t time) { visible_.push(time); }
     // Does what is due at `now`.
     void run_at(uint64_t now);
     static constexpr uint64_t kNever = ~uint64_t{0};
@@ -71,7 +75,9 @@ class ProgressEngine {
     std::atomic<uint64_t> sleeping_until_{0};
     std::atomic<uint32_t> progress_calls_{0};  // calls of progress() that can run tasks; roughly
     uint32_t progress_calls_seen_ = 0;
-    uint32_t doorbell_seen_ = 0;  // in virtual time
+    // In virtual time:
+    std::priority_queue<uint64_t, std::vector<uint64_t>, std::greater<>> visible_;
+    uint32_t doorbell_seen_ = 0;
     uint32_t ports_seen_ = 0;
     uint32_t fatal_seen_ = 0;
 };

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Whose turn it is in a simulation.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+#include <vector>
+
+#include "bench/sim/schedule.h"
+
+namespace bench::sim {
+namespace {
+
+constexpr uint64_t kBefore = Schedule::kPolled;
+
+TEST(SimSchedule, TheLeastClockRunsAndOfSeveralTheLowestRank) {
+    Schedule schedule(3, 100);
+    EXPECT_EQ(schedule.next(), 0U);
+    schedule.ran(0, 120, false);
+    EXPECT_EQ(schedule.next(), 1U);
+    schedule.ran(1, 110, false);
+    EXPECT_EQ(schedule.next(), 2U);
+    schedule.ran(2, 110, false);
+    EXPECT_EQ(schedule.next(), 1U);
+    EXPECT_EQ(schedule.time(1), 110U);
+}
+
+TEST(SimSchedule, AStepTakesTime) {
+    Schedule schedule(2, 100);
+    schedule.ran(0, 100, true);
+    EXPECT_EQ(schedule.time(0), 101U);
+    EXPECT_EQ(schedule.next(), 1U);
+}
+
+TEST(SimSchedule, IdleRanksSkipToShortlyBeforeTheNextEventAndKeepTheirPhases) {
+    Schedule schedule(2, 100);
+    schedule.ran(0, 110, true);
+    schedule.ran(1, 117, true);
+    schedule.skip(5000);
+    EXPECT_EQ(schedule.time(0), 5000 - kBefore);
+    EXPECT_EQ(schedule.time(1), 5007 - kBefore);
+    schedule.skip(5000);
+    EXPECT_EQ(schedule.time(0), 5000 - kBefore) << "once";
+}
+
+TEST(SimSchedule, ARankThatIsBusyIsWaitedForAndNotMoved) {
+    Schedule schedule(2, 100);
+    schedule.ran(0, 110, true);
+    schedule.ran(1, 2000, false);
+    schedule.skip(5000);
+    EXPECT_EQ(schedule.time(0), 2000 - kBefore);
+    EXPECT_EQ(schedule.time(1), 2000U);
+}
+
+TEST(SimSchedule, NothingIsSkippedWithoutAnEventOrIfItIsNear) {
+    Schedule schedule(2, 100);
+    schedule.ran(0, 110, true);
+    schedule.ran(1, 110, true);
+    schedule.skip(Schedule::kNever);
+    EXPECT_EQ(schedule.time(0), 110U);
+    schedule.skip(110 + kBefore);
+    EXPECT_EQ(schedule.time(0), 110U);
+    schedule.skip(0);
+    EXPECT_EQ(schedule.time(0), 110U);
+}
+
+// Ranks that work and wait at random: a turn is never before an earlier one's, no event is skipped,
+// and a rank that works is never moved.
+TEST(SimSchedule, TimeNeverGoesBackAndNoEventIsMissed) {
+    const unsigned seed = std::random_device()();
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    std::mt19937 random(seed);
+    const auto below = [&random](uint64_t bound) { return random() % bound; };
+    for (int round = 0; round < 200; ++round) {
+        const auto ranks = static_cast<uint32_t>(1 + below(6));
+        Schedule schedule(ranks, 1000);
+        std::vector<bool> idle(ranks, false);
+        uint64_t last = 0;
+        uint64_t event = 1000 + below(5000);
+        for (int step = 0; step < 300; ++step) {
+            std::vector<uint64_t> before(ranks);
+            for (uint32_t rank = 0; rank < ranks; ++rank) before[rank] = schedule.time(rank);
+            schedule.skip(event);
+            for (uint32_t rank = 0; rank < ranks; ++rank) {
+                if (!idle[rank]) {
+                    ASSERT_EQ(schedule.time(rank), before[rank]);
+                }
+            }
+            const uint32_t rank = schedule.next();
+            const uint64_t now = schedule.time(rank);
+            ASSERT_GE(now, last);
+            ASSERT_TRUE(now <= event || now == before[rank]) << "an event is skipped";
+            last = now;
+            if (event <= now) event = now + 1 + below(5000);
+            idle[rank] = below(2) == 0;
+            schedule.ran(rank, now + below(50), idle[rank]);
+        }
+    }
+}
+
+}  // namespace
+}  // namespace bench::sim
