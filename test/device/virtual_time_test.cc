@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-#include "../../src/softhca/virtual_time.h"
+#include "../../src/softhca/core/virtual_time.h"
 #include "fabric.h"
 
 namespace conformance::softhca {

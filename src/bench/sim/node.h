@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
+#include "bench/measure/ucx.h"
 #include "bench/sim/costs.h"
 #include "bench/sim/machine.h"
-#include "bench/tern-bench/ports.h"
 #include "rwapi/transport/resources.h"
 
 namespace bench::sim {

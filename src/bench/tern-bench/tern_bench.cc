@@ -6,9 +6,9 @@
 
 #include "bench/measure/link.h"
 #include "bench/series/options.h"
-#include "bench/sim/sim.h"
 #include "bench/tern-bench/command.h"
 #include "bench/tern-bench/ports.h"
+#include "bench/tern-bench/sim.h"
 #include "report/machine.h"
 #include "tools/common/command.h"
 #include "tools/common/library.h"
@@ -71,6 +71,8 @@ void add_options(CLI::App& app, std::vector<uint32_t>& sizes, Options* options) 
         names.push_back(name);
         commands += "  " + name + std::string(28 - name.size(), ' ') + help + "\n";
     }
+    commands +=
+        "  sim                         exact figures in virtual time: see tern-bench sim --help\n";
     app.footer(commands);
     app.add_option("COMMAND", options->command)->required()->check(CLI::IsMember(names));
     app.add_option("--device", options->device,

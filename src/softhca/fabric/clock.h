@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "softhca/virtual_time.h"
+#include "softhca/core/virtual_time.h"
 
 namespace softhca {
 

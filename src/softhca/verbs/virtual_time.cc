@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Virtual time: what a simulation calls instead of the device's threads.
-#include "softhca/virtual_time.h"
+#include "softhca/core/virtual_time.h"
 
 #include <algorithm>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "bench/sim/sim.h"
+#include "bench/tern-bench/sim.h"
 
 #include <sys/personality.h>
 #include <unistd.h>

@@ -1,0 +1,92 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# Simulations in virtual time (`tern-bench sim`): Tern's figures are exactly those of sim/expected.txt, two runs give the
+# same bytes, a ping-pong takes what the model and the table of costs say, and 64 ranks fit. Time plays no part, so the
+# result does not depend on how busy the machine is.
+# SIM_KEEP=FILE: writes Tern's figures there, to replace sim/expected.txt.
+# shellcheck source-path=SCRIPTDIR source=lib.sh
+. "$(dirname "$0")/lib.sh"
+# shellcheck source-path=SCRIPTDIR source=tern.sh
+. "$(dirname "$0")/tern.sh"
+limit=120
+tern_bench=$(dirname "$SOFTHCA")/tern-bench
+
+skip_all() { # reason
+    echo "1..0 # SKIP $1"
+    exit 0
+}
+[ "$(uname -m)" = x86_64 ] || skip_all 'simulations need a processor of type x86-64'
+case $(ldd "$tern_library") in *libasan* | *libtsan*) skip_all 'built with sanitizers' ;; esac
+
+# The figures of a transport, the third or fourth column from the right: "PROFILE|PATTERN|BYTES|UNIT|VALUE".
+figures_of() { # file column-from-the-right
+    awk -v right="$2" '
+        /^profile / { profile = substr($2, 1, length($2) - 1) }
+        table { print profile "|" substr($0, 1, 22) "|" substr($0, 24, 8) "|" substr($0, 33, 4) "|" $(NF - right) }
+        /^pattern / { table = 1 }' "$1" | sed 's/ *| */|/g'
+}
+
+for profile in graphene hdr200; do
+    check "$profile" "$tern_bench" sim --profile $profile --json "$tmp/$profile.json" || finish
+    cp "$tmp/output" "$tmp/$profile"
+done
+check 'again' "$tern_bench" sim --profile hdr200 --json "$tmp/again.json"
+cp "$tmp/output" "$tmp/again"
+check 'two runs print the same' cmp "$tmp/hdr200" "$tmp/again"
+check 'two runs write the same' cmp "$tmp/hdr200.json" "$tmp/again.json"
+
+# What is exact depends on which copies the compiler has made instructions of.
+figures_of "$tmp/graphene" 2 >"$tmp/figures"
+figures_of "$tmp/hdr200" 2 >>"$tmp/figures"
+if [ -n "${SIM_KEEP:-}" ]; then cp "$tmp/figures" "$SIM_KEEP"; fi
+build=$(cd "$(dirname "$SOFTHCA")/../.." && pwd)
+if ! readelf -p .comment "$tern_library" | grep -q 'GCC: .* 12[.]' || ! grep -q '^CXXFLAGS = .*-O2' "$build/Makefile" ||
+    grep -q 'TERN_ENABLE_ASSERT=1' "$build/Makefile"; then
+    skip "Tern's figures are the expected ones" 'not built by GCC 12 with -O2 and without --enable-debug'
+else
+    grep -v '^#' "$srcdir/sim/expected.txt" | paste -d'|' - "$tmp/figures" |
+        awk -F'|' '
+            $1 $2 $3 $4 != $6 $7 $8 $9 { print "other figures: " $0; next }
+            $5 == $10 { next }
+            { worse = $4 == "ns" || $4 == "us" ? $10 > $5 : $10 < $5
+              print (worse ? "worse: " : "better: ") $1 ", " $2 ", " $3 " bytes: " $10 " " $4 ", was " $5 }' >"$tmp/changes"
+    [ ! -s "$tmp/changes" ]
+    result $? "Tern's figures are the expected ones" "$tmp/changes"
+fi
+
+# A ping-pong of 8 bytes by hand, in ns. The processor: the send, the post of one request; half of an empty poll, until
+# the message is found; what the poll needs more that finds it, and the message.
+cost() { # key
+    grep -o "\"$1\":[0-9.]*" "$tmp/line" | head -1 | cut -d: -f2
+}
+ping_pong() { # transport bytes-on-the-wire column by-completion
+    local measured
+    measured=$(figures_of "$tmp/graphene" "$3" | awk -F'|' '$2 == "half round trip" && $3 == 8 { print $5 }')
+    grep '^costs' "$tmp/graphene" >"$tmp/line"
+    local post request poll completion rate
+    post=$(cost post) request=$(cost request) poll=$(cost poll) completion=$(cost completion) rate=$(cost instructions_per_ns)
+    sed -i "s/.*\"$1\"://" "$tmp/line"
+    awk -v measured="$measured" -v post="$post" -v request="$request" -v poll="$poll" -v completion="$completion" \
+        -v rate="$rate" -v send="$(cost send)" -v receive="$(cost receive)" -v empty="$(cost poll)" -v bytes="$2" \
+        -v by_completion="$4" '
+        BEGIN {
+            empty = empty / rate + by_completion * poll
+            network = 2300 + bytes / 2.0 + by_completion * (200 + completion)
+            model = send / rate + post + request + network + 1.5 * empty + receive / rate
+            printf "measured %.1f ns, by hand %.1f ns: %+.2f %%\n", measured, model, (measured / model - 1) * 100
+            exit !(measured > 0.99 * model && measured < 1.01 * model)
+        }' >"$tmp/values"
+    result $? "a ping-pong of $1 is the model to 1 %" "$tmp/values"
+}
+ping_pong tern 24 2 0
+ping_pong rc_verbs 9 1 1
+
+check '64 ranks' "$tern_bench" sim --profile hdr200 --ranks 64
+check_match 'options: help' 'virtual time' "$tern_bench" sim --help
+refuses 'options: a profile that does not exist' 2 'profile' "$tern_bench" sim --profile fast
+refuses 'options: one rank' 2 'ranks' "$tern_bench" sim --ranks 1
+left=$(find /dev/shm -name "softhca-$(id -u)-tern-sim-*")
+[ -z "$left" ]
+result $? 'no fabric is left'
+finish
