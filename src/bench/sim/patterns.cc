@@ -151,7 +151,7 @@ class Measurement {
             programs.push_back(receive(world_.node(0), messages, took));
             for (uint32_t rank = 1; rank < ranks; ++rank)
                 programs.push_back(send_stream(world_.node(rank), 0, size, kIncastMessages));
-            world_.run(std::move(programs));
+            world_.run(std::move(programs), time != 0);
             rate = static_cast<double>(messages * size) / static_cast<double>(took);
         }
         return rate;
@@ -167,7 +167,7 @@ class Measurement {
             std::vector<Program> programs;
             for (uint32_t rank = 0; rank < ranks_; ++rank)
                 programs.push_back(exchange(world_.node(rank), ranks_, size, took[rank]));
-            world_.run(std::move(programs));
+            world_.run(std::move(programs), i != 0);
             if (i != 0) sum += static_cast<double>(*std::ranges::max_element(took));
         }
         return sum / (kExchanges - 1) / 1000;

@@ -15,8 +15,13 @@ class Schedule {
   public:
     static constexpr uint64_t kNever = ~uint64_t{0};
     // Before something happens, a rank that waits for it polls for so long: it then finds it as if
-    // it had polled all the time.
-    static constexpr uint64_t kPolled = 300;
+    // it had polled all the time. Nor does it poll more seldom than this: a transport may take a
+    // rank that polls seldom for one that computes.
+    static constexpr uint64_t kPolled = 150;
+    static constexpr uint64_t kMostSkipped = 1000;
+    // It polls longer by up to this, less each time than the time of a round of polls: if all
+    // waits began in the same phase, their results would be that of one phase.
+    static constexpr uint64_t kPhases = 128;
 
     Schedule(uint32_t ranks, uint64_t start) : ranks_(ranks, {start, false}) {}
 
@@ -33,18 +38,22 @@ class Schedule {
     }
 
     // The device acts next at `event`. If until then only idle ranks would run, which would find
-    // nothing, their clocks go on to shortly before, all by the same time.
-    void skip(uint64_t event) {
+    // nothing, their clocks go on to shortly before, all by the same time. Not `exact`: they go on
+    // to the event at once, and find it some polls later.
+    void skip(uint64_t event, bool exact = true) {
         uint64_t least_idle = kNever;
         uint64_t happens = event;
         for (const Rank& rank : ranks_) {
             uint64_t& least = rank.idle ? least_idle : happens;
             least = std::min(least, rank.time);
         }
-        if (least_idle == kNever || happens == kNever || happens - kPolled <= least_idle ||
-            happens < kPolled)
+        const uint64_t most_before = exact ? kPolled + kPhases : 0;
+        if (least_idle == kNever || happens == kNever || happens < most_before ||
+            happens - most_before <= least_idle)
             return;
-        const uint64_t skipped = happens - kPolled - least_idle;
+        const uint64_t before = exact ? kPolled + skips_++ * kPhaseStep % kPhases : 0;
+        uint64_t skipped = happens - before - least_idle;
+        if (exact) skipped = std::min(skipped, kMostSkipped);
         for (Rank& rank : ranks_)
             if (rank.idle) rank.time += skipped;
     }
@@ -54,7 +63,9 @@ class Schedule {
         uint64_t time;
         bool idle;
     };
+    static constexpr uint64_t kPhaseStep = 61;
     std::vector<Rank> ranks_;
+    uint64_t skips_ = 0;
 };
 
 }  // namespace bench::sim

@@ -48,11 +48,11 @@ void World::connect(uint32_t one, uint32_t other) {
     end_ = machine_.now();
 }
 
-void World::run(std::vector<Program> programs) {
+void World::run(std::vector<Program> programs, bool exact) {
     const uint64_t limit = end_ + kLimit;
     Schedule schedule(static_cast<uint32_t>(programs.size()), end_);
     for (size_t left = programs.size(); left != 0;) {
-        schedule.skip(machine_.next());
+        schedule.skip(machine_.next(), exact);
         const uint32_t rank = schedule.next();
         const uint64_t time = schedule.time(rank);
         if (time > limit) throw Failure("a simulated program does not end");

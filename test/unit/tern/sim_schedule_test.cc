@@ -11,7 +11,8 @@
 namespace bench::sim {
 namespace {
 
-constexpr uint64_t kBefore = Schedule::kPolled;
+constexpr uint64_t kBefore = Schedule::kPolled;  // of the first skip
+constexpr uint64_t kMostBefore = kBefore + Schedule::kPhases;
 
 TEST(SimSchedule, TheLeastClockRunsAndOfSeveralTheLowestRank) {
     Schedule schedule(3, 100);
@@ -36,20 +37,47 @@ TEST(SimSchedule, IdleRanksSkipToShortlyBeforeTheNextEventAndKeepTheirPhases) {
     Schedule schedule(2, 100);
     schedule.ran(0, 110, true);
     schedule.ran(1, 117, true);
-    schedule.skip(5000);
-    EXPECT_EQ(schedule.time(0), 5000 - kBefore);
-    EXPECT_EQ(schedule.time(1), 5007 - kBefore);
-    schedule.skip(5000);
-    EXPECT_EQ(schedule.time(0), 5000 - kBefore) << "once";
+    schedule.skip(900);
+    EXPECT_EQ(schedule.time(0), 900 - kBefore);
+    EXPECT_EQ(schedule.time(1), 907 - kBefore);
+    schedule.skip(900);
+    EXPECT_EQ(schedule.time(0), 900 - kBefore) << "once";
 }
 
 TEST(SimSchedule, ARankThatIsBusyIsWaitedForAndNotMoved) {
     Schedule schedule(2, 100);
     schedule.ran(0, 110, true);
-    schedule.ran(1, 2000, false);
-    schedule.skip(5000);
-    EXPECT_EQ(schedule.time(0), 2000 - kBefore);
-    EXPECT_EQ(schedule.time(1), 2000U);
+    schedule.ran(1, 800, false);
+    schedule.skip(900);
+    EXPECT_EQ(schedule.time(0), 800 - kBefore);
+    EXPECT_EQ(schedule.time(1), 800U);
+}
+
+TEST(SimSchedule, RanksPollNowAndThenWhileTheyWait) {
+    Schedule schedule(1, 100);
+    schedule.ran(0, 110, true);
+    schedule.skip(100'000);
+    EXPECT_EQ(schedule.time(0), 110 + Schedule::kMostSkipped);
+}
+
+TEST(SimSchedule, IfExactTimesDoNotMatterRanksGoOnToTheEvent) {
+    Schedule schedule(2, 100);
+    schedule.ran(0, 110, true);
+    schedule.ran(1, 117, true);
+    schedule.skip(100'000, false);
+    EXPECT_EQ(schedule.time(0), 100'000U);
+    EXPECT_EQ(schedule.time(1), 100'007U);
+}
+
+TEST(SimSchedule, ThePhasesOfWaitsDiffer) {
+    Schedule schedule(1, 100);
+    schedule.ran(0, 110, true);
+    schedule.skip(900);
+    EXPECT_EQ(schedule.time(0), 900 - kBefore);
+    schedule.ran(0, 910, true);
+    schedule.skip(1700);
+    EXPECT_LT(schedule.time(0), 1700 - kBefore);
+    EXPECT_GE(schedule.time(0), 1700 - kMostBefore);
 }
 
 TEST(SimSchedule, NothingIsSkippedWithoutAnEventOrIfItIsNear) {
@@ -58,7 +86,7 @@ TEST(SimSchedule, NothingIsSkippedWithoutAnEventOrIfItIsNear) {
     schedule.ran(1, 110, true);
     schedule.skip(Schedule::kNever);
     EXPECT_EQ(schedule.time(0), 110U);
-    schedule.skip(110 + kBefore);
+    schedule.skip(110 + kMostBefore);
     EXPECT_EQ(schedule.time(0), 110U);
     schedule.skip(0);
     EXPECT_EQ(schedule.time(0), 110U);
@@ -80,7 +108,7 @@ TEST(SimSchedule, TimeNeverGoesBackAndNoEventIsMissed) {
         for (int step = 0; step < 300; ++step) {
             std::vector<uint64_t> before(ranks);
             for (uint32_t rank = 0; rank < ranks; ++rank) before[rank] = schedule.time(rank);
-            schedule.skip(event);
+            schedule.skip(event, below(2) == 0);
             for (uint32_t rank = 0; rank < ranks; ++rank) {
                 if (!idle[rank]) {
                     ASSERT_EQ(schedule.time(rank), before[rank]);
