@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/trace.h"
-#include "connection/connector.h"
+#include "connection/connector_owner.h"
 
 namespace tern {
 

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "connection/connector.h"
 
-#include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <new>
 #include <utility>
 
-#include "base/make_room.h"
 #include "base/trace.h"
+#include "verbs/queue_pair.h"
 
 namespace tern {
 
@@ -28,14 +26,14 @@ bool may_connect(const Connection& connection, const Peers& peers) {
 Connector::Connector(ibv_pd* pd, const verbs::Port& port, const ConnectorSettings& settings,
                      std::unique_ptr<Datagrams> datagrams, ibv_cq* cq, ibv_srq* srq,
                      const PeerAddress& self, ConnectorOwner& owner)
-    : settings_(settings),
-      queue_pairs_{pd, cq, srq, port, settings.queues, settings.retry},
-      datagrams_(std::move(datagrams)),
+    : datagrams_(std::move(datagrams)),
       self_(self),
       owner_(owner),
-      acceptor_(queue_pairs_, self, settings.times),
       probes_(*datagrams_, self, settings.times),
-      admission_(acceptor_, table_, owner, settings.queues.sends) {}
+      inbox_(*datagrams_),
+      ended_(table_, owner, alarm_),
+      new_({pd, cq, srq, port, settings.queues, settings.retry}, self, settings.times, table_,
+           peers_, former_, ended_, owner, alarm_) {}
 
 Connector::~Connector() {
     // Peers learn that no attempt to connect to this interface will be answered. A few datagrams
@@ -51,12 +49,12 @@ Connector::~Connector() {
         return owner_.now() < limit;
     };
     try {
-        for (const auto& accepted : acceptor_.take()) (void)notify(accepted.peer);
+        for (const auto& accepted : new_.acceptor().take()) (void)notify(accepted.peer);
         bool time_is_left = true;
         table_.for_each([&](const Connection& connection) {
             if (!connection.failed && time_is_left) time_is_left = notify(connection.peer);
         });
-        if (time_is_left) acquainted_.for_each(notify);
+        if (time_is_left) former_.for_each_acquainted(notify);
     } catch (const std::bad_alloc&) {
         // Those who do not hear of it find out by their time limits, too.
     }
@@ -65,7 +63,7 @@ Connector::~Connector() {
 }
 
 Connection* Connector::connect(const PeerAddress& peer, std::string& why) {
-    claim(peer);
+    new_.claim(peer);
     Connection* const known = peers_.current(peer);
     if (known != nullptr && !known->sends.open()) {
         why = "the completion queue cannot grow";
@@ -74,9 +72,9 @@ Connection* Connector::connect(const PeerAddress& peer, std::string& why) {
     const bool ends = known != nullptr && known->handshake.state() > Handshake::State::kUp;
     if (known != nullptr && !ends) return known;
     if (Connection* next = peers_.next(peer); next != nullptr) return next;
-    Connection* connection = begin(peer, why);
+    Connection* connection = new_.make(peer, why);
     if (connection == nullptr) {
-        release(peer);
+        new_.release(peer);
         return nullptr;
     }
     TERN_DEBUG("connects to %s%s", peer.to_string().c_str(),
@@ -86,64 +84,26 @@ Connection* Connector::connect(const PeerAddress& peer, std::string& why) {
     } else {
         peers_.set_current(peer, *connection);
         // If the peer has left, tick() ends it: the user learns of a failure in a call of progress.
-        if (left_.contains(peer))
-            wake_at(0);
+        if (former_.has_left(peer))
+            alarm_.wake_at(0);
         else
             act(*connection, connection->handshake.connect(owner_.now()));
     }
     return connection;
 }
 
-// Makes a queue pair, a row in the table and a handshake that has not begun. The caller enters the
-// connection into `peers_`.
-Connection* Connector::begin(const PeerAddress& peer, std::string& why) {
-    const auto refuse = [&](const char* what, int error) {
-        why = std::string(what) + ": " + strerror(error);
-        return nullptr;
-    };
-    if (admission_.table_is_full()) return refuse("too many connections", ENOMEM);
-    if (!admission_.reserve_completions()) return refuse("the completion queue cannot grow", errno);
-    const char* what = nullptr;
-    auto qp = queue_pairs_.create(what);
-    if (!qp) return refuse(what, errno);
-    const uint32_t token = acceptor_.next_token();
-    const Handshake handshake(token, self_, peer, queue_pairs_.parameters(*qp), settings_.times);
-    return &enter(peer, std::move(qp), handshake, settings_.queues.sends);
-}
-
-// Makes a row in the table. `sends`: places in the send queue; the completion queue must have room.
-Connection& Connector::enter(const PeerAddress& peer, verbs::QueuePair qp,
-                             const Handshake& handshake, uint32_t sends) {
-    auto connection = owner_.make_connection(table_.next_index(), peer, handshake);
-    connection->sends.open(sends);
-    base::make_room(over_, table_.size() + 1);  // close() would lose it by an exception
-    Connection& added = table_.add(std::move(connection), std::move(qp));
-    admission_.update();
-    return added;
-}
-
-void Connector::take_packets() {
-    Packet packet;
-    while (packets_.size() < kMostGathered && datagrams_->receive(packet))
-        packets_.push_back(packet);
-}
-
 unsigned Connector::progress() {
     unsigned handled = 0;
-    if (urgent_ != 0) --urgent_;
+    alarm_.on_progress();
     // The packets may belong to connections accepted in the background.
     adopt();
-    for (; gathered_ != 0; --gathered_, ++handled) {
-        const Packet packet = packets_.front();
-        packets_.pop_front();
-        handle(packet);
-    }
+    for (Packet packet; inbox_.take(packet); ++handled) handle(packet);
     PortAddress unreachable;
     for (int error = 0; datagrams_->take_unreachable(unreachable, error);)
         on_unreachable(unreachable, error);
     const uint64_t now = owner_.now();
     // A waiting packet may be the answer that is due.
-    if (now >= deadline_ && !datagrams_waiting()) tick(now);
+    if (now >= alarm_.deadline() && !inbox_.waits()) tick(now);
     return handled;
 }
 
@@ -151,8 +111,8 @@ void Connector::handle(const Packet& packet) {
     if (packet.to != self_.interface)
         return;  // meant for an earlier interface with this queue pair number
     // It was sent before the peer left.
-    if (left_.contains(packet.from)) return;
-    urgent_ = kUrgent;
+    if (former_.has_left(packet.from)) return;
+    alarm_.expect_packets();
     switch (packet.type) {
         case PacketType::kPing: {
             Packet alive;
@@ -188,8 +148,7 @@ void Connector::handle(const Packet& packet) {
 // are used again. So programs that end at about the same time see no errors.
 void Connector::on_left(const PeerAddress& peer) {
     TERN_DEBUG("the interface of %s is closed", peer.to_string().c_str());
-    acquainted_.erase(peer);
-    left_.insert(peer);
+    former_.on_left(peer);
     probes_.on_left(peer);
     // The next connection first: it would begin when the present one is over.
     for (Connection* connection : {peers_.next(peer), peers_.current(peer)}) {
@@ -219,20 +178,20 @@ void Connector::on_unreachable(const PortAddress& port, int error) {
 // Answers the peer's attempt with a connection that has not begun, or refuses it.
 void Connector::take_attempt(const Packet& packet) {
     std::string why;
-    claim(packet.from);
+    new_.claim(packet.from);
     Connection* connection = peers_.current(packet.from);
-    if (connection == nullptr) connection = begin(packet.from, why);
+    if (connection == nullptr) connection = new_.make(packet.from, why);
     if (connection != nullptr) {
         peers_.set_current(packet.from, *connection);
         act(*connection, connection->handshake.receive(packet, owner_.now()));
         return;
     }
-    release(packet.from);
+    new_.release(packet.from);
     // The peer asks again, and there may be room when connections are destroyed.
-    if (!over_.empty()) return;
+    if (!ended_.empty()) return;
     datagrams_->send(refuse(packet, self_, Refusal::kResources), packet.from.port,
                      packet.from.interface.qp_num);
-    admission_.on_refused(packet.from, why);
+    new_.admission().on_refused(packet.from, why);
 }
 
 void Connector::act(Connection& connection, const Handshake::Actions& actions) {
@@ -245,7 +204,11 @@ void Connector::act(Connection& connection, const Handshake::Actions& actions) {
              Refusal::kVersion);
         return;
     }
-    if (actions.connect_qp && !connect_qp(connection)) return;
+    if (actions.connect_qp) {
+        if (const int error = new_.connect(connection); error != 0)
+            return fail(connection, Status::kDevice,
+                        std::string("cannot connect the queue pair: ") + strerror(error));
+    }
     if (actions.send) send();
     if (actions.established) {
         connection.established = true;
@@ -258,12 +221,12 @@ void Connector::act(Connection& connection, const Handshake::Actions& actions) {
         finish_if_idle(connection);
     }
     if (actions.closed)
-        ended(connection, actions);
+        on_closed(connection, actions);
     else
-        wake_at(connection.handshake.deadline());
+        alarm_.wake_at(connection.handshake.deadline());
 }
 
-void Connector::ended(Connection& connection, const Handshake::Actions& actions) {
+void Connector::on_closed(Connection& connection, const Handshake::Actions& actions) {
     if (actions.timed_out)
         return close(connection, Status::kTimedOut, "the peer does not answer connection requests");
     if (!connection.established && actions.refusal != Refusal::kNone)
@@ -285,24 +248,15 @@ void Connector::ended(Connection& connection, const Handshake::Actions& actions)
 // old ones. The handshake begins with the packet that is being handled, or at the next tick.
 bool Connector::begin_anew(Connection& connection) {
     std::string why;
-    Connection* other = begin(connection.peer, why);
+    Connection* other = new_.make(connection.peer, why);
     if (other == nullptr) return false;
     std::swap(connection.qp, other->qp);
     std::swap(connection.last_receive, other->last_receive);
     std::swap(connection.handshake, other->handshake);
     close(*other, Status::kOk, "");
     table_.reindex();
-    wake_at(0);
+    alarm_.wake_at(0);
     return true;
-}
-
-bool Connector::connect_qp(Connection& connection) {
-    const int error =
-        queue_pairs_.connect(connection.qp.get(), connection.peer, connection.handshake);
-    if (error == 0) return true;
-    fail(connection, Status::kDevice,
-         std::string("cannot connect the queue pair: ") + strerror(error));
-    return false;
 }
 
 void Connector::data_arrived(Connection& connection) {
@@ -317,7 +271,7 @@ void Connector::disconnect(Connection& connection) {
         return fail(connection, Status::kOk, "its last endpoint has gone");
     connection.closing = true;
     connection.handshake.want(false, owner_.now());
-    wake_at(connection.handshake.deadline());
+    alarm_.wake_at(connection.handshake.deadline());
     finish_if_idle(connection);
 }
 
@@ -361,85 +315,47 @@ void Connector::close(Connection& connection, Status status, const std::string& 
     connection.transfer_reserve = SendQueue::kAllPlaces;
     connection.status = status;
     // The next connection to the peer, if one waits, may then begin.
-    if (peers_.remove(connection.peer, connection)) wake_at(0);
-    release(connection.peer);
-    over_.push_back(&connection);
+    if (peers_.remove(connection.peer, connection)) alarm_.wake_at(0);
+    new_.release(connection.peer);
+    ended_.add(connection);
     table_.end();
     (void)verbs::to_error(connection.qp.get());
     if (!connection.sends.idle()) owner_.post_marker(connection);
-    if (connection.established && status != Status::kTimedOut && !left_.contains(connection.peer))
-        acquainted_.insert(connection.peer);
+    if (connection.established && status != Status::kTimedOut) former_.on_over(connection.peer);
 }
 
-// A call that was left by an exception may have forgotten connections that are over.
 void Connector::fail_all(Status status, const std::string& why) {
     table_.for_each([&](Connection& connection) { fail(connection, status, why); });
-    if (destroying_) return;  // it has the list
-    over_.clear();
-    table_.for_each([this](Connection& connection) { over_.push_back(&connection); });
-}
-
-// A queue pair is in the error state, and nothing is outstanding on it.
-void Connector::retire_queue_pair(verbs::QueuePair qp, bool reported) {
-    retired_.add(std::move(qp), reported, owner_.now());
-    deadline_ = std::min(deadline_, retired_.deadline());
+    ended_.add_all();
 }
 
 unsigned Connector::destroy_closed() {
-    if (!retired_.empty()) retired_.on_round();
-    if (over_.empty()) return 0;
-    const struct Destroying {
-        explicit Destroying(bool& flag) : destroying(flag) { destroying = true; }
-        ~Destroying() { destroying = false; }
-        bool& destroying;
-    } destroying(destroying_);
-    unsigned count = 0;
-    // closed() may close further connections, so the list is taken first.
-    std::vector<Connection*> over;
-    over.reserve(table_.size());
-    over.swap(over_);
-    for (Connection* connection : over) {
-        // Not at the first call: until the next one, the engine takes received data off the
-        // completion queue, with its buffers.
-        if (!std::exchange(connection->seen_over, true) || !connection->sends.idle() ||
-            connection->holds != 0) {
-            if (!connection->sends.idle() && !connection->sends.last_is_signaled())
-                owner_.post_marker(*connection);
-            over_.push_back(connection);
-            continue;
-        }
-        // Operations that wait for a connection that was never up must fail.
-        const bool waited_for = !connection->established && owner_.wanted(*connection);
-        if (!waited_for) connection->status = connection->outcome();
-        owner_.closed(*connection, connection->status, connection->why);
-        retire_queue_pair(std::move(connection->qp), connection->last_receive);
-        table_.destroy(*connection);
-        ++count;
-    }
-    admission_.update();
-    table_.reindex();
+    const unsigned count = ended_.destroy();
+    if (count != 0) new_.admission().update();
     return count;
 }
 
-bool Connector::may_destroy_closed() const {
-    if (retired_.need_rounds()) return true;
-    return std::any_of(over_.begin(), over_.end(), [](const Connection* connection) {
-        const bool idle = connection->sends.idle();
-        return !connection->seen_over ||
-               (idle ? connection->holds == 0 : !connection->sends.last_is_signaled());
-    });
+Connection* Connector::find_accepted(uint32_t qp_num) {
+    new_.adopt();
+    return table_.find(qp_num);
+}
+
+void Connector::turn_away(Connection& connection) {
+    const std::string why = "the completion queue cannot grow";
+    new_.admission().on_refused(connection.peer, why);
+    fail(connection, Status::kConnectionReset, why, Refusal::kResources);
 }
 
 // An attempt to connect to a peer that has left would be repeated until its time limit.
 void Connector::begin_handshake(Connection& connection, uint64_t now) {
-    if (left_.contains(connection.peer))
+    if (former_.has_left(connection.peer))
         fail(connection, Status::kPeerClosed, kHasLeft);
     else
         act(connection, connection.handshake.connect(now));
 }
 
 void Connector::tick(uint64_t now) {
-    deadline_ = UINT64_MAX;
+    alarm_.clear();
     for (size_t i = 0; i < table_.rows(); ++i) {
         Connection* connection = table_.row(i);
         if (connection == nullptr || connection->failed) continue;
@@ -450,24 +366,24 @@ void Connector::tick(uint64_t now) {
         else if (connection->handshake.deadline() <= now)
             act(*connection, connection->handshake.tick(now));
         else
-            wake_at(connection->handshake.deadline());
+            alarm_.wake_at(connection->handshake.deadline());
     }
     probes_.tick(now);
-    wake_at(probes_.deadline());
-    retired_.tick(now);
-    deadline_ = std::min(deadline_, retired_.deadline());
+    alarm_.wake_at(probes_.deadline());
+    ended_.retired().tick(now);
+    alarm_.set(ended_.retired().deadline());
 }
 
 void Connector::look_at_deadlines() {
-    if (deadline_ == UINT64_MAX) return;
-    deadline_ = UINT64_MAX;
+    if (alarm_.deadline() == UINT64_MAX) return;
+    alarm_.clear();
     table_.for_each([this](const Connection& connection) {
         if (connection.failed) return;
-        if (may_connect(connection, peers_) || !connection.sends.open()) wake_at(0);
-        wake_at(connection.handshake.deadline());
+        if (may_connect(connection, peers_) || !connection.sends.open()) alarm_.wake_at(0);
+        alarm_.wake_at(connection.handshake.deadline());
     });
-    wake_at(probes_.deadline());
-    deadline_ = std::min(deadline_, retired_.deadline());
+    alarm_.wake_at(probes_.deadline());
+    alarm_.set(ended_.retired().deadline());
 }
 
 }  // namespace tern

@@ -68,7 +68,7 @@ void DeviceHealth::on_queue_pair_event(const verbs::DeviceEvent& event, const st
     if (event.identity == connector_.datagrams().identity())
         return break_down("the device reports of its datagram queue pair: " + what);
     const bool last_receive = event.type == IBV_EVENT_QP_LAST_WQE_REACHED;
-    if (last_receive && connector_.retired().on_last_receive(event.identity)) return;
+    if (last_receive && connector_.ended().retired().on_last_receive(event.identity)) return;
     Channel* channel = completions_.receiver(event.qp_num);
     if (channel == nullptr || channel->qp->qp_context != event.identity) return;
     // Completions, perhaps not polled yet, report why the queue pair has failed.

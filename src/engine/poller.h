@@ -165,14 +165,14 @@ unsigned Poller::poll_seldom(Sink& sink) {
     unsigned count = 0;
     unsigned packets = 0;
     const bool look = ++seldom_polls_ % kEventPolls == 0;
-    if (look || !connector_.retired().empty()) packets += health_.take_events();
+    if (look || !connector_.ended().retired().empty()) packets += health_.take_events();
     if (look) flush_.check_unused(connector_.now());
     budget_.make_seldom_due();
-    if (!gathered_) connector_.gather();
+    if (!gathered_) connector_.inbox().gather();
     gathered_ = !take_arrived(sink, count);
     if (gathered_) return count + packets;
     packets += connector_.progress();
-    if (!connector_.datagrams_waiting()) budget_.seldom_is_done();
+    if (!connector_.inbox().waits()) budget_.seldom_is_done();
     if (connector_.datagrams().failed()) [[unlikely]]
         health_.break_down("its completion queue for datagrams cannot be polled");
     count += packets + connector_.destroy_closed();

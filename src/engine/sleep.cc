@@ -59,7 +59,7 @@ Status Sleep::arm(const std::vector<Watched>& also) {
     control_.send_due();
     if (peer_blocks_.request_credit_frames()) return Status::kInProgress;
     if (drain_events() || woken || completions_.late().waits()) return Status::kInProgress;
-    if (connector_.datagrams_waiting()) {
+    if (connector_.inbox().waits()) {
         budget_.make_seldom_due();
         return Status::kInProgress;
     }
@@ -69,7 +69,7 @@ Status Sleep::arm(const std::vector<Watched>& also) {
         return Status::kInProgress;
     }
     if (!nothing_is_left()) return Status::kInProgress;
-    if (connector_.may_destroy_closed()) {
+    if (connector_.ended().may_destroy()) {
         budget_.make_seldom_due();
         return Status::kInProgress;
     }

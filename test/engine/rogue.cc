@@ -57,7 +57,7 @@ void Rogue::drop() {
 }
 
 void Rogue::poll() {
-    connector_->gather();
+    connector_->inbox().gather();
     connector_->progress();
     ibv_wc completion{};
     while (ibv_poll_cq(cq_.get(), 1, &completion) > 0) {

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "connection/ended_connections.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/make_room.h"
+
+namespace tern {
+
+void EndedConnections::make_room() {
+    base::make_room(over_, table_.size() + 1);
+}
+
+void EndedConnections::add_all() {
+    if (destroying_) return;  // destroy() has the list
+    over_.clear();
+    table_.for_each([this](Connection& connection) { over_.push_back(&connection); });
+}
+
+void EndedConnections::retire(verbs::QueuePair qp, bool reported) {
+    retired_.add(std::move(qp), reported, owner_.now());
+    alarm_.set(retired_.deadline());
+}
+
+unsigned EndedConnections::destroy() {
+    if (!retired_.empty()) retired_.on_round();
+    if (over_.empty()) return 0;
+    const struct Destroying {
+        explicit Destroying(bool& flag) : destroying(flag) { destroying = true; }
+        ~Destroying() { destroying = false; }
+        bool& destroying;
+    } destroying(destroying_);
+    unsigned count = 0;
+    // closed() may close further connections, so the list is taken first.
+    std::vector<Connection*> over;
+    over.reserve(table_.size());
+    over.swap(over_);
+    for (Connection* connection : over) {
+        // Not at the first call: until the next one, the engine takes received data off the
+        // completion queue, with its buffers.
+        if (!std::exchange(connection->seen_over, true) || !connection->sends.idle() ||
+            connection->holds != 0) {
+            if (!connection->sends.idle() && !connection->sends.last_is_signaled())
+                owner_.post_marker(*connection);
+            over_.push_back(connection);
+            continue;
+        }
+        // Operations that wait for a connection that was never up must fail.
+        const bool waited_for = !connection->established && owner_.wanted(*connection);
+        if (!waited_for) connection->status = connection->outcome();
+        owner_.closed(*connection, connection->status, connection->why);
+        retire(std::move(connection->qp), connection->last_receive);
+        table_.destroy(*connection);
+        ++count;
+    }
+    table_.reindex();
+    return count;
+}
+
+bool EndedConnections::may_destroy() const {
+    if (retired_.need_rounds()) return true;
+    return std::any_of(over_.begin(), over_.end(), [](const Connection* connection) {
+        const bool idle = connection->sends.idle();
+        return !connection->seen_over ||
+               (idle ? connection->holds == 0 : !connection->sends.last_is_signaled());
+    });
+}
+
+}  // namespace tern

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "connection/alarm.h"
+#include "connection/connection_table.h"
+#include "connection/connector_owner.h"
+#include "connection/retired_queue_pairs.h"
+
+namespace tern {
+
+// Connections that are over, in good order too: each stays in the table until its last work request
+// has completed and nobody holds it. Then it is destroyed, except for its queue pair: see
+// RetiredQueuePairs. Control path, except empty().
+class EndedConnections {
+  public:
+    EndedConnections(ConnectionTable& table, ConnectorOwner& owner, Alarm& alarm)
+        : table_(table), owner_(owner), alarm_(alarm) {}
+
+    bool empty() const { return over_.empty(); }
+    // To be called before a connection is added to the table, so that add() does not throw.
+    void make_room();
+    void add(Connection& connection) { over_.push_back(&connection); }
+    // All connections of the table are over. A call that was left by an exception may have
+    // forgotten some.
+    void add_all();
+    // Reports and destroys connections that have nothing outstanding; returns how many. Never from
+    // within a callback.
+    unsigned destroy();
+    // Whether destroy() has work to do before another work request completes.
+    bool may_destroy() const;
+
+    // A queue pair is in the error state, and nothing is outstanding on it. `reported`: the device
+    // has reported its last receive.
+    void retire(verbs::QueuePair qp, bool reported);
+    // Queue pairs that outlive their connections. While there are any, the device's events must be
+    // taken before Connector::progress().
+    RetiredQueuePairs& retired() { return retired_; }
+
+  private:
+    ConnectionTable& table_;
+    ConnectorOwner& owner_;
+    Alarm& alarm_;
+    std::vector<Connection*> over_;  // has room for all
+    bool destroying_ = false;        // within destroy()
+    RetiredQueuePairs retired_;
+};
+
+}  // namespace tern
