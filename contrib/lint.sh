@@ -10,8 +10,27 @@
 # folders have been made (by `make`), which takes five minutes.
 . "$(dirname "$0")/common.sh"
 
+usage() {
+    sed -n '/^# Usage/,/^[^#]/ s/^# \{0,1\}//p' contrib/lint.sh
+}
+
 tidy=changed
-[ "${1:-}" != --tidy ] || tidy=$2
+while [ $# -gt 0 ]; do
+    case "$1 ${2:-}" in
+        '--tidy none' | '--tidy changed' | '--tidy all')
+            tidy=$2
+            shift 2
+            ;;
+        -h\ * | --help\ *)
+            usage
+            exit 0
+            ;;
+        *)
+            usage >&2
+            exit 2
+            ;;
+    esac
+done
 number=0
 failures=0
 
