@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <new>
-#include <random>
 #include <utility>
 
 #include "base/trace.h"
@@ -21,15 +20,14 @@ IncomingTransfers::IncomingTransfers(Engine& engine, TransferMemory& memory,
       accounts_(accounts),
       refusals_(refusals),
       policy_(policy),
-      settings_(settings),
       counters_(counters),
       timings_(timings),
       budget_(budget),
-      rings_(engine.pd(), settings.ring_slots(), settings.most_rings()),
+      rings_(engine.pd(), settings, budget),
       pins_(memory, accounts, policy, budget),
+      preparation_(memory, accounts, refusals, policy, counters, timings, budget, rings_, pins_),
       writes_(engine, pins_, accounts, policy, settings, counters, budget),
       reads_(engine, pins_, rings_, policy, timings, budget),
-      generation_(std::random_device()()),
       requests_(accounts) {}
 
 IncomingTransfers::~IncomingTransfers() {
@@ -126,22 +124,48 @@ void IncomingTransfers::begin(Incoming& transfer) {
         waiting_.for_budget.push_back(&transfer);
         return;
     }
-    // Rings are lent to peers in turn, and for each in the order of the requests, so that no
-    // transfer waits for ever. A transfer that needs no ring does not wait.
-    wait(transfer, start(transfer, waiting_.for_ring.empty()));
+    // A transfer that needs no ring does not wait for those that do.
+    proceed(transfer, preparation_.prepare(transfer, !rings_.any_waits()));
 }
 
-// Lets a transfer wait that has not begun.
-void IncomingTransfers::wait(Incoming& transfer, Start why) {
-    if (why == Start::kLater) waiting_.for_budget.push_back(&transfer);
-    if (why != Start::kNoRing) return;
+// Lets a transfer begin, wait or end.
+void IncomingTransfers::proceed(Incoming& transfer, Prepared how) {
+    switch (how) {
+        case Prepared::kReady:
+            return run(transfer);
+        case Prepared::kNoRing:
+            return wait_for_ring(transfer);
+        case Prepared::kLater:
+            waiting_.for_budget.push_back(&transfer);
+            break;
+        case Prepared::kFailed:
+            waiting_.failed.push_back(&transfer);
+            break;
+    }
+}
+
+void IncomingTransfers::run(Incoming& transfer) {
+    const bool reads = transfer.reading.rkey != 0;
+    if (!reads) {
+        rings_.prepare_for_writes(transfer);
+        writes_.open(transfer);
+    }
+    transfer.move_to(reads ? Incoming::State::kReading : Incoming::State::kAsking);
+    running_.push_back(&transfer);
+    accounts_.started();
+    if (reads)
+        (void)step_reading(transfer);
+    else if (writes_.ask_sender(transfer))
+        transfer.move_to(Incoming::State::kRunning);
+}
+
+void IncomingTransfers::wait_for_ring(Incoming& transfer) {
     ++counters_.ring_waits;
-    waiting_.for_ring.push(transfer);
+    rings_.queue().push(transfer);
 }
 
 void IncomingTransfers::Waiting::remove(Incoming& transfer) {
     std::erase(for_connection, &transfer);
-    for_ring.remove(transfer);
     std::erase(for_budget, &transfer);
     std::erase(failed, &transfer);
 }
@@ -155,22 +179,13 @@ unsigned IncomingTransfers::begin_waiting() {
                                 [this](Incoming& transfer) { begin(transfer); });
     for (auto& later = waiting_.for_budget; !later.empty() && !budget_.over(); ++count) {
         Incoming& transfer = *later.front();
-        const Start now = start(transfer, waiting_.for_ring.empty());
-        if (now == Start::kLater) break;
+        const Prepared now = preparation_.prepare(transfer, !rings_.any_waits());
+        if (now == Prepared::kLater) break;
         later.pop_front();
-        wait(transfer, now);
+        proceed(transfer, now);
     }
-    while (Incoming* const transfer = next_for_ring()) {
-        const Start now = transfer->state == Incoming::State::kReading ? go_on_reading(*transfer)
-                                                                       : start(*transfer, true);
-        if (now == Start::kNoRing) break;
-        waiting_.for_ring.pop(*transfer);
-        wait(*transfer, now);
-        waiting_.without_ring = 0;
-        ++count;
-    }
-    if (!waiting_.for_ring.empty() && ++waiting_.without_ring >= kPatience)
-        count += do_without_rings();
+    count += lend_rings();
+    if (rings_.queue().waits_too_long()) count += do_without_rings();
     while (!waiting_.failed.empty()) {
         Incoming* transfer = waiting_.failed.back();
         waiting_.failed.pop_back();
@@ -180,6 +195,38 @@ unsigned IncomingTransfers::begin_waiting() {
     return count;
 }
 
+unsigned IncomingTransfers::lend_rings() {
+    unsigned count = 0;
+    for (; Incoming* const transfer = rings_.next(); ++count) {
+        if (transfer->state == Incoming::State::kReading) {
+            // It has begun, and its memory could not be pinned.
+            if (!rings_.lend(*transfer, true) && !rings_.cannot_register()) break;
+            rings_.queue().pop(*transfer);
+        } else {
+            const Prepared now = preparation_.prepare(*transfer, true);
+            if (now == Prepared::kNoRing) break;
+            rings_.queue().pop(*transfer);
+            proceed(*transfer, now);
+        }
+    }
+    return count;
+}
+
+// The rings are lent to peers that do nothing, perhaps for minutes. Transfers whose memory can be
+// pinned go in place.
+unsigned IncomingTransfers::do_without_rings() {
+    return static_cast<unsigned>(rings_.queue().erase_if([this](Incoming& transfer) {
+        if (!transfer.in_one_piece()) return false;
+        preparation_.on_rings_taken(transfer);
+        // It tries to pin its memory again.
+        if (transfer.state == Incoming::State::kReading) return true;
+        const Prepared now = preparation_.prepare(transfer, false);
+        if (now == Prepared::kNoRing) return false;
+        proceed(transfer, now);
+        return true;
+    }));
+}
+
 bool IncomingTransfers::reads(std::span<const Buffers::Piece> to, const Source& source) const {
     DecisionInputs inputs{
         .readable = source.readable, .late = source.late, .one_piece = to.size() == 1};
@@ -187,173 +234,6 @@ bool IncomingTransfers::reads(std::span<const Buffers::Piece> to, const Source& 
     inputs.length = to.front().length;
     if (!source.late) inputs.own = memory_.state_of(to.front());
     return expect(inputs, policy_).scheme == Scheme::kRead;
-}
-
-Decision IncomingTransfers::decide_scheme(Incoming& transfer) {
-    DecisionInputs inputs{.length = transfer.length,
-                          .sender = {.pinned = transfer.source.pinned},
-                          .one_piece = transfer.in_one_piece(),
-                          .may_try = accounts_.running() == 0};
-    if (inputs.one_piece) inputs.own = memory_.look_up(transfer, kRemotePut);
-    const Decision decision = decide(inputs, policy_, timings_);
-    transfer.trace_decision(decision.scheme, decision.reason);
-    if (decision.staged() && transfer.pin != nullptr)
-        memory_.release(std::exchange(transfer.pin, nullptr));
-    if (transfer.pin != nullptr) transfer.pinned.bytes = transfer.length;
-    return decision;
-}
-
-// Decides how the message is to come, and asks for it. `may_lend`: the transfer may get a ring now.
-IncomingTransfers::Start IncomingTransfers::start(Incoming& transfer, bool may_lend) {
-    // The beginnings of many transfers take time, too.
-    if (!transfer.decided && budget_.over()) return Start::kLater;
-    if (transfer.reading.rkey != 0) return start_reading(transfer, may_lend);
-    if (transfer.use != nullptr && transfer.use->revoked()) return give_up(transfer);
-    if (!transfer.decided) {
-        transfer.decided = true;
-        transfer.start.asked_at = std::chrono::steady_clock::now();
-        transfer.decision = decide_scheme(transfer);
-    }
-    // In pieces, both sides pin their first piece at the same time. The ring is for pieces that
-    // cannot be pinned; if no ring is free, all of the buffer is pinned first.
-    bool in_place = !transfer.decision.staged();
-    const bool may_be_in_pieces =
-        in_place && transfer.decision.piece != 0 && transfer.pinned.bytes == 0;
-    const bool in_pieces = may_be_in_pieces && lend_ring(transfer, may_lend);
-    if (may_be_in_pieces && !in_pieces && ring_will_come(transfer, may_lend)) return Start::kLater;
-    if (in_place && !in_pieces) {
-        const Start pinned = pin_all(transfer);
-        if (pinned == Start::kLater) return pinned;
-        in_place = pinned == Start::kBegun;
-    }
-    if (!in_place && !lend_ring(transfer, may_lend)) return without_ring(transfer, may_lend);
-    if (in_place && !in_pieces && !TransferMemory::expose(transfer, true)) return give_up(transfer);
-    ++(transfer.decision.staged() ? counters_.superpipeline : counters_.zero_copy);
-    if (transfer.ring.slots != 0) rings_.prepare_flags(transfer.ring);
-    transfer.generation = ++generation_ & WireRing::kGeneration;
-    transfer.core.emplace(transfer.length, transfer.ring.slots, transfer.generation,
-                          !engine_.sleep()->polls_memory(*transfer.channel),
-                          transfer.ring.slots / (settings_.chunks_per_ring + 1));
-    if (in_pieces) {
-        transfer.parts.first = WirePart::announce(pins_.first_piece(transfer));
-    } else {
-        const Part first = in_place ? pins_.pinned_part(transfer) : Part{.upto = transfer.length};
-        transfer.parts.first = WirePart::of(first);
-        transfer.core->add(first);
-    }
-    transfer.start.alone = accounts_.running() == 0;
-    run(transfer, Incoming::State::kAsking);
-    if (writes_.ask_sender(transfer)) transfer.move_to(Incoming::State::kRunning);
-    return Start::kBegun;
-}
-
-// Reads into the user's memory if it is pinned or worth pinning, else into a ring.
-IncomingTransfers::Start IncomingTransfers::start_reading(Incoming& transfer, bool may_lend) {
-    if (!transfer.decided) {
-        transfer.trace_decision(Scheme::kRead,
-                                reason_to_read(transfer.source.readable, transfer.source.late));
-        // Only once for each transfer, because look_up() counts a use of the buffer.
-        if (transfer.in_one_piece()) {
-            const BufferState own = memory_.look_up(transfer, kLocalWrite);
-            transfer.decision = decide_target(transfer.length, own, policy_);
-            if (own.pinned) transfer.pinned.bytes = transfer.length;
-        }
-    }
-    transfer.decided = true;
-    if (transfer.decision.staged() && !lend_ring(transfer, may_lend))
-        return without_ring(transfer, may_lend);
-    run(transfer, Incoming::State::kReading);
-    (void)step_reading(transfer);
-    return Start::kBegun;
-}
-
-void IncomingTransfers::run(Incoming& transfer, Incoming::State state) {
-    transfer.move_to(state);
-    running_.push_back(&transfer);
-    accounts_.started();
-}
-
-// Pins all of the buffer, in several calls of progress if need be. kNoRing: it cannot be pinned,
-// and the message is staged after all.
-IncomingTransfers::Start IncomingTransfers::pin_all(Incoming& transfer) {
-    while (transfer.pinned.bytes != transfer.length) {
-        if (pins_.find(transfer)) continue;
-        if (!pins_.may_pin(transfer)) return Start::kLater;
-        if (pins_.pin(transfer, kRemotePut)) continue;
-        pins_.release_all(transfer);
-        transfer.decision =
-            decide({.length = transfer.length, .pin_failed = true}, policy_, timings_);
-        transfer.trace_decision(transfer.decision.scheme, transfer.decision.reason);
-        return Start::kNoRing;
-    }
-    return Start::kBegun;
-}
-
-// Whether the transfer has a ring, now or from before.
-bool IncomingTransfers::lend_ring(Incoming& transfer, bool may_lend) {
-    return transfer.ring.slots != 0 ||
-           (may_lend && rings_.lend(transfer.ring, budget_, transfer.channel->rings));
-}
-
-// Whether there will soon be a ring for the transfer, which is being made.
-bool IncomingTransfers::ring_will_come(const Incoming& transfer, bool may_lend) const {
-    return may_lend && rings_.may_grow() && rings_.serves(transfer.channel->rings);
-}
-
-// The next transfer that may have a ring; null: none waits, or all have their share.
-Incoming* IncomingTransfers::next_for_ring() const {
-    if (waiting_.for_ring.empty()) return nullptr;
-    return waiting_.for_ring.next(
-        [this](const Channel& channel) { return rings_.serves(channel.rings); });
-}
-
-// Of a transfer that reads and whose memory could not be pinned. kBegun: it need not wait any more.
-IncomingTransfers::Start IncomingTransfers::go_on_reading(Incoming& transfer) {
-    return lend_ring(transfer, true) || rings_.cannot_register() ? Start::kBegun : Start::kNoRing;
-}
-
-// How a transfer goes on that needs a ring and has got none.
-IncomingTransfers::Start IncomingTransfers::without_ring(Incoming& transfer, bool may_lend) {
-    if (rings_.cannot_register()) return fail_without_rings(transfer);
-    return ring_will_come(transfer, may_lend) ? Start::kLater : Start::kNoRing;
-}
-
-// The rings are lent to peers that do nothing, perhaps for minutes. Transfers whose memory can be
-// pinned go in place.
-unsigned IncomingTransfers::do_without_rings() {
-    waiting_.without_ring = 0;
-    return static_cast<unsigned>(waiting_.for_ring.erase_if([this](Incoming& transfer) {
-        if (!transfer.in_one_piece()) return false;
-        if (transfer.decision.staged()) {
-            transfer.decision =
-                decide({.length = transfer.length, .rings_taken = true}, policy_, timings_);
-            transfer.trace_decision(transfer.decision.scheme, transfer.decision.reason);
-        }
-        // It tries to pin its memory again.
-        if (transfer.state == Incoming::State::kReading) return true;
-        const Start now = start(transfer, false);
-        if (now == Start::kLater) waiting_.for_budget.push_back(&transfer);
-        return now != Start::kNoRing;
-    }));
-}
-
-// Ends a transfer because not even a small ring can be registered.
-IncomingTransfers::Start IncomingTransfers::fail_without_rings(Incoming& transfer) {
-    accounts_.warn_of_limit();
-    if (!transfer.asked_here) {
-        ++counters_.refused;
-        refusals_.add(*transfer.channel, {.what = Refuse::kDeliver, .number = transfer.sender});
-    }
-    waiting_.failed.push_back(&transfer);
-    return Start::kBegun;
-}
-
-// Ends a put whose memory was undeclared before anything was written to it.
-IncomingTransfers::Start IncomingTransfers::give_up(Incoming& transfer) {
-    ++counters_.refused;
-    refusals_.add(*transfer.channel, {.what = Refuse::kDeliver, .number = transfer.sender});
-    waiting_.failed.push_back(&transfer);
-    return Start::kBegun;
 }
 
 // How transfers go on.
@@ -392,11 +272,11 @@ unsigned IncomingTransfers::step_reading(Incoming& transfer) {
         end(transfer, Status::kOk);
         return count + 1;
     }
-    const IncomingReads::Posted posted = reads_.post(transfer, waiting_.for_ring.empty());
+    const IncomingReads::Posted posted = reads_.post(transfer, !rings_.any_waits());
     if (posted.no_rings)
-        (void)fail_without_rings(transfer);
+        proceed(transfer, preparation_.fail_without_rings(transfer));
     else if (posted.needs_ring && !transfer.waits_for_ring)
-        wait(transfer, Start::kNoRing);
+        wait_for_ring(transfer);
     return count + posted.count;
 }
 
@@ -479,7 +359,8 @@ void IncomingTransfers::end(Incoming& transfer, Status status) {
                static_cast<unsigned>(status));
     accounts_.stopped(std::erase(running_, &transfer));
     waiting_.remove(transfer);
-    if (transfer.ring.slots != 0) rings_.give_back(transfer.ring, transfer.channel->rings);
+    rings_.queue().remove(transfer);
+    rings_.give_back(transfer);
     const bool asked_here = transfer.asked_here;
     void* cookie = transfer.cookie;
     Channel& channel = *transfer.channel;

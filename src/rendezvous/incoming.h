@@ -7,17 +7,18 @@
 #include <span>
 #include <vector>
 
+#include "rendezvous/incoming_pins.h"
+#include "rendezvous/incoming_preparation.h"
 #include "rendezvous/incoming_reads.h"
+#include "rendezvous/incoming_rings.h"
 #include "rendezvous/incoming_writes.h"
 #include "rendezvous/refusals.h"
-#include "rendezvous/ring_pool.h"
-#include "rendezvous/ring_queue.h"
 #include "rendezvous/waiting_requests.h"
 
 namespace tern {
 
-// Owns the incoming transfers and their rings: begins them, lends rings to peers in turn, lets the
-// transfers take turns, and ends them. One thread at a time.
+// Owns the incoming transfers and their rings: begins them when they have been prepared, lets them
+// take turns, and ends them. One thread at a time.
 class IncomingTransfers {
   public:
     IncomingTransfers(Engine& engine, TransferMemory& memory, TransferAccounts& accounts,
@@ -38,7 +39,7 @@ class IncomingTransfers {
     bool reads(std::span<const Buffers::Piece> to, const Source& source) const;
 
     // Apart from requests that wait for a place: see TransferAccounts::any_work().
-    bool quiet() const { return waiting_.empty() && running_.empty(); }
+    bool quiet() const { return waiting_.empty() && !rings_.any_waits() && running_.empty(); }
     // Begins transfers that wait for a place, a connection, a ring or a budget, if they can begin.
     unsigned begin_waiting();
     // Moves on the transfers that have begun.
@@ -64,25 +65,16 @@ class IncomingTransfers {
     uint64_t registered_bytes() const { return rings_.registered_bytes(); }
 
   private:
-    static constexpr uint32_t kPatience = 1 << 14;  // calls of progress without a free ring
+    using Prepared = IncomingPreparation::Result;
 
-    enum class Start : uint8_t {
-        kBegun,   // or to be ended: it is in Waiting::failed
-        kNoRing,  // it waits for a ring
-        kLater,   // the budget of this call of progress is spent
-    };
-
-    // Transfers that have not begun.
+    // Transfers that have not begun, and do not wait for a ring.
     struct Waiting {
         std::deque<Incoming*> for_connection;  // of users whose channels are not up yet
-        RingQueue for_ring;
         std::deque<Incoming*> for_budget;
         std::vector<Incoming*> failed;  // to be ended with an error
-        uint32_t without_ring = 0;      // calls of progress without a free ring
 
         bool empty() const {
-            return for_connection.empty() && for_ring.empty() && for_budget.empty() &&
-                   failed.empty();
+            return for_connection.empty() && for_budget.empty() && failed.empty();
         }
         void remove(Incoming& transfer);
     };
@@ -93,21 +85,11 @@ class IncomingTransfers {
     Incoming* take();
     void begin_get(Incoming& transfer, uint64_t from, const WireKey& key, uint32_t rkey);
     void begin(Incoming& transfer);
-    void wait(Incoming& transfer, Start why);
-
-    Decision decide_scheme(Incoming& transfer);
-    Start start(Incoming& transfer, bool may_lend);
-    Start start_reading(Incoming& transfer, bool may_lend);
-    void run(Incoming& transfer, Incoming::State state);
-    Start pin_all(Incoming& transfer);
-    bool lend_ring(Incoming& transfer, bool may_lend);
-    bool ring_will_come(const Incoming& transfer, bool may_lend) const;
-    Incoming* next_for_ring() const;
-    Start go_on_reading(Incoming& transfer);
-    Start without_ring(Incoming& transfer, bool may_lend);
+    void proceed(Incoming& transfer, Prepared how);
+    void run(Incoming& transfer);
+    void wait_for_ring(Incoming& transfer);
+    unsigned lend_rings();
     unsigned do_without_rings();
-    Start fail_without_rings(Incoming& transfer);
-    Start give_up(Incoming& transfer);
 
     unsigned step(Incoming& transfer);
     unsigned step_reading(Incoming& transfer);
@@ -119,15 +101,14 @@ class IncomingTransfers {
     TransferAccounts& accounts_;
     Refusals& refusals_;
     const Policy& policy_;
-    const RendezvousSettings& settings_;
     RendezvousCounters& counters_;
     SchemeTimings& timings_;
     ProgressBudget& budget_;
-    RingPool rings_;
+    IncomingRings rings_;
     IncomingPins pins_;
+    IncomingPreparation preparation_;
     IncomingWrites writes_;
     IncomingReads reads_;
-    uint64_t generation_;  // of the flags in the ring lent last
     TransferTable<Incoming> table_;
     WaitingRequests<Deliver> requests_;
     Waiting waiting_;

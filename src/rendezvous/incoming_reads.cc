@@ -60,13 +60,11 @@ bool IncomingReads::prepare(Incoming& transfer, bool may_lend) {
     if (!transfer.decision.staged() && transfer.reading.asked == transfer.pinned.bytes) {
         if (!pins_.may_pin(transfer)) return false;
         if (!pins_.pin(transfer, kLocalWrite)) {
-            transfer.decision =
-                decide({.length = transfer.length, .pin_failed = true}, policy_, timings_);
-            transfer.trace_decision(transfer.decision.scheme, transfer.decision.reason);
+            transfer.set_decision(
+                decide({.length = transfer.length, .pin_failed = true}, policy_, timings_));
         }
     }
-    return !transfer.decision.staged() || transfer.ring.slots != 0 ||
-           (may_lend && rings_.lend(transfer.ring, budget_, transfer.channel->rings));
+    return !transfer.decision.staged() || rings_.lend(transfer, may_lend);
 }
 
 // Finds where the next read goes, and how long it is. False: not now.
@@ -85,7 +83,7 @@ bool IncomingReads::find_room(Incoming& transfer, bool may_lend, Incoming::Read&
         const auto which = static_cast<uint64_t>(&read - reading.reads);
         read.bytes = std::min({transfer.length - reading.asked, half, policy_.longest_copy()});
         read.from = transfer.ring.data + half * which;
-        rings_.read_into(transfer.ring);
+        rings_.read_into(transfer);
         piece.addr = address_of(read.from);
         piece.lkey = transfer.ring.lkey;
     }

@@ -5,8 +5,8 @@
 #include <cstdint>
 
 #include "rendezvous/incoming_pins.h"
+#include "rendezvous/incoming_rings.h"
 #include "rendezvous/incoming_transfer.h"
-#include "rendezvous/ring_pool.h"
 
 namespace tern {
 
@@ -14,7 +14,7 @@ namespace tern {
 // Does not end transfers: its owner does.
 class IncomingReads {
   public:
-    IncomingReads(Engine& engine, IncomingPins& pins, RingPool& rings, const Policy& policy,
+    IncomingReads(Engine& engine, IncomingPins& pins, IncomingRings& rings, const Policy& policy,
                   SchemeTimings& timings, ProgressBudget& budget)
         : engine_(engine),
           pins_(pins),
@@ -42,7 +42,7 @@ class IncomingReads {
 
     Engine& engine_;
     IncomingPins& pins_;
-    RingPool& rings_;
+    IncomingRings& rings_;
     const Policy& policy_;
     SchemeTimings& timings_;
     ProgressBudget& budget_;

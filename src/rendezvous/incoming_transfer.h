@@ -89,6 +89,13 @@ struct Incoming : Transfer {
     void move_to(State next);
     // Why the transfer comes as it does, for the log.
     void trace_decision(Scheme scheme, Reason reason) const;
+    void set_decision(const Decision& made) {
+        decision = made;
+        trace_decision(made.scheme, made.reason);
+    }
+    // Placed, and both sides pin their first piece at the same time. The ring is for what follows,
+    // if it cannot be pinned.
+    bool in_pieces() const { return !decision.staged() && ring.slots != 0; }
     // Only a piece of the user's memory can be pinned.
     bool in_one_piece() const { return memory.contiguous() && !owned.memory; }
 

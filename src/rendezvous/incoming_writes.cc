@@ -6,6 +6,22 @@
 
 namespace tern {
 
+void IncomingWrites::open(Incoming& transfer) {
+    const bool staged = transfer.decision.staged();
+    ++(staged ? counters_.superpipeline : counters_.zero_copy);
+    transfer.core.emplace(transfer.length, transfer.ring.slots, transfer.generation,
+                          !engine_.sleep()->polls_memory(*transfer.channel),
+                          transfer.ring.slots / (settings_.chunks_per_ring + 1));
+    if (transfer.in_pieces()) {
+        transfer.parts.first = WirePart::announce(pins_.first_piece(transfer));
+    } else {
+        const Part first = staged ? Part{.upto = transfer.length} : pins_.pinned_part(transfer);
+        transfer.parts.first = WirePart::of(first);
+        transfer.core->add(first);
+    }
+    transfer.start.alone = accounts_.running() == 0;
+}
+
 bool IncomingWrites::ask_sender(Incoming& transfer) {
     const WireRing ring{
         .address = reinterpret_cast<uint64_t>(transfer.ring.data),

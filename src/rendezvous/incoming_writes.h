@@ -31,6 +31,8 @@ class IncomingWrites {
         bool over = false;   // the last acknowledgement has been sent
     };
 
+    // Makes what reads the ring, and the first part that the sender is given.
+    void open(Incoming& transfer);
     // Sends the fetch or the accept. False: the frame cannot be sent now.
     bool ask_sender(Incoming& transfer);
     // Moves the transfer on. Of a transfer in kAsking or kRunning.

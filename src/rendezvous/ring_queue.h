@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 
 #include "base/assert.h"
@@ -11,7 +12,7 @@
 namespace tern {
 
 // Incoming transfers that wait for a ring: those of one peer in the order of their requests, and
-// the peers in turn, so that a peer that makes no progress holds up its own transfers only.
+// the peers in turn, so that a peer that makes no progress holds up its own transfers only. Pure.
 class RingQueue {
   public:
     bool empty() const { return peers_.empty(); }
@@ -31,8 +32,10 @@ class RingQueue {
                                        [&](const Peer& each) { return may(*each.channel); });
         return peer != peers_.end() ? peer->transfers.front() : nullptr;
     }
-    // Removes the transfer that next() has returned; its peer comes last from now on.
+    // Removes the transfer that next() has returned, since it need not wait any more; its peer
+    // comes last from now on.
     void pop(Incoming& transfer) {
+        calls_ = 0;
         const auto peer = find(transfer);
         TERN_ASSERT(peer != peers_.end() && peer->transfers.front() == &transfer);
         transfer.waits_for_ring = false;
@@ -52,6 +55,14 @@ class RingQueue {
         transfers.erase(std::find(transfers.begin(), transfers.end(), &transfer));
         if (transfers.empty()) peers_.erase(peer);
     }
+    // To be called once in each call of progress, after the transfers that got a ring have gone.
+    // Whether transfers have waited in kPatience calls in a row without one of them getting a ring;
+    // the count then begins anew.
+    bool waits_too_long() {
+        if (empty() || ++calls_ < kPatience) return false;
+        calls_ = 0;
+        return true;
+    }
     // Removes the transfers for which `is(transfer)` is true, and returns their number.
     template <class Is>
     size_t erase_if(Is&& is) {
@@ -66,6 +77,8 @@ class RingQueue {
         return count;
     }
 
+    static constexpr uint32_t kPatience = 1 << 14;
+
   private:
     struct Peer {
         Channel* channel = nullptr;
@@ -78,6 +91,7 @@ class RingQueue {
     }
 
     std::deque<Peer> peers_;  // in turn
+    uint32_t calls_ = 0;      // of kPatience
 };
 
 }  // namespace tern

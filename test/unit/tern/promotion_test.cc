@@ -12,26 +12,26 @@
 namespace tern {
 namespace {
 
-using Decision = Promotion::Decision;
+using Promoted = Promotion::Decision;  // `Decision` is also of the rendezvous
 
 // An owner that follows the decisions, at once or some time later.
 class Owner {
   public:
     Owner(const Promotion::Limits& limits, size_t count) : promotion(limits), peers(count) {}
 
-    Decision message(Promotion::Peer& peer) {
+    Promoted message(Promotion::Peer& peer) {
         if (promotion.count(peer))
             promotion.end_window([&](Promotion::Peer& idle) { leaving.push_back(&idle); });
-        if (peer.hot) return Decision::kStay;
+        if (peer.hot) return Promoted::kStay;
         Promotion::Peer* victim = nullptr;
-        const Decision decision = promotion.decide(peer, victim);
-        if (decision == Decision::kPromote) promotion.promoted(peer);
-        if (decision == Decision::kReplace) leaving.push_back(victim);
+        const Promoted decision = promotion.decide(peer, victim);
+        if (decision == Promoted::kPromote) promotion.promoted(peer);
+        if (decision == Promoted::kReplace) leaving.push_back(victim);
         return decision;
     }
     unsigned messages(Promotion::Peer& peer, unsigned count) {
         unsigned promoted = 0;
-        while (count-- > 0) promoted += message(peer) == Decision::kPromote;
+        while (count-- > 0) promoted += message(peer) == Promoted::kPromote;
         return promoted;
     }
     // All revoked blocks have been released.
@@ -50,7 +50,7 @@ class Owner {
 TEST(Promotion, IsForThoseThatTalk) {
     Owner owner({.after = 4, .most = 2, .window = 100, .keep = 4}, 3);
     EXPECT_EQ(owner.messages(owner.peers[0], 3), 0u);
-    EXPECT_EQ(owner.message(owner.peers[0]), Decision::kPromote);
+    EXPECT_EQ(owner.message(owner.peers[0]), Promoted::kPromote);
     EXPECT_TRUE(owner.peers[0].hot);
     EXPECT_EQ(owner.messages(owner.peers[1], 3), 0u) << "every peer counts for itself";
 }
@@ -83,7 +83,7 @@ TEST(Promotion, WhatAPeerHasSentInAnOlderWindowIsForgotten) {
     owner.messages(owner.peers[1], 20);
     EXPECT_TRUE(owner.leaving.empty()) << "20 messages to 20";
     owner.messages(owner.peers[2], 3);
-    EXPECT_EQ(owner.message(owner.peers[2]), Decision::kReplace) << "silent for a window";
+    EXPECT_EQ(owner.message(owner.peers[2]), Promoted::kReplace) << "silent for a window";
     EXPECT_EQ(owner.leaving, std::vector{&owner.peers[0]});
 }
 
@@ -118,7 +118,7 @@ TEST(Promotion, AHotPeerNeedsNoVerdict) {
     Owner owner({.after = 1, .most = 4, .window = 100, .keep = 0}, 1);
     owner.messages(owner.peers[0], 3);
     Promotion::Peer* victim = nullptr;
-    EXPECT_EQ(owner.promotion.decide(owner.peers[0], victim), Decision::kStay);
+    EXPECT_EQ(owner.promotion.decide(owner.peers[0], victim), Promoted::kStay);
 }
 
 TEST(Promotion, ReplacesThePeerThatTalksLeast) {
@@ -127,11 +127,11 @@ TEST(Promotion, ReplacesThePeerThatTalksLeast) {
     owner.messages(owner.peers[1], 6);
     EXPECT_EQ(owner.messages(owner.peers[2], 15), 0u);
     EXPECT_TRUE(owner.leaving.size() == 0 || owner.leaving.back() == &owner.peers[1]);
-    EXPECT_EQ(owner.message(owner.peers[2]), Decision::kReplace);
+    EXPECT_EQ(owner.message(owner.peers[2]), Promoted::kReplace);
     EXPECT_EQ(owner.leaving.back(), &owner.peers[1]);
     EXPECT_EQ(owner.hot(), 2u);
     owner.let_go();
-    EXPECT_EQ(owner.message(owner.peers[2]), Decision::kPromote);
+    EXPECT_EQ(owner.message(owner.peers[2]), Promoted::kPromote);
 }
 
 TEST(Promotion, DoesNotReplaceAmongEquals) {
@@ -162,13 +162,13 @@ TEST(Promotion, HoldsUnderRandomTraffic) {
             Promotion::Peer& peer = owner.peers[talker];
             const bool was_hot = peer.hot;
             const size_t leaving = owner.leaving.size();
-            const Decision decision = owner.message(peer);
+            const Promoted decision = owner.message(peer);
             if (owner.hot() > limits.most) return "more hot peers than there may be";
             if (owner.hot() != owner.promotion.hot()) return "it has lost count";
-            if (was_hot && decision != Decision::kStay) return "a hot peer is promoted";
+            if (was_hot && decision != Promoted::kStay) return "a hot peer is promoted";
             for (size_t i = leaving; i < owner.leaving.size(); ++i)
                 if (!owner.leaving[i]->hot) return "a cold peer is demoted";
-            if (decision == Decision::kReplace && owner.leaving.back() == &peer)
+            if (decision == Promoted::kReplace && owner.leaving.back() == &peer)
                 return "a peer replaces itself";
             if (random.chance(20)) owner.let_go();
         }
