@@ -44,7 +44,7 @@ Connector::~Connector() {
         packet.type = PacketType::kLeft;
         packet.from = self_;
         packet.to = peer.interface;
-        datagrams_->send(packet, peer.port, peer.interface.qp_num);
+        datagrams_->send(packet, peer.port);
         datagrams_->complete_sends();
         return owner_.now() < limit;
     };
@@ -114,15 +114,8 @@ void Connector::handle(const Packet& packet) {
     if (former_.has_left(packet.from)) return;
     alarm_.expect_packets();
     switch (packet.type) {
-        case PacketType::kPing: {
-            Packet alive;
-            alive.type = PacketType::kAlive;
-            alive.peer_token = packet.token;
-            alive.from = self_;
-            alive.to = packet.from.interface;
-            datagrams_->send(alive, packet.from.port, packet.from.interface.qp_num);
-            return;
-        }
+        case PacketType::kPing:
+            return datagrams_->send(alive(packet, self_), packet.from.port);
         case PacketType::kAlive:
             probes_.on_alive(packet.from);
             break;
@@ -141,7 +134,7 @@ void Connector::handle(const Packet& packet) {
     }
     if (packet.type == PacketType::kConnect && packet.peer_token == 0) return take_attempt(packet);
     const auto answer = answer_stray(packet, self_);
-    if (answer) datagrams_->send(*answer, packet.from.port, packet.from.interface.qp_num);
+    if (answer) datagrams_->send(*answer, packet.from.port);
 }
 
 // A connection that was up and has lost nothing ends without an error; the endpoints fail when they
@@ -189,15 +182,12 @@ void Connector::take_attempt(const Packet& packet) {
     new_.release(packet.from);
     // The peer asks again, and there may be room when connections are destroyed.
     if (!ended_.empty()) return;
-    datagrams_->send(refuse(packet, self_, Refusal::kResources), packet.from.port,
-                     packet.from.interface.qp_num);
+    datagrams_->send(refuse(packet, self_, Refusal::kResources), packet.from.port);
     new_.admission().on_refused(packet.from, why);
 }
 
 void Connector::act(Connection& connection, const Handshake::Actions& actions) {
-    const auto send = [&] {
-        datagrams_->send(actions.packet, connection.peer.port, connection.peer.interface.qp_num);
-    };
+    const auto send = [&] { datagrams_->send(actions.packet, connection.peer.port); };
     if (actions.connect_qp && connection.handshake.peer().version != QpParameters::kVersion) {
         if (actions.send) send();  // the peer learns this side's version too
         fail(connection, Status::kProtocol, "the peer's Tern has another version of the protocol",
@@ -298,8 +288,7 @@ void Connector::fail(Connection& connection, Status status, const std::string& w
     if (connection.failed) return;
     const bool refuses = !connection.established && status != Status::kCanceled;
     const auto actions = connection.handshake.abandon(refuses ? refusal : Refusal::kNone);
-    if (actions.send)
-        datagrams_->send(actions.packet, connection.peer.port, connection.peer.interface.qp_num);
+    if (actions.send) datagrams_->send(actions.packet, connection.peer.port);
     close(connection, status, why);
 }
 

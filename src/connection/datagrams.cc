@@ -83,19 +83,19 @@ bool Datagrams::post_receive(uint32_t slot) {
     return error == 0;
 }
 
-void Datagrams::send(const Packet& packet, const PortAddress& to, uint32_t to_qp_num) {
+void Datagrams::send(const Packet& packet, const PortAddress& to) {
     const std::lock_guard lock(mutex_);
-    send_locked(packet, to, to_qp_num);
+    send_locked(packet, to);
 }
 
 // The owner's thread never waits for the kernel to resolve an address.
-void Datagrams::send_locked(const Packet& packet, const PortAddress& to, uint32_t to_qp_num) {
+void Datagrams::send_locked(const Packet& packet, const PortAddress& to) {
     AddressHandles::Handle handle;
     switch (address_handles_.get(to, handle)) {
         case AddressHandles::State::kMade:
-            return post(packet, handle, to_qp_num);
+            return post(packet, handle);
         case AddressHandles::State::kMaking:
-            if (unsent_.size() < kMostUnsent) unsent_.push_back({packet, to, to_qp_num});
+            if (unsent_.size() < kMostUnsent) unsent_.push_back({packet, to});
             return;
         case AddressHandles::State::kRefused:
             return;
@@ -105,7 +105,7 @@ void Datagrams::send_locked(const Packet& packet, const PortAddress& to, uint32_
 void Datagrams::on_made(const PortAddress& to, const AddressHandles::Handle& handle) {
     std::erase_if(unsent_, [&](const Unsent& unsent) {
         if (unsent.to != to) return false;
-        post(unsent.packet, handle, unsent.to_qp_num);
+        post(unsent.packet, handle);
         return true;
     });
 }
@@ -131,8 +131,7 @@ bool Datagrams::take_unreachable(PortAddress& to, int& error) {
     return true;
 }
 
-void Datagrams::post(const Packet& packet, const AddressHandles::Handle& handle,
-                     uint32_t to_qp_num) {
+void Datagrams::post(const Packet& packet, const AddressHandles::Handle& handle) {
     auto free_handle = std::find(handles_.begin(), handles_.end(), nullptr);
     if (free_handle == handles_.end()) {
         // Polling frees the places of completed sends.
@@ -155,7 +154,7 @@ void Datagrams::post(const Packet& packet, const AddressHandles::Handle& handle,
     request.opcode = IBV_WR_SEND;
     request.send_flags = IBV_SEND_SIGNALED | IBV_SEND_SOLICITED;
     request.wr.ud.ah = handle.get();
-    request.wr.ud.remote_qpn = to_qp_num;
+    request.wr.ud.remote_qpn = packet.to.qp_num;
     request.wr.ud.remote_qkey = kKey;
     ibv_send_wr* bad = nullptr;
     if (ibv_post_send(qp_.get(), &request, &bad) == 0) *free_handle = handle;
@@ -238,20 +237,14 @@ void Datagrams::answer(Acceptor& acceptor, uint64_t now) {
             const bool done = acceptor.accept(packet, now, reply);
             lock.lock();
             if (done) {
-                send_locked(reply, packet.from.port, packet.from.interface.qp_num);
+                send_locked(reply, packet.from.port);
                 accepted = true;
                 continue;
             }
         }
         if (packet.type != PacketType::kGone && packet.type != PacketType::kAlive &&
-            packet.type != PacketType::kLeft) {
-            Packet alive;
-            alive.type = PacketType::kAlive;
-            alive.peer_token = packet.token;
-            alive.from = self_;
-            alive.to = packet.from.interface;
-            send_locked(alive, packet.from.port, packet.from.interface.qp_num);
-        }
+            packet.type != PacketType::kLeft)
+            send_locked(alive(packet, self_), packet.from.port);
         // The interface's thread handles all packets but pings.
         if (packet.type != PacketType::kPing) put_aside(packet);
     }

@@ -42,9 +42,9 @@ class Datagrams final : AddressHandles::Owner {
     // Sets the own address, which answer() sends.
     void set_self(const PeerAddress& self) { self_ = self; }
 
-    // Sends a packet, perhaps when the address has been resolved, or drops it if there is no room:
-    // a side that needs an answer repeats its packet.
-    void send(const Packet& packet, const PortAddress& to, uint32_t to_qp_num);
+    // Sends a packet to the interface that it names, at the port `to`, perhaps when the address has
+    // been resolved. Drops it if there is no room: a side that needs an answer repeats its packet.
+    void send(const Packet& packet, const PortAddress& to);
     // Waits, for a few milliseconds at most, until all sends are complete. Drops packets that come
     // meanwhile.
     void complete_sends();
@@ -83,8 +83,8 @@ class Datagrams final : AddressHandles::Owner {
     void on_made(const PortAddress& to, const AddressHandles::Handle& handle) override;
     void on_refused(const PortAddress& to, int error) override;
 
-    void send_locked(const Packet& packet, const PortAddress& to, uint32_t to_qp_num);
-    void post(const Packet& packet, const AddressHandles::Handle& handle, uint32_t to_qp_num);
+    void send_locked(const Packet& packet, const PortAddress& to);
+    void post(const Packet& packet, const AddressHandles::Handle& handle);
     bool sends_under_way() const;
     bool poll(Packet& packet);
     void on_failed(bool send, uint32_t slot);
@@ -106,7 +106,6 @@ class Datagrams final : AddressHandles::Owner {
     struct Unsent {
         Packet packet;
         PortAddress to;
-        uint32_t to_qp_num;
     };
     struct Unreachable {
         PortAddress port;

@@ -29,6 +29,15 @@ std::optional<Packet> answer_stray(const Packet& packet, const PeerAddress& self
     return gone;
 }
 
+Packet alive(const Packet& request, const PeerAddress& self) {
+    Packet answer;
+    answer.type = PacketType::kAlive;
+    answer.peer_token = request.token;
+    answer.from = self;
+    answer.to = request.from.interface;
+    return answer;
+}
+
 Packet refuse(const Packet& connect, const PeerAddress& self, Refusal why) {
     Packet gone;
     gone.type = PacketType::kGone;
@@ -124,9 +133,8 @@ Handshake::Actions Handshake::receive_disconnect(const Packet& packet) {
         actions.drain = true;
     } else if (state_ == State::kDraining) {
         // This side's operations are not over: the peer must wait.
-        prepare_packet(actions, PacketType::kAlive);
-        actions.packet.token = 0;
-        actions.packet.peer_token = packet.token;
+        actions.send = true;
+        actions.packet = alive(packet, self_);
     } else if (state_ == State::kClosing) {
         // Both sides disconnect: nothing is outstanding.
         prepare_packet(actions, PacketType::kGone);

@@ -134,6 +134,9 @@ class Handshake {
 // for a kConnect with peer_token 0, which opens a connection: give it to a new Handshake.
 std::optional<Packet> answer_stray(const Packet& packet, const PeerAddress& self);
 
+// The sign of life that answers a request.
+Packet alive(const Packet& request, const PeerAddress& self);
+
 // The answer to a kConnect that opens a connection, if no Handshake can be made for it.
 Packet refuse(const Packet& connect, const PeerAddress& self, Refusal why);
 

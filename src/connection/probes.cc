@@ -57,7 +57,7 @@ void Probes::ping(const PeerAddress& peer) {
     packet.type = PacketType::kPing;
     packet.from = self_;
     packet.to = peer.interface;
-    datagrams_.send(packet, peer.port, peer.interface.qp_num);
+    datagrams_.send(packet, peer.port);
 }
 
 uint64_t Probes::deadline() const {

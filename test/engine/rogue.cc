@@ -45,7 +45,7 @@ void Rogue::say_left(const PeerAddress& peer) {
     packet.type = PacketType::kLeft;
     packet.from = self_;
     packet.to = peer.interface;
-    connector_->datagrams().send(packet, peer.port, peer.interface.qp_num);
+    connector_->datagrams().send(packet, peer.port);
 }
 
 void Rogue::drop() {
