@@ -28,7 +28,8 @@ IncomingTransfers::IncomingTransfers(Engine& engine, TransferMemory& memory,
       preparation_(memory, accounts, refusals, policy, counters, timings, budget, rings_, pins_),
       writes_(engine, pins_, accounts, policy, settings, counters, budget),
       reads_(engine, pins_, rings_, policy, timings, budget),
-      requests_(accounts) {}
+      requests_(accounts),
+      running_(budget) {}
 
 IncomingTransfers::~IncomingTransfers() {
     table_.for_each([this](Incoming& transfer) { memory_.release(transfer); });
@@ -151,7 +152,7 @@ void IncomingTransfers::run(Incoming& transfer) {
         writes_.open(transfer);
     }
     transfer.move_to(reads ? Incoming::State::kReading : Incoming::State::kAsking);
-    running_.push_back(&transfer);
+    running_.add(transfer);
     accounts_.started();
     if (reads)
         (void)step_reading(transfer);
@@ -238,22 +239,8 @@ bool IncomingTransfers::reads(std::span<const Buffers::Piece> to, const Source& 
 
 // How transfers go on.
 
-// A completion calls the user, who may begin further transfers: the list grows at its end.
 unsigned IncomingTransfers::advance() {
-    unsigned count = 0;
-    size_t at = budget_.behind() ? next_ : 0;
-    for (size_t left = running_.size(); left != 0 && !running_.empty(); --left) {
-        if (at >= running_.size()) at = 0;
-        Incoming& transfer = *running_[at];
-        const bool late = budget_.over();
-        count += step(transfer);
-        // If the transfer is over, the next one has taken its place.
-        const size_t was = at;
-        if (at < running_.size() && running_[at] == &transfer) ++at;
-        // A registration that did not fit in comes first in the next call.
-        if (!late && budget_.over()) next_ = budget_.put_off() ? was : at;
-    }
-    return count;
+    return running_.advance([this](Incoming& transfer) { return step(transfer); });
 }
 
 // The transfer may be over after this.
@@ -357,7 +344,7 @@ void IncomingTransfers::end(Incoming& transfer, Status status) {
     if (status == Status::kOk) learn(transfer);
     TERN_TRACE("incoming transfer %u is over, status %u", transfer.number,
                static_cast<unsigned>(status));
-    accounts_.stopped(std::erase(running_, &transfer));
+    accounts_.stopped(running_.remove(transfer));
     waiting_.remove(transfer);
     rings_.queue().remove(transfer);
     rings_.give_back(transfer);

@@ -13,6 +13,7 @@
 #include "rendezvous/incoming_rings.h"
 #include "rendezvous/incoming_writes.h"
 #include "rendezvous/refusals.h"
+#include "rendezvous/turns.h"
 #include "rendezvous/waiting_requests.h"
 
 namespace tern {
@@ -112,8 +113,7 @@ class IncomingTransfers {
     TransferTable<Incoming> table_;
     WaitingRequests<Deliver> requests_;
     Waiting waiting_;
-    std::vector<Incoming*> running_;  // kAsking, kRunning, kReading
-    size_t next_ = 0;                 // in running_: comes first if the last budget was too small
+    Turns<Incoming> running_;  // kAsking, kRunning, kReading
 };
 
 }  // namespace tern

@@ -27,7 +27,8 @@ OutgoingTransfers::OutgoingTransfers(Engine& engine, TransferMemory& memory,
       pins_(memory, accounts, policy, budget),
       staging_(engine, memory, accounts, policy, settings, counters, timings, budget),
       writes_(engine, pins_, staging_, policy, counters, budget),
-      requests_(accounts) {}
+      requests_(accounts),
+      running_(budget) {}
 
 OutgoingTransfers::~OutgoingTransfers() {
     table_.for_each([this](Outgoing& transfer) { memory_.release(transfer); });
@@ -150,7 +151,7 @@ bool OutgoingTransfers::start(Outgoing& transfer, const WireRing& ring, const Wi
                           policy_.limits(transfer.length, slots, settings_.chunks_per_ring));
     transfer.core->set_early_chunk(transfer.early);
     transfer.move_to(Outgoing::State::kWriting);
-    running_.push_back(&transfer);
+    running_.add(transfer);
     accounts_.started();
     if (first.announced()) return pins_.prepare(transfer, first.upto);
     const Part part = first.part();
@@ -169,16 +170,7 @@ unsigned OutgoingTransfers::advance() {
         count += take_connected(unconnected_, [this](Outgoing& transfer) { offer(transfer); });
     if (staging_.any_waiting()) count += staging_.lend_to_waiting(running_) + end_starved();
     count += make_offers();
-    // A completion calls the user, who may begin further transfers: the list grows at its end.
-    const size_t first = budget_.behind() ? next_ : 0;
-    for (size_t i = 0; i < running_.size(); ++i) {
-        const size_t at = (first + i) % running_.size();
-        const bool late = budget_.over();
-        count += step(*running_[at]);
-        // A registration that did not fit in comes first in the next call.
-        if (!late && budget_.over()) next_ = budget_.put_off() ? at : at + 1;
-    }
-    return count;
+    return count + running_.advance([this](Outgoing& transfer) { return step(transfer); });
 }
 
 // A frame of the peer lets the transfer go on; at once, unless others are due.
@@ -335,7 +327,7 @@ unsigned OutgoingTransfers::end_starved() {
 void OutgoingTransfers::end(Outgoing& transfer, Status status) {
     TERN_TRACE("outgoing transfer %u is over, status %u", transfer.number,
                static_cast<unsigned>(status));
-    accounts_.stopped(std::erase(running_, &transfer));
+    accounts_.stopped(running_.remove(transfer));
     std::erase(unconnected_, &transfer);
     std::erase(offers_, &transfer);
     staging_.forget(transfer);

@@ -10,6 +10,7 @@
 #include "rendezvous/outgoing_staging.h"
 #include "rendezvous/outgoing_writes.h"
 #include "rendezvous/refusals.h"
+#include "rendezvous/turns.h"
 #include "rendezvous/waiting_requests.h"
 
 namespace tern {
@@ -102,8 +103,7 @@ class OutgoingTransfers {
     WaitingRequests<Fetch> requests_;
     std::deque<Outgoing*> unconnected_;  // of users whose channels are not up yet
     std::deque<Outgoing*> offers_;       // to be made
-    std::vector<Outgoing*> running_;     // from kWriting on
-    size_t next_ = 0;  // in running_: comes first if the last budget was too small
+    Turns<Outgoing> running_;            // from kWriting on
 };
 
 }  // namespace tern
