@@ -60,11 +60,13 @@ unsigned Rendezvous::advance() {
     unsigned count = 0;
     if (!refusals_.empty()) [[unlikely]]
         count += refusals_.send();
-    count += incoming_.begin_waiting();
-    incoming_first_ ^= budget_.behind();
-    if (incoming_first_) count += incoming_.advance();
+    // While the budget is too small for all, each of the three comes first in turn.
+    turn_ = budget_.behind() && turn_ != 2 ? static_cast<uint8_t>(turn_ + 1) : 0;
+    if (turn_ == 0) count += incoming_.begin_waiting();
+    if (turn_ != 2) count += incoming_.advance();
     count += outgoing_.advance();
-    if (!incoming_first_) count += incoming_.advance();
+    if (turn_ != 0) count += incoming_.begin_waiting();
+    if (turn_ == 2) count += incoming_.advance();
     if (!flushes_.empty()) [[unlikely]]
         count += progress_flushes();
     // Something may be left to do.

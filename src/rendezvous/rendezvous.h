@@ -147,7 +147,7 @@ class Rendezvous {
     IncomingTransfers incoming_;
     OutgoingTransfers outgoing_;
     Flushes flushes_;
-    bool incoming_first_ = false;
+    uint8_t turn_ = 0;  // 0: what waits comes first, 1: incoming transfers, 2: outgoing ones
 };
 
 }  // namespace tern

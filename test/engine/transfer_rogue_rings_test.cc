@@ -140,6 +140,25 @@ TEST_P(TransferRogueTest, PlacesOfAPeerThatDoesNothing) {
     expect_alive();
 }
 
+// When its transfers do without rings, all of them pin their memory; others need not wait for that.
+TEST_P(TransferRogueTest, ManyTransfersThatDoWithoutRings) {
+    const Deliver deliver{
+        .sender = 7, .address = victim.address(), .length = 64, .key = victim.key(victim.open)};
+    for (uint32_t i = 0; i != kShare; ++i) {
+        rogue->send_control(TransferId::kDeliver, deliver);
+        if (i % 8 != 0) continue;
+        victim.poll();
+        rogue->poll();
+    }
+    ASSERT_TRUE(turn([&] { return victim.rendezvous->counters().served == kShare; }));
+    const auto zero_copy = [&] { return victim.rendezvous->counters().zero_copy; };
+    for (uint32_t i = 0; i != 2 * RingQueue::kPatience && zero_copy() == 0; ++i) victim.poll();
+    ASSERT_NE(zero_copy(), 0u);
+    const uint64_t before = zero_copy();
+    expect_alive();
+    EXPECT_LT(zero_copy() - before, kShare / 2);
+}
+
 // A peer that asks for transfers and makes no progress leaves rings to the others.
 TEST_P(TransferRogueTest, RingsOfAPeerThatDoesNothing) {
     const uint32_t rings = RendezvousSettings().rings;
