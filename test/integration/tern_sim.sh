@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # Simulations in virtual time (`tern-bench sim`): Tern's figures are exactly those of sim/expected.txt, two runs give the
-# same bytes, a ping-pong takes what the model and the table of costs say, and many ranks run in one process. Time plays no part, so the
-# result does not depend on how busy the machine is.
+# same bytes, a ping-pong takes what the model and the table of costs say, and many ranks run in one process. Time plays
+# no part, so the result does not depend on how busy the machine is.
 # SIM_KEEP=FILE: writes Tern's figures there, to replace sim/expected.txt.
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -27,7 +27,7 @@ figures_of() { # file column-from-the-right
         /^pattern / { table = 1 }' "$1" | sed 's/ *| */|/g'
 }
 
-for profile in graphene hdr200; do
+for profile in graphene cx5-edr hdr200; do
     check "$profile" "$tern_bench" sim --profile $profile --json "$tmp/$profile.json" || finish
     cp "$tmp/output" "$tmp/$profile"
 done
@@ -37,8 +37,7 @@ check 'two runs print the same' cmp "$tmp/hdr200" "$tmp/again"
 check 'two runs write the same' cmp "$tmp/hdr200.json" "$tmp/again.json"
 
 # What is exact depends on which copies the compiler has made instructions of.
-figures_of "$tmp/graphene" 2 >"$tmp/figures"
-figures_of "$tmp/hdr200" 2 >>"$tmp/figures"
+for profile in graphene cx5-edr hdr200; do figures_of "$tmp/$profile" 2; done >"$tmp/figures"
 if [ -n "${SIM_KEEP:-}" ]; then cp "$tmp/figures" "$SIM_KEEP"; fi
 build=$(cd "$(dirname "$SOFTHCA")/../.." && pwd)
 if ! readelf -p .comment "$tern_library" | grep -q 'GCC: .* 12[.]' || ! grep -q '^CXXFLAGS = .*-O2' "$build/Makefile" ||
