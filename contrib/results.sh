@@ -35,6 +35,9 @@ measure pinning tern-bench pinning --profile graphene --sizes 64K:16M --step 4 -
 measure overlap tern-bench overlap --profile graphene --rounds 3 --json
 measure onesided tern-bench onesided --sizes 8:4M --step 8 --rounds 7 --json
 measure rwapi tern-bench rwapi --sizes 8:1M --step 16 --rounds 7 --json
+for profile in cx3-fdr cx5-edr cx6-hdr; do
+    measure sim-$profile tern-bench sim --profile $profile --json
+done
 measure mpi-brief tern-bench mpi --brief --json
 measure mpi tern-bench mpi --sizes 16:1M --step 16 --rounds 7 --json
 measure mpi-graphene tern-bench mpi --profile graphene --sizes 16:1M --step 16 --rounds 5 --json

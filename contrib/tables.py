@@ -202,8 +202,8 @@ def source(files, results):
         if "ucx" in result:
             what.append(f"UCX {result['ucx']}")
         profile = re.search(r"SOFTHCA_PROFILE=(\S+)", result.get("environment", ""))
-        if profile:
-            what.append(f"profile `{profile.group(1)}`")
+        if profile or "profile" in result:
+            what.append(f"profile `{profile.group(1) if profile else result['profile']}`")
         if "rounds" in result:
             what.append(f"rounds: {result['rounds']}")
         text += "- " + ", ".join(what) + "\n"

@@ -8,8 +8,8 @@ namespace bench::sim {
 namespace {
 
 constexpr uint32_t kWarmUp = 100;  // messages after which a sender is hot
-constexpr uint32_t kTrips = 20;
-constexpr uint32_t kSettling = 5;  // trips of a size before these
+constexpr uint32_t kTrips = 100;
+constexpr uint32_t kSettling = 200;  // trips of a size before these: pools of buffers grow
 constexpr uint32_t kMessages = 500;
 constexpr uint32_t kPuts = 16;
 constexpr uint32_t kIncastMessages = 50;
@@ -85,10 +85,13 @@ class Measurement {
             (void)half_trip(size, kSettling);
             add("half round trip", size, "ns", half_trip(size, kTrips));
         }
+        // The first stream settles.
+        (void)stream(8);
         add("stream", 8, "M/s", kMessages / stream(8) * 1000);
+        (void)stream(2048);
         add("stream", 2048, "GB/s", kMessages * 2048.0 / stream(2048));
         for (const uint64_t size : {4 << 10, 64 << 10, 1 << 20}) {
-            (void)puts(size, 1, 0);  // memory is pinned when it is first used
+            (void)puts(size, kPuts, 0);  // memory is pinned when it is first used
             add("puts", size, "GB/s", static_cast<double>(kPuts * size) / puts(size, kPuts, 0));
             add("availability of a put", size, "", availability(size));
         }

@@ -16,6 +16,7 @@
 #include "bench/sim/costs.h"
 #include "bench/sim/value.h"
 #include "bench/tern-bench/command.h"
+#include "report/figure.h"
 #include "softhca/inspect/inspect.h"
 #include "tools/common/command.h"
 #include "tools/common/library.h"
@@ -153,18 +154,26 @@ std::string as_text(const SimOptions& options, const std::vector<Column>& column
 }
 
 std::string as_json(const SimOptions& options, const std::vector<Column>& columns) {
-    nlohmann::ordered_json figures = nlohmann::ordered_json::array();
-    for (const Column& column : columns)
-        for (const Value& value : column.values)
-            figures.push_back({{"test", value.test},
-                               {"x", value.x},
-                               {"name", column.transport},
-                               {"unit", value.unit},
-                               {"value", value.value}});
-    const nlohmann::ordered_json result = {
-        {"command", "sim"},       {"profile", options.profile}, {"model", model_text(options)},
-        {"ranks", options.ranks}, {"costs", costs_json()},      {"figures", figures}};
-    return result.dump(2) + "\n";
+    std::vector<report::Figure> figures;
+    const auto add = [&](const Value& value, const std::string& name, const std::string& unit,
+                         double number) {
+        figures.push_back(report::exact_figure(value.test, value.x,
+                                               report::size_text(static_cast<uint32_t>(value.x)),
+                                               name, unit, number));
+    };
+    for (size_t i = 0; i < columns.front().values.size(); ++i) {
+        const Value& first = columns.front().values[i];
+        for (const Column& column : columns)
+            add(first, column.transport, first.unit, column.values[i].value);
+        add(first, columns.front().transport + " / " + columns.back().transport,
+            std::string(1, report::kRatioUnit), first.value / columns.back().values[i].value);
+    }
+    return report::as_json({{"command", "sim"},
+                            {"profile", options.profile},
+                            {"model", model_text(options)},
+                            {"ranks", std::to_string(options.ranks)},
+                            {"costs", costs_json().dump()}},
+                           figures);
 }
 
 }  // namespace
