@@ -136,6 +136,11 @@ int full_error(Qp& qp) {
     return qp.adapter().host().personality().full_error;
 }
 
+void charge_post(const ibv_send_wr* wr) {
+    charge(&softhca_virtual_time::post);
+    for (; wr != nullptr; wr = wr->next) charge(&softhca_virtual_time::request);
+}
+
 }  // namespace
 
 int fill_bind(Wqe& wqe, ibv_mw* mw, uint32_t rkey, const ibv_mw_bind_info& info) {
@@ -163,9 +168,8 @@ int post_send(ibv_qp* ibv, ibv_send_wr* wr, ibv_send_wr** bad_wr) try {
     Qp& qp = *object->qp;
     const Admission admission = admit_send(qp);
     if (!admission.queued) return admission.error;
-    charge(&softhca_virtual_time::post);
-    for (const ibv_send_wr* each = wr; each != nullptr; each = each->next)
-        charge(&softhca_virtual_time::request);
+    if (virtual_clock != nullptr) [[unlikely]]
+        charge_post(wr);
     const uint64_t post_time = qp.post_time();
     int status = 0;
     {
