@@ -1,12 +1,16 @@
-#!/bin/bash
+#!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Measures what perftest says about the profiles with published figures, for the table in docs/softhca.md:
-# model_table.sh SOFTHCA [SLOW [PROFILE...]]. Times are divided, and rates multiplied, by SLOW (20). perftest sends no
-# inline data on a device that it does not know.
+#
+# Measures what perftest says about the profiles with published figures, for the table in docs/softhca.md. It takes one
+# and a half minutes on two processors, which nothing else should use.
+#
+#   model_table.sh SOFTHCA [SLOW [PROFILE...]]   times are divided, and rates multiplied, by SLOW (100)
+#
+# perftest sends no inline data on a device that it does not know.
 set -eu
 
 softhca=${1:?path of the softhca command}
-slow=${2:-20}
+slow=${2:-100}
 shift $(($# < 2 ? $# : 2))
 profiles=("$@")
 [ $# -ne 0 ] || profiles=(cx3-fdr cx5-edr cx6-hdr)
