@@ -19,6 +19,10 @@ skip_all() { # reason
 [ "$(uname -m)" = x86_64 ] || skip_all 'simulations need a processor of type x86-64'
 case $(ldd "$tern_library") in *libasan* | *libtsan*) skip_all 'built with sanitizers' ;; esac
 
+# Containers may forbid it.
+"$tern_bench" sim --profile graphene >"$tmp/first" 2>&1 ||
+    ! grep -q 'the kernel does not let' "$tmp/first" || skip_all "$(grep -o 'the kernel does not let.*' "$tmp/first")"
+
 # The figures of a transport, the third or fourth column from the right: "PROFILE|PATTERN|BYTES|UNIT|VALUE".
 figures_of() { # file column-from-the-right
     awk -v right="$2" '

@@ -95,7 +95,8 @@ Column simulate(const SimOptions& options, const std::string& transport) {
         words.push_back(word);
     // Where memory lies must not depend on the run: it decides the order of keys in tables.
     const int before = ::personality(0xffffffff);
-    ::personality(static_cast<unsigned long>(before) | ADDR_NO_RANDOMIZE);
+    if (::personality(static_cast<unsigned long>(before) | ADDR_NO_RANDOMIZE) < 0)
+        throw Failure("the kernel does not let addresses be the same in each run");
     Process process(words, environment(setup.with_tern, model_of(options)));
     ::personality(static_cast<unsigned long>(before));
     if (process.wait() != 0) throw Failure("the simulation of " + transport + " has failed");
