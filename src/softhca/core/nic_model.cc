@@ -87,62 +87,68 @@ struct Profile {
 // issue 4738 0.32, Mooncake PR 855 0.40): 0.32 us, 12.8 GB/s. Deregistration 0.095 us a page
 // (Mooncake PR 855), and 2.4 us, which is an assumption. Their completion is 0: perftest's latency
 // of a write waits for it, so that it is in the latency.
-NicParameters connectx3() {
-    NicParameters nic = {935, 6.0, 0, 38, 0, 16'000, 12.8, 2'400, 43.1};
-    nic.send_ns = 90;
-    nic.read_ns = 1984;
-    nic.atomic_ns = 2334;
-    nic.gather_ns = 670;
-    nic.inline_bandwidth = 0.91;
-    nic.packet_bandwidth = 1.25;
-    nic.qp_write_ns = 130;
-    nic.qp_send_ns = 188;
-    nic.qp_read_ns = 161;
-    nic.read_interval_ns = 90;
-    nic.atomic_interval_ns = 370;
-    return nic;
-}
-
-NicParameters connectx5() {
-    NicParameters nic = {944, 11.7, 0, 11, 0, 16'000, 12.8, 2'400, 43.1};
-    nic.send_ns = 50;
-    nic.read_ns = 1908;
-    nic.gather_ns = 390;
-    nic.inline_bandwidth = 2.08;
-    nic.packet_bandwidth = 4.55;
-    nic.qp_write_ns = 370;
-    nic.qp_send_ns = 370;
-    nic.qp_read_ns = 370;
-    nic.read_interval_ns = 17;
-    nic.atomic_interval_ns = 200;
-    return nic;
-}
-
-NicParameters connectx6() {
-    NicParameters nic = {1255, 23.3, 0, 8, 0, 16'000, 12.8, 2'400, 43.1};
-    nic.send_ns = 10;
-    nic.read_ns = 2388;
-    nic.gather_ns = 480;
-    nic.inline_bandwidth = 2.33;
-    nic.packet_bandwidth = 4.55;
-    nic.qp_gap_ns = 100;
-    nic.qp_write_ns = 380;
-    nic.qp_send_ns = 205;
-    nic.qp_read_ns = 380;
-    nic.read_interval_ns = 12;
-    nic.atomic_interval_ns = 460;
-    return nic;
-}
-
-const Profile kProfiles[] = {
+constexpr Profile kProfiles[] = {
     {"ideal", {}},
     {"graphene", {2300, 2.0, 100, 0, 200, 68'000, 20.0}},
     {"infini", {1600, 3.2, 50, 0, 150, 68'000, 20.0}},
     {"hdr200", {1000, 24.5, 5, 0, 100, 30'000, 30.0}},
     {"muse", {4000, 0.79, 0, 1760, 200, 68'000, 20.0}},
-    {"cx3-fdr", connectx3()},
-    {"cx5-edr", connectx5()},
-    {"cx6-hdr", connectx6()},
+    {"cx3-fdr",
+     {.latency_ns = 935,
+      .bandwidth = 6.0,
+      .interval_ns = 38,
+      .registration_ns = 16'000,
+      .registration_bandwidth = 12.8,
+      .deregistration_ns = 2'400,
+      .deregistration_bandwidth = 43.1,
+      .send_ns = 90,
+      .read_ns = 1984,
+      .atomic_ns = 2334,
+      .gather_ns = 670,
+      .inline_bandwidth = 0.91,
+      .packet_bandwidth = 1.25,
+      .qp_write_ns = 130,
+      .qp_send_ns = 188,
+      .qp_read_ns = 161,
+      .read_interval_ns = 90,
+      .atomic_interval_ns = 370}},
+    {"cx5-edr",
+     {.latency_ns = 944,
+      .bandwidth = 11.7,
+      .interval_ns = 11,
+      .registration_ns = 16'000,
+      .registration_bandwidth = 12.8,
+      .deregistration_ns = 2'400,
+      .deregistration_bandwidth = 43.1,
+      .send_ns = 50,
+      .read_ns = 1908,
+      .gather_ns = 390,
+      .inline_bandwidth = 2.08,
+      .packet_bandwidth = 4.55,
+      .qp_write_ns = 370,
+      .qp_send_ns = 370,
+      .qp_read_ns = 370,
+      .read_interval_ns = 17,
+      .atomic_interval_ns = 200}},
+    {"cx6-hdr",
+     {.latency_ns = 1255,
+      .bandwidth = 23.3,
+      .interval_ns = 8,
+      .registration_ns = 16'000,
+      .registration_bandwidth = 12.8,
+      .deregistration_ns = 2'400,
+      .deregistration_bandwidth = 43.1,
+      .send_ns = 10,
+      .read_ns = 2388,
+      .gather_ns = 480,
+      .inline_bandwidth = 2.33,
+      .packet_bandwidth = 4.55,
+      .qp_gap_ns = 100,
+      .qp_write_ns = 380,
+      .qp_send_ns = 205,
+      .qp_read_ns = 380,
+      .read_interval_ns = 12,
+      .atomic_interval_ns = 460}},
 };
 
 // A parameter is a time or a bandwidth.
