@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "bench/sim/world.h"
+
 namespace bench::sim {
 namespace {
 

@@ -6,10 +6,15 @@
 #include <string>
 #include <vector>
 
-#include "bench/sim/value.h"
-#include "bench/sim/world.h"
-
 namespace bench::sim {
+
+// A result. Exact: the same in each run.
+struct Value {
+    std::string test;
+    double x;  // bytes of a message
+    std::string unit;
+    double value;
+};
 
 // Of UCT's active messages and puts between two ranks, and of `ranks` ranks.
 std::vector<Value> measure(const std::string& transport, uint32_t ranks);

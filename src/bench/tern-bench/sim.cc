@@ -14,7 +14,7 @@
 #include "bench/series/options.h"
 #include "bench/series/process.h"
 #include "bench/sim/costs.h"
-#include "bench/sim/value.h"
+#include "bench/sim/patterns.h"
 #include "bench/tern-bench/command.h"
 #include "report/figure.h"
 #include "softhca/inspect/inspect.h"
