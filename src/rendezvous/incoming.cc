@@ -122,7 +122,7 @@ void IncomingTransfers::begin(Incoming& transfer) {
     }
     // Transfers that an earlier call of progress had no time for come first.
     if (budget_.behind() || !waiting_.for_budget.empty()) {
-        waiting_.for_budget.push(transfer);
+        waiting_.for_budget.push(*transfer.channel, &transfer);
         return;
     }
     // A transfer that needs no ring does not wait for those that do.
@@ -137,7 +137,7 @@ void IncomingTransfers::proceed(Incoming& transfer, Prepared how) {
         case Prepared::kNoRing:
             return wait_for_ring(transfer);
         case Prepared::kLater:
-            waiting_.for_budget.push(transfer);
+            waiting_.for_budget.push(*transfer.channel, &transfer);
             break;
         case Prepared::kFailed:
             waiting_.failed.push_back(&transfer);
@@ -167,7 +167,7 @@ void IncomingTransfers::wait_for_ring(Incoming& transfer) {
 
 void IncomingTransfers::Waiting::remove(Incoming& transfer) {
     std::erase(for_connection, &transfer);
-    for_budget.remove(transfer);
+    for_budget.remove(*transfer.channel, &transfer);
     std::erase(failed, &transfer);
 }
 
@@ -179,10 +179,10 @@ unsigned IncomingTransfers::begin_waiting() {
         count += take_connected(waiting_.for_connection,
                                 [this](Incoming& transfer) { begin(transfer); });
     for (auto& later = waiting_.for_budget; !later.empty() && !budget_.over(); ++count) {
-        Incoming& transfer = later.front();
+        Incoming& transfer = *later.front();
         const Prepared now = preparation_.prepare(transfer, !rings_.any_waits());
         if (now == Prepared::kLater) break;
-        later.pop(transfer);
+        (void)later.pop(*transfer.channel);
         proceed(transfer, now);
     }
     count += lend_rings();

@@ -12,8 +12,8 @@
 #include "rendezvous/incoming_reads.h"
 #include "rendezvous/incoming_rings.h"
 #include "rendezvous/incoming_writes.h"
+#include "rendezvous/peer_turns.h"
 #include "rendezvous/refusals.h"
-#include "rendezvous/transfer_queue.h"
 #include "rendezvous/turns.h"
 #include "rendezvous/waiting_requests.h"
 
@@ -72,7 +72,7 @@ class IncomingTransfers {
     // Transfers that have not begun, and do not wait for a ring.
     struct Waiting {
         std::deque<Incoming*> for_connection;  // of users whose channels are not up yet
-        TransferQueue for_budget;
+        PeerTurns<Incoming*> for_budget;
         std::vector<Incoming*> failed;  // to be ended with an error
 
         bool empty() const {

@@ -6,34 +6,38 @@
 
 #include "base/assert.h"
 #include "rendezvous/incoming_transfer.h"
-#include "rendezvous/transfer_queue.h"
+#include "rendezvous/peer_turns.h"
 
 namespace tern {
 
-// Incoming transfers that wait for a ring, and how long they have waited. Pure.
+// Incoming transfers that wait for a ring, in turn by peer, and how long they have waited. Pure.
 class RingQueue {
   public:
-    bool empty() const { return queue_.empty(); }
+    bool empty() const { return turns_.empty(); }
     void push(Incoming& transfer) {
         TERN_ASSERT(!transfer.waits_for_ring);
-        queue_.push(transfer);
+        turns_.push(*transfer.channel, &transfer);
         transfer.waits_for_ring = true;
     }
-    // See TransferQueue.
+    // The first transfer of the first peer in turn for which `may(channel)` is true; null: none.
     template <class May>
     Incoming* next(May&& may) const {
-        return queue_.next(may);
+        const auto* const peer = turns_.next(may);
+        return peer != nullptr ? peer->waiting.front() : nullptr;
     }
+    // Removes the transfer that next() has returned, since it need not wait any more; its peer
+    // comes last from now on.
     void pop(Incoming& transfer) {
         calls_ = 0;
         transfer.waits_for_ring = false;
-        queue_.pop(transfer);
+        [[maybe_unused]] const Incoming* const first = turns_.pop(*transfer.channel);
+        TERN_ASSERT(first == &transfer);
     }
     // Removes the transfer if it waits.
     void remove(Incoming& transfer) {
         if (!transfer.waits_for_ring) return;
         transfer.waits_for_ring = false;
-        queue_.remove(transfer);
+        turns_.remove(*transfer.channel, &transfer);
     }
     // To be called once in each call of progress, after the transfers that got a ring have gone.
     // Whether transfers have waited in kPatience calls in a row without one of them getting a ring;
@@ -46,9 +50,9 @@ class RingQueue {
     // Removes the transfers for which `is(transfer)` is true, and returns their number.
     template <class Is>
     size_t erase_if(Is&& is) {
-        return queue_.erase_if([&](Incoming& transfer) {
-            if (!is(transfer)) return false;
-            transfer.waits_for_ring = false;
+        return turns_.erase_if([&](Incoming* transfer) {
+            if (!is(*transfer)) return false;
+            transfer->waits_for_ring = false;
             return true;
         });
     }
@@ -56,7 +60,7 @@ class RingQueue {
     static constexpr uint32_t kPatience = 1 << 14;
 
   private:
-    TransferQueue queue_;
+    PeerTurns<Incoming*> turns_;
     uint32_t calls_ = 0;  // of kPatience
 };
 
