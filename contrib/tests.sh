@@ -4,7 +4,8 @@
 # What check.sh and nightly.sh share: running tests, and counting their verdicts. Sourced after common.sh. When the
 # script ends, failures are shown once more, and the last line is "N passed, N failed, N skipped".
 
-# The suites of GoogleTest, which check.sh runs with the address sanitizer only.
+# The suites of GoogleTest, which check.sh runs with the address sanitizer only, except tern_unit.sh, which runs fewer
+# random schedules there.
 suites='uct.sh uct_ethernet.sh tern_engine.sh tern_engine_ethernet.sh unit.sh tern_unit.sh'
 suites+=' conformance_inline.sh conformance_thread.sh conformance_ethernet.sh'
 # The programs that the tests with the address sanitizer need, and those that the others need.
