@@ -53,4 +53,13 @@ constexpr std::array<TransportCosts, 2> kTransports = {{
     {"rc_verbs", 96, 59, 61, 61},
 }};
 
+// UCP's instructions, in addition to those of the transport. Only for replays.
+struct UcpCosts {
+    double send = 130;
+    double receive = 150;
+    double message = 120;
+    double progress = 20;
+};
+constexpr UcpCosts kUcp;
+
 }  // namespace bench::sim

@@ -25,8 +25,7 @@ namespace bench::sim {
 namespace {
 
 struct SimOptions {
-    std::string profile = "graphene";
-    std::string model;
+    Adapter adapter;
     uint32_t ranks = 8;
     std::string json;
 };
@@ -37,19 +36,13 @@ struct Column {
     std::vector<Value> values;
 };
 
-softhca_inspect_model model_of(const SimOptions& options) {
+softhca_inspect_model model_of(const Adapter& adapter) {
     softhca_inspect_model model;
     char error[256];
-    if (softhca_inspect_find_model(options.profile.c_str(), options.model.c_str(), &model, error,
+    if (softhca_inspect_find_model(adapter.profile.c_str(), adapter.model.c_str(), &model, error,
                                    sizeof error) != 0)
         throw Failure(error);
     return model;
-}
-std::string model_text(const SimOptions& options) {
-    const softhca_inspect_model model = model_of(options);
-    char text[512];
-    softhca_inspect_describe(&model, text, sizeof text);
-    return text;
 }
 
 // Nothing of this environment may change a result: the variables of UCX and of the software HCA
@@ -83,25 +76,11 @@ Environment environment(const Environment& from, const softhca_inspect_model& mo
 }
 
 Column simulate(const SimOptions& options, const std::string& transport) {
-    Options common;
-    common.device = "softhca0:1";
-    const Setup setup = make_setup(common);
-    const OwnFabric fabric("tern-sim");
-    const MemoryFile result;
-    Words words = fabric.launcher(
-        {"--profile", options.profile, "--model", options.model, "--clock", "virtual"});
-    for (const std::string& word : {tools::program_folder() + "/tern-sim", transport,
-                                    std::to_string(options.ranks), result.path()})
-        words.push_back(word);
-    // Where memory lies must not depend on the run: it decides the order of keys in tables.
-    const int before = ::personality(0xffffffff);
-    if (::personality(static_cast<unsigned long>(before) | ADDR_NO_RANDOMIZE) < 0)
-        throw Failure("the kernel does not let addresses be the same in each run");
-    Process process(words, environment(setup.with_tern, model_of(options)));
-    ::personality(static_cast<unsigned long>(before));
-    if (process.wait() != 0) throw Failure("the simulation of " + transport + " has failed");
     Column column{transport, {}};
-    std::istringstream text(result.text());
+    std::istringstream text(
+        run_in_virtual_time(options.adapter, transport, [&](const std::string& result) -> Words {
+            return {"tern-sim", transport, std::to_string(options.ranks), result};
+        }));
     for (std::string line; std::getline(text, line);) {
         std::istringstream words_of(line);
         Value value;
@@ -117,31 +96,10 @@ Column simulate(const SimOptions& options, const std::string& transport) {
     return column;
 }
 
-nlohmann::ordered_json costs_json() {
-    const VerbsCosts verbs;
-    nlohmann::ordered_json costs = {
-        {"verbs_ns",
-         {{"post", verbs.post},
-          {"request", verbs.request},
-          {"receive", verbs.receive},
-          {"poll", verbs.poll},
-          {"completion", verbs.completion}}},
-        {"read_clock_ns", kReadClock},
-        {"copy_bytes_per_ns", kCopyBandwidth},
-        {"instructions_per_ns", kPerCycle * kGigahertz},
-    };
-    for (const TransportCosts& transport : kTransports)
-        costs["instructions"][std::string(transport.name)] = {{"send", transport.send},
-                                                              {"receive", transport.receive},
-                                                              {"poll", transport.poll},
-                                                              {"full_poll", transport.full_poll}};
-    return costs;
-}
-
 std::string as_text(const SimOptions& options, const std::vector<Column>& columns) {
-    std::string text =
-        formatted("profile %s: %s\n", options.profile.c_str(), model_text(options).c_str());
-    text += "ranks " + std::to_string(options.ranks) + "\ncosts " + costs_json().dump() + "\n\n";
+    std::string text = formatted("profile %s: %s\n", options.adapter.profile.c_str(),
+                                 model_text(options.adapter).c_str());
+    text += "ranks " + std::to_string(options.ranks) + "\ncosts " + costs_text() + "\n\n";
     text += formatted("%-22s %8s %-4s", "pattern", "bytes", "unit");
     for (const Column& column : columns) text += formatted(" %12s", column.transport.c_str());
     text += formatted(" %8s\n", "ratio");
@@ -170,14 +128,76 @@ std::string as_json(const SimOptions& options, const std::vector<Column>& column
             std::string(1, report::kRatioUnit), first.value / columns.back().values[i].value);
     }
     return report::as_json({{"command", "sim"},
-                            {"profile", options.profile},
-                            {"model", model_text(options)},
+                            {"profile", options.adapter.profile},
+                            {"model", model_text(options.adapter)},
                             {"ranks", std::to_string(options.ranks)},
-                            {"costs", costs_json().dump()}},
+                            {"costs", costs_text()}},
                            figures);
 }
 
 }  // namespace
+
+std::string model_text(const Adapter& adapter) {
+    const softhca_inspect_model model = model_of(adapter);
+    char text[512];
+    softhca_inspect_describe(&model, text, sizeof text);
+    return text;
+}
+
+void add_adapter(CLI::App& app, Adapter& adapter) {
+    app.add_option("--profile", adapter.profile, "model of the adapter")
+        ->option_text("NAME")
+        ->check(known_profile())
+        ->capture_default_str();
+    app.add_option("--model", adapter.model, "single parameters that differ from the profile")
+        ->check(known_model());
+}
+
+std::string run_in_virtual_time(const Adapter& adapter, const std::string& transport,
+                                const std::function<Words(const std::string& result)>& command,
+                                const Environment& more) {
+    Options common;
+    common.device = "softhca0:1";
+    const Setup setup = make_setup(common);
+    const OwnFabric fabric("tern-sim");
+    const MemoryFile result;
+    Words words = fabric.launcher(
+        {"--profile", adapter.profile, "--model", adapter.model, "--clock", "virtual"});
+    Words program = command(result.path());
+    program.front().insert(0, tools::program_folder() + "/");
+    words.insert(words.end(), program.begin(), program.end());
+    Environment changes = environment(setup.with_tern, model_of(adapter));
+    changes.insert(changes.end(), more.begin(), more.end());
+    // Where memory lies must not depend on the run: it decides the order of keys in tables.
+    const int before = ::personality(0xffffffff);
+    if (::personality(static_cast<unsigned long>(before) | ADDR_NO_RANDOMIZE) < 0)
+        throw Failure("the kernel does not let addresses be the same in each run");
+    Process process(words, changes);
+    ::personality(static_cast<unsigned long>(before));
+    if (process.wait() != 0) throw Failure("the simulation of " + transport + " has failed");
+    return result.text();
+}
+
+std::string costs_text() {
+    const VerbsCosts verbs;
+    nlohmann::ordered_json costs = {
+        {"verbs_ns",
+         {{"post", verbs.post},
+          {"request", verbs.request},
+          {"receive", verbs.receive},
+          {"poll", verbs.poll},
+          {"completion", verbs.completion}}},
+        {"read_clock_ns", kReadClock},
+        {"copy_bytes_per_ns", kCopyBandwidth},
+        {"instructions_per_ns", kPerCycle * kGigahertz},
+    };
+    for (const TransportCosts& transport : kTransports)
+        costs["instructions"][std::string(transport.name)] = {{"send", transport.send},
+                                                              {"receive", transport.receive},
+                                                              {"poll", transport.poll},
+                                                              {"full_poll", transport.full_poll}};
+    return costs.dump();
+}
 
 int run_command(int argc, char** argv) {
     CLI::App app(
@@ -186,12 +206,7 @@ int run_command(int argc, char** argv) {
         "the processor.",
         "tern-bench sim");
     SimOptions options;
-    app.add_option("--profile", options.profile, "model of the adapter")
-        ->option_text("NAME")
-        ->check(known_profile())
-        ->capture_default_str();
-    app.add_option("--model", options.model, "single parameters that differ from the profile")
-        ->check(known_model());
+    add_adapter(app, options.adapter);
     app.add_option("--ranks", options.ranks, "ranks of the patterns of many ranks")
         ->check(CLI::Range(2, 128))
         ->capture_default_str();

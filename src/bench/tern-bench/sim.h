@@ -1,6 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The command `tern-bench sim`.
+// The command `tern-bench sim`, and what it shares with `tern-bench replay`.
 #pragma once
+
+#include <functional>
+#include <string>
+
+#include "bench/series/options.h"
+#include "bench/series/process.h"
+#include "tools/common/command.h"
 
 namespace bench::sim {
 
@@ -8,5 +15,23 @@ constexpr const char* kCommand = "sim";
 
 // Runs the command: argv[0] is the program, argv[1] kCommand. Returns the exit status.
 int run_command(int argc, char** argv);
+
+// A model of the software HCA.
+struct Adapter {
+    std::string profile = "graphene";
+    std::string model;
+};
+void add_adapter(CLI::App& app, Adapter& adapter);
+std::string model_text(const Adapter& adapter);
+// The costs of the processor, as JSON.
+std::string costs_text();
+
+// Runs a program that lies beside this one, on a software HCA of its own in virtual time. `command`
+// gets the name of the file for the result and returns the program's words. Of this environment,
+// nothing that could change the result is left; `more` is set in addition. Returns the result.
+// Throws Failure.
+std::string run_in_virtual_time(const Adapter& adapter, const std::string& transport,
+                                const std::function<Words(const std::string& result)>& command,
+                                const Environment& more = {});
 
 }  // namespace bench::sim

@@ -8,6 +8,7 @@
 #include "bench/series/options.h"
 #include "bench/tern-bench/command.h"
 #include "bench/tern-bench/ports.h"
+#include "bench/tern-bench/replay.h"
 #include "bench/tern-bench/sim.h"
 #include "report/machine.h"
 #include "tools/common/command.h"
@@ -72,7 +73,8 @@ void add_options(CLI::App& app, std::vector<uint32_t>& sizes, Options* options) 
         commands += "  " + name + std::string(28 - name.size(), ' ') + help + "\n";
     }
     commands +=
-        "  sim                         exact figures in virtual time: see tern-bench sim --help\n";
+        "  sim                         exact figures in virtual time: see tern-bench sim --help\n"
+        "  replay                      an MPI job in virtual time: see tern-bench replay --help\n";
     app.footer(commands);
     app.add_option("COMMAND", options->command)->required()->check(CLI::IsMember(names));
     app.add_option("--device", options->device,
@@ -159,6 +161,8 @@ int main_of(int argc, char** argv) {
     if (argc == 3 && std::strcmp(argv[1], kWorkerCommand) == 0)
         return worker_main(argv[2], open_port);
     if (argc > 1 && std::strcmp(argv[1], sim::kCommand) == 0) return sim::run_command(argc, argv);
+    if (argc > 1 && std::strcmp(argv[1], replay::kCommand) == 0)
+        return replay::run_command(argc, argv);
     CLI::App app(
         "Compares Tern with UCX's own rc_verbs and with the bare device, in turns and on one "
         "device: that of\nthis machine, or the software HCA if there is no other.",

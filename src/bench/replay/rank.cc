@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "bench/replay/rank.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "bench/measure/ucx.h"
+#include "bench/replay/alone.h"
+
+namespace bench::replay {
+namespace {
+
+constexpr uint64_t kPage = 4096;
+constexpr ucp_request_param_t kNoParameters = {};
+constexpr ucp_tag_t kConnectTag = ~ucp_tag_t{0} - 1;
+constexpr ucp_tag_t kWholeTag = ~ucp_tag_t{0};
+
+}  // namespace
+
+Rank::Rank(sim::Machine& machine, uint32_t rank, const sim::TransportCosts& costs,
+           const Trace& trace, double compute)
+    : machine_(machine),
+      costs_(costs),
+      trace_(trace),
+      compute_(compute),
+      requests_(trace.requests) {
+    let_threads_start(true);
+    machine_.become(rank);
+    let_threads_start(false);
+    const auto config = created<Owner<ucp_config_t, ucp_config_release>>(
+        "ucp_config_read", ucp_config_read, nullptr, nullptr);
+    ucp_params_t parameters = {};
+    parameters.field_mask = UCP_PARAM_FIELD_FEATURES;
+    parameters.features = UCP_FEATURE_TAG;
+    check("ucp_init", ucp_init(&parameters, config.get(), &context_));
+    ucp_worker_params_t worker = {};
+    worker.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
+    worker.thread_mode = UCS_THREAD_MODE_SINGLE;
+    check("ucp_worker_create", ucp_worker_create(context_, &worker, &worker_));
+    lay_out_buffers();
+}
+
+// Buffers that overlap in the trace overlap here, and begin at the same place of a page. All are
+// there from the beginning and stay: their pages are never given back.
+void Rank::lay_out_buffers() {
+    std::vector<std::pair<uint64_t, uint64_t>> ranges;
+    for (const Event& event : trace_.events)
+        if (event.has_buffer()) ranges.emplace_back(event.address, event.address + event.bytes);
+    std::ranges::sort(ranges);
+    for (size_t i = 0; i < ranges.size();) {
+        const uint64_t first = ranges[i].first;
+        uint64_t end = ranges[i].second;
+        while (++i < ranges.size() && ranges[i].first <= end) end = std::max(end, ranges[i].second);
+        const uint64_t size = first % kPage + (end - first) + 1;
+        void* memory = ::mmap(nullptr, size, PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+        if (memory == MAP_FAILED) throw Failure("no memory for the buffers of the trace");
+        buffers_[first] = static_cast<char*>(memory) + first % kPage;
+    }
+}
+
+char* Rank::buffer(uint64_t address) const {
+    const auto& [first, memory] = *--buffers_.upper_bound(address);
+    return memory + (address - first);
+}
+
+std::string Rank::address() const {
+    ucp_address_t* mine = nullptr;
+    size_t size = 0;
+    check("ucp_worker_get_address", ucp_worker_get_address(worker_, &mine, &size));
+    std::string address(reinterpret_cast<const char*>(mine), size);
+    ucp_worker_release_address(worker_, mine);
+    return address;
+}
+
+void Rank::connect(uint32_t peer, const std::string& address) {
+    ucp_ep_params_t parameters = {};
+    parameters.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS;
+    parameters.address = reinterpret_cast<const ucp_address_t*>(address.data());
+    check("ucp_ep_create", ucp_ep_create(worker_, &parameters, &endpoints_[peer]));
+    settling_.push_back(
+        ucp_tag_send_nbx(endpoints_[peer], nullptr, 0, kConnectTag, &kNoParameters));
+}
+
+void Rank::expect_connection() {
+    settling_.push_back(
+        ucp_tag_recv_nbx(worker_, nullptr, 0, kConnectTag, kWholeTag, &kNoParameters));
+}
+
+bool Rank::settled() {
+    std::erase_if(settling_, [](void* request) {
+        if (UCS_PTR_IS_ERR(request)) check("to connect", UCS_PTR_STATUS(request));
+        if (request == nullptr) return true;
+        if (ucp_request_check_status(request) == UCS_INPROGRESS) return false;
+        ucp_request_free(request);
+        return true;
+    });
+    return settling_.empty();
+}
+
+void Rank::poll() {
+    const uint64_t polls = machine_.polls();
+    const uint64_t received = messages_received();
+    machine_.spend(sim::ns_of(costs_.poll + sim::kUcp.progress));
+    progressed_ += ucp_worker_progress(worker_);
+    if (machine_.polls() != polls) machine_.spend(sim::ns_of(costs_.full_poll - costs_.poll));
+    machine_.spend((messages_received() - received) *
+                   sim::ns_of(costs_.receive + sim::kUcp.message));
+}
+
+void Rank::step() {
+    if (next_ == trace_.events.size()) {
+        poll();
+        std::erase_if(sends_, [this](uint64_t id) { return ended(id); });
+        return;
+    }
+    if (!execute(trace_.events[next_])) return poll();
+    ++progressed_;
+    if (++next_ < trace_.events.size()) return;
+    for (const Event& event : trace_.events)
+        if (event.kind == Event::Kind::kSend && !ended(event.id)) sends_.push_back(event.id);
+}
+
+// False: the program waits.
+bool Rank::execute(const Event& event) {
+    switch (event.kind) {
+        case Event::Kind::kCompute: {
+            const auto ns = static_cast<uint64_t>(static_cast<double>(event.bytes) * compute_);
+            machine_.spend(ns);
+            computed_ += ns;
+            return true;
+        }
+        case Event::Kind::kSend: {
+            machine_.spend(sim::ns_of(sim::kUcp.send));
+            const auto post = event.flag ? ucp_tag_send_sync_nbx : ucp_tag_send_nbx;
+            began(event.id, post(endpoints_.at(event.peer), buffer(event.address), event.bytes,
+                                 event.tag, &kNoParameters));
+            return true;
+        }
+        case Event::Kind::kReceive:
+            machine_.spend(sim::ns_of(sim::kUcp.receive));
+            began(event.id, ucp_tag_recv_nbx(worker_, buffer(event.address), event.bytes, event.tag,
+                                             event.mask, &kNoParameters));
+            return true;
+        case Event::Kind::kProbe: {
+            ucp_tag_recv_info_t info;
+            const ucp_tag_message_h found =
+                ucp_tag_probe_nb(worker_, event.tag, event.mask, event.flag ? 1 : 0, &info);
+            if (event.flag) probed_ = found;
+            return found != nullptr;
+        }
+        case Event::Kind::kReceiveMessage:
+            machine_.spend(sim::ns_of(sim::kUcp.receive));
+            if (probed_ == nullptr) throw Failure("a message is received that was not probed");
+            began(event.id, ucp_tag_msg_recv_nbx(worker_, buffer(event.address), event.bytes,
+                                                 std::exchange(probed_, nullptr), &kNoParameters));
+            return true;
+        case Event::Kind::kWait:
+            return ended(event.id);
+        case Event::Kind::kCancel:
+            if (requests_[event.id] != nullptr) ucp_request_cancel(worker_, requests_[event.id]);
+            return true;
+    }
+    return true;
+}
+
+void Rank::began(uint64_t id, void* request) {
+    if (UCS_PTR_IS_ERR(request)) check("a message", UCS_PTR_STATUS(request));
+    requests_[id] = request;
+}
+
+bool Rank::ended(uint64_t id) {
+    void*& request = requests_[id];
+    if (request == nullptr) return true;
+    const ucs_status_t status = ucp_request_check_status(request);
+    if (status == UCS_INPROGRESS) return false;
+    if (status != UCS_ERR_CANCELED && status != UCS_ERR_MESSAGE_TRUNCATED)
+        check("a message", status);
+    ucp_request_free(request);
+    request = nullptr;
+    return true;
+}
+
+}  // namespace bench::replay

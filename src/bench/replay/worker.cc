@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The program that `tern-bench replay` starts, one for each transport: it has all ranks.
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <deque>
+#include <fstream>
+#include <set>
+
+#include "bench/measure/clock.h"
+#include "bench/replay/alone.h"
+#include "bench/replay/rank.h"
+#include "bench/replay/trace.h"
+#include "bench/sim/schedule.h"
+
+namespace bench::replay {
+namespace {
+
+constexpr uint64_t kPatience = 200'000'000;  // ns without an event of any trace
+// While the device has nothing to do, timers of UCX may be what all wait for.
+constexpr uint64_t kTimers = 2 * sim::Schedule::kMostSkipped;
+constexpr uint64_t kOpeningReading = 50'000;  // as for `tern-bench sim`
+
+const sim::TransportCosts& costs_of(const std::string& transport) {
+    for (const sim::TransportCosts& costs : sim::kTransports)
+        if (costs.name == transport) return costs;
+    throw Failure("the costs of " + transport + " are not known");
+}
+
+// All work requests are posted by the transport's instructions for a message.
+sim::VerbsCosts verbs_of(const sim::TransportCosts& costs) {
+    sim::VerbsCosts verbs;
+    verbs.request += sim::ns_of(costs.send);
+    return verbs;
+}
+
+class Replay {
+  public:
+    Replay(const std::string& transport, const std::vector<Trace>& traces, double compute)
+        : machine_(verbs_of(costs_of(transport))) {
+        machine_.let_readings_take(kOpeningReading);
+        for (uint32_t rank = 0; rank < traces.size(); ++rank)
+            ranks_.emplace_back(machine_, rank, costs_of(transport), traces[rank], compute);
+        machine_.let_readings_take(sim::kReadClock);
+        now_ = machine_.now();
+        connect(traces);
+    }
+
+    void run() {
+        std::vector<uint64_t> ends(ranks_.size());
+        const uint64_t begin = now_;
+        turns([&](uint32_t rank) {
+            if (ends[rank] != 0) return ranks_[rank].poll(), true;
+            ranks_[rank].step();
+            if (ranks_[rank].done()) ends[rank] = machine_.now() - begin;
+            return ends[rank] != 0;
+        });
+        for (uint32_t rank = 0; rank < ranks_.size(); ++rank)
+            results_ += report::formatted("%u\t%llu\t%llu\n", rank,
+                                          static_cast<unsigned long long>(ends[rank]),
+                                          static_cast<unsigned long long>(ranks_[rank].computed()));
+    }
+    const std::string& results() const { return results_; }
+
+  private:
+    // Whoever sends to another has sent an empty message to it before the trace begins.
+    void connect(const std::vector<Trace>& traces) {
+        std::set<std::pair<uint64_t, uint64_t>> pairs;
+        for (uint64_t rank = 0; rank < traces.size(); ++rank)
+            for (const Event& event : traces[rank].events)
+                if (event.kind == Event::Kind::kSend) pairs.emplace(rank, event.peer);
+        for (const auto& [from, to] : pairs) {
+            ranks_[from].connect(static_cast<uint32_t>(to), ranks_[to].address());
+            ranks_[to].expect_connection();
+        }
+        turns([&](uint32_t rank) {
+            ranks_[rank].poll();
+            return ranks_[rank].settled();
+        });
+    }
+
+    // Calls turn(rank) for the rank with the least clock, until it was true of all.
+    template <typename Turn>
+    void turns(Turn turn) {
+        const auto count = static_cast<uint32_t>(ranks_.size());
+        sim::Schedule schedule(count, now_);
+        std::vector<bool> done(count);
+        uint64_t last = now_;
+        for (uint32_t left = count; left != 0;) {
+            schedule.skip(std::min(machine_.next(), schedule.time(schedule.next()) + kTimers));
+            const uint32_t rank = schedule.next();
+            const uint64_t time = schedule.time(rank);
+            if (time > last + kPatience)
+                throw Failure("the replay does not go on: rank " + std::to_string(rank) + " waits");
+            machine_.run(time);
+            machine_.set(time);
+            const uint64_t before = ranks_[rank].progressed();
+            if (turn(rank) && !done[rank]) {
+                done[rank] = true;
+                --left;
+            }
+            const bool idle = ranks_[rank].progressed() == before;
+            if (!idle) last = std::max(last, machine_.now());
+            schedule.ran(rank, machine_.now(), idle);
+            now_ = std::max(now_, machine_.now());
+        }
+    }
+
+    sim::Machine machine_;
+    std::deque<Rank> ranks_;
+    uint64_t now_ = 0;  // the greatest clock
+    std::string results_;
+};
+
+}  // namespace
+}  // namespace bench::replay
+
+// The transport, the factor of computations, the file for the result, and the traces.
+int main(int argc, char** argv) {
+    if (argc < 5) {
+        std::fputs("tern-replay is started by 'tern-bench replay'\n", stderr);
+        return 2;
+    }
+    try {
+        const auto traces = bench::replay::load({argv + 4, argv + argc});
+        bench::replay::Replay replay(argv[1], traces, std::strtod(argv[2], nullptr));
+        replay.run();
+        std::ofstream file(argv[3]);
+        file << replay.results();
+        if (!file.flush()) throw report::Failure(std::string("cannot write to ") + argv[3]);
+    } catch (const std::exception& error) {
+        std::fprintf(stderr, "tern-bench replay: %s\n", error.what());
+        return 1;
+    }
+    // Endpoints need not be closed in turns: the process ends.
+    std::_Exit(0);
+}

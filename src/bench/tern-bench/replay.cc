@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "bench/tern-bench/replay.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "bench/series/options.h"
+#include "bench/tern-bench/command.h"
+#include "bench/tern-bench/sim.h"
+#include "report/figure.h"
+#include "tools/common/command.h"
+
+namespace bench::replay {
+namespace {
+
+struct ReplayOptions {
+    sim::Adapter adapter;
+    double compute = 1;
+    std::vector<std::string> traces;
+    std::string json;
+};
+
+// In microseconds.
+struct RankTimes {
+    double whole = 0;
+    double computed = 0;
+};
+
+struct Column {
+    std::string transport;
+    std::vector<RankTimes> ranks;
+    double job = 0;  // of the slowest rank
+};
+
+Column replay(const ReplayOptions& options, const std::string& transport) {
+    Column column{transport, {}};
+    const std::string result = sim::run_in_virtual_time(
+        options.adapter, transport,
+        [&](const std::string& file) {
+            Words words{"tern-replay", transport, formatted("%g", options.compute), file};
+            words.insert(words.end(), options.traces.begin(), options.traces.end());
+            return words;
+        },
+        {{"UCX_NET_DEVICES", "softhca0:1"},
+         {"UCX_TLS", transport == "tern" ? "tern,self" : "rc_v,self"},
+         // The device's threads would get arenas of their own, in an order that differs.
+         {"MALLOC_ARENA_MAX", "1"}});
+    std::istringstream text(result);
+    uint64_t rank = 0, whole = 0, computed = 0;
+    while (text >> rank >> whole >> computed) {
+        column.ranks.push_back(
+            {static_cast<double>(whole) / 1000, static_cast<double>(computed) / 1000});
+        column.job = std::max(column.job, column.ranks.back().whole);
+    }
+    return column;
+}
+
+std::string as_text(const ReplayOptions& options, const std::vector<Column>& columns) {
+    std::string text = formatted("profile %s: %s\n", options.adapter.profile.c_str(),
+                                 sim::model_text(options.adapter).c_str());
+    text += formatted("ranks %zu, computations times %g\ncosts %s\n\n", options.traces.size(),
+                      options.compute, sim::costs_text().c_str());
+    text += formatted("%-6s %12s", "us", "computed");
+    for (const Column& column : columns) text += formatted(" %12s", column.transport.c_str());
+    text += formatted(" %8s\n", "ratio");
+    const Column &first = columns.front(), &last = columns.back();
+    const auto line = [&](const std::string& name, double computed, double one, double other) {
+        text += formatted("%-6s %12.3f %12.3f %12.3f %8.3f\n", name.c_str(), computed, one, other,
+                          one / other);
+    };
+    double computed = 0;
+    for (size_t rank = 0; rank < first.ranks.size(); ++rank) {
+        line(std::to_string(rank), first.ranks[rank].computed, first.ranks[rank].whole,
+             last.ranks[rank].whole);
+        computed = std::max(computed, first.ranks[rank].computed);
+    }
+    line("job", computed, first.job, last.job);
+    return text;
+}
+
+std::string as_json(const ReplayOptions& options, const std::vector<Column>& columns) {
+    std::vector<report::Figure> figures;
+    const auto add = [&](const std::string& name, const std::string& unit, double value) {
+        figures.push_back(report::exact_figure("job", options.compute,
+                                               formatted("computations times %g", options.compute),
+                                               name, unit, value));
+    };
+    for (const Column& column : columns) add(column.transport, "us", column.job);
+    add(columns.front().transport + " / " + columns.back().transport,
+        std::string(1, report::kRatioUnit), columns.front().job / columns.back().job);
+    return report::as_json({{"command", "replay"},
+                            {"profile", options.adapter.profile},
+                            {"model", sim::model_text(options.adapter)},
+                            {"ranks", std::to_string(options.traces.size())},
+                            {"costs", sim::costs_text()}},
+                           figures);
+}
+
+}  // namespace
+
+int run_command(int argc, char** argv) {
+    CLI::App app(
+        "Replays an MPI job over UCP in virtual time, with Tern and with UCX's own rc_verbs. The "
+        "traces are those\nof all ranks, in their order; libtern_record.so writes them.",
+        "tern-bench replay");
+    ReplayOptions options;
+    app.add_option("TRACE", options.traces, "a trace of each rank")
+        ->required()
+        ->check(CLI::ExistingFile)
+        ->expected(1, 128);
+    sim::add_adapter(app, options.adapter);
+    app.add_option("--compute", options.compute, "factor of the computations between messages")
+        ->check(CLI::Range(0.0, 1000.0))
+        ->capture_default_str();
+    app.add_option("--json", options.json, "also write the result to this file, as JSON");
+    return tools::run_command(&app, argc - 1, argv + 1, [&] {
+        if (!options.json.empty()) check_writable(options.json);
+        std::vector<Column> columns;
+        for (const char* transport : {"tern", "rc_verbs"})
+            columns.push_back(replay(options, transport));
+        std::fputs(as_text(options, columns).c_str(), stdout);
+        if (!options.json.empty()) write_file(options.json, as_json(options, columns));
+        return 0;
+    });
+}
+
+}  // namespace bench::replay
