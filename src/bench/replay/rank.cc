@@ -123,6 +123,13 @@ void Rank::step() {
         if (event.kind == Event::Kind::kSend && !ended(event.id)) sends_.push_back(event.id);
 }
 
+std::string Rank::place() const {
+    if (next_ == trace_.events.size()) return "its end";
+    const Event& event = trace_.events[next_];
+    return formatted("event %zu, %c %llu", next_ + 1, static_cast<char>(event.kind),
+                     static_cast<unsigned long long>(event.id));
+}
+
 // False: the program waits.
 bool Rank::execute(const Event& event) {
     switch (event.kind) {
@@ -178,6 +185,7 @@ bool Rank::ended(uint64_t id) {
     if (status == UCS_INPROGRESS) return false;
     if (status != UCS_ERR_CANCELED && status != UCS_ERR_MESSAGE_TRUNCATED)
         check("a message", status);
+    machine_.spend(sim::ns_of(sim::kUcp.ended));
     ucp_request_free(request);
     request = nullptr;
     return true;

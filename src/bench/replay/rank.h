@@ -37,6 +37,8 @@ class Rank {
     // Counts what was done, polls that found nothing apart.
     uint64_t progressed() const { return progressed_; }
     uint64_t computed() const { return computed_; }  // ns
+    // What it does next, for errors.
+    std::string place() const;
 
   private:
     void lay_out_buffers();

@@ -90,8 +90,7 @@ class Replay {
             schedule.skip(std::min(machine_.next(), schedule.time(schedule.next()) + kTimers));
             const uint32_t rank = schedule.next();
             const uint64_t time = schedule.time(rank);
-            if (time > last + kPatience)
-                throw Failure("the replay does not go on: rank " + std::to_string(rank) + " waits");
+            if (time > last + kPatience) throw Failure("the replay does not go on: " + places());
             machine_.run(time);
             machine_.set(time);
             const uint64_t before = ranks_[rank].progressed();
@@ -104,6 +103,15 @@ class Replay {
             schedule.ran(rank, machine_.now(), idle);
             now_ = std::max(now_, machine_.now());
         }
+    }
+
+    std::string places() const {
+        std::string text;
+        for (size_t rank = 0; rank < ranks_.size(); ++rank)
+            if (!ranks_[rank].done())
+                text += (text.empty() ? "rank " : ", rank ") + std::to_string(rank) + " is at " +
+                        ranks_[rank].place();
+        return text;
     }
 
     sim::Machine machine_;

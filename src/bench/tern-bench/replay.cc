@@ -59,10 +59,11 @@ Column replay(const ReplayOptions& options, const std::string& transport) {
 }
 
 std::string as_text(const ReplayOptions& options, const std::vector<Column>& columns) {
-    std::string text = formatted("profile %s: %s\n", options.adapter.profile.c_str(),
-                                 sim::model_text(options.adapter).c_str());
-    text += formatted("ranks %zu, computations times %g\ncosts %s\n\n", options.traces.size(),
-                      options.compute, sim::costs_text().c_str());
+    // Lines that formatted() would cut.
+    std::string text =
+        "profile " + options.adapter.profile + ": " + sim::model_text(options.adapter) + "\n";
+    text += formatted("ranks %zu, computations times %g\n", options.traces.size(), options.compute);
+    text += "costs " + sim::costs_text(true) + "\n\n";
     text += formatted("%-6s %12s", "us", "computed");
     for (const Column& column : columns) text += formatted(" %12s", column.transport.c_str());
     text += formatted(" %8s\n", "ratio");
@@ -95,7 +96,7 @@ std::string as_json(const ReplayOptions& options, const std::vector<Column>& col
                             {"profile", options.adapter.profile},
                             {"model", sim::model_text(options.adapter)},
                             {"ranks", std::to_string(options.traces.size())},
-                            {"costs", sim::costs_text()}},
+                            {"costs", sim::costs_text(true)}},
                            figures);
 }
 

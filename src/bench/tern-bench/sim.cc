@@ -97,8 +97,9 @@ Column simulate(const SimOptions& options, const std::string& transport) {
 }
 
 std::string as_text(const SimOptions& options, const std::vector<Column>& columns) {
-    std::string text = formatted("profile %s: %s\n", options.adapter.profile.c_str(),
-                                 model_text(options.adapter).c_str());
+    // A line that formatted() would cut.
+    std::string text =
+        "profile " + options.adapter.profile + ": " + model_text(options.adapter) + "\n";
     text += "ranks " + std::to_string(options.ranks) + "\ncosts " + costs_text() + "\n\n";
     text += formatted("%-22s %8s %-4s", "pattern", "bytes", "unit");
     for (const Column& column : columns) text += formatted(" %12s", column.transport.c_str());
@@ -178,7 +179,7 @@ std::string run_in_virtual_time(const Adapter& adapter, const std::string& trans
     return result.text();
 }
 
-std::string costs_text() {
+std::string costs_text(bool with_ucp) {
     const VerbsCosts verbs;
     nlohmann::ordered_json costs = {
         {"verbs_ns",
@@ -196,6 +197,12 @@ std::string costs_text() {
                                                               {"receive", transport.receive},
                                                               {"poll", transport.poll},
                                                               {"full_poll", transport.full_poll}};
+    if (with_ucp)
+        costs["instructions"]["ucp"] = {{"send", kUcp.send},
+                                        {"receive", kUcp.receive},
+                                        {"message", kUcp.message},
+                                        {"ended", kUcp.ended},
+                                        {"progress", kUcp.progress}};
     return costs.dump();
 }
 

@@ -24,7 +24,7 @@ struct Adapter {
 void add_adapter(CLI::App& app, Adapter& adapter);
 std::string model_text(const Adapter& adapter);
 // The costs of the processor, as JSON.
-std::string costs_text();
+std::string costs_text(bool with_ucp = false);
 
 // Runs a program that lies beside this one, on a software HCA of its own in virtual time. `command`
 // gets the name of the file for the result and returns the program's words. Of this environment,

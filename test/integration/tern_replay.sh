@@ -1,0 +1,71 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# An MPI job is recorded (libtern_record.so) and replayed in virtual time (`tern-bench replay`) over Tern and over
+# rc_verbs: two replays print the same, computations count by their factor, and what is no trace is refused.
+mpi=openmpi
+# shellcheck source-path=SCRIPTDIR source=lib.sh
+. "$(dirname "$0")/lib.sh"
+# shellcheck source-path=SCRIPTDIR source=tern.sh
+. "$(dirname "$0")/tern.sh"
+# shellcheck source-path=SCRIPTDIR source=mpi.sh
+. "$(dirname "$0")/mpi.sh"
+tern_bench=$(dirname "$SOFTHCA")/tern-bench
+recorder=$(dirname "$tern_library")/libtern_record.so
+
+skip_all() { # reason
+    echo "1..0 # SKIP $1"
+    exit 0
+}
+[ "$(uname -m)" = x86_64 ] || skip_all 'simulations need a processor of type x86-64'
+case $(ldd "$tern_library") in *libasan* | *libtsan*) skip_all 'built with sanitizers' ;; esac
+
+must_compile "mpicc.$mpi" -std=gnu11 -O1 -o "$tmp/halo" "$srcdir/mpi/halo.c"
+ranks=4
+export UCX_TLS=rc_v,self TERN_RECORD=$tmp/trace
+# shellcheck disable=SC2016 # for the inner shell
+check "$ranks ranks are recorded" bash -c 'launch_openmpi "$@"' _ $ranks env LD_PRELOAD="$recorder" "${hca[@]}" \
+    "$tmp/halo" || finish
+unset UCX_TLS TERN_RECORD
+traces=()
+for ((rank = 0; rank < ranks; ++rank)); do traces+=("$tmp/trace.$rank"); done
+# 12 exchanges of 2 sends and 2 receives, each of which the program waits for; and the sums'.
+status=0
+for trace in "${traces[@]}"; do
+    [ "$(grep -Ec '^s [0-9]+ [0-9]+ [0-9a-f]+ (8|2048|32768|131072) ' "$trace")" -ge 24 ] &&
+        [ "$(grep -c '^w' "$trace")" = "$(grep -c '^[sr]' "$trace")" ] && grep -q '^c' "$trace" || status=1
+done
+result $status 'each trace has the messages, waits and computations' "${traces[0]}"
+
+replay() { # output option...
+    local output=$1
+    shift
+    timeout -k 5 "$limit" "$tern_bench" replay --profile cx5-edr "$@" "${traces[@]}" >"$output" 2>&1 </dev/null
+}
+replay "$tmp/first"
+status=$?
+# Containers may forbid it.
+! grep -q 'the kernel does not let' "$tmp/first" || skip_all "$(grep -o 'the kernel does not let.*' "$tmp/first")"
+result $status 'it is replayed' "$tmp/first" || finish
+replay "$tmp/second" && cmp "$tmp/first" "$tmp/second" >"$tmp/output" 2>&1
+result $? 'two replays print the same' "$tmp/output" "$tmp/second"
+
+# job COLUMN FILE: 2: computed, 3: tern, 4: rc_verbs
+job() {
+    awk -v column="$1" '$1 == "job" { print $column }' "$2"
+}
+replay "$tmp/none" --compute 0 --json "$tmp/none.json"
+result $? 'without computations' "$tmp/none"
+awk -v computed="$(job 2 "$tmp/first")" -v tern="$(job 3 "$tmp/first")" -v rc="$(job 4 "$tmp/first")" \
+    -v none="$(job 2 "$tmp/none")" -v tern_none="$(job 3 "$tmp/none")" -v rc_none="$(job 4 "$tmp/none")" '
+    BEGIN { exit !(computed > 0 && none == 0 && tern > computed && rc > computed && tern_none > 0 &&
+                   tern > tern_none && rc > rc_none) }'
+result $? 'the job takes its computations and more' "$tmp/first" "$tmp/none"
+check_match 'the JSON file has the job' '"command": "replay"' cat "$tmp/none.json"
+
+traces=("${traces[@]:0:3}")
+refuses 'a rank is missing' 1 'sends to one whose trace is not there' "$tern_bench" replay "${traces[@]}"
+sed '5s/.*/s 1 what/' "$tmp/trace.0" >"$tmp/wrong"
+refuses 'a line is wrong' 1 'line 5: not an event' "$tern_bench" replay "$tmp/wrong"
+refuses 'no trace' 1 'is not a trace' "$tern_bench" replay "$0"
+finish
