@@ -206,6 +206,8 @@ class Engine final {
     Counters counters() const;
     EngineUsage usage() const;
     uint32_t connections() const { return connector_.table().live(); }
+    // Those that are over, but still have operations that the device has not flushed.
+    uint32_t ending() const { return connector_.table().size() - connections(); }
 
   private:
     Engine(Resources resources, const EngineSettings& settings, EngineOwner& owner);

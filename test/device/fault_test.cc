@@ -58,6 +58,57 @@ TEST_F(FaultTest, OnlyTheNthRegistrationFails) {
     });
 }
 
+TEST_F(FaultTest, OnlyTheNthCreationFails) {
+    alone([] {
+        const Hca hca;
+        const Pd pd = hca.make_pd();
+        const Cq cq = hca.make_cq(16);
+        ibv_qp_init_attr init{};
+        init.send_cq = init.recv_cq = cq.get();
+        init.qp_type = IBV_QPT_RC;
+        init.cap = {.max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1};
+        ibv_srq_init_attr queue{.srq_context = nullptr, .attr = {.max_wr = 1, .max_sge = 1}};
+        ibv_ah_attr path = hca.path_to(hca.address());
+        const std::function<bool()> creations[] = {
+            [&] { return Qp(ibv_create_qp(pd.get(), &init)) != nullptr; },
+            [&] { return Srq(ibv_create_srq(pd.get(), &queue)) != nullptr; },
+            [&] { return Cq(ibv_create_cq(hca.get(), 1, nullptr, nullptr, 0)) != nullptr; },
+            [&] { return Ah(ibv_create_ah(pd.get(), &path)) != nullptr; },
+        };
+        for (size_t n = 1; n <= std::size(creations); ++n) {
+            inject("create-fail=" + std::to_string(n));
+            for (size_t i = 1; i <= std::size(creations); ++i) {
+                errno = 0;
+                EXPECT_EQ(creations[i - 1](), i != n) << i << " of " << n;
+                EXPECT_EQ(errno, i != n ? 0 : ENOMEM);
+            }
+            EXPECT_EQ(faults(), "none");
+        }
+    });
+}
+
+TEST_F(FaultTest, PostThatFailsQueuesNothing) {
+    alone([] {
+        const Hca hca;
+        const Pd pd = hca.make_pd();
+        const Pair pair(hca, pd.get());
+        ibv_srq_init_attr queue{.srq_context = nullptr, .attr = {.max_wr = 4, .max_sge = 1}};
+        const Srq srq(ibv_create_srq(pd.get(), &queue));
+        inject("post-fail=1");
+        EXPECT_EQ(RecvWr(1).sge(pair.b_mem.sge(0, 64)).post(srq), ENOMEM);
+        inject("post-fail=1");
+        EXPECT_EQ(RecvWr(1).sge(pair.b_mem.sge(0, 64)).post(pair.b.qp), ENOMEM);
+        EXPECT_EQ(RecvWr(2).sge(pair.b_mem.sge(0, 64)).post(pair.b.qp), 0);
+        inject("post-fail=2");
+        EXPECT_EQ(send(pair, 3).post(pair.a.qp), 0);
+        EXPECT_EQ(send(pair, 4).post(pair.a.qp), ENOMEM);
+        EXPECT_TRUE(next_are(pair.a.send_cq, {3}));
+        EXPECT_TRUE(next_are(pair.b.recv_cq, {2}));
+        EXPECT_EQ(faults(), "none");
+        EXPECT_TRUE(quiet(pair.a.send_cq));
+    });
+}
+
 TEST_F(FaultTest, RegistrationsOfAllProcessesCount) {
     Team team;
     auto role = [](Link& link) {

@@ -30,9 +30,12 @@ struct RogueWorld {
             },
             done);
     }
-    // Whether both sides end the connection.
+    // Whether both sides end the connection. A device may take its time to flush operations.
     bool dropped() {
-        return turn([this] { return rogue->over() && victim.engine->connections() == 0; });
+        return turn([this] {
+            return rogue->over() && victim.engine->connections() == 0 &&
+                   victim.engine->ending() == 0;
+        });
     }
 
     Victim victim;

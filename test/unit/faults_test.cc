@@ -30,6 +30,18 @@ TEST(Faults, TheNthRegistrationFailsOnce) {
     EXPECT_EQ(describe(faults), "none");
 }
 
+TEST(Faults, CreationsAndPostsCountApart) {
+    Faults faults = {};
+    ASSERT_EQ(apply_faults("create-fail=2,post-fail=1", faults), std::nullopt);
+    EXPECT_FALSE(take_creation_failure(faults));
+    EXPECT_TRUE(take_post_failure(faults));
+    EXPECT_EQ(describe(faults), "create-fail=1");
+    EXPECT_FALSE(take_post_failure(faults));
+    EXPECT_TRUE(take_creation_failure(faults));
+    EXPECT_FALSE(take_creation_failure(faults));
+    EXPECT_EQ(describe(faults), "none");
+}
+
 TEST(Faults, OneThreadGetsTheFailingRegistration) {
     Faults faults = {};
     ASSERT_EQ(apply_faults("reg-fail=1000", faults), std::nullopt);

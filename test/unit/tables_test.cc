@@ -137,7 +137,7 @@ TEST(ArenaHeap, NeverOverlapsAndMergesWhatIsFreed) {
 
 TEST(Retry, GivesUpAfterTheRetriesAndNotBefore) {
     RetryState retry;
-    retry.configure(2, 1, 1000);
+    retry.configure(2, 1, 1000, {});
     uint64_t until = 0;
     EXPECT_EQ(retry.on_no_response(10, &until), RetryState::Verdict::kWait);
     EXPECT_EQ(until, 1010u);
@@ -149,7 +149,7 @@ TEST(Retry, GivesUpAfterTheRetriesAndNotBefore) {
 
 TEST(Retry, CountsNotReadyApartAndStartsAnewAfterProgress) {
     RetryState retry;
-    retry.configure(0, 1, 1000);
+    retry.configure(0, 1, 1000, {});
     uint64_t until = 0;
     EXPECT_EQ(retry.on_rnr(0, 50, &until), RetryState::Verdict::kWait);
     EXPECT_EQ(until, 50u);
@@ -160,15 +160,43 @@ TEST(Retry, CountsNotReadyApartAndStartsAnewAfterProgress) {
 
 TEST(Retry, SevenNotReadyRetriesAreForEver) {
     RetryState retry;
-    retry.configure(0, 7, 1000);
+    retry.configure(0, 7, 1000, {});
     uint64_t until = 0;
     for (int i = 0; i < 1000; ++i)
         ASSERT_EQ(retry.on_rnr(0, 50, &until), RetryState::Verdict::kWait);
 }
 
+TEST(Retry, SevenRetriesAreForEverOnSomeDevices) {
+    for (const bool unlimited : {false, true}) {
+        RetryState retry;
+        retry.configure(7, 0, 1000, {.unlimited = unlimited});
+        uint64_t until = 0;
+        int tries = 1;
+        while (tries < 1000 && retry.on_no_response(0, &until) == RetryState::Verdict::kWait)
+            ++tries;
+        EXPECT_EQ(tries, unlimited ? 1000 : 9) << "the first try, and seven retries";
+        retry.configure(6, 0, 1000, {.unlimited = unlimited});
+        for (int i = 0; i < 7; ++i)
+            ASSERT_EQ(retry.on_no_response(0, &until), RetryState::Verdict::kWait);
+        EXPECT_EQ(retry.on_no_response(0, &until), RetryState::Verdict::kExhausted);
+    }
+}
+
+TEST(Retry, TimersCountInSteps) {
+    RetryState retry;
+    retry.configure(7, 7, 1001, {.step = 1000});
+    uint64_t until = 0;
+    EXPECT_EQ(retry.on_no_response(5, &until), RetryState::Verdict::kWait);
+    EXPECT_EQ(until, 2005u);
+    EXPECT_EQ(retry.on_rnr(5, 1, &until), RetryState::Verdict::kWait);
+    EXPECT_EQ(until, 1005u);
+    EXPECT_EQ(retry.on_rnr(5, 3000, &until), RetryState::Verdict::kWait);
+    EXPECT_EQ(until, 3005u);
+}
+
 TEST(Retry, TimeoutZeroWaitsForEver) {
     RetryState retry;
-    retry.configure(0, 0, 0);
+    retry.configure(0, 0, 0, {});
     uint64_t until = 0;
     for (int i = 0; i < 1000; ++i) {
         ASSERT_EQ(retry.on_no_response(5, &until), RetryState::Verdict::kWait);

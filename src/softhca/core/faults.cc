@@ -17,13 +17,15 @@ static_assert(std::is_standard_layout_v<Faults> && std::atomic<uint64_t>::is_alw
 
 // A copy of the values of Faults, so that a list of faults applies as a whole or not at all.
 struct Values {
-    uint64_t reg_fail = 0, rnr = 0, delay_completions_ns = 0, segment_bytes = 0,
-             segment_pause_ns = 0;
+    uint64_t reg_fail = 0, create_fail = 0, post_fail = 0, rnr = 0, delay_completions_ns = 0,
+             segment_bytes = 0, segment_pause_ns = 0;
     uint32_t drop_qp = 0, ports_down = 0, out_of_order = 0, stale_cq = 0, device_fatal = 0;
 };
 
 Values load(const Faults& faults) {
     return {faults.reg_fail.load(kRelaxed),
+            faults.create_fail.load(kRelaxed),
+            faults.post_fail.load(kRelaxed),
             faults.rnr.load(kRelaxed),
             faults.delay_completions_ns.load(kRelaxed),
             faults.segment_bytes.load(kRelaxed),
@@ -44,6 +46,8 @@ void store_changed(std::atomic<Number>& target, Number before, Number after) {
 
 void store(Faults& faults, const Values& before, const Values& after) {
     store_changed(faults.reg_fail, before.reg_fail, after.reg_fail);
+    store_changed(faults.create_fail, before.create_fail, after.create_fail);
+    store_changed(faults.post_fail, before.post_fail, after.post_fail);
     store_changed(faults.rnr, before.rnr, after.rnr);
     store_changed(faults.delay_completions_ns, before.delay_completions_ns,
                   after.delay_completions_ns);
@@ -129,6 +133,16 @@ constexpr Syntax kSyntax[] = {
      "the N-th memory registration from now fails with ENOMEM; 0: none",
      [](Values& values, const ListEntry& entry) {
          return set_count(values, entry, &Values::reg_fail);
+     }},
+    {"create-fail", Argument::kRequired, "create-fail=N",
+     "the N-th creation of a queue or an address handle from now fails with ENOMEM; 0: none",
+     [](Values& values, const ListEntry& entry) {
+         return set_count(values, entry, &Values::create_fail);
+     }},
+    {"post-fail", Argument::kRequired, "post-fail=N",
+     "the N-th post of sends or receives from now fails as if the queue was full",
+     [](Values& values, const ListEntry& entry) {
+         return set_count(values, entry, &Values::post_fail);
      }},
     {"drop-qp", Argument::kRequired, "drop-qp=QPN",
      "the transfers of this queue pair vanish; any: of the next one used; none",
@@ -228,6 +242,8 @@ std::string describe(const Faults& faults) {
     std::string text;
     const auto add = [&](const std::string& entry) { text += (text.empty() ? "" : ",") + entry; };
     if (values.reg_fail != 0) add("reg-fail=" + std::to_string(values.reg_fail));
+    if (values.create_fail != 0) add("create-fail=" + std::to_string(values.create_fail));
+    if (values.post_fail != 0) add("post-fail=" + std::to_string(values.post_fail));
     if (values.drop_qp != 0)
         add("drop-qp=" +
             (values.drop_qp == Faults::kAnyQp ? "any" : std::to_string(values.drop_qp)));
@@ -253,6 +269,14 @@ std::string faults_help() {
 
 bool take_registration_failure(Faults& faults) {
     return count_down(faults.reg_fail) == 1;
+}
+
+bool take_creation_failure(Faults& faults) {
+    return count_down(faults.create_fail) == 1;
+}
+
+bool take_post_failure(Faults& faults) {
+    return count_down(faults.post_fail) == 1;
 }
 
 bool take_rnr(Faults& faults) {

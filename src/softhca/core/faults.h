@@ -16,8 +16,10 @@ struct Faults {
     static constexpr unsigned kMaxDevices = 16;
     static constexpr unsigned kMaxPorts = 2;
 
-    std::atomic<uint64_t> reg_fail;  // the N-th registration from now fails; 0: none
-    std::atomic<uint64_t> rnr;       // the next N messages find no receive
+    std::atomic<uint64_t> reg_fail;     // the N-th registration from now fails; 0: none
+    std::atomic<uint64_t> create_fail;  // likewise, of a queue or an address handle
+    std::atomic<uint64_t> post_fail;    // likewise, a post
+    std::atomic<uint64_t> rnr;          // the next N messages find no receive
     // added to the time at which a completion becomes visible
     std::atomic<uint64_t> delay_completions_ns;
     std::atomic<uint64_t> segment_bytes;     // bytes of a piece in which data is placed; 0: off
@@ -40,8 +42,10 @@ std::string describe(const Faults& faults);
 // Lines of "syntax<tab>meaning" for help texts.
 std::string faults_help();
 
-// Counts a registration. Returns true if this registration must fail.
+// Each counts a registration, a creation or a post, and returns whether it must fail.
 bool take_registration_failure(Faults& faults);
+bool take_creation_failure(Faults& faults);
+bool take_post_failure(Faults& faults);
 // Whether a message must find no receive; each true uses up one of the count.
 bool take_rnr(Faults& faults);
 // Whether transfers of this queue pair vanish. If the fault is for the next queue pair used, this

@@ -178,9 +178,10 @@ constexpr Rule kRules[] = {
     // The specification, 10.3.1: receives of a shared queue may leak if the event is not awaited.
     {"receive-ahead", &P::receive_ahead, 0, 1, {0, 0, 0, 0, 0, 0, 0, 1},
      "a queue pair that has used receives of a shared queue takes one more when it fails or is destroyed; if it is destroyed before that is flushed, that is lost"},
-    // This device; others do it when their queues are drained.
+    // A driver's modify to ERR returns before the adapter has written the completions; rxe flushes
+    // in its task. This device: at once.
     {"flush-delay", &P::flush_delay, 0, 10000, {0, 0, 0, 0, 0, 0, 0, 10},
-     "ms until a queue pair with a shared receive queue that has failed flushes its receives, and the event comes"},
+     "ms until a queue pair that has failed flushes its sends, and receives of a shared queue, whose event comes then"},
     // irdma/user.h irdma_qp_event_type has no such event; sw/rxe: not in older kernels. strict: a
     // device that takes receives ahead has it.
     {"last-wqe-event", &P::last_receive_event, 0, 1, {1, 1, 1, 0, 1, 1, 0, 1},
@@ -188,6 +189,12 @@ constexpr Rule kRules[] = {
     // mlx5: memory (Fukuoka, ConnectX-5); irdma icrdma_hw.c: fixed. rxe: one jiffy.
     {"least-timeout", &P::least_timeout, 0, 31, {0, 12, 16, 14, 0, 0, 10, 16},
      "code of the shortest time-out of acknowledgments; smaller ones act like it"},
+    // sw/rxe/rxe_comp.c rnrnak_jiffies, rxe_qp.c rxe_qp_from_attr: jiffies, at least one, of 250 Hz.
+    {"timer-step", &P::timer_step, 0, 1'000'000, {0, 0, 0, 0, 0, 0, 4000, 4000},
+     "us: time-outs of acknowledgments and RNR timers are multiples of this; 0: exact"},
+    // sw/rxe/rxe_comp.c COMPST_ERROR_RETRY.
+    {"retry-forever", &P::retry_forever, 0, 1, {0, 0, 0, 0, 0, 0, 1, 1},
+     "`retry_cnt` 7 has no end"},
     // core/addr.c: 1 s.
     {"neighbor-timeout", &P::neighbor_timeout, 0, 10000, {0, 1000, 1000, 1000, 1000, 1000, 1000, 1000},
      "ms that an address handle, or RTR, of Ethernet waits for a port that does not answer, before ETIMEDOUT; 0: does not ask"},

@@ -65,7 +65,8 @@ struct Personality {
     int32_t locked_memory, fork;
     int32_t destroyed_completions;
     int32_t receive_ahead, flush_delay, last_receive_event;
-    int32_t least_timeout;
+    int32_t least_timeout, timer_step;
+    int32_t retry_forever;
     int32_t neighbor_timeout;  // ms
     int32_t gid_table;
 };

@@ -137,8 +137,12 @@ void Qp::set_requester_fields(const Change& change) {
     set(qp_attr::kTimeout, timeout_, change.timeout);
     set(qp_attr::kEnSqdAsyncNotify, drained_event_, change.drained_event);
     if (set.has(qp_attr::kPathMtu)) mtu_ = mtu_bytes(change.path_mtu);
-    if (set.has(qp_attr::kRetryCnt | qp_attr::kRnrRetry | qp_attr::kTimeout))
-        retry_.configure(retry_count_, rnr_retry_, ack_timeout_ns(effective_timeout(timeout_)));
+    if (!set.has(qp_attr::kRetryCnt | qp_attr::kRnrRetry | qp_attr::kTimeout)) return;
+    constexpr uint64_t kMicrosecond = 1000;
+    const Personality& personality = adapter_.host().personality();
+    retry_.configure(retry_count_, rnr_retry_, ack_timeout_ns(effective_timeout(timeout_)),
+                     {.step = static_cast<uint64_t>(personality.timer_step) * kMicrosecond,
+                      .unlimited = personality.retry_forever != 0});
 }
 
 void Qp::modify(const Change& change) {
@@ -228,6 +232,7 @@ void Qp::clear_queues() {
     wait_until_ = 0;
     head_started_ = false;
     receives_end_ = false;
+    flush_sends_at_ = 0;
     flush_receives_at_ = 0;
     last_receive_event_ = false;
 }

@@ -119,7 +119,9 @@ class Qp {
     void finish_head(Wqe& wqe, WcStatus status, uint64_t now);
     void enter_error_state(WcStatus status);
     void complete_send(const Wqe& wqe, WcStatus status, uint64_t visible_at);
+    void end_sends();
     void flush_sends();
+    uint64_t flush_delay() const;  // ns
     void end_receives();
     void flush_receives();
     void clear_queues();
@@ -150,7 +152,8 @@ class Qp {
     std::atomic<bool> scheduled_{false};  // scheduled to run at once
     bool drained_event_ = false;
     bool receives_end_ = false;       // in state err; of a shared queue: flush_receives_at_ is set
-    uint64_t flush_receives_at_ = 0;  // ns; 0: not scheduled
+    uint64_t flush_sends_at_ = 0;     // ns; 0: not scheduled
+    uint64_t flush_receives_at_ = 0;  // likewise
     bool last_receive_event_ = false;
     bool ends_ = false;  // is being destroyed
     uint8_t retry_count_ = 0;

@@ -94,6 +94,10 @@ void Qp::start_sends() {
 void Qp::run_scheduled(uint64_t now) {
     scheduled_.store(false, std::memory_order_release);
     const std::lock_guard lock(execute_mutex_);
+    if (flush_sends_at_ != 0 && now >= flush_sends_at_) {
+        flush_sends_at_ = 0;
+        flush_sends();
+    }
     if (flush_receives_at_ != 0 && now >= flush_receives_at_) {
         flush_receives_at_ = 0;
         flush_receives();
@@ -107,7 +111,7 @@ bool Qp::run_send_queue(uint64_t now, uint32_t steps) {
     while (executed_ != posted_.load(std::memory_order_acquire)) {
         const QpState current = state();
         if (current == QpState::kErr || current == QpState::kSqe) {
-            flush_sends();
+            end_sends();
             return true;
         }
         if (current != QpState::kRts && !(current == QpState::kSqd && head_started_)) return true;
@@ -284,16 +288,31 @@ void Qp::enter_error_state(WcStatus status) {
     shared_->lock.unlock();
 }
 
-void Qp::flush_sends() {
-    const uint64_t visible_at = visible_now(adapter_);
+// In state err or sqe. Nothing of the send queue is executed any more; some devices flush it later.
+void Qp::end_sends() {
     inbound_.clear(adapter_.host(), number_);
+    head_started_ = false;
+    wait_until_ = 0;
+    if (adapter_.host().personality().flush_delay == 0) return flush_sends();
+    if (flush_sends_at_ != 0 || executed_ == posted_.load(std::memory_order_acquire)) return;
+    flush_sends_at_ = now_ns() + flush_delay();
+    adapter_.engine().schedule_qp(number_, flush_sends_at_);
+}
+
+void Qp::flush_sends() {
+    const QpState current = state();
+    if (current != QpState::kErr && current != QpState::kSqe) return;
+    const uint64_t visible_at = visible_now(adapter_);
     while (executed_ != posted_.load(std::memory_order_acquire)) {
         const Wqe& wqe = ring_.at(executed_);
         ++executed_;
         complete_send(wqe, WcStatus::kFlushed, visible_at);
     }
-    head_started_ = false;
-    wait_until_ = 0;
+}
+
+uint64_t Qp::flush_delay() const {
+    constexpr uint64_t kMillisecond = 1'000'000;
+    return static_cast<uint64_t>(adapter_.host().personality().flush_delay) * kMillisecond;
 }
 
 // In state err. Devices that take receives of a shared queue ahead flush them later.
@@ -311,8 +330,7 @@ void Qp::end_receives() {
         return flush_receives();
     }
     if (std::exchange(receives_end_, true)) return;
-    constexpr uint64_t kMillisecond = 1'000'000;
-    flush_receives_at_ = now_ns() + static_cast<uint64_t>(personality.flush_delay) * kMillisecond;
+    flush_receives_at_ = now_ns() + flush_delay();
     adapter_.engine().schedule_qp(number_, flush_receives_at_);
 }
 
@@ -338,7 +356,7 @@ void Qp::flush_receives() {
 void Qp::flush() {
     const std::lock_guard lock(execute_mutex_);
     const QpState current = state();
-    if (current == QpState::kErr || current == QpState::kSqe) flush_sends();
+    if (current == QpState::kErr || current == QpState::kSqe) end_sends();
     if (current == QpState::kErr) end_receives();
 }
 

@@ -26,6 +26,7 @@ SOFTHCA_EXPORT ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attributes) try {
         set_error(EINVAL);
         return nullptr;
     }
+    if (take_creation_failure(faults_of(context))) return fail(ENOMEM);
     Host& host = adapter_of(context).host();
     if (const int error = resolve_neighbor(host, *attributes)) return fail(error);
     auto* ah = new AhObject;

@@ -49,11 +49,9 @@ CqObject* make_cq(ibv_context* context, uint32_t entries, void* cq_context,
         set_error(EINVAL);
         return nullptr;
     }
+    if (take_creation_failure(faults_of(context))) return fail(ENOMEM);
     Cq* cq = Cq::create(adapter_of(context), rounded_cq(personality, entries));
-    if (cq == nullptr) {
-        set_error(ENOMEM);
-        return nullptr;
-    }
+    if (cq == nullptr) return fail(ENOMEM);
     auto* object = new CqObject;
     object->cq = cq;
     object->ibv.context = context;
@@ -141,7 +139,7 @@ SOFTHCA_EXPORT void ibv_ack_cq_events(ibv_cq* cq, unsigned int events) {
 
 int poll_cq(ibv_cq* ibv, int count, ibv_wc* wc) try {
     if (inherited(ibv->context)) return 0;
-    const Faults& faults = adapter_of(ibv->context).host().header().faults;
+    const Faults& faults = faults_of(ibv->context);
     if (faults.device_fatal.load(std::memory_order_relaxed) != 0) [[unlikely]]
         return -1;
     charge_poll();

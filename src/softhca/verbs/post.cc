@@ -50,9 +50,12 @@ uint32_t operations_of(const Personality& personality, QpType type) {
 }
 
 Admission admit_send(Qp& qp) {
+    Host& host = qp.adapter().host();
+    if (take_post_failure(host.header().faults)) [[unlikely]]
+        return {false, host.personality().full_error};
     if (can_post_send(qp.state())) [[likely]]
         return {true, 0};
-    const Personality& personality = qp.adapter().host().personality();
+    const Personality& personality = host.personality();
     return {personality.early_send != rule::kEarlyRefused,
             personality.early_send == rule::kEarlyQueued ? 0 : personality.early_error};
 }
@@ -198,6 +201,8 @@ int post_recv(ibv_qp* ibv, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) try {
         return EINVAL;
     Qp& qp = *object->qp;
     if (!can_post_recv(qp.state())) return EINVAL;
+    if (take_post_failure(faults_of(ibv->context))) [[unlikely]]
+        return personality_of(ibv->context).recv_full_error;
     int status = 0;
     for (; wr != nullptr && status == 0; wr = wr->next) {
         charge(&softhca_virtual_time::receive);

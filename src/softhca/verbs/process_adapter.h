@@ -32,6 +32,10 @@ inline const FabricConfig& config_of(ibv_context* context) {
     return adapter_of(context).host().header().config;
 }
 
+inline Faults& faults_of(ibv_context* context) {
+    return adapter_of(context).host().header().faults;
+}
+
 inline const Personality& personality_of(ibv_context* context) {
     return adapter_of(context).host().personality();
 }

@@ -154,6 +154,7 @@ ibv_qp* make_qp(ibv_context* context, ibv_qp_init_attr_ex* init) {
     const int status = check_required_attributes(personality_of(context), *init);
     if (status == EINVAL) return fail(personality_of(context).create_error);
     if (status != 0) return fail(status);
+    if (take_creation_failure(faults_of(context))) return fail(ENOMEM);
     Qp* qp = Qp::create(adapter_of(context), device_attributes(context, *init));
     if (qp == nullptr) return fail(ENOMEM);
     auto* object = new QpObject;

@@ -36,11 +36,9 @@ ibv_srq* make_srq(ibv_context* context, void* srq_context, ibv_pd* pd, ibv_srq_a
         attributes.xrc_domain = xrcd->domain;
         attributes.cq = cq->cq;
     }
+    if (take_creation_failure(faults_of(context))) return fail(ENOMEM);
     Srq* srq = Srq::create(adapter_of(context), attributes);
-    if (srq == nullptr) {
-        set_error(ENOMEM);
-        return nullptr;
-    }
+    if (srq == nullptr) return fail(ENOMEM);
     limits_asked->max_wr = srq->shared().ring.capacity;
     limits_asked->max_sge = srq->shared().ring.max_sge;
     auto* object = new SrqObject;
@@ -144,6 +142,10 @@ int post_srq_recv(ibv_srq* ibv, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) try {
     if (inherited(ibv->context)) {
         *bad_wr = wr;
         return EINVAL;
+    }
+    if (take_post_failure(faults_of(ibv->context))) [[unlikely]] {
+        *bad_wr = wr;
+        return personality_of(ibv->context).srq_full_error;
     }
     Srq& srq = *object_of<SrqObject>(ibv)->srq;
     for (; wr != nullptr; wr = wr->next) {
