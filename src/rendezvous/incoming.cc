@@ -165,10 +165,12 @@ void IncomingTransfers::wait_for_ring(Incoming& transfer) {
     rings_.queue().push(transfer);
 }
 
+// Most transfers do not wait when they end; those that do may be many.
 void IncomingTransfers::Waiting::remove(Incoming& transfer) {
+    std::erase(failed, &transfer);
+    if (transfer.state != Incoming::State::kWaiting) return;
     std::erase(for_connection, &transfer);
     for_budget.remove(*transfer.channel, &transfer);
-    std::erase(failed, &transfer);
 }
 
 unsigned IncomingTransfers::begin_waiting() {
