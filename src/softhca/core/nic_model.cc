@@ -388,6 +388,7 @@ Booking book(const NicParameters& nic, const Request& request, QpClock& qp, Link
     const uint64_t latency =
         (reads ? round_trip - there : nic.latency_ns) + before_transmission_ns(nic, request);
     uint64_t begun = std::max(now, qp.free_at_);
+    if (request.fenced) begun = std::max(begun, qp.responded_at_);
     if (reads && qp.read_depth_ != 0) {
         const auto before = static_cast<uint8_t>(qp.reads_ - qp.read_depth_);
         begun = std::max(begun, qp.responses_[before]);

@@ -76,6 +76,7 @@ struct Request {
     RequestKind kind = RequestKind::kWrite;
     uint64_t bytes = 0;  // of the message, or of the response
     bool is_inline = false;
+    bool fenced = false;  // waits for the answers to the reads and atomics before it
 
     // Whether the responder answers with data.
     bool reads() const { return kind == RequestKind::kRead || kind == RequestKind::kAtomic; }

@@ -25,7 +25,7 @@
 namespace softhca {
 
 constexpr uint64_t kFabricMagic = 0x31414348'74666f73;  // "softHCA1"
-constexpr uint32_t kLayoutVersion = 8;
+constexpr uint32_t kLayoutVersion = 9;
 constexpr uint32_t kMaxDevices = 16;
 constexpr uint32_t kMaxPorts = 2;
 constexpr uint32_t kMaxLinks = kMaxDevices * kMaxPorts;
@@ -183,11 +183,13 @@ struct Counters {
     std::atomic<uint64_t> registered_bytes{0};
 };
 
-// An RDMA write that waits for its time under the timing model. The sender stores it in the
-// receiver's slot, so that both can place packets that have arrived.
+// An RDMA write or a message that waits for its time under the timing model. The sender stores it
+// in the receiver's slot, so that both can place packets that have arrived.
 struct alignas(64) InboundWrite {
     static constexpr uint64_t kNotDue = ~uint64_t{0};
     static constexpr uint32_t kNone = ~uint32_t{0};
+    static constexpr uint64_t kNoReceive = 0;
+    static constexpr uint64_t kLockRetryNs = 300;  // when another process places packets
     static constexpr uint32_t kSges = 32;
     static constexpr uint32_t kMaxQueued = 16;            // of one queue pair
     static constexpr uint32_t kStagedBytes = 8192 + 512;  // a long eager message with headers
@@ -197,6 +199,8 @@ struct alignas(64) InboundWrite {
     std::atomic<uint64_t> due{0};       // ns: when the next packet arrives; read without `lock`
     std::atomic<uint64_t> position{0};  // in the sender's queue; stored before `sender`
     std::atomic<uint32_t> placed{0};    // 1: all bytes are; stored with release
+    // Of a send: receive_name() of the receive whose memory it fills. kNoReceive: an RDMA write.
+    std::atomic<uint64_t> receive{kNoReceive};
     // The rest under `lock`.
     uint32_t previous = kNone;       // the entry of the write before this one in the queue
     uint64_t previous_position = 0;  // of that write
@@ -206,14 +210,22 @@ struct alignas(64) InboundWrite {
     // dies or fails. Stored before that send's completion is published.
     std::atomic<uint32_t> committed{0};
     bool abandoned = false;  // committed, and the sender has forgotten it: the receiver frees it
-    uint32_t num_sge = 0;    // if not staged
+    uint32_t num_sge = 0;    // of `sges`
     uint32_t rkey = 0;
+    uint32_t pd = 0;  // of a send: of the receive's memory
     uint64_t progress = 0;
     uint64_t length = 0;
     uint64_t remote_address = 0;
     uint64_t posted_at = 0;
     Booking booking = {};
+    // Of a send, the receive's memory, as long as the message; of a write that is not staged, the
+    // sender's memory.
     Sge sges[kSges];
+
+    // Names a receive of a queue pair while it is claimed. `srq`: as in Claim.
+    static uint64_t receive_name(uint32_t srq, uint32_t slot) {
+        return uint64_t{srq} << 32 | (slot + 1);
+    }
 };
 
 // The life of a process in its slot:

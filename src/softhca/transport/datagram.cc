@@ -52,22 +52,23 @@ bool accepts_datagram(Qp& qp, const Wqe& wqe, const QpShared* target) {
            target->qkey == qkey;
 }
 
-// Writes the datagram into the receive's memory.
-CopyResult write_datagram(Qp& qp, const Wqe& wqe, uint32_t slot, const IovList& local,
-                          const IovList& remote) {
+// A datagram as it comes to the receive's memory.
+struct Packet {
+    Packet(const Wqe& wqe, const IovList& local) {
+        if (wqe.destination.global) {
+            grh = make_grh(wqe);
+            source.add(reinterpret_cast<uint64_t>(&grh), sizeof grh);
+            offset = 0;
+        }
+        for (uint32_t i = 0; i < local.count(); ++i) {
+            source.add(reinterpret_cast<uint64_t>(local.data()[i].iov_base),
+                       local.data()[i].iov_len);
+        }
+    }
     Grh grh;
     IovList source;
     uint64_t offset = kGrhBytes;  // without a GRH the first 40 bytes are not written
-    if (wqe.destination.global) {
-        grh = make_grh(wqe);
-        source.add(reinterpret_cast<uint64_t>(&grh), sizeof grh);
-        offset = 0;
-    }
-    for (uint32_t i = 0; i < local.count(); ++i)
-        source.add(reinterpret_cast<uint64_t>(local.data()[i].iov_base), local.data()[i].iov_len);
-    const IovList space = remote.slice(offset, source.length());
-    return qp.adapter().process_memory().write(slot, nullptr, source, space);
-}
+};
 
 void complete_datagram(Qp& qp, const Wqe& wqe, QpShared& target, const RecvWqe& receive,
                        uint64_t now) {
@@ -109,8 +110,7 @@ Outcome execute_datagram(Qp& qp, Wqe& wqe, uint64_t now) {
                                  ? claim_receive(qp.adapter(), *target, srq)
                                  : nullptr;
     if (receive == nullptr) {
-        if (host.models_time() && now_ns() < wqe.booking.arrival_end)
-            return Outcome::again(wqe.booking.arrival_end);
+        if (under_way(qp, wqe)) return Outcome::again(wqe.booking.arrival_end);
         return drop_message(qp);
     }
     IovList remote;
@@ -123,7 +123,25 @@ Outcome execute_datagram(Qp& qp, Wqe& wqe, uint64_t now) {
         fail_responder(qp.adapter(), *target, wqe.remote_qp, 0);
         return Outcome::complete();
     }
-    const CopyResult copied = write_datagram(qp, wqe, slot, local, remote);
+    const Packet packet(wqe, local);
+    if (host.models_time()) {
+        const MessageTarget to{.process = slot,
+                               .responder = wqe.remote_qp,
+                               .receive = receive,
+                               .srq = target->claim.srq,
+                               .pd = target->pd,
+                               .offset = packet.offset,
+                               .plain = false};
+        const auto outcome = deliver(qp, wqe, packet.source, to, [&] {
+            complete_datagram(qp, wqe, *target, *receive, now);
+            return Outcome::complete();
+        });
+        if (outcome) return *outcome;
+        if (under_way(qp, wqe)) return Outcome::again(wqe.booking.arrival_end);
+    }
+    const IovList space = remote.slice(packet.offset, packet.source.length());
+    const CopyResult copied =
+        qp.adapter().process_memory().write(slot, nullptr, packet.source, space);
     if (copied == CopyResult::kLocalFault)
         return Outcome::complete(WcStatus::kLocalProtectionError);
     if (copied != CopyResult::kOk) return drop_message(qp);  // the next datagram uses the receive

@@ -105,6 +105,15 @@ bool build_gather_list(Qp& qp, Wqe& wqe, uint32_t need, IovList* list) {
     return true;
 }
 
+bool under_way(Qp& qp, const Wqe& wqe) {
+    return qp.adapter().host().models_time() && now_ns() < wqe.booking.arrival_end;
+}
+
+uint64_t next_arrival(Qp& qp, const Wqe& wqe) {
+    return arrival_at(wqe.booking, qp.adapter().host().header().config.nic, wqe.length,
+                      std::min(wqe.progress + kPacketBytes, uint64_t{wqe.length}));
+}
+
 uint64_t receive_visible_at(Qp& qp, const Wqe& wqe, uint64_t now) {
     Adapter& adapter = qp.adapter();
     if (!adapter.delays_completions()) return 0;
@@ -119,8 +128,8 @@ uint64_t receive_visible_at(Qp& qp, const Wqe& wqe, uint64_t now) {
 }
 
 Outcome place_message(Qp& qp, Wqe& wqe, const Target& target, const KeyEntry* key,
-                      const IovList& local, const IovList& remote, Placement placement,
-                      uint64_t now, CopyResult* failed) {
+                      const IovList& local, const IovList& remote, uint64_t now,
+                      CopyResult* failed) {
     Adapter& adapter = qp.adapter();
     Host& host = adapter.host();
     const Faults& faults = host.header().faults;
@@ -130,7 +139,7 @@ Outcome place_message(Qp& qp, Wqe& wqe, const Target& target, const KeyEntry* ke
     uint64_t segment = wqe.committed ? 0 : faults.segment_bytes.load(std::memory_order_relaxed);
     if (wqe.backwards && segment == 0) segment = kDefaultSegmentBytes;
     const uint64_t pause = faults.segment_pause_ns.load(std::memory_order_relaxed);
-    const bool by_packet = placement == Placement::kByPacket && host.models_time();
+    const bool by_packet = host.models_time();
     *failed = CopyResult::kOk;
     for (;;) {
         const uint64_t rest = total - wqe.progress;
@@ -158,7 +167,9 @@ Outcome place_message(Qp& qp, Wqe& wqe, const Target& target, const KeyEntry* ke
         if (segment == 0 && !by_packet) return Outcome::again(0);
         if (segment != 0 && pause != 0) return Outcome::again(now_ns() + pause);
     }
-    if (by_packet) record(host.self().lateness, wqe.posted_at, wqe.booking.arrival_end, now_ns());
+    // That of a send is judged with its completion.
+    if (by_packet && !wqe.sends())
+        record(host.self().lateness, wqe.posted_at, wqe.booking.arrival_end, now_ns());
     return Outcome::complete();
 }
 

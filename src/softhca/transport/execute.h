@@ -77,18 +77,22 @@ bool build_gather_list(Qp& qp, Wqe& wqe, uint32_t need, IovList* list);
 // and *target to the key of the receiver's. The caller holds an AccessGuard on the receiver.
 bool check_write(Qp& qp, Wqe& wqe, IovList* local, const KeyEntry** target);
 
-// How the timing model delays a message's data.
-enum class Placement : bool {
-    kAtOnce,    // sends: placed when executed; only completions are delayed
-    kByPacket,  // RDMA: a packet is placed when it has arrived
-};
-
-// Places the rest of the message, as far as the timing model and the faults permit at `now` (ns);
-// kComplete when all is placed. If a copy fails, *failed is the reason, and the outcome has no
-// meaning.
+// Places the rest of the message, as far as the timing model and the faults permit at `now` (ns): a
+// packet is placed when it has arrived. kComplete when all is placed. If a copy fails, *failed is
+// the reason, and the outcome has no meaning.
 Outcome place_message(Qp& qp, Wqe& wqe, const Target& target, const KeyEntry* key,
-                      const IovList& local, const IovList& remote, Placement placement,
-                      uint64_t now, CopyResult* failed);
+                      const IovList& local, const IovList& remote, uint64_t now,
+                      CopyResult* failed);
+
+// With the timing model: whether the message has not arrived yet, and when its next packet has.
+bool under_way(Qp& qp, const Wqe& wqe);
+uint64_t next_arrival(Qp& qp, const Wqe& wqe);
+
+// With the timing model, a read or atomic has two steps: the responder acts, when the request has
+// arrived there, and the answer arrives. The first step may be made while others of the queue pair
+// are still to be answered; it sets wqe.acted.
+bool acts_early(Qp& qp, const Wqe& wqe);
+Outcome act_at_responder(Qp& qp, Wqe& wqe, uint64_t now);
 
 // The `visible_at` of the receiver's completion in ns; 0 if completions are not delayed.
 uint64_t receive_visible_at(Qp& qp, const Wqe& wqe, uint64_t now);

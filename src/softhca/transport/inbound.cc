@@ -55,6 +55,17 @@ bool is_next(const ProcessSlot& process, const InboundWrite& write, uint32_t sen
            before.placed.load(std::memory_order_acquire) != 0;
 }
 
+bool is_send(const InboundWrite& write) {
+    return write.receive.load(std::memory_order_relaxed) != InboundWrite::kNoReceive;
+}
+
+// The same for a message whose queue pair is gone, which takes no writes any more.
+bool may_be_next(Host& host, const ProcessSlot& process, const InboundWrite& write,
+                 uint32_t sender) {
+    return is_next(process, write, sender) ||
+           (is_send(write) && host.qp(write.responder) == nullptr);
+}
+
 bool is_committed(const InboundWrite& write) {
     return write.committed.load(std::memory_order_acquire) != 0;
 }
@@ -75,9 +86,9 @@ struct CopyPlan {
     };
     Piece pieces[InboundWrite::kSges];  // none: the bytes are staged
     uint32_t count = 0;
-    const KeyEntry* target = nullptr;
-    QpShared* responder = nullptr;
-    uint64_t to = 0;
+    IovList to;
+    const KeyEntry* target = nullptr;  // the registration that holds all of `to`; nullptr: several
+    QpShared* responder = nullptr;     // of an RDMA write
 };
 
 // Adds the sender's memory to a plan. False if a key does not permit the access.
@@ -107,31 +118,52 @@ bool sender_permits(Host& host, const InboundWrite& write, uint32_t number, Copy
            (write.staged || plan_sources(host, write, *sender, number, plan));
 }
 
-bool plan_copy(Host& host, const InboundWrite& write, uint32_t number, CopyPlan* plan) {
+// The memory of a receive.
+bool plan_receive(Host& host, uint32_t owner, const InboundWrite& write, CopyPlan* plan) {
+    for (uint32_t i = 0; i < write.num_sge; ++i) {
+        const Sge& sge = write.sges[i];
+        const KeyEntry* key = KeyNumber::process(sge.lkey) == owner ? host.key(sge.lkey) : nullptr;
+        uint64_t address;
+        if (key == nullptr ||
+            check_local_key(*key, sge.lkey, write.pd, write.responder, sge.addr, sge.length,
+                            access_flag::kLocalWrite, &address) != KeyCheck::kOk)
+            return false;
+        plan->to.add(address, sge.length);
+        if (write.num_sge == 1) plan->target = key;
+    }
+    return true;
+}
+
+bool plan_copy(Host& host, uint32_t owner, const InboundWrite& write, uint32_t number,
+               CopyPlan* plan) {
+    if (is_send(write)) return plan_receive(host, owner, write, plan);
     QpShared* mine = host.qp(write.responder);
     if (mine == nullptr || mine->peer_number != number || mine->type != QpType::kRc ||
         !takes(*mine, write) || (mine->access & access_flag::kRemoteWrite) == 0 ||
-        KeyNumber::process(write.rkey) != host.slot() || !sender_permits(host, write, number, plan))
+        KeyNumber::process(write.rkey) != owner || !sender_permits(host, write, number, plan))
         return false;
     plan->responder = mine;
     plan->target = host.key(write.rkey);
-    return plan->target != nullptr &&
-           check_key(*plan->target, write.rkey, mine->pd, write.responder, write.remote_address,
-                     write.length, access_flag::kRemoteWrite, &plan->to) == KeyCheck::kOk;
+    uint64_t address;
+    if (plan->target == nullptr ||
+        check_key(*plan->target, write.rkey, mine->pd, write.responder, write.remote_address,
+                  write.length, access_flag::kRemoteWrite, &address) != KeyCheck::kOk)
+        return false;
+    plan->to.add(address, write.length);
+    return true;
 }
 
 // Copies a range of the message.
-CopyResult copy_range(Adapter& adapter, const InboundWrite& write, const CopyPlan& plan,
-                      uint32_t process, uint64_t begin, uint64_t length) {
+CopyResult copy_range(Adapter& adapter, uint32_t owner, const InboundWrite& write,
+                      const CopyPlan& plan, uint32_t process, uint64_t begin, uint64_t length) {
     ProcessMemory& memory = adapter.process_memory();
-    ProcessSlot& self = adapter.host().self();
+    ProcessSlot& slot = adapter.host().process(owner);
     if (plan.count == 0) {
         IovList from;
-        IovList to;
-        from.add(reinterpret_cast<uint64_t>(self.staged[&write - self.inbound]) + begin, length);
-        to.add(plan.to + begin, length);
-        return memory.write(adapter.host().slot(), plan.target, from, to);
+        from.add(reinterpret_cast<uint64_t>(slot.staged[&write - slot.inbound]) + begin, length);
+        return memory.write(owner, plan.target, from, plan.to.slice(begin, length));
     }
+    const auto target = reinterpret_cast<uint64_t>(plan.to.data()[0].iov_base);
     uint64_t at = 0;  // where the piece begins in the message
     for (uint32_t i = 0; i < plan.count && at < begin + length; at += plan.pieces[i++].length) {
         const CopyPlan::Piece& piece = plan.pieces[i];
@@ -141,8 +173,10 @@ CopyResult copy_range(Adapter& adapter, const InboundWrite& write, const CopyPla
         IovList from;
         from.add(piece.address + (from_byte - at), to_byte - from_byte);
         IovList to;
-        to.add(plan.to + from_byte, to_byte - from_byte);
-        const CopyResult copied = memory.read(process, piece.key, from, to);
+        to.add(target + from_byte, to_byte - from_byte);
+        const CopyResult copied = process == adapter.host().slot()
+                                      ? memory.write(owner, plan.target, from, to)
+                                      : memory.read(process, piece.key, from, to);
         if (copied != CopyResult::kOk) return copied;
     }
     return CopyResult::kOk;
@@ -150,8 +184,8 @@ CopyResult copy_range(Adapter& adapter, const InboundWrite& write, const CopyPla
 
 // Places packets that have arrived, under the lock of `write`. Returns when the next one arrives;
 // kNotDue if there is none, or a copy failed: then the sender repeats it and reports the error.
-uint64_t place_arrived(Adapter& adapter, InboundWrite& write, const CopyPlan& plan, uint32_t sender,
-                       uint64_t now) {
+uint64_t place_arrived(Adapter& adapter, uint32_t owner, InboundWrite& write, const CopyPlan& plan,
+                       uint32_t sender, uint64_t now) {
     Host& host = adapter.host();
     const NicParameters& nic = host.header().config.nic;
     while (write.progress < write.length) {
@@ -161,45 +195,49 @@ uint64_t place_arrived(Adapter& adapter, InboundWrite& write, const CopyPlan& pl
         if (now < due && (now = now_ns()) < due) return due;
         const uint64_t arrived = arrived_by(write.booking, nic, write.length, now);
         const uint64_t length = std::max(packet, arrived - std::min(arrived, write.progress));
-        if (copy_range(adapter, write, plan, ObjectNumber::process(sender), write.progress,
+        if (copy_range(adapter, owner, write, plan, ObjectNumber::process(sender), write.progress,
                        length) != CopyResult::kOk)
             return InboundWrite::kNotDue;
         write.progress += length;
     }
+    if (is_send(write)) return InboundWrite::kNotDue;  // its completion has been judged
     report_established(adapter, *plan.responder, plan.responder->number.load());
     record(host.self().lateness, write.posted_at, write.booking.arrival_end, now_ns());
     return InboundWrite::kNotDue;
 }
 
-// Places what has arrived of the write, and frees its lock. Whether all of it is placed now.
-bool place_and_unlock(Adapter& adapter, InboundWrite& write, uint64_t now) {
+}  // namespace
+
+bool place_and_unlock(Adapter& adapter, uint32_t owner, InboundWrite& write, uint64_t now) {
     Host& host = adapter.host();
+    ProcessSlot& slot = host.process(owner);
     const uint32_t sender = write.sender.load(std::memory_order_relaxed);
     if (sender == 0 || write.due.load(std::memory_order_relaxed) > now ||
-        !is_next(host.self(), write, sender)) {
+        !may_be_next(host, slot, write, sender)) {
+        const bool placed = sender != 0 && write.placed.load(std::memory_order_relaxed) != 0;
         write.lock.unlock();
-        return false;
+        return placed;
     }
     const uint32_t process = ObjectNumber::process(sender);
-    // The copy reads the sender's memory and writes this process's: the guards prevent that either
-    // is freed.
+    // The copy reads the sender's memory and writes the owner's: the guards prevent that either is
+    // freed.
     const AccessGuard sender_guard(host, process);
-    const AccessGuard own_guard(host, host.slot());
+    const AccessGuard own_guard(host, owner);
     const bool forgotten = write.abandoned || !host.alive(process) || host.qp(sender) == nullptr;
     if (forgotten && !is_committed(write)) {
-        unlock_and_free(host.self(), write);
+        unlock_and_free(slot, write);
         return false;
     }
     uint64_t due = InboundWrite::kNotDue;
     CopyPlan plan;
     if (write.progress < write.length &&
         (is_committed(write) || receiver_may_place(host.header().faults)) &&
-        plan_copy(host, write, sender, &plan))
-        due = place_arrived(adapter, write, plan, sender, now);
+        plan_copy(host, owner, write, sender, &plan))
+        due = place_arrived(adapter, owner, write, plan, sender, now);
     const bool placed = write.progress == write.length;
     write.placed.store(placed ? 1 : 0, std::memory_order_release);
     if (forgotten && due == InboundWrite::kNotDue) {
-        unlock_and_free(host.self(), write);  // it is placed, or it never will be
+        unlock_and_free(slot, write);  // it is placed, or it never will be
         return placed;
     }
     // After the copy: who sees this value may take the bytes for placed. The receiver looks again
@@ -210,8 +248,6 @@ bool place_and_unlock(Adapter& adapter, InboundWrite& write, uint64_t now) {
     return placed;
 }
 
-}  // namespace
-
 void place_inbound_writes(Adapter& adapter, uint64_t now) {
     Host& host = adapter.host();
     ProcessSlot& self = host.self();
@@ -221,7 +257,7 @@ void place_inbound_writes(Adapter& adapter, uint64_t now) {
         for_each_used(self, [&](uint32_t index) {
             InboundWrite& write = self.inbound[index];
             if (write.due.load(std::memory_order_acquire) <= now && try_lock(host, write))
-                again = place_and_unlock(adapter, write, now) || again;
+                again = place_and_unlock(adapter, host.slot(), write, now) || again;
         });
     }
 }
@@ -249,7 +285,7 @@ void settle_write(Adapter& adapter, uint32_t index, uint64_t now, uint32_t depth
         settle_write(adapter, previous, now, depth - 1);
         write.lock.lock(host, [] {});
     }
-    place_and_unlock(adapter, write, now);
+    place_and_unlock(adapter, host.slot(), write, now);
 }
 
 }  // namespace
@@ -263,14 +299,31 @@ void settle_inbound_writes(Adapter& adapter, uint64_t now) {
     });
 }
 
-void drop_abandoned_writes(Host& host, uint32_t qp_number) {
+void drop_inbound(Host& host, uint32_t qp_number, bool messages) {
     ProcessSlot& self = host.self();
     for_each_used(self, [&](uint32_t index) {
         InboundWrite& write = self.inbound[index];
         write.lock.lock(host, [] {});
-        if (write.sender.load(std::memory_order_relaxed) != 0 && write.abandoned &&
-            write.responder == qp_number)
+        if (write.sender.load(std::memory_order_relaxed) != 0 && write.responder == qp_number &&
+            (write.abandoned || (messages && is_send(write))))
             unlock_and_free(self, write);
+        else
+            write.lock.unlock();
+    });
+}
+
+void drop_message_of_claim(Host& host, const QpShared& qp) {
+    ProcessSlot& process = host.process(claim_owner(qp));
+    const uint64_t name = InboundWrite::receive_name(qp.claim.srq, qp.claim.slot);
+    const uint32_t number = qp.number.load(std::memory_order_relaxed);
+    for_each_used(process, [&](uint32_t index) {
+        InboundWrite& write = process.inbound[index];
+        if (write.receive.load(std::memory_order_relaxed) != name) return;
+        write.lock.lock(host, [] {});
+        if (write.sender.load(std::memory_order_relaxed) != 0 && write.responder == number &&
+            write.receive.load(std::memory_order_relaxed) == name &&
+            write.placed.load(std::memory_order_relaxed) == 0)
+            unlock_and_free(process, write);
         else
             write.lock.unlock();
     });

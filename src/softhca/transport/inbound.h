@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// RDMA writes that wait for the timing model. The receiving process can place their packets, too,
-// because data must arrive even if the sender computes.
+// RDMA writes and messages that wait for the timing model. The receiving process can place their
+// packets, too, because data must arrive even if the sender computes.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +12,7 @@ class Host;
 struct Faults;
 struct InboundWrite;
 struct ProcessSlot;
+struct QpShared;
 
 // Whether no fault acts on data: with a fault, the receiver gets no more writes, and places only
 // committed ones.
@@ -21,15 +22,23 @@ bool try_lock(Host& host, InboundWrite& write);
 // Frees the entry and its lock, which the caller holds.
 void unlock_and_free(ProcessSlot& process, InboundWrite& write);
 
+// Places what has arrived by `now` (ns) of a write to process `owner`, and frees its lock, which
+// the caller holds. Whether all of it is placed now.
+bool place_and_unlock(Adapter& adapter, uint32_t owner, InboundWrite& write, uint64_t now);
 // Places packets of writes to this process's memory that have arrived by `now` (ns), except for
 // those that somebody else is placing.
 void place_inbound_writes(Adapter& adapter, uint64_t now);
 // When the next packet arrives at a process after `now`; InboundWrite::kNotDue: none waits.
 uint64_t next_inbound_after(const ProcessSlot& process, uint64_t now);
-// Places the writes that a send has overtaken and that have arrived by `now`. Waits for those that
-// somebody else is placing: when it returns, their bytes are in memory.
+// Places the messages whose completions are written, and the writes before them, that have arrived
+// by `now`. Waits for those that somebody else is placing: when it returns, their bytes are in
+// memory.
 void settle_inbound_writes(Adapter& adapter, uint64_t now);
-// When a queue pair of this process is reset: forgets the writes to it that its peer has left.
-void drop_abandoned_writes(Host& host, uint32_t qp_number);
+// When a queue pair of this process is reset: forgets the writes to it that its peer has left, and,
+// with its completions, the messages to it.
+void drop_inbound(Host& host, uint32_t qp_number, bool messages);
+// Under the lock of a queue pair: forgets the message whose sender died before it had written the
+// completion of the claimed receive.
+void drop_message_of_claim(Host& host, const QpShared& qp);
 
 }  // namespace softhca

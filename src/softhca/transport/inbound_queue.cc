@@ -37,6 +37,7 @@ bool fits_inbound(const Qp& qp, const Wqe& wqe) {
 void fill_inbound(InboundWrite& write, const Wqe& wqe) {
     write.placed.store(0, std::memory_order_relaxed);
     write.committed.store(0, std::memory_order_relaxed);
+    write.receive.store(InboundWrite::kNoReceive, std::memory_order_relaxed);
     write.abandoned = false;
     write.progress = wqe.progress;
     write.length = wqe.length;
@@ -51,13 +52,38 @@ void fill_inbound(InboundWrite& write, const Wqe& wqe) {
     }
 }
 
+// Describes a message that takes a receive.
+void fill_message(InboundWrite& write, const Wqe& wqe, uint64_t length,
+                  const MessageTarget& target) {
+    fill_inbound(write, wqe);
+    write.committed.store(1, std::memory_order_relaxed);
+    write.progress = 0;
+    write.length = length;
+    write.staged = true;
+    write.num_sge = 0;
+    if (target.receive == nullptr) return;
+    write.receive.store(InboundWrite::receive_name(target.srq, target.receive->slot),
+                        std::memory_order_relaxed);
+    write.pd = target.pd;
+    uint64_t skip = target.offset;
+    for (uint32_t i = 0; i < target.receive->num_sge && length != 0; ++i) {
+        Sge sge = target.receive->sges()[i];
+        const auto skipped = static_cast<uint32_t>(std::min<uint64_t>(skip, sge.length));
+        skip -= skipped;
+        sge.addr += skipped;
+        sge.length = static_cast<uint32_t>(std::min<uint64_t>(sge.length - skipped, length));
+        length -= sge.length;
+        if (sge.length != 0) write.sges[write.num_sge++] = sge;
+    }
+}
+
 // Copies the bytes of a write. False if they cannot be read, which the kernel reports and a plain
 // copy, as into shared memory, cannot.
 bool stage(ProcessMemory& memory, uint32_t slot, const Wqe& wqe, bool plain, const IovList& local,
            char* bytes) {
     if (!plain && !wqe.is_inline) {
         IovList to;
-        to.add(reinterpret_cast<uint64_t>(bytes), wqe.length);
+        to.add(reinterpret_cast<uint64_t>(bytes), local.length());
         return memory.read(slot, nullptr, local, to) == CopyResult::kOk;
     }
     for (uint32_t i = 0; i < local.count(); ++i) {
@@ -74,8 +100,8 @@ InboundLock::InboundLock(Qp& qp, Wqe& wqe) : wqe_(wqe) {
     InboundQueue& queue = qp.inbound();
     if (queue.size_ == 0) return;
     Host& host = qp.adapter().host();
-    guard_.emplace(host, queue.process_);
-    InboundWrite& write = host.process(queue.process_).inbound[queue.entry(0).index];
+    guard_.emplace(host, queue.entry(0).process);
+    InboundWrite& write = queue.shared(host, queue.entry(0));
     if (!try_lock(host, write)) {
         busy_ = true;
         return;
@@ -103,16 +129,30 @@ bool InboundLock::wait_until(uint64_t due) {
     return write_ != nullptr;
 }
 
-bool InboundQueue::push(Qp& qp, Wqe& wqe, uint64_t position, uint64_t due) {
+// Under the entry's lock: shows it to the receiver.
+void InboundQueue::publish(InboundWrite& write, uint32_t process, Qp& qp, const Wqe& wqe) {
+    write.position.store(wqe.position, std::memory_order_relaxed);
+    write.previous = InboundWrite::kNone;
+    if (size_ != 0 && entry(size_ - 1).process == process) {
+        write.previous = entry(size_ - 1).index;
+        write.previous_position = entry(size_ - 1).position;
+    }
+    write.due.store(next_arrival(qp, wqe), std::memory_order_relaxed);
+    write.sender.store(qp.number(), std::memory_order_release);
+    if (write.staged && staged_ == size_) ++staged_;
+    if (write.committed.load(std::memory_order_relaxed) != 0) ++committed_;
+}
+
+bool InboundQueue::push(Qp& qp, Wqe& wqe) {
     Host& host = qp.adapter().host();
     if (size_ == kCapacity || !fits_inbound(qp, wqe) || !receiver_may_place(host.header().faults))
         return false;
-    process_ = ObjectNumber::process(qp.shared().peer_number);
-    const AccessGuard guard(host, process_);
+    const uint32_t owner = ObjectNumber::process(qp.shared().peer_number);
+    const AccessGuard guard(host, owner);
     IovList local;
     const KeyEntry* target = nullptr;
     if (!check_write(qp, wqe, &local, &target)) return false;
-    ProcessSlot& process = host.process(process_);
+    ProcessSlot& process = host.process(owner);
     const uint32_t index = allocate_inbound(host, process);
     if (index == InboundWrite::kNone) return false;
     InboundWrite& write = process.inbound[index];
@@ -123,26 +163,85 @@ bool InboundQueue::push(Qp& qp, Wqe& wqe, uint64_t position, uint64_t due) {
         return false;
     }
     write.responder = qp.shared().peer_number;
-    write.position.store(position, std::memory_order_relaxed);
-    write.previous = InboundWrite::kNone;
-    if (size_ != 0) {
-        write.previous = entry(size_ - 1).index;
-        write.previous_position = entry(size_ - 1).position;
-    }
-    write.due.store(due, std::memory_order_relaxed);
-    write.sender.store(qp.number(), std::memory_order_release);
-    if (write.staged && staged_ == size_) ++staged_;
+    publish(write, owner, qp, wqe);
     write.lock.unlock();
-    entry(size_++) = {index, position};
+    entry(size_++) = {index, owner, wqe.position};
+    return true;
+}
+
+bool InboundQueue::fits_message(const Qp& qp, const Wqe& wqe) {
+    const bool fits =
+        wqe.opcode == WrOpcode::kSend || wqe.opcode == WrOpcode::kSendImm ||
+        (wqe.opcode == WrOpcode::kRdmaWriteImm && qp.attributes().type == QpType::kRc);
+    return fits && wqe.progress == 0 && !wqe.backwards &&
+           wqe.length <= InboundWrite::kStagedBytes - kGrhBytes;
+}
+
+bool InboundQueue::push_message(Qp& qp, const Wqe& wqe, const IovList& local,
+                                const MessageTarget& target, bool* failed) {
+    Host& host = qp.adapter().host();
+    // Those before it are committed, so that the receiver places them first.
+    if (size_ == kCapacity || committed_ != size_ || !fits_message(qp, wqe) ||
+        !receiver_may_place(host.header().faults))
+        return false;
+    ProcessSlot& process = host.process(target.process);
+    const uint32_t index = allocate_inbound(host, process);
+    if (index == InboundWrite::kNone) return false;
+    InboundWrite& write = process.inbound[index];
+    const uint64_t length = local.length();
+    fill_message(write, wqe, length, target);
+    if (!stage(qp.adapter().process_memory(), host.slot(), wqe, target.plain, local,
+               process.staged[index])) {
+        unlock_and_free(process, write);
+        *failed = true;
+        return false;
+    }
+    write.responder = target.responder;
+    publish(write, target.process, qp, wqe);
+    write.lock.unlock();
+    entry(size_++) = {index, target.process, wqe.position};
+    return true;
+}
+
+Outcome InboundQueue::finish_message(Qp& qp, const Wqe& wqe, uint64_t now) {
+    if (size_ == 0 || entry(0).position != wqe.position) return Outcome::complete();
+    Host& host = qp.adapter().host();
+    const AccessGuard guard(host, entry(0).process);
+    InboundWrite& write = shared(host, entry(0));
+    if (!try_lock(host, write)) return Outcome::again(now_ns() + InboundWrite::kLockRetryNs);
+    if (write.sender.load(std::memory_order_relaxed) != qp.number() ||
+        write.position.load(std::memory_order_relaxed) != wqe.position) {
+        write.lock.unlock();  // the receiver has reset its queue pair, or has died
+        return Outcome::complete();
+    }
+    if (place_and_unlock(qp.adapter(), entry(0).process, write, now)) return Outcome::complete();
+    if (now < wqe.booking.arrival_end)
+        return Outcome::again(write.due.load(std::memory_order_relaxed));
+    return Outcome::complete();  // it cannot be placed: its memory is not registered any more
+}
+
+bool InboundQueue::settle(Qp& qp, uint64_t now) {
+    Host& host = qp.adapter().host();
+    for (uint32_t i = 0; i < size_; ++i) {
+        const AccessGuard guard(host, entry(i).process);
+        InboundWrite& write = shared(host, entry(i));
+        if (write.placed.load(std::memory_order_acquire) != 0) continue;
+        if (!try_lock(host, write)) return false;
+        if (write.sender.load(std::memory_order_relaxed) != qp.number() ||
+            write.position.load(std::memory_order_relaxed) != entry(i).position)
+            write.lock.unlock();
+        else if (!place_and_unlock(qp.adapter(), entry(i).process, write, now))
+            return false;
+    }
     return true;
 }
 
 bool InboundQueue::commit(Qp& qp) {
     if (staged_ != size_) return false;
     Host& host = qp.adapter().host();
-    const AccessGuard guard(host, process_);
     for (; committed_ != size_; ++committed_) {
-        InboundWrite& write = host.process(process_).inbound[entry(committed_).index];
+        const AccessGuard guard(host, entry(committed_).process);
+        InboundWrite& write = shared(host, entry(committed_));
         write.lock.lock(host, [] {});
         const bool mine = write.sender.load(std::memory_order_relaxed) == qp.number();
         if (mine) write.committed.store(1, std::memory_order_release);
@@ -153,27 +252,27 @@ bool InboundQueue::commit(Qp& qp) {
 }
 
 // `ended`: whether the write has.
-void InboundQueue::free_entry(Host& host, uint32_t qp_number, uint32_t index, bool ended) {
-    const AccessGuard guard(host, process_);
-    ProcessSlot& process = host.process(process_);
-    InboundWrite& write = process.inbound[index];
+void InboundQueue::free_entry(Host& host, uint32_t qp_number, const Entry& entry, bool ended) {
+    const AccessGuard guard(host, entry.process);
+    InboundWrite& write = shared(host, entry);
     write.lock.lock(host, [] {});
-    if (write.sender.load(std::memory_order_relaxed) != qp_number) {
-        write.lock.unlock();  // the receiver has died, and another process uses its slot
+    if (write.sender.load(std::memory_order_relaxed) != qp_number ||
+        write.position.load(std::memory_order_relaxed) != entry.position) {
+        write.lock.unlock();  // the receiver has freed it, or has died
     } else if (write.committed.load(std::memory_order_relaxed) != 0 && !ended &&
                write.progress != write.length) {
         write.abandoned = true;
-        // The receiver checks at once when to place or free it.
-        write.due.store(0, std::memory_order_release);
+        if (write.due.load(std::memory_order_relaxed) == InboundWrite::kNotDue)
+            write.due.store(0, std::memory_order_release);
         write.lock.unlock();
     } else {
-        unlock_and_free(process, write);
+        unlock_and_free(host.process(entry.process), write);
     }
 }
 
 void InboundQueue::pop(Host& host, uint32_t qp_number, uint64_t position) {
     if (size_ != 0 && entry(0).position == position) {
-        free_entry(host, qp_number, entry(0).index, true);
+        free_entry(host, qp_number, entry(0), true);
         first_ = (first_ + 1) % kCapacity;
         --size_;
         committed_ -= std::min(committed_, 1U);
@@ -181,10 +280,16 @@ void InboundQueue::pop(Host& host, uint32_t qp_number, uint64_t position) {
     }
 }
 
+void InboundQueue::take_back(Host& host, uint32_t qp_number) {
+    free_entry(host, qp_number, entry(--size_), true);
+    committed_ = std::min(committed_, size_);
+    staged_ = std::min(staged_, size_);
+}
+
 void InboundQueue::clear(Host& host, uint32_t qp_number) {
     // The last one first: no write may be taken for the next one while those before it end
     // unplaced.
-    while (size_ != 0) free_entry(host, qp_number, entry(--size_).index, false);
+    while (size_ != 0) free_entry(host, qp_number, entry(--size_), false);
     committed_ = 0;
     staged_ = 0;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The sender's side of the RDMA writes that wait for the timing model: which of them the receiver
-// may place.
+// The sender's side of the RDMA writes and messages that wait for the timing model: which of them
+// the receiver may place.
 #pragma once
 
 #include <cstdint>
@@ -10,22 +10,50 @@
 
 namespace softhca {
 
+class IovList;
 class Qp;
+struct Outcome;
 struct Wqe;
 
-// The writes from the head of a send queue on that wait for their time, and that the receiver may
-// place, in order. Under the queue pair's execute_mutex_.
+// Where the bytes of a message go that takes a receive.
+struct MessageTarget {
+    uint32_t process;    // whose memory it is
+    uint32_t responder;  // QP number
+    // Of a send; nullptr: of an RDMA write with immediate, whose work request says where.
+    const RecvWqe* receive;
+    uint32_t srq;  // of the receive; 0: the queue pair's own
+    uint32_t pd;
+    uint64_t offset;  // in the receive's memory
+    bool plain;       // its memory is shared with the sender
+};
+
+// What from the head of a send queue on waits for its time, and what the receiver may place, in
+// order. Under the queue pair's execute_mutex_.
 class InboundQueue {
   public:
     // Hands a write to the receiver, if it fits, passes the checks of both ends, and there is
-    // room. Its next packet arrives at `due` (ns). False if it stays with the sender alone.
-    bool push(Qp& qp, Wqe& wqe, uint64_t position, uint64_t due);
+    // room. False if it stays with the sender alone.
+    bool push(Qp& qp, Wqe& wqe);
+    // Hands the bytes of a message, `local`, to the receiver, before its completion is written.
+    // They arrive whatever becomes of the sender. Under the responder's lock. False if there is no
+    // room or the message is too long: then nothing has changed. Sets *failed if `local` cannot be
+    // read.
+    bool push_message(Qp& qp, const Wqe& wqe, const IovList& local, const MessageTarget& target,
+                      bool* failed);
+    static bool fits_message(const Qp& qp, const Wqe& wqe);
+    // Whether the bytes of the delivered message at the head are placed: complete, or when to call
+    // again. Places them if they have arrived.
+    Outcome finish_message(Qp& qp, const Wqe& wqe, uint64_t now);
+    // Places what has arrived by `now`. Whether that is everything.
+    bool settle(Qp& qp, uint64_t now);
     // Before a send behind these writes is delivered: makes sure that they arrive whatever becomes
     // of the sender. False if their bytes are not all staged; then no send may overtake them.
     bool commit(Qp& qp);
     // Frees the entry of the write at `position`, the first one, when that write has ended
     // successfully; does nothing if there is none.
     void pop(Host& host, uint32_t qp_number, uint64_t position);
+    // Takes back the last one, whose completion could not be written.
+    void take_back(Host& host, uint32_t qp_number);
     // Frees all entries, except for committed ones, which are the receiver's then. Writes that are
     // not placed yet stay so.
     void clear(Host& host, uint32_t qp_number);
@@ -37,17 +65,21 @@ class InboundQueue {
 
     struct Entry {
         uint32_t index;  // in the receiver's slot
+        uint32_t process;
         uint64_t position;
     };
 
     Entry& entry(uint32_t at) { return entries_[(first_ + at) % kCapacity]; }
-    void free_entry(Host& host, uint32_t qp_number, uint32_t index, bool ended);
+    InboundWrite& shared(Host& host, const Entry& entry) {
+        return host.process(entry.process).inbound[entry.index];
+    }
+    void publish(InboundWrite& write, uint32_t process, Qp& qp, const Wqe& wqe);
+    void free_entry(Host& host, uint32_t qp_number, const Entry& entry, bool ended);
 
     uint32_t first_ = 0;  // index in entries_, which is a ring
     uint32_t size_ = 0;
     uint32_t committed_ = 0;  // how many from the first one on are
     uint32_t staged_ = 0;     // the same for staged ones
-    uint32_t process_ = 0;
     Entry entries_[kCapacity] = {};
 };
 

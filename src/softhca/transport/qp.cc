@@ -225,7 +225,9 @@ void Qp::clear_queues() {
         if (cq != nullptr) removes ? cq->purge(number_) : cq->disown(number_);
     shared_->ring.drop_all(host.arena());
     inbound_.clear(host, number_);
-    drop_abandoned_writes(host, number_);
+    answers_.clear();
+    // Those of an XRC receiver have completions in queues of others.
+    drop_inbound(host, number_, removes && attributes_.type != QpType::kXrcRecv);
     executed_ = posted_.load(std::memory_order_relaxed);
     released_.store(executed_, std::memory_order_release);
     retry_.progress();

@@ -7,6 +7,7 @@
 #include "softhca/core/retry.h"
 #include "softhca/fabric/host.h"
 #include "softhca/transport/inbound_queue.h"
+#include "softhca/transport/read_answers.h"
 #include "softhca/transport/wqe.h"
 
 namespace softhca {
@@ -14,6 +15,7 @@ namespace softhca {
 class Adapter;
 class Cq;
 class Srq;
+struct Outcome;
 
 class Qp {
   public:
@@ -99,6 +101,7 @@ class Qp {
     uint8_t max_rd_atomic() const { return max_rd_atomic_; }
     uint32_t mtu() const { return mtu_; }
     InboundQueue& inbound() { return inbound_; }          // under execute_mutex_
+    ReadAnswers& answers() { return answers_; }           // likewise
     uint64_t head_position() const { return executed_; }  // of the head; under execute_mutex_
 
     void* cookie = nullptr;
@@ -112,9 +115,14 @@ class Qp {
     static constexpr uint32_t kNoLimit = ~uint32_t{0};
     bool run_send_queue(uint64_t now, uint32_t steps);
     bool execute_head(Wqe& wqe, uint64_t now);
+    Outcome finish_delivered(const Wqe& wqe, uint64_t now);
     void run_ahead(uint64_t now);
-    bool hand_over(Wqe& wqe);
+    bool start_ahead(Wqe& wqe, uint64_t now);
     bool deliver_ahead(Wqe& wqe, uint64_t now);
+    bool act_ahead(Wqe& wqe, uint64_t now);
+    bool head_is_under_way();
+    bool awaits_answers();
+    void run_again_at(uint64_t time);
     void send_again();
     void finish_head(Wqe& wqe, WcStatus status, uint64_t now);
     void enter_error_state(WcStatus status);
@@ -144,10 +152,12 @@ class Qp {
     std::atomic<uint64_t> sent_again_at_{0};
     std::mutex execute_mutex_;  // for the rest; taken after post_mutex and before shared locks
     uint64_t executed_ = 0;
-    uint64_t ahead_ = 0;  // the next one to start ahead of the head
+    uint64_t ahead_ = 0;        // the next one to start ahead of the head
+    uint64_t ahead_again_ = 0;  // ns: when that is scheduled; 0: not
     uint64_t wait_until_ = 0;
     uint64_t last_visible_ = 0;  // the latest `visible_at` of a send's completion
     InboundQueue inbound_;       // writes from the head on that the receiver may place
+    ReadAnswers answers_;        // of reads from the head on
     bool head_started_ = false;  // whether the work request at the head has been executed once
     std::atomic<bool> scheduled_{false};  // scheduled to run at once
     bool drained_event_ = false;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // RDMA write, RDMA read, and atomic operations.
-#include <cstring>
+#include <algorithm>
 
 #include "softhca/core/qp_state.h"
 #include "softhca/transport/adapter.h"
+#include "softhca/transport/inbound.h"
 #include "softhca/transport/send.h"
 
 namespace softhca {
@@ -55,13 +56,28 @@ Outcome write_with_immediate(Qp& qp, Wqe& wqe, Target& target, const IovList& lo
     IovList remote;
     const WcStatus status =
         resolve_remote_memory(qp, wqe, target, access_flag::kRemoteWrite, &key, &remote);
-    if (status != WcStatus::kSuccess) return refuse_request(qp, target, status);
+    if (status != WcStatus::kSuccess) {
+        // Not before it has arrived: it may have been executed ahead of others.
+        return under_way(qp, wqe) ? Outcome::again(wqe.booking.arrival_end)
+                                  : refuse_request(qp, target, status);
+    }
     Outcome outcome = Outcome::no_response();
     const RecvWqe* receive = find_receive(qp, wqe, target, &outcome);
     if (receive == nullptr) return outcome;
+    if (qp.adapter().host().models_time()) {
+        const MessageTarget to{.process = target.slot,
+                               .responder = target.qp_number,
+                               .receive = nullptr,
+                               .srq = 0,
+                               .pd = target.pd,
+                               .offset = 0,
+                               .plain = key != nullptr && key->share_id != 0};
+        const auto early = deliver(
+            qp, wqe, local, to, [&] { return complete_receive(qp, wqe, target, *receive, now); });
+        if (early) return *early;
+    }
     CopyResult failed;
-    const Outcome placed =
-        place_message(qp, wqe, target, key, local, remote, Placement::kByPacket, now, &failed);
+    const Outcome placed = place_message(qp, wqe, target, key, local, remote, now, &failed);
     if (failed != CopyResult::kOk) return copy_failed(qp, target, failed, true);
     return placed.kind == Outcome::Kind::kComplete
                ? complete_receive(qp, wqe, target, *receive, now)
@@ -85,8 +101,7 @@ Outcome execute_rdma(Qp& qp, Wqe& wqe, uint32_t local_right, uint32_t remote_rig
         status = WcStatus::kRemoteInvalidRequest;
     if (status != WcStatus::kSuccess) return lock_and_refuse(qp, target, status);
     CopyResult failed;
-    const Outcome placed =
-        place_message(qp, wqe, target, key, local, remote, Placement::kByPacket, now, &failed);
+    const Outcome placed = place_message(qp, wqe, target, key, local, remote, now, &failed);
     if (failed != CopyResult::kOk) return copy_failed(qp, target, failed, false);
     report_established(qp.adapter(), *target.qp, target.qp_number);
     return placed;
@@ -103,25 +118,19 @@ bool check_write(Qp& qp, Wqe& wqe, IovList* local, const KeyEntry** key) {
 }
 
 Outcome execute_write(Qp& qp, Wqe& wqe, uint64_t now) {
-    constexpr uint64_t kLockRetryNs = 300;
-    if (!qp.adapter().host().models_time())
+    // Only plain writes at the head are shared with the receiver.
+    if (!qp.adapter().host().models_time() || wqe.opcode == WrOpcode::kRdmaWriteImm)
         return execute_rdma(qp, wqe, 0, access_flag::kRemoteWrite, now);
     InboundLock lock(qp, wqe);
-    if (lock.busy()) return Outcome::again(now_ns() + kLockRetryNs);
+    if (lock.busy()) return Outcome::again(now_ns() + InboundWrite::kLockRetryNs);
     if (wqe.length != 0 && wqe.progress == wqe.length) {
         // The receiver has placed all, and may have deregistered the memory since.
         return Outcome::complete();
     }
     const Outcome outcome = execute_rdma(qp, wqe, 0, access_flag::kRemoteWrite, now);
     const bool waits = outcome.kind == Outcome::Kind::kAgain && outcome.time != 0;
-    if (waits && !lock.wait_until(outcome.time))
-        qp.inbound().push(qp, wqe, qp.head_position(), outcome.time);
+    if (waits && !lock.wait_until(outcome.time)) qp.inbound().push(qp, wqe);
     return outcome;
-}
-
-Outcome execute_read(Qp& qp, Wqe& wqe, uint64_t now) {
-    if (qp.max_rd_atomic() == 0) return Outcome::complete(WcStatus::kLocalQpOperationError);
-    return execute_rdma(qp, wqe, access_flag::kLocalWrite, access_flag::kRemoteRead, now);
 }
 
 namespace {
@@ -148,56 +157,125 @@ CopyResult apply_atomic(Qp& qp, const Wqe& wqe, const Target& target, const KeyE
     return copied;
 }
 
-// Changes the responder's memory when the request has arrived there, and keeps the value from
-// before in the work request, whose progress is kAtomicBytes then.
-Outcome act_at_responder(Qp& qp, Wqe& wqe, Target& target, uint64_t now) {
-    if (qp.adapter().host().models_time() && now < wqe.booking.start &&
-        now_ns() < wqe.booking.start)
-        return Outcome::again(wqe.booking.start);
-    if (!target.find(qp, wqe)) return peer_unreachable(qp);
-    const KeyEntry* key = nullptr;
-    IovList remote;
-    WcStatus status =
-        resolve_remote_memory(qp, wqe, target, access_flag::kRemoteAtomic, &key, &remote);
-    if (status == WcStatus::kSuccess &&
-        (wqe.remote_address % kAtomicBytes != 0 || target.qp->max_dest_rd_atomic == 0))
-        status = WcStatus::kRemoteInvalidRequest;
-    if (status != WcStatus::kSuccess) return lock_and_refuse(qp, target, status);
+// Changes the responder's memory, and keeps the value from before in the work request.
+CopyResult answer_atomic(Qp& qp, Wqe& wqe, const Target& target, const KeyEntry* key,
+                         const IovList& remote) {
     uint64_t before = 0;
     const CopyResult copied = apply_atomic(qp, wqe, target, key, remote, &before);
-    if (copied != CopyResult::kOk) return copy_failed(qp, target, copied, false);
-    report_established(qp.adapter(), *target.qp, target.qp_number);
-    wqe.swap = before;
-    wqe.progress = kAtomicBytes;
+    if (copied == CopyResult::kOk) wqe.swap = before;
+    return copied;
+}
+
+// Keeps what the responder's memory holds now.
+CopyResult answer_read(Qp& qp, const Wqe& wqe, const Target& target, const KeyEntry* key,
+                       const IovList& remote, char* bytes) {
+    IovList mine;
+    mine.add(reinterpret_cast<uint64_t>(bytes), wqe.length);
+    const CopyResult copied = qp.adapter().process_memory().read(target.slot, key, remote, mine);
+    if (copied != CopyResult::kOk) qp.answers().take_back();
+    return copied;
+}
+
+uint32_t remote_right(const Wqe& wqe) {
+    return wqe.opcode == WrOpcode::kRdmaRead ? access_flag::kRemoteRead
+                                             : access_flag::kRemoteAtomic;
+}
+
+// Puts what has arrived of an answer into the requester's memory.
+Outcome place_answer(Qp& qp, Wqe& wqe, char* bytes, const IovList& local, uint64_t now) {
+    Adapter& adapter = qp.adapter();
+    Host& host = adapter.host();
+    const NicParameters& nic = host.header().config.nic;
+    while (wqe.progress < wqe.length) {
+        const uint64_t length = std::min(wqe.length - wqe.progress, kPacketBytes);
+        const uint64_t due = arrival_at(wqe.booking, nic, wqe.length, wqe.progress + length);
+        if (now < due && (now = now_ns()) < due) return Outcome::again(due);
+        IovList from;
+        from.add(reinterpret_cast<uint64_t>(bytes) + wqe.progress, length);
+        if (adapter.process_memory().write(host.slot(), nullptr, from,
+                                           local.slice(wqe.progress, length)) != CopyResult::kOk)
+            return Outcome::complete(WcStatus::kLocalProtectionError);
+        wqe.progress += length;
+    }
+    if (host.models_time()) {
+        // As late as it was at the responder, if it was later there.
+        const uint64_t end = wqe.booking.arrival_end;
+        record(host.self().lateness, wqe.posted_at, end, std::max(now_ns(), end + wqe.acted_late));
+    }
     return Outcome::complete();
 }
 
 }  // namespace
 
+bool acts_early(Qp& qp, const Wqe& wqe) {
+    if (wqe.opcode != WrOpcode::kRdmaRead) return wqe.reads();
+    Host& host = qp.adapter().host();
+    return host.models_time() && wqe.length != 0 && wqe.length <= ReadAnswers::kMaxBytes &&
+           wqe.progress == 0 && receiver_may_place(host.header().faults);
+}
+
+namespace {
+
+Outcome act(Qp& qp, Wqe& wqe, Target& target, uint64_t now) {
+    const bool models_time = qp.adapter().host().models_time();
+    if (models_time && now < wqe.booking.start && (now = now_ns()) < wqe.booking.start)
+        return Outcome::again(wqe.booking.start);
+    if (!target.find(qp, wqe)) return peer_unreachable(qp);
+    const KeyEntry* key = nullptr;
+    IovList remote;
+    const bool reads = wqe.opcode == WrOpcode::kRdmaRead;
+    WcStatus status = resolve_remote_memory(qp, wqe, target, remote_right(wqe), &key, &remote);
+    if (status == WcStatus::kSuccess &&
+        ((!reads && wqe.remote_address % kAtomicBytes != 0) || target.qp->max_dest_rd_atomic == 0))
+        status = WcStatus::kRemoteInvalidRequest;
+    if (status != WcStatus::kSuccess) return lock_and_refuse(qp, target, status);
+    char* const bytes = reads ? qp.answers().add(wqe.length) : nullptr;
+    if (reads && bytes == nullptr) return Outcome::again(now_ns() + InboundWrite::kLockRetryNs);
+    const CopyResult copied = reads ? answer_read(qp, wqe, target, key, remote, bytes)
+                                    : answer_atomic(qp, wqe, target, key, remote);
+    if (copied != CopyResult::kOk) return copy_failed(qp, target, copied, false);
+    report_established(qp.adapter(), *target.qp, target.qp_number);
+    wqe.acted = true;
+    wqe.acted_late = models_time ? now_ns() - wqe.booking.start : 0;
+    return Outcome::complete();
+}
+
+}  // namespace
+
+Outcome act_at_responder(Qp& qp, Wqe& wqe, uint64_t now) {
+    Target target(qp);
+    return act(qp, wqe, target, now);
+}
+
+Outcome execute_read(Qp& qp, Wqe& wqe, uint64_t now) {
+    if (qp.max_rd_atomic() == 0) return Outcome::complete(WcStatus::kLocalQpOperationError);
+    if (!wqe.acted && !acts_early(qp, wqe))
+        return execute_rdma(qp, wqe, access_flag::kLocalWrite, access_flag::kRemoteRead, now);
+    Target target(qp);
+    IovList local;
+    if (!build_gather_list(qp, wqe, access_flag::kLocalWrite, &local))
+        return Outcome::complete(WcStatus::kLocalProtectionError);
+    if (!wqe.acted) {
+        const Outcome outcome = act(qp, wqe, target, now);
+        if (!wqe.acted) return outcome;
+    }
+    const Outcome outcome = place_answer(qp, wqe, qp.answers().first(), local, now);
+    if (outcome.kind == Outcome::Kind::kComplete) qp.answers().pop();
+    return outcome;
+}
+
 Outcome execute_atomic(Qp& qp, Wqe& wqe, uint64_t now) {
-    Adapter& adapter = qp.adapter();
     if (qp.max_rd_atomic() == 0) return Outcome::complete(WcStatus::kLocalQpOperationError);
     Target target(qp);
     IovList local;
     if (!build_gather_list(qp, wqe, access_flag::kLocalWrite, &local))
         return Outcome::complete(WcStatus::kLocalProtectionError);
     if (local.length() < kAtomicBytes) return Outcome::complete(WcStatus::kLocalLengthError);
-    if (wqe.progress == 0) {
-        const Outcome outcome = act_at_responder(qp, wqe, target, now);
-        if (wqe.progress == 0) return outcome;
+    if (!wqe.acted) {
+        const Outcome outcome = act(qp, wqe, target, now);
+        if (!wqe.acted) return outcome;
     }
-    const bool models_time = adapter.host().models_time();
-    if (models_time && now_ns() < wqe.booking.arrival_end)
-        return Outcome::again(wqe.booking.arrival_end);
-    IovList result;
-    result.add(reinterpret_cast<uint64_t>(&wqe.swap), kAtomicBytes);
-    const CopyResult returned = adapter.process_memory().write(
-        adapter.host().slot(), nullptr, result, local.slice(0, kAtomicBytes));
-    if (models_time) {
-        record(adapter.host().self().lateness, wqe.posted_at, wqe.booking.arrival_end, now_ns());
-    }
-    return Outcome::complete(returned == CopyResult::kOk ? WcStatus::kSuccess
-                                                         : WcStatus::kLocalProtectionError);
+    return place_answer(qp, wqe, reinterpret_cast<char*>(&wqe.swap), local, now);
 }
 
 }  // namespace softhca

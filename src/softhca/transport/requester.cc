@@ -44,7 +44,7 @@ RequestKind kind_of(const Wqe& wqe) {
 }
 
 Request request_of(const Wqe& wqe) {
-    return {kind_of(wqe), wqe.length, wqe.is_inline};
+    return {kind_of(wqe), wqe.length, wqe.is_inline, (wqe.flags & send_flag::kFence) != 0};
 }
 
 }  // namespace
@@ -73,6 +73,7 @@ void Qp::commit_send(Wqe& wqe, uint64_t post_time) {
         LinkPair& peer = host.process(ObjectNumber::process(peer_number))
                              .links[std::min(peer_link, kMaxLinks - 1)];
         // Another thread may have posted in between: arrivals keep the order of the queue.
+        wqe.position = posted_.load(std::memory_order_relaxed);
         wqe.posted_at = last_posted_at_ = std::max(last_posted_at_, post_time);
         const uint64_t begin =
             std::max(wqe.posted_at, sent_again_at_.load(std::memory_order_relaxed));
@@ -129,32 +130,45 @@ bool Qp::run_send_queue(uint64_t now, uint32_t steps) {
     return true;
 }
 
-// Continues behind a write that waits for its arrival time and that the receiver may place: hands
-// over the writes behind it, and delivers the sends, whose data become visible when they have
-// arrived. A NIC sends one request behind the other without the processor; a sender that computes
-// would start these requests too late.
+// Continues behind a request that waits for its arrival or its answer: hands over the writes and
+// messages behind it, whose data become visible when they have arrived, and lets the responder act
+// on reads and atomics. A NIC sends one request behind the other without the processor; a sender
+// that computes would start these requests too late.
 void Qp::run_ahead(uint64_t now) {
-    if (inbound_.empty() || state() != QpState::kRts) return;
+    if (!head_is_under_way() || state() != QpState::kRts) return;
     const uint64_t end = posted_.load(std::memory_order_acquire);
     for (ahead_ = std::max(ahead_, executed_ + 1); ahead_ != end; ++ahead_) {
         Wqe& wqe = ring_.at(ahead_);
-        if (wqe.attempted ||
-            !(wqe.opcode == WrOpcode::kRdmaWrite ? hand_over(wqe) : deliver_ahead(wqe, now))) {
-            wqe.attempted = true;  // it waits until it is at the head
-            return;
-        }
+        if (wqe.attempted || !start_ahead(wqe, now)) return;
     }
 }
 
-bool Qp::hand_over(Wqe& wqe) {
-    const NicParameters& nic = adapter_.host().header().config.nic;
-    const uint64_t packet = std::min<uint64_t>(wqe.length, kPacketBytes);
-    return inbound_.push(*this, wqe, ahead_, arrival_at(wqe.booking, nic, wqe.length, packet));
+bool Qp::head_is_under_way() {
+    const Wqe& head = ring_.at(executed_);
+    return !inbound_.empty() || head.acted || head.delivered;
+}
+
+// Whether reads or atomics before `ahead_` are not answered yet.
+bool Qp::awaits_answers() {
+    for (uint64_t i = executed_; i != ahead_; ++i)
+        if (ring_.at(i).reads()) return true;
+    return false;
+}
+
+// Starts a request that is not at the head. If not, it is tried again at some time, or `attempted`:
+// it waits until it is at the head.
+bool Qp::start_ahead(Wqe& wqe, uint64_t now) {
+    const bool fenced = (wqe.flags & send_flag::kFence) != 0 && awaits_answers();
+    if (!fenced && wqe.reads() && acts_early(*this, wqe)) return act_ahead(wqe, now);
+    const bool started = !fenced && (wqe.opcode == WrOpcode::kRdmaWrite ? inbound_.push(*this, wqe)
+                                                                        : deliver_ahead(wqe, now));
+    if (!started) wqe.attempted = true;
+    return started;
 }
 
 bool Qp::deliver_ahead(Wqe& wqe, uint64_t now) {
     const Faults& faults = adapter_.host().header().faults;
-    if ((wqe.opcode != WrOpcode::kSend && wqe.opcode != WrOpcode::kSendImm) ||
+    if (!InboundQueue::fits_message(*this, wqe) ||
         faults.rnr.load(std::memory_order_relaxed) != 0 || !receiver_may_place(faults) ||
         !inbound_.commit(*this))
         return false;
@@ -163,13 +177,45 @@ bool Qp::deliver_ahead(Wqe& wqe, uint64_t now) {
         wqe.delivered = true;
         wqe.delivery_status = outcome.status;
     }
-    return wqe.delivered && outcome.status == WcStatus::kSuccess;
+    return wqe.delivered && wqe.delivery_status == WcStatus::kSuccess;
+}
+
+// The responder acts on a read or atomic behind others that are not answered yet, when the request
+// has arrived there: after what was sent before.
+bool Qp::act_ahead(Wqe& wqe, uint64_t now) {
+    if (now < wqe.booking.start && now_ns() < wqe.booking.start) {
+        run_again_at(wqe.booking.start);
+        return false;
+    }
+    if (!inbound_.settle(*this, now_ns())) {
+        run_again_at(now_ns() + InboundWrite::kLockRetryNs);
+        return false;
+    }
+    const Outcome outcome = act_at_responder(*this, wqe, now);
+    if (wqe.acted) return true;
+    wqe.attempted = true;
+    if (outcome.kind == Outcome::Kind::kComplete) {
+        wqe.delivered = true;
+        wqe.delivery_status = outcome.status;
+    }
+    return false;
+}
+
+void Qp::run_again_at(uint64_t time) {
+    if (ahead_again_ == time) return;
+    ahead_again_ = time;
+    adapter_.engine().schedule_qp(number_, time);
+}
+
+// Waits until the bytes of a message are there.
+Outcome Qp::finish_delivered(const Wqe& wqe, uint64_t now) {
+    if (wqe.delivery_status != WcStatus::kSuccess) return Outcome::complete(wqe.delivery_status);
+    return inbound_.finish_message(*this, wqe, now);
 }
 
 // Executes the work request at the head once. False if the request must wait.
 bool Qp::execute_head(Wqe& wqe, uint64_t now) {
-    const Outcome outcome =
-        wqe.delivered ? Outcome::complete(wqe.delivery_status) : execute(*this, wqe, now);
+    const Outcome outcome = wqe.delivered ? finish_delivered(wqe, now) : execute(*this, wqe, now);
     head_started_ = true;
     switch (outcome.kind) {
         case Outcome::Kind::kComplete:
@@ -291,6 +337,7 @@ void Qp::enter_error_state(WcStatus status) {
 // In state err or sqe. Nothing of the send queue is executed any more; some devices flush it later.
 void Qp::end_sends() {
     inbound_.clear(adapter_.host(), number_);
+    answers_.clear();
     head_started_ = false;
     wait_until_ = 0;
     if (adapter_.host().personality().flush_delay == 0) return flush_sends();

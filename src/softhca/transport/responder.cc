@@ -5,6 +5,7 @@
 
 #include "softhca/transport/adapter.h"
 #include "softhca/transport/cq.h"
+#include "softhca/transport/inbound.h"
 #include "softhca/transport/notice.h"
 
 namespace softhca {
@@ -22,6 +23,7 @@ uint32_t claim_owner(const QpShared& qp) {
 void flush_claim(Adapter& adapter, QpShared& qp, uint32_t qp_number) {
     Host& host = adapter.host();
     const AccessGuard guard(host, claim_owner(qp));
+    if (host.models_time()) drop_message_of_claim(host, qp);
     const RecvWqe* receive = host.alive(claim_owner(qp)) ? claimed_receive(host, qp) : nullptr;
     CqShared* cq = receive == nullptr ? nullptr : cq_of_claim(host, qp);
     if (cq != nullptr) {
@@ -140,6 +142,7 @@ RecvWqe* claim_receive(Adapter& adapter, QpShared& qp, SrqShared* srq) {
     Host& host = adapter.host();
     const uint32_t wanted = srq == nullptr ? 0 : srq->number.load(std::memory_order_relaxed);
     if (qp.claim.valid.load(std::memory_order_acquire) != 0) {
+        if (host.models_time()) drop_message_of_claim(host, qp);
         if (qp.claim.srq == wanted) return claimed_receive(host, qp);
         // The claim was for a message to another queue, and its sender has abandoned the message.
         flush_claim(adapter, qp, qp.number.load(std::memory_order_relaxed));

@@ -15,11 +15,6 @@ bool reliable(const Qp& qp) {
     return qp.attributes().type == QpType::kRc || qp.attributes().type == QpType::kXrcSend;
 }
 
-// Whether the timing model still has the message on its way.
-bool under_way(Qp& qp, const Wqe& wqe) {
-    return qp.adapter().host().models_time() && now_ns() < wqe.booking.arrival_end;
-}
-
 // Completes the receive with an error `status`, and puts the responder into the error state. A
 // reliable requester learns `nak`. It may have executed the message ahead of writes before it,
 // which must not find a failed responder: the message fails when it has arrived.
@@ -63,8 +58,19 @@ Outcome fill_receive(Qp& qp, Wqe& wqe, Target& target, const RecvWqe& receive, c
     CopyResult failed;
     const IovList space = remote.slice(0, wqe.length);
     const KeyEntry* key = receive.num_sge == 1 ? host.key(receive.sges()[0].lkey) : nullptr;
-    const Outcome placed =
-        place_message(qp, wqe, target, key, local, space, Placement::kAtOnce, now, &failed);
+    if (host.models_time()) {
+        const MessageTarget to{.process = target.slot,
+                               .responder = target.qp_number,
+                               .receive = &receive,
+                               .srq = target.qp->claim.srq,
+                               .pd = target.pd,
+                               .offset = 0,
+                               .plain = key != nullptr && key->share_id != 0};
+        const auto outcome = deliver(
+            qp, wqe, local, to, [&] { return complete_receive(qp, wqe, target, receive, now); });
+        if (outcome) return *outcome;
+    }
+    const Outcome placed = place_message(qp, wqe, target, key, local, space, now, &failed);
     switch (failed) {
         case CopyResult::kOk:
             break;

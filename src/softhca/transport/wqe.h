@@ -57,12 +57,16 @@ struct Wqe {
 
     bool attempted;            // an attempt to start it ahead of its turn has failed
     bool committed;            // a write that later sends have overtaken: no fault reorders it
-    bool delivered;            // a send that was executed before it was at the head
+    bool delivered;            // executed, but for bytes that the receiver's InboundWrite has
     WcStatus delivery_status;  // its result
+    bool acted;                // a read or atomic: the responder has
     uint64_t progress;         // bytes placed so far
     bool backwards;            // by a fault, placed from the end; set before the first byte
-    uint64_t posted_at;        // ns; 0 without timing model
-    Booking booking;           // all zero without timing model
+    // With the timing model, else zero:
+    uint64_t position;    // in the send queue
+    uint64_t posted_at;   // ns
+    uint64_t acted_late;  // ns; of a read or atomic at the responder
+    Booking booking;
 
     Sge* sges() { return reinterpret_cast<Sge*>(this + 1); }
     const Sge* sges() const { return reinterpret_cast<const Sge*>(this + 1); }
