@@ -17,12 +17,20 @@ bool is_name_character(char c) {
     return std::isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '_' || c == '.';
 }
 
-Reason set_fabric(Settings& settings, std::string_view value) {
+Reason set_name(std::string& target, std::string_view value) {
     bool good = !value.empty() && value.size() <= Settings::kMaxFabricName && value.front() != '.';
     for (const char c : value) good = good && is_name_character(c);
     if (!good) return "must be 1 to 64 letters, digits, '-', '_' or '.', and not begin with '.'";
-    settings.fabric = value;
+    target = value;
     return std::nullopt;
+}
+
+Reason set_fabric(Settings& settings, std::string_view value) {
+    return set_name(settings.fabric, value);
+}
+
+Reason set_node(Settings& settings, std::string_view value) {
+    return value.empty() ? std::nullopt : set_name(settings.node, value);
 }
 
 Reason set_count(unsigned& target, std::string_view value, unsigned max) {
@@ -152,6 +160,9 @@ const std::array<Setting, kSettingCount> kSettings = {{
     {"SOFTHCA_MODEL", "",
      "comma list of PARAMETER=TIME (us; suffix ns, us, ms, s) and PARAMETER=GB/s",
      "single parameters that differ from the profile", set_model},
+    {"SOFTHCA_NODE", "", "a name",
+     "processes with the same name share their ports in the model; without one, each has its own",
+     set_node},
     {"SOFTHCA_SLOW", "1", "1..10000",
      "how many times as slow as modeled the network and registrations are", set_slow},
     {"SOFTHCA_FAULTS", "", "comma list of faults", "faults in force from the start of the fabric",

@@ -20,6 +20,7 @@ enum class Executor { kInline, kThread };
 
 struct Settings {
     static constexpr size_t kMaxFabricName = 64;
+    static_assert(kMaxFabricName < NodePorts::kNameBytes);
 
     std::string fabric = "default";
     unsigned devices = 1;
@@ -32,6 +33,7 @@ struct Settings {
     Executor executor = Executor::kInline;
     std::string profile = "ideal";
     NicParameters nic = {};  // the profile, with the changes of SOFTHCA_MODEL, slowed
+    std::string node;        // whose processes share ports in the model; empty: none do
     unsigned slow = 1;       // how many times as slow
     bool virtual_time = false;
     std::string faults;  // in the syntax of apply_faults(), checked; empty: none
@@ -51,7 +53,7 @@ struct Setting {
 
 // In the order in which they are set: SOFTHCA_RULES changes the personality, which decides the link
 // layer unless that is set, SOFTHCA_MODEL changes the profile, and SOFTHCA_SLOW slows the result.
-constexpr size_t kSettingCount = 15;
+constexpr size_t kSettingCount = 16;
 extern const std::array<Setting, kSettingCount> kSettings;
 
 // The option without its dashes: "link-layer" for SOFTHCA_LINK_LAYER.

@@ -99,6 +99,41 @@ TEST_F(VirtualTimeTest, WhatOneMemberSendsSharesItsPort) {
     });
 }
 
+// Two members send at a time, or receive, on one node or on two.
+void expect_shared_ports(const char* of_first, const char* of_second, bool sending) {
+    set("NODE", of_first);
+    Member a(0);
+    set("NODE", of_second);
+    Member b(1);
+    set("NODE", "");
+    Member c(2), d(3);
+    const Way one(sending ? a : c, sending ? c : a);
+    const Way other(sending ? b : d, sending ? d : b);
+    one.from.memory.word(0) = other.from.memory.word(0) = 1;
+    const uint64_t first = clock().now + kLatency + 4096;
+    const uint64_t second = first + (std::string(of_first) == of_second ? kGap + 4096 : 0);
+    one.write(1, 4096);
+    other.write(2, 4096);
+    run(first - 1);
+    EXPECT_EQ(look(one.to.memory.word(0)), 0U);
+    run(first);
+    EXPECT_EQ(look(one.to.memory.word(0)), 1U);
+    run(second - 1);
+    EXPECT_EQ(look(other.to.memory.word(0)), second == first ? 1U : 0U);
+    run(second);
+    EXPECT_EQ(look(other.to.memory.word(0)), 1U);
+}
+
+TEST_F(VirtualTimeTest, ProcessesOfANodeShareItsPort) {
+    for (const bool sending : {true, false})
+        alone([=] { expect_shared_ports("left", "left", sending); });
+}
+
+TEST_F(VirtualTimeTest, ProcessesOfSeveralNodesDoNot) {
+    for (const bool sending : {true, false})
+        alone([=] { expect_shared_ports("left", "right", sending); });
+}
+
 TEST_F(VirtualTimeTest, ARegistrationTakesTheTimeOfTheModelAndNoneOfTheMachine) {
     set("MODEL", "reg-latency=1000s");
     alone([] {

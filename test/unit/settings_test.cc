@@ -55,6 +55,7 @@ TEST(Settings, EveryVariableIsRead) {
                                {"SOFTHCA_EXECUTOR", "thread"},
                                {"SOFTHCA_PROFILE", "graphene"},
                                {"SOFTHCA_MODEL", "gap=1us"},
+                               {"SOFTHCA_NODE", "node-1"},
                                {"SOFTHCA_FAULTS", "rnr=3"},
                                {"SOFTHCA_SHARED", "off"},
                                {"SOFTHCA_CLOCK", "virtual"}}),
@@ -69,6 +70,7 @@ TEST(Settings, EveryVariableIsRead) {
     EXPECT_EQ(settings.link_layer, LinkLayer::kEthernet);
     EXPECT_TRUE(settings.own_addresses);
     EXPECT_TRUE(settings.subnets);
+    EXPECT_EQ(settings.node, "node-1");
     EXPECT_EQ(settings.executor, Executor::kThread);
     EXPECT_EQ(settings.profile, "graphene");
     EXPECT_EQ(settings.nic.gap_ns, 1000u) << "the model refines the profile";

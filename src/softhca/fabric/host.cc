@@ -9,6 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <bitset>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -133,6 +134,32 @@ bool Host::claim_slot(bool thread_executor, void (*body)(void*), void* argument,
     *error = "fabric '" + segment_->name() + "' is full: " + std::to_string(kMaxProcesses) +
              " processes";
     return false;
+}
+
+bool Host::join_node(const std::string& name, std::string* error) {
+    MemberFile file(Segment::member_file_path(segment_->name()));
+    if (!file.lock(false, error)) return false;
+    std::bitset<kMaxProcesses> used;
+    for_each_member([&](uint32_t slot) {
+        const uint32_t node = process(slot).node.load(std::memory_order_relaxed);
+        if (node != 0) used.set(node - 1);
+    });
+    uint32_t found = 0;  // as many nodes as processes: one is free
+    for (uint32_t i = 0; i < kMaxProcesses; ++i) {
+        const bool same = used[i] && name == header().nodes[i].name;
+        if (same || !used[i]) found = i;
+        if (same) break;
+    }
+    if (!used[found]) {
+        NodePorts& node = header().nodes[found];
+        for (LinkPair& link : node.links) {
+            link.egress.free_at.store(0, std::memory_order_relaxed);
+            link.ingress.free_at.store(0, std::memory_order_relaxed);
+        }
+        node.name[name.copy(node.name, NodePorts::kNameBytes - 1)] = '\0';
+    }
+    self_->node.store(found + 1, std::memory_order_relaxed);
+    return true;
 }
 
 bool Host::start_thread(void (*body)(void*), void* argument, std::string* error) {

@@ -45,6 +45,14 @@ class Host {
     Segment& segment() { return *segment_; }
     bool models_time() const { return models_time_; }
     const Personality& personality() const { return segment_->header().config.personality; }
+    // Lets this process share the ports of a node in the timing model. False, with *error, on
+    // failure.
+    bool join_node(const std::string& name, std::string* error);
+    // The ports of a process in the timing model.
+    LinkPair* links(uint32_t slot) {
+        const uint32_t node = process(slot).node.load(std::memory_order_relaxed);
+        return node != 0 ? header().nodes[node - 1].links : process(slot).links;
+    }
     // This process's arena: the base of its offsets.
     char* arena() { return reinterpret_cast<char*>(tables_); }
     char* arena(uint32_t slot) { return reinterpret_cast<char*>(segment_->arena(slot)); }

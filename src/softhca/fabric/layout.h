@@ -251,6 +251,14 @@ struct Life {
     uint32_t word() const { return static_cast<uint32_t>(state) | incarnation << 3; }
 };
 
+// Processes that share ports in the timing model. Taken under the member file's lock.
+struct NodePorts {
+    static constexpr uint32_t kNameBytes = 72;
+
+    char name[kNameBytes];
+    LinkPair links[kMaxLinks];
+};
+
 struct alignas(4096) ProcessSlot {
     std::atomic<uint32_t> life{0};  // a Life; changed under the member file's lock, or by CAS
     std::atomic<int32_t> pid{0};
@@ -274,7 +282,8 @@ struct alignas(4096) ProcessSlot {
     Lateness lateness;
     std::atomic<uint64_t> inbound_used{0};  // one bit for each entry of `inbound`
     InboundWrite inbound[kMaxInbound];
-    LinkPair links[kMaxLinks];  // the model gives each process ports of its own
+    LinkPair links[kMaxLinks];      // the model gives each process ports of its own
+    std::atomic<uint32_t> node{0};  // unless it shares those of FabricHeader::nodes[node - 1]
     // The bytes of staged inbound writes. Last, and not cleared when the slot is freed: most of it
     // is never touched.
     alignas(64) char staged[kMaxInbound][InboundWrite::kStagedBytes];
@@ -308,6 +317,7 @@ struct alignas(4096) FabricHeader {
     // One bit for each slot that is not free; set before the process is alive.
     std::atomic<uint64_t> members[kMaxProcesses / 64];
     XrcDomain domains[kMaxDomains];
+    NodePorts nodes[kMaxProcesses];
     ProcessSlot slots[kMaxProcesses];
 };
 

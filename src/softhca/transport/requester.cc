@@ -69,9 +69,9 @@ void Qp::commit_send(Wqe& wqe, uint64_t post_time) {
             attributes_.type == QpType::kUd ? wqe.destination.link : shared_->peer_link;
         const uint32_t peer_number =
             attributes_.type == QpType::kUd ? wqe.remote_qp : shared_->peer_number;
-        LinkPair& mine = host.self().links[shared_->link];
-        LinkPair& peer = host.process(ObjectNumber::process(peer_number))
-                             .links[std::min(peer_link, kMaxLinks - 1)];
+        LinkPair& mine = host.links(host.slot())[shared_->link];
+        LinkPair& peer =
+            host.links(ObjectNumber::process(peer_number))[std::min(peer_link, kMaxLinks - 1)];
         // Another thread may have posted in between: arrivals keep the order of the queue.
         wqe.position = posted_.load(std::memory_order_relaxed);
         wqe.posted_at = last_posted_at_ = std::max(last_posted_at_, post_time);

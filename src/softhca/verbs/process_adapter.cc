@@ -156,8 +156,14 @@ std::unique_ptr<Adapter> start(ProcessAdapter& state, std::string* error) {
     }
     if (segment->created() && !settings.faults.empty())
         apply_faults(settings.faults, segment->header().faults);
-    return Adapter::start(std::move(segment), settings.executor == Executor::kThread, state.sink,
-                          error);
+    auto adapter = Adapter::start(std::move(segment), settings.executor == Executor::kThread,
+                                  state.sink, error);
+    if (adapter != nullptr && !settings.node.empty() &&
+        !adapter->host().join_node(settings.node, error)) {
+        adapter->host().leave();
+        (void)adapter.release();  // its thread runs until the process ends
+    }
+    return adapter;
 }
 
 __attribute__((destructor)) void at_exit() {
