@@ -6,37 +6,57 @@
 
 namespace tern {
 
-// When a connector needs a call of progress even if no packet comes, and whether the next packet is
-// expected soon. Pure: times are the caller's, in nanoseconds.
+// When a connector needs a call of progress even if no packet comes, and whether it needs one soon,
+// because a packet is expected or a connection is over. Pure: times are the caller's, in
+// nanoseconds.
 class Alarm {
   public:
     // Progress is needed at `time`, or before.
-    void set(uint64_t time) { deadline_ = std::min(deadline_, time); }
+    void set(uint64_t time) {
+        deadline_ = std::min(deadline_, time);
+        decide();
+    }
     // The same for a handshake or a probe: its packets are expected soon.
     void wake_at(uint64_t time) {
         expect_packets();
         set(time);
     }
     // Packets are expected in the next calls of progress.
-    void expect_packets() { expecting_ = kExpecting; }
+    void expect_packets() {
+        expecting_ = kExpecting;
+        decide();
+    }
+    // Whether there are connections that are over.
+    void set_ended(bool any) {
+        ended_ = any;
+        decide();
+    }
     // All deadlines are found anew.
-    void clear() { deadline_ = UINT64_MAX; }
+    void clear() {
+        deadline_ = UINT64_MAX;
+        decide();
+    }
     // A call of progress begins.
     void on_progress() {
         if (expecting_ != 0) --expecting_;
+        decide();
     }
 
     // UINT64_MAX: there is none.
     uint64_t deadline() const { return deadline_; }
-    // Whether packets should be looked for soon. Data path.
-    bool urgent() const { return expecting_ != 0 && deadline_ != UINT64_MAX; }
+    // Whether progress is needed soon. Data path: whoever changes what this depends on decides it.
+    bool urgent() const { return urgent_; }
 
   private:
     // Calls of progress after a packet in which the next packet is expected.
     static constexpr uint32_t kExpecting = 4096;
 
+    void decide() { urgent_ = ended_ || (expecting_ != 0 && deadline_ != UINT64_MAX); }
+
     uint64_t deadline_ = UINT64_MAX;
     uint32_t expecting_ = 0;  // calls of progress that are left of kExpecting
+    bool ended_ = false;      // of set_ended()
+    bool urgent_ = false;
 };
 
 }  // namespace tern

@@ -81,7 +81,7 @@ class Connector {
 
     // Whether datagrams should be polled soon: a packet of a handshake or probe has been sent or
     // received a short time ago, or a connection is over. Data path.
-    bool urgent() const { return alarm_.urgent() || !ended_.empty(); }
+    bool urgent() const { return alarm_.urgent(); }
 
     // Ends a connection in good order, as soon as nothing is outstanding. One that the peer has not
     // answered yet ends at once, unless operations wait for it.

@@ -16,6 +16,7 @@ void EndedConnections::add_all() {
     if (destroying_) return;  // destroy() has the list
     over_.clear();
     table_.for_each([this](Connection& connection) { over_.push_back(&connection); });
+    alarm_.set_ended(!over_.empty());
 }
 
 void EndedConnections::retire(verbs::QueuePair qp, bool reported) {
@@ -54,6 +55,7 @@ unsigned EndedConnections::destroy() {
         table_.destroy(*connection);
         ++count;
     }
+    alarm_.set_ended(!over_.empty());
     table_.reindex();
     return count;
 }

@@ -13,7 +13,7 @@ namespace tern {
 
 // Connections that are over, in good order too: each stays in the table until its last work request
 // has completed and nobody holds it. Then it is destroyed, except for its queue pair: see
-// RetiredQueuePairs. Control path, except empty().
+// RetiredQueuePairs. Control path.
 class EndedConnections {
   public:
     EndedConnections(ConnectionTable& table, ConnectorOwner& owner, Alarm& alarm)
@@ -22,7 +22,10 @@ class EndedConnections {
     bool empty() const { return over_.empty(); }
     // To be called before a connection is added to the table, so that add() does not throw.
     void make_room();
-    void add(Connection& connection) { over_.push_back(&connection); }
+    void add(Connection& connection) {
+        over_.push_back(&connection);
+        alarm_.set_ended(true);
+    }
     // All connections of the table are over. A call that was left by an exception may have
     // forgotten some.
     void add_all();

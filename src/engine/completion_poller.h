@@ -43,9 +43,13 @@ class CompletionPoller {
     // The frames of blocks that may be taken, from now on, because a cold frame follows them.
     void allow_preceding() { preceding_ = kPreceding; }
     // Returns the number of completions handled; if it stops early, also of the frames that
-    // precede.
+    // precede. Mostly there is no completion.
     template <class Sink>
-    unsigned poll(Sink& sink);
+    [[gnu::always_inline]] unsigned poll(Sink& sink) {
+        ibv_wc completions[kBurst];
+        const int count = late_.poll(cq_, kBurst, completions);
+        return count == 0 ? 0 : handle(completions, count, sink);
+    }
 
     // Handles the completion of a send.
     template <class Sink>
@@ -80,6 +84,8 @@ class CompletionPoller {
                next.status == IBV_WC_SUCCESS && completion.status == IBV_WC_SUCCESS;
     }
     template <class Sink>
+    unsigned handle(const ibv_wc* completions, int count, Sink& sink);
+    template <class Sink>
     bool received(const ibv_wc& completion, Sink& sink);
     template <class Sink>
     void notified(Channel& channel, uint32_t immediate, Sink& sink);
@@ -113,10 +119,10 @@ class CompletionPoller {
     uint64_t notifications_ = 0;  // of frames in blocks
 };
 
+// `count`: of completions; negative if the queue has failed.
 template <class Sink>
-unsigned CompletionPoller::poll(Sink& sink) {
-    ibv_wc completions[kBurst];
-    const int count = late_.poll(cq_, kBurst, completions);
+[[gnu::noinline]] unsigned CompletionPoller::handle(const ibv_wc* completions, int count,
+                                                    Sink& sink) {
     const unsigned preceding = preceding_;
     for (int i = 0; i < count; ++i) {
         if (!work_request_id::is_receive(completions[i].wr_id)) {

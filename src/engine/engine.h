@@ -175,11 +175,15 @@ class Engine final {
     // For the layer above: the calling thread is within the engine for the life of the result.
     base::OneThread::Scope enter() { return base::OneThread::Scope(thread_); }
 
-    // See Poller. Most polls find nothing: blocks_are_empty() first, and poll() if it returns
-    // false.
-    [[gnu::always_inline]] bool blocks_are_empty() {
+    // See Poller: most polls only look().
+    [[gnu::always_inline]] Poller::Look look_at_blocks() {
         const base::OneThread::Scope scope(thread_);
-        return poller_.blocks_are_empty();
+        return poller_.look();
+    }
+    template <class Sink>
+    [[gnu::always_inline]] unsigned poll_rest(Sink& sink) {
+        const base::OneThread::Scope scope(thread_);
+        return poller_.poll_rest(sink);
     }
     template <class Sink>
     bool poll(Sink& sink, unsigned& count) {

@@ -18,7 +18,11 @@ class PollBudget {
     // The next poll looks at everything: something is expected that will not be found in a block.
     void end() { left_ = 0; }
     // A poll has looked at everything.
-    void refill() { left_ = reasons_ == 0 ? kPolls : 0; }
+    void refill() {
+        left_ = kPolls;
+        if (reasons_ != 0) [[unlikely]]
+            left_ = 0;
+    }
 
     // A reason to look at everything begins and ends.
     void begin_reason() {

@@ -14,13 +14,16 @@ class PollGap {
     // Called at each poll. True: the last one was long ago. Takes a few nanoseconds, which
     // overlap with the loads that follow.
     bool is_long() {
-        const uint64_t now = ticks();
-        const uint64_t gap = now - last_;
+        const auto now = static_cast<Ticks>(ticks());
+        const Ticks gap = now - last_;
         last_ = now;
         return gap > longest_;
     }
 
   private:
+    // Modulo 2^32: by chance, one long gap in a million looks short, and its poll is as any other.
+    using Ticks = uint32_t;
+
     // A counter of the processor that does not stop, in units of its own; one to two microseconds
     // are a long gap.
 #if defined(__x86_64__)
@@ -53,8 +56,8 @@ class PollGap {
     }
 #endif
 
-    uint64_t last_ = 0;
-    const uint64_t longest_ = longest();
+    Ticks last_ = 0;
+    const Ticks longest_ = static_cast<Ticks>(longest());
 };
 
 }  // namespace tern

@@ -20,12 +20,15 @@ class PolledBlocks {
     // Whether any block may have a frame. The caller looks again, with acquire.
     [[gnu::always_inline]] bool any_frame() const {
         uint64_t any = 0;
-        const uint64_t* const* const end = tails_.data() + tails_.size();
-        for (const uint64_t* const* tail = tails_.data(); tail != end; tail += kGroup)
+        const uint64_t* const* tail = tails_.data();
+        const uint64_t* const* const end = tail + tails_.size();
+        do {
             any |= __atomic_load_n(tail[0], __ATOMIC_RELAXED) |
                    __atomic_load_n(tail[1], __ATOMIC_RELAXED) |
                    __atomic_load_n(tail[2], __ATOMIC_RELAXED) |
                    __atomic_load_n(tail[3], __ATOMIC_RELAXED);
+            tail += kGroup;
+        } while (tail != end);
         return any != 0;
     }
     bool may_have_frame(size_t i) const {
@@ -46,11 +49,12 @@ class PolledBlocks {
     }
 
   private:
-    // The tails are looked at in groups. Where a group has no more blocks, it has kNoTail.
+    // The tails are looked at in groups, of which there is at least one. Where a group has no more
+    // blocks, it has kNoTail.
     static constexpr size_t kGroup = 4;
     static constexpr uint64_t kNoTail = 0;
 
-    std::vector<const uint64_t*> tails_;
+    std::vector<const uint64_t*> tails_ = std::vector<const uint64_t*>(kGroup, &kNoTail);
     std::vector<Channel*> channels_;
     PollBudget& budget_;
 };
@@ -79,8 +83,10 @@ inline void PolledBlocks::remove(Channel& channel) {
         channels_[last->receiving.poll_index] = last;
         update(*last);
     }
-    if (channels_.size() + kGroup == tails_.size()) tails_.resize(channels_.size());
-    if (channels_.empty()) budget_.begin_reason();
+    if (channels_.empty())
+        budget_.begin_reason();
+    else if (channels_.size() + kGroup == tails_.size())
+        tails_.resize(channels_.size());
 }
 
 }  // namespace tern

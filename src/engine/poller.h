@@ -32,14 +32,32 @@ class Poller {
           sleep_(sleep),
           owner_(owner) {}
 
-    // Most polls find nothing. True: this was one of them. False: call poll().
-    [[gnu::always_inline]] bool blocks_are_empty() {
-        after_gap_ = gap_.is_long();
-        const bool any = polled_.any_frame();
-        if (any || !budget_.is_left() || after_gap_) return false;
+    // What a look at the blocks has found.
+    enum class Look : uint8_t {
+        kFrames,   // call poll()
+        kNothing,  // and the rest is not due: this was the poll
+        kRest,     // nothing, but the rest is due: call poll_rest()
+    };
+    // Most polls find nothing.
+    [[gnu::always_inline]] Look look() {
+        const bool after_gap = gap_.is_long();
+        if (polled_.any_frame()) {
+            after_gap_ = after_gap;
+            return Look::kFrames;
+        }
+        if (!budget_.is_left() || after_gap) [[unlikely]] {
+            after_gap_ = after_gap;
+            return Look::kRest;
+        }
         ++polls_;
         budget_.spend_empty();
-        return true;
+        return Look::kNothing;
+    }
+    // Handles completions and packets, and returns their number.
+    template <class Sink>
+    [[gnu::always_inline]] unsigned poll_rest(Sink& sink) {
+        ++polls_;
+        return rest(sink, 0);
     }
 
     // Handles frames, completions and packets, and adds their number to `count`. True: it has only
@@ -63,7 +81,7 @@ class Poller {
     static constexpr unsigned kEventPolls = 1024;
 
     template <class Sink>
-    unsigned poll_rest(Sink& sink, unsigned count);
+    unsigned rest(Sink& sink, unsigned count);
     template <class Sink>
     unsigned poll_seldom(Sink& sink);
     // See ArrivalRound::take().
@@ -72,7 +90,7 @@ class Poller {
 
     // What a poll that finds nothing touches comes first.
     PollGap gap_;
-    bool after_gap_ = false;  // the program polls rarely, so this poll looks at everything
+    bool after_gap_ = false;  // the program polls rarely, so poll() looks at everything
     PollBudget budget_;
     PolledBlocks polled_;
     uint64_t polls_ = 0;
@@ -101,13 +119,13 @@ template <class Sink>
         budget_.spend(count == 0);
         return true;
     }
-    count = poll_rest(sink, count);
+    count = rest(sink, count);
     return false;
 }
 
 // Returns `count` and the number of what it handles.
 template <class Sink>
-[[gnu::always_inline]] inline unsigned Poller::poll_rest(Sink& sink, unsigned count) {
+[[gnu::always_inline]] inline unsigned Poller::rest(Sink& sink, unsigned count) {
     const bool asleep = budget_.has_reason() && sleep_.is_asleep();
     if (asleep) [[unlikely]]
         sleep_.on_poll();

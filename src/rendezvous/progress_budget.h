@@ -49,8 +49,8 @@ class ProgressBudget {
         if (over()) return false;
         const bool first = spent_ == 0 || (owes_ && !begun_);
         if (first || spent_ + registration(bytes) <= kLongest) return true;
-        spent_ = kTime;
         put_off_ = true;
+        spend(kTime);
         return false;
     }
     // The budget is spent because a registration did not fit in.
@@ -63,26 +63,24 @@ class ProgressBudget {
     // come first now, so frames of peers do not move transfers on at once.
     bool behind() const { return behind_; }
     void copied(uint64_t bytes) {
-        spent_ += static_cast<double>(bytes) * copied_;
+        spend(static_cast<double>(bytes) * copied_);
         begun_ |= bytes != 0;
     }
     void registered(uint64_t bytes) {
-        spent_ += registration(bytes);
+        spend(registration(bytes));
         begun_ = true;
         owes_ = false;
     }
-    void watched() { spent_ += kWatch; }
+    void watched() { spend(kWatch); }
     // A pin has been looked up.
-    void looked() { spent_ += look_; }
+    void looked() { spend(look_); }
     void provided() {
         provided_ = true;
-        spent_ += kProvision;
+        spend(kProvision);
     }
     void renew() {
-        behind_ = over();
-        owes_ = put_off_;
-        put_off_ = provided_ = begun_ = false;
-        spent_ = 0;
+        if (changed_) [[unlikely]]
+            begin_anew();
     }
 
   private:
@@ -107,6 +105,18 @@ class ProgressBudget {
     double registration(uint64_t bytes) const {
         return registration_ + static_cast<double>(bytes) * registered_;
     }
+    void spend(double seconds) {
+        spent_ += seconds;
+        changed_ = true;
+    }
+    [[gnu::noinline]] void begin_anew() {
+        behind_ = over();
+        owes_ = put_off_;
+        put_off_ = provided_ = begun_ = false;
+        spent_ = 0;
+        // What the next call is to know of this one, it is not to hand on.
+        changed_ = behind_ || owes_;
+    }
 
     double copied_;
     double look_;
@@ -116,8 +126,9 @@ class ProgressBudget {
     bool behind_ = false;
     bool put_off_ = false;
     bool provided_ = false;
-    bool owes_ = false;   // the call before this one has put a registration off
-    bool begun_ = false;  // something has been copied or registered
+    bool owes_ = false;     // the call before this one has put a registration off
+    bool begun_ = false;    // something has been copied or registered
+    bool changed_ = false;  // this is not the budget of a call after one that did nothing
 };
 
 }  // namespace tern

@@ -88,9 +88,9 @@ class Rendezvous {
     // Prepares for sleep. Adds to `words` the flags in memory that transfers wait for, because no
     // event reports them. kInProgress: call progress() first.
     Status arm(std::vector<Watched>& words);
-    unsigned progress() {
+    [[gnu::always_inline]] unsigned progress() {
         pins_.progress();
-        const unsigned count = quiet() ? 0 : advance();
+        const unsigned count = nothing_begun() || quiet() ? 0 : advance();
         budget_.renew();
         return count;
     }
@@ -122,6 +122,8 @@ class Rendezvous {
   private:
     static constexpr uint32_t kIdleCheck = 1 << 14;  // idle calls before peers are checked
 
+    // At most calls of progress there is nothing that could be moved on.
+    bool nothing_begun() const { return accounts_.none() && refusals_.empty() && flushes_.empty(); }
     bool quiet() const {
         return !accounts_.any_work() && incoming_.quiet() && outgoing_.quiet() &&
                refusals_.empty() && flushes_.empty();

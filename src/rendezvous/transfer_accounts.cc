@@ -10,6 +10,7 @@ void TransferAccounts::begin(Transfer& transfer, Channel& channel, void* cookie)
     transfer.channel = &channel;
     transfer.cookie = cookie;
     transfer.sequence = ++begun_;
+    ++transfers_;
     idle_calls_ = 0;
     engine_.transfer_begins(channel);
 }
@@ -29,6 +30,8 @@ void TransferAccounts::begin_service(Transfer& transfer, RegionUse* use, uint64_
 }
 
 void TransferAccounts::end(Transfer& transfer) {
+    TERN_ASSERT(transfers_ != 0);
+    --transfers_;
     memory_.release(transfer);
     engine_.transfer_over(*transfer.channel);
     if (!transfer.asked_here) return;

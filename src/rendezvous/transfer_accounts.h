@@ -26,6 +26,8 @@ class TransferAccounts {
     uint32_t users() const { return static_cast<uint32_t>(work_); }
     // Whether there are any, or requests of peers that wait for a place.
     bool any_work() const { return work_ != 0; }
+    // Whether there are neither such requests nor transfers of any kind.
+    bool none() const { return transfers_ == 0 && work_ == 0; }
     uint32_t running() const { return running_; }  // transfers whose bytes are being moved
 
     void begin(Transfer& transfer, Channel& channel, void* cookie);
@@ -71,6 +73,7 @@ class TransferAccounts {
     // call of progress looks at both.
     static constexpr uint64_t kRequest = uint64_t{1} << 32;
     uint64_t work_ = 0;
+    uint32_t transfers_ = 0;  // that have begun and not ended
     uint32_t running_ = 0;
     uint32_t idle_calls_ = 0;
     bool warned_of_limit_ = false;

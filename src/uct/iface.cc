@@ -143,11 +143,8 @@ bool has_work(TernIface& iface) {
            (iface.tupleq != nullptr && iface.tupleq->has_work());
 }
 
-[[gnu::noinline]] unsigned progress(TernIface& iface) try {
-    unsigned count = 0;
-    iface.rma->progress();
-    // The rendezvous has something to do at each poll only while transfers are under way.
-    if (!iface.engine->poll(*iface.state, count)) count += iface.rendezvous->progress();
+// What follows the engine's poll.
+[[gnu::always_inline]] inline unsigned progress_others(TernIface& iface, unsigned count) {
     if (iface.tags != nullptr) {
         if (iface.tupleq != nullptr) count += iface.tupleq->progress();
         iface.tags->sends.progress(*iface.engine);
@@ -157,17 +154,43 @@ bool has_work(TernIface& iface) {
     if (iface.tags != nullptr && iface.tags->receives.has_work()) [[unlikely]]
         count += iface.tags->receives.progress();
     return count;
-} catch (const std::bad_alloc&) {
+}
+
+[[gnu::noinline, gnu::cold]] unsigned progress_failed(TernIface& iface) noexcept {
     (void)tern::out_of_memory(&iface.super.super);
     return 1;
+}
+
+// A poll that takes all steps.
+[[gnu::noinline]] unsigned progress(TernIface& iface) try {
+    unsigned count = 0;
+    iface.rma->progress();
+    // The rendezvous has something to do at each poll only while transfers are under way.
+    if (!iface.engine->poll(*iface.state, count)) count += iface.rendezvous->progress();
+    return progress_others(iface, count);
+} catch (const std::bad_alloc&) {
+    return progress_failed(iface);
+}
+
+// The same if a look at the blocks has found nothing.
+[[gnu::noinline]] unsigned progress_rest(TernIface& iface) try {
+    iface.rma->progress();
+    const unsigned count = iface.engine->poll_rest(*iface.state);
+    return progress_others(iface, count + iface.rendezvous->progress());
+} catch (const std::bad_alloc&) {
+    return progress_failed(iface);
 }
 
 // A caller that is about to sleep relies on a result of 0: every callback and every pending request
 // that was sent counts.
 unsigned iface_progress(uct_iface_h uct_iface) {
     TernIface& iface = tern::iface_of(uct_iface);
-    if (!has_work(iface) && iface.engine->blocks_are_empty()) [[likely]]
-        return 0;
+    if (!has_work(iface)) [[likely]] {
+        const tern::Poller::Look found = iface.engine->look_at_blocks();
+        if (found == tern::Poller::Look::kNothing) [[likely]]
+            return 0;
+        if (found == tern::Poller::Look::kRest) return progress_rest(iface);
+    }
     return progress(iface);
 }
 

@@ -50,7 +50,7 @@ class HeldPins {
     }
 
     // Whether progress() would give everything back.
-    bool idle() const { return users_ == 0 && count_ != 0; }
+    bool idle() const { return count_ != 0 && users_ == 0; }
     // Gives pins back that are not in use, if none is or if the cache has changed.
     void progress() {
         if (count_ != 0 && (users_ == 0 || cache_.changes() != changes_)) [[unlikely]]

@@ -35,6 +35,21 @@ TEST(AlarmTest, IsUrgentWhilePacketsAreExpected) {
     EXPECT_TRUE(alarm.urgent());
 }
 
+TEST(AlarmTest, IsUrgentWhileConnectionsAreOver) {
+    Alarm alarm;
+    alarm.set_ended(true);
+    EXPECT_TRUE(alarm.urgent());  // with neither packets nor a deadline
+    alarm.clear();
+    alarm.on_progress();
+    EXPECT_TRUE(alarm.urgent());
+    alarm.set_ended(false);
+    EXPECT_FALSE(alarm.urgent());
+    alarm.wake_at(30);
+    alarm.set_ended(true);
+    alarm.set_ended(false);
+    EXPECT_TRUE(alarm.urgent());  // for the packets
+}
+
 TEST(AlarmTest, PacketsAreNotExpectedForEver) {
     Alarm alarm;
     alarm.wake_at(30);
