@@ -33,8 +33,7 @@ class BlockPoller {
                 break;
             }
             ++count;
-            ++received_;
-            if (word.kind() == FrameKind::kActiveMessage) {
+            if (word.is_active_message()) [[likely]] {
                 offered_.count(channel);
                 sink.message(word.id(), path.payload(word), word.length());
             } else if (word.kind() == FrameKind::kTag) {
@@ -50,6 +49,7 @@ class BlockPoller {
             if (path.credit_pressing() && channel.up()) [[unlikely]]
                 (void)offered_.return_credit(channel);
         }
+        received_ += count;
         polled_.update(channel);
         if (path.credit_due()) control_.schedule(channel, Channel::kCreditDue);
         return count;

@@ -43,13 +43,20 @@ class CompletionPoller {
     // The frames of blocks that may be taken, from now on, because a cold frame follows them.
     void allow_preceding() { preceding_ = kPreceding; }
     // Returns the number of completions handled; if it stops early, also of the frames that
-    // precede. Mostly there is no completion.
+    // precede.
     template <class Sink>
     [[gnu::always_inline]] unsigned poll(Sink& sink) {
         ibv_wc completions[kBurst];
-        const int count = late_.poll(cq_, kBurst, completions);
-        return count == 0 ? 0 : handle(completions, count, sink);
+        const int count = take(completions);
+        return count == 0 ? 0 : handle_apart(completions, count, sink);
     }
+    // The two halves of poll(), because mostly there is no completion. take() returns how many it
+    // has taken, at most kBurst; negative if the queue has failed.
+    [[gnu::always_inline]] int take(ibv_wc* completions) {
+        return late_.poll(cq_, kBurst, completions);
+    }
+    template <class Sink>
+    unsigned handle(const ibv_wc* completions, int count, Sink& sink);
 
     // Handles the completion of a send.
     template <class Sink>
@@ -84,7 +91,9 @@ class CompletionPoller {
                next.status == IBV_WC_SUCCESS && completion.status == IBV_WC_SUCCESS;
     }
     template <class Sink>
-    unsigned handle(const ibv_wc* completions, int count, Sink& sink);
+    [[gnu::noinline]] unsigned handle_apart(const ibv_wc* completions, int count, Sink& sink) {
+        return handle(completions, count, sink);
+    }
     template <class Sink>
     bool received(const ibv_wc& completion, Sink& sink);
     template <class Sink>
@@ -119,10 +128,9 @@ class CompletionPoller {
     uint64_t notifications_ = 0;  // of frames in blocks
 };
 
-// `count`: of completions; negative if the queue has failed.
 template <class Sink>
-[[gnu::noinline]] unsigned CompletionPoller::handle(const ibv_wc* completions, int count,
-                                                    Sink& sink) {
+[[gnu::always_inline]] inline unsigned CompletionPoller::handle(const ibv_wc* completions,
+                                                                int count, Sink& sink) {
     const unsigned preceding = preceding_;
     for (int i = 0; i < count; ++i) {
         if (!work_request_id::is_receive(completions[i].wr_id)) {

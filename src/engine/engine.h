@@ -138,6 +138,15 @@ class Engine final {
         const base::OneThread::Scope scope(thread_);
         return fast_path_.am_short(channel, id, length, fill);
     }
+    static bool takes_usual(const Channel& channel, uint32_t length) {
+        return FastPath::takes_usual(channel, length);
+    }
+    template <class Fill>
+    [[gnu::always_inline]] Status am_usual(Channel& channel, uint32_t id, uint32_t length,
+                                           Fill fill) {
+        const base::OneThread::Scope scope(thread_);
+        return fast_path_.am_usual(channel, id, length, fill);
+    }
     template <class Fill>
     Status put_am_short(Channel& channel, std::span<const std::byte> data, uint64_t to,
                         uint32_t rkey, uint32_t id, uint32_t length, Fill fill) {
@@ -181,9 +190,22 @@ class Engine final {
         return poller_.look();
     }
     template <class Sink>
-    [[gnu::always_inline]] unsigned poll_rest(Sink& sink) {
+    unsigned poll_rest(Sink& sink) {
         const base::OneThread::Scope scope(thread_);
         return poller_.poll_rest(sink);
+    }
+    [[gnu::always_inline]] bool only_queue_is_due() {
+        const base::OneThread::Scope scope(thread_);
+        return poller_.only_queue_is_due();
+    }
+    [[gnu::always_inline]] int take_completions(ibv_wc* completions) {
+        const base::OneThread::Scope scope(thread_);
+        return poller_.take(completions);
+    }
+    template <class Sink>
+    [[gnu::always_inline]] unsigned handle(const ibv_wc* completions, int count, Sink& sink) {
+        const base::OneThread::Scope scope(thread_);
+        return poller_.handle(completions, count, sink);
     }
     template <class Sink>
     bool poll(Sink& sink, unsigned& count) {

@@ -43,6 +43,13 @@ class FastPath {
     template <class Fill>
     Status put_am_short(Channel& channel, std::span<const std::byte> data, uint64_t to,
                         uint32_t rkey, uint64_t& puts, uint32_t id, uint32_t length, Fill fill);
+    // The usual am_short(), to a peer that is hot: am_usual() may follow only if takes_usual() has
+    // just returned true.
+    [[gnu::always_inline]] static bool takes_usual(const Channel& channel, uint32_t length) {
+        return is_usual(channel, body_of(length));
+    }
+    template <class Fill>
+    Status am_usual(Channel& channel, uint32_t id, uint32_t length, Fill fill);
     // `pack(void* to)` writes the payload, at most segment_size bytes, and returns its length.
     // `length` returns it to the caller.
     template <class Pack>
@@ -85,14 +92,19 @@ class FastPath {
 
     // Whether the usual case holds for `count` sends, of which the last is a frame: there is room,
     // no completion or notification is due, and no wrap.
-    [[gnu::always_inline]] static bool is_usual(const Channel& channel, uint32_t body,
+    [[gnu::always_inline]] static bool is_usual(const Channel& channel, size_t body,
                                                 int32_t count = 1) {
-        return channel.sends.takes_unsignaled(count) && channel.sending.path.straight(body) &&
+        return channel.sends.takes_unsignaled(count) &&
+               channel.sending.path.straight(static_cast<uint32_t>(body)) &&
                __atomic_load_n(channel.sending.notify, __ATOMIC_RELAXED) == notify::kNever;
     }
+    // Payload and tail: in 64 bits, as it is added to addresses.
+    static size_t body_of(size_t payload) {
+        return ((payload + Word::kUnit - 1) & ~size_t{Word::kUnit - 1}) + sizeof(Word);
+    }
     template <class Fill>
-    void make_short(Channel& channel, uint32_t id, uint32_t length, uint32_t body, Fill fill);
-    void sent_short(Channel& channel, uint32_t body);
+    void make_short(Channel& channel, uint32_t id, uint32_t length, size_t body, Fill fill);
+    void sent_short(Channel& channel, size_t body);
     template <class Fill>
     Status am_short_slow(Channel& channel, uint32_t id, uint32_t length, Fill fill);
     Status post_frame(Channel& channel, const SendPath::Choice& choice, uint32_t id,
@@ -117,22 +129,23 @@ class FastPath {
 // Makes the work request of a message to a hot peer, in the usual case.
 template <class Fill>
 [[gnu::always_inline]] inline void FastPath::make_short(Channel& channel, uint32_t id,
-                                                        uint32_t length, uint32_t body, Fill fill) {
+                                                        uint32_t length, size_t body, Fill fill) {
+    const uint32_t at = channel.sending.path.straight_at(
+        static_cast<uint32_t>(body));  // before memory is written to
     std::byte* const tail = short_.frame + body;
     memset(tail - sizeof(Word), 0, sizeof(Word));  // the padding, if any, is in these bytes
     fill(short_.frame + sizeof(Word));
-    const Word word = channel.sending.path.block_word(FrameKind::kActiveMessage, id, length,
-                                                      channel.receiving.path.credit());
+    const Word word = channel.sending.path.block_word(FrameKind::kActiveMessage, id, length, 0)
+                          .with_freed(channel.receiving.path.credit_word());
     memcpy(tail, &word, sizeof(word));
-    short_.piece.length = body + uint32_t{sizeof(Word)};
-    short_.request.wr.rdma.remote_addr =
-        channel.sending.block_address + channel.sending.path.straight_at(body);
+    short_.piece.length = static_cast<uint32_t>(body + sizeof(Word));
+    short_.request.wr.rdma.remote_addr = channel.sending.block_address + at;
     short_.request.wr.rdma.rkey = channel.sending.block_rkey;
 }
 
-[[gnu::always_inline]] inline void FastPath::sent_short(Channel& channel, uint32_t body) {
+[[gnu::always_inline]] inline void FastPath::sent_short(Channel& channel, size_t body) {
     channel.sends.posted(false, true);
-    channel.sending.path.sent_straight(body);
+    channel.sending.path.sent_straight(static_cast<uint32_t>(body));
     channel.sending.stalled = false;
     channel.receiving.path.credit_sent();
     ++usual_;
@@ -141,9 +154,15 @@ template <class Fill>
 template <class Fill>
 [[gnu::always_inline]] inline Status FastPath::am_short(Channel& channel, uint32_t id,
                                                         uint32_t length, Fill fill) {
-    const uint32_t body = padded(length) + uint32_t{sizeof(Word)};
-    if (!is_usual(channel, body)) [[unlikely]]
+    if (!takes_usual(channel, length)) [[unlikely]]
         return am_short_slow(channel, id, length, fill);
+    return am_usual(channel, id, length, fill);
+}
+
+template <class Fill>
+[[gnu::always_inline]] inline Status FastPath::am_usual(Channel& channel, uint32_t id,
+                                                        uint32_t length, Fill fill) {
+    const size_t body = body_of(length);
     make_short(channel, id, length, body, fill);
     short_.request.wr_id = channel.tag | channel.sends.next();
     if (ibv_post_send(channel.qp.get(), &short_.request, &bad_) != 0) [[unlikely]]
@@ -156,7 +175,7 @@ template <class Fill>
 Status FastPath::put_am_short(Channel& channel, std::span<const std::byte> data, uint64_t to,
                               uint32_t rkey, uint64_t& puts, uint32_t id, uint32_t length,
                               Fill fill) {
-    const uint32_t body = padded(length) + uint32_t{sizeof(Word)};
+    const size_t body = body_of(length);
     if (!is_usual(channel, body, 2)) return Status::kNoResource;
     make_short(channel, id, length, body, fill);
     ibv_sge piece{

@@ -18,26 +18,25 @@ class PollBudget {
     // The next poll looks at everything: something is expected that will not be found in a block.
     void end() { left_ = 0; }
     // A poll has looked at everything.
-    void refill() {
-        left_ = kPolls;
-        if (reasons_ != 0) [[unlikely]]
-            left_ = 0;
-    }
+    void refill() { left_ = full_; }
 
     // A reason to look at everything begins and ends.
     void begin_reason() {
         ++reasons_;
-        left_ = 0;
+        left_ = full_ = 0;
     }
     void end_reason() {
         TERN_ASSERT(reasons_ != 0);
-        --reasons_;
+        if (--reasons_ == 0) full_ = kPolls;
     }
     bool has_reason() const { return reasons_ != 0; }
 
     // Called when a poll looks at everything: whether this one also looks for packets and
     // deadlines, which only one in kSeldom does, until seldom_is_done().
     bool seldom_is_due() { return ++since_seldom_ >= kSeldom; }
+    // Whether the next call of seldom_is_due() returns true.
+    bool seldom_is_next() const { return since_seldom_ >= kSeldom - 1; }
+    void seldom_is_nearer() { ++since_seldom_; }
     void make_seldom_due() { since_seldom_ = kSeldom; }
     void seldom_is_done() { since_seldom_ = 0; }
 
@@ -49,6 +48,7 @@ class PollBudget {
     static constexpr int kEmptyPoll = 8;
 
     int left_ = 0;
+    int full_ = 0;               // what refill() gives: decided when a reason begins or ends
     uint32_t reasons_ = 1;       // no block is polled at first
     unsigned since_seldom_ = 0;  // polls that looked at everything
 };

@@ -27,8 +27,10 @@ class PollGap {
     // A counter of the processor that does not stop, in units of its own; one to two microseconds
     // are a long gap.
 #if defined(__x86_64__)
-    static uint64_t ticks() {
-        return __builtin_ia32_rdtsc();
+    static Ticks ticks() {
+        Ticks low;
+        asm volatile("rdtsc" : "=a"(low) : : "edx");
+        return low;
     }
     static uint64_t longest() {
         return 4096;

@@ -24,9 +24,7 @@ class PolledBlocks {
         const uint64_t* const* const end = tail + tails_.size();
         do {
             any |= __atomic_load_n(tail[0], __ATOMIC_RELAXED) |
-                   __atomic_load_n(tail[1], __ATOMIC_RELAXED) |
-                   __atomic_load_n(tail[2], __ATOMIC_RELAXED) |
-                   __atomic_load_n(tail[3], __ATOMIC_RELAXED);
+                   __atomic_load_n(tail[1], __ATOMIC_RELAXED);
             tail += kGroup;
         } while (tail != end);
         return any != 0;
@@ -51,7 +49,7 @@ class PolledBlocks {
   private:
     // The tails are looked at in groups, of which there is at least one. Where a group has no more
     // blocks, it has kNoTail.
-    static constexpr size_t kGroup = 4;
+    static constexpr size_t kGroup = 2;
     static constexpr uint64_t kNoTail = 0;
 
     std::vector<const uint64_t*> tails_ = std::vector<const uint64_t*>(kGroup, &kNoTail);

@@ -19,6 +19,8 @@ namespace tern {
 // deadlines and the device's events seldom. For the sink see Engine. Data path.
 class Poller {
   public:
+    static constexpr unsigned kBurst = ArrivalRound::kBurst;  // frames, from a block at a time
+
     Poller(BlockPoller& blocks, CompletionPoller& completions, ControlFrames& control,
            Connector& connector, DeviceHealth& health, ChannelFlush& flush, Sleep& sleep,
            EngineOwner& owner)
@@ -36,28 +38,45 @@ class Poller {
     enum class Look : uint8_t {
         kFrames,   // call poll()
         kNothing,  // and the rest is not due: this was the poll
-        kRest,     // nothing, but the rest is due: call poll_rest()
+        kRest,     // nothing, but the rest is due: call poll_rest(), or what stands for it
     };
     // Most polls find nothing.
     [[gnu::always_inline]] Look look() {
-        const bool after_gap = gap_.is_long();
-        if (polled_.any_frame()) {
-            after_gap_ = after_gap;
-            return Look::kFrames;
-        }
-        if (!budget_.is_left() || after_gap) [[unlikely]] {
-            after_gap_ = after_gap;
-            return Look::kRest;
-        }
+        after_gap_ = gap_.is_long();
+        if (polled_.any_frame()) return Look::kFrames;
+        if (!budget_.is_left() || after_gap_) return Look::kRest;
         ++polls_;
         budget_.spend_empty();
         return Look::kNothing;
     }
     // Handles completions and packets, and returns their number.
     template <class Sink>
-    [[gnu::always_inline]] unsigned poll_rest(Sink& sink) {
+    unsigned poll_rest(Sink& sink) {
         ++polls_;
         return rest(sink, 0);
+    }
+
+    // The usual poll_rest(), in steps. Whether nothing is due but the completion queue.
+    [[gnu::always_inline]] bool only_queue_is_due() const {
+        return !(budget_.has_reason() && sleep_.is_asleep()) && !budget_.seldom_is_next() &&
+               !connector_.urgent() && !control_.any_due() && !completions_.late().waits();
+    }
+    // If so: returns 0 if the queue is empty, which ends the poll. Otherwise call handle() with the
+    // result.
+    [[gnu::always_inline]] int take(ibv_wc* completions) {
+        ++polls_;
+        const int count = completions_.take(completions);
+        if (count == 0) [[likely]] {
+            budget_.seldom_is_nearer();
+            budget_.refill();
+        }
+        return count;
+    }
+    template <class Sink>
+    [[gnu::always_inline]] unsigned handle(const ibv_wc* completions, int count, Sink& sink) {
+        completions_.allow_preceding();
+        const unsigned completed = completions_.handle(completions, count, sink);
+        return finish(sink, completed, completed);
     }
 
     // Handles frames, completions and packets, and adds their number to `count`. True: it has only
@@ -70,7 +89,6 @@ class Poller {
     uint64_t polls() const { return polls_; }
 
   private:
-    static constexpr unsigned kBurst = ArrivalRound::kBurst;  // frames, from a block at a time
     // Of the polls that found a frame in a block, one in this many goes on after the blocks, and
     // all while there is no budget.
     static constexpr unsigned kBusyPolls = 8;
@@ -82,6 +100,8 @@ class Poller {
 
     template <class Sink>
     unsigned rest(Sink& sink, unsigned count);
+    template <class Sink>
+    unsigned finish(Sink& sink, unsigned count, unsigned completed);
     template <class Sink>
     unsigned poll_seldom(Sink& sink);
     // See ArrivalRound::take().
@@ -140,7 +160,13 @@ template <class Sink>
     unsigned last = completed;
     while (last == CompletionPoller::kBurst && completed < count)
         [[unlikely]] completed += last = completions_.poll(sink);
-    count += completed;
+    return finish(sink, count + completed, completed);
+}
+
+// What follows the completion queue, from which `completed` have been taken.
+template <class Sink>
+[[gnu::always_inline]] inline unsigned Poller::finish(Sink& sink, unsigned count,
+                                                      unsigned completed) {
     // An answer to what was received is likely, and would carry the credit; but wait no longer than
     // kDeferredPolls.
     if (control_.any_due() && (completed == 0 || ++deferred_ % kDeferredPolls == 0)) [[unlikely]]

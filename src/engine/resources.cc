@@ -17,8 +17,7 @@ namespace tern {
 namespace {
 
 constexpr uint32_t kLeastReceives = 16;
-// Control frames are sent inline.
-constexpr uint32_t kLeastInline = uint32_t{sizeof(Word)} + kMaxControl;
+using engine_limits::kLeastInline;
 // Connections for which a completion queue that cannot grow has room.
 constexpr uint32_t kFixedConnections = 256;
 

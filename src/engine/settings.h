@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "connection/handshake.h"
+#include "veloblock/frame.h"
 #include "veloblock/promotion.h"
 #include "verbs/queue_pair.h"
 
@@ -34,9 +35,11 @@ struct EngineSettings {
 // Limits that no setting changes.
 namespace engine_limits {
 
-inline constexpr uint32_t kPieces = 8;         // scatter/gather entries of a send, at most
-inline constexpr uint32_t kOwnPieces = 2;      // of these, of a frame's own words
-inline constexpr uint32_t kInline = 1024;      // bytes of a frame on the stack
+inline constexpr uint32_t kPieces = 8;     // scatter/gather entries of a send, at most
+inline constexpr uint32_t kOwnPieces = 2;  // of these, of a frame's own words
+inline constexpr uint32_t kInline = 1024;  // bytes of a frame on the stack
+// Bytes of inline data that a device must take: control frames are sent inline.
+inline constexpr uint32_t kLeastInline = uint32_t{sizeof(Word)} + kMaxControl;
 inline constexpr uint32_t kControlPlaces = 8;  // of a send queue, reserved for control frames
 // Bytes that an interface must register at least, with the default segment size.
 inline constexpr size_t kLeastMemory = 512 * 1024;

@@ -78,6 +78,8 @@ class ProgressBudget {
         provided_ = true;
         spend(kProvision);
     }
+    // Whether renew() changes anything.
+    bool is_changed() const { return changed_; }
     void renew() {
         if (changed_) [[unlikely]]
             begin_anew();

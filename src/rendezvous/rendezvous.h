@@ -88,7 +88,11 @@ class Rendezvous {
     // Prepares for sleep. Adds to `words` the flags in memory that transfers wait for, because no
     // event reports them. kInProgress: call progress() first.
     Status arm(std::vector<Watched>& words);
-    [[gnu::always_inline]] unsigned progress() {
+    // Whether progress() would do anything.
+    [[gnu::always_inline]] bool has_work() const {
+        return pins_.has_changes() || !nothing_begun() || budget_.is_changed();
+    }
+    unsigned progress() {
         pins_.progress();
         const unsigned count = nothing_begun() || quiet() ? 0 : advance();
         budget_.renew();

@@ -7,6 +7,7 @@
 #include <new>
 #include <span>
 
+#include "base/copy_few.h"
 #include "uct/key_owner.h"
 #include "uct/md.h"
 #include "uct/rma_post.h"
@@ -83,23 +84,35 @@ template <class Move>
     return go({pieces, count}, total(iov, count));
 }
 
-[[gnu::always_inline]] inline Status send_short(TernIface& iface, Channel& channel, uint8_t id,
+static_assert(base::kFewBytes + sizeof(uint64_t) + BlockWriter::kOverhead <=
+              engine_limits::kLeastInline);
+
+// `usual`: takes_usual() has just returned true, and the payload has at most kFewBytes.
+template <bool usual>
+[[gnu::always_inline]] inline Status send_short(TernIface& iface, Channel& channel, uint32_t id,
                                                 uint64_t header, const void* payload,
                                                 unsigned length) {
     const auto fill = [=](std::byte* to) {
         memcpy(to, &header, sizeof(header));
-        if (length != 0) memcpy(to + sizeof(header), payload, length);
+        if constexpr (usual)
+            base::copy_few(to + sizeof(header), payload, length);
+        else if (length != 0)
+            memcpy(to + sizeof(header), payload, length);
+    };
+    const auto send = [&](auto last_fill) __attribute__((always_inline)) {
+        const auto size = static_cast<uint32_t>(sizeof(header) + length);
+        return usual ? iface.engine->am_usual(channel, id, size, last_fill)
+                     : iface.engine->am_short(channel, id, size, last_fill);
     };
     // What a lambda captures costs instructions even if nothing is dumped.
     if constexpr (kDumpsMessages)
-        return iface.engine->am_short(channel, id, sizeof(header) + length,
-                                      [=, &iface](std::byte* to) {
-                                          fill(to);
-                                          dump_message(iface, UCT_AM_TRACE_TYPE_SEND, id, to,
-                                                       sizeof(header) + length, "TX: AM_SHORT");
-                                      });
+        return send([=, &iface](std::byte* to) {
+            fill(to);
+            dump_message(iface, UCT_AM_TRACE_TYPE_SEND, static_cast<uint8_t>(id), to,
+                         sizeof(header) + length, "TX: AM_SHORT");
+        });
     else
-        return iface.engine->am_short(channel, id, sizeof(header) + length, fill);
+        return send(fill);
 }
 
 // What am_bcopy returns.
@@ -123,12 +136,27 @@ ssize_t send_packed(TernIface& iface, Channel& channel, uint8_t id, uct_pack_cal
 [[gnu::noinline]] ucs_status_t short_request(TernIface& iface, Channel& channel, uint64_t header,
                                              const void* payload, unsigned length) try {
     const Status sent =
-        send_short(iface, channel, compat::kUcpRequestToSend, header, payload, length);
+        send_short<false>(iface, channel, compat::kUcpRequestToSend, header, payload, length);
     if (sent == Status::kOk)
         request_sent(iface, channel, {static_cast<const std::byte*>(payload), length});
     return to_ucs(sent);
 } catch (const std::bad_alloc&) {
     return out_of_memory(&iface.super.super);
+}
+
+// All that ep_am_short() does not do itself.
+[[gnu::noinline]] ucs_status_t other_short(uct_ep_h ep, uint32_t id, uint64_t header,
+                                           const void* payload, unsigned length) {
+    Engine& engine = *iface_of(ep).engine;
+    UCT_CHECK_AM_ID(id);
+    UCT_CHECK_LENGTH(length, 0, engine.max_short(), "am_short");
+    ucs_status_t status = UCS_OK;
+    Channel* channel = channel_for(ep_of(ep), status);
+    if (channel == nullptr) [[unlikely]]
+        return status;
+    if (id == compat::kUcpRequestToSend) [[unlikely]]
+        return short_request(iface_of(ep), *channel, header, payload, length);
+    return to_ucs(send_short<false>(iface_of(ep), *channel, id, header, payload, length));
 }
 
 [[gnu::noinline]] ssize_t packed_request(TernIface& iface, Channel& channel,
@@ -163,16 +191,14 @@ ucs_status_t send_zcopy(Engine& engine, Channel& channel, uint32_t id,
 
 ucs_status_t ep_am_short(uct_ep_h ep, uint8_t id, uint64_t header, const void* payload,
                          unsigned length) {
-    Engine& engine = *iface_of(ep).engine;
-    UCT_CHECK_AM_ID(id);
-    UCT_CHECK_LENGTH(length, 0, engine.max_short(), "am_short");
-    ucs_status_t status = UCS_OK;
-    Channel* channel = channel_for(ep_of(ep), status);
-    if (channel == nullptr) [[unlikely]]
-        return status;
-    if (id == compat::kUcpRequestToSend) [[unlikely]]
-        return short_request(iface_of(ep), *channel, header, payload, length);
-    return to_ucs(send_short(iface_of(ep), *channel, id, header, payload, length));
+    Channel* const channel = ep_of(ep).ready;
+    uint32_t type = id;
+    asm("" : "+r"(type));  // GCC would extend it at each use
+    if (channel == nullptr || type > Word::kMaxId || type == compat::kUcpRequestToSend ||
+        length > base::kFewBytes || !Engine::takes_usual(*channel, sizeof(header) + length))
+        [[unlikely]]
+        return other_short(ep, type, header, payload, length);
+    return to_ucs(send_short<true>(iface_of(ep), *channel, type, header, payload, length));
 }
 
 ucs_status_t ep_am_short_iov(uct_ep_h ep, uint8_t id, const uct_iov_t* iov, size_t count) try {

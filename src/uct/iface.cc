@@ -155,6 +155,10 @@ bool has_work(TernIface& iface) {
         count += iface.tags->receives.progress();
     return count;
 }
+[[gnu::always_inline]] inline unsigned progress_all(TernIface& iface, unsigned count) {
+    if (iface.rendezvous->has_work()) count += iface.rendezvous->progress();
+    return progress_others(iface, count);
+}
 
 [[gnu::noinline, gnu::cold]] unsigned progress_failed(TernIface& iface) noexcept {
     (void)tern::out_of_memory(&iface.super.super);
@@ -166,19 +170,43 @@ bool has_work(TernIface& iface) {
     unsigned count = 0;
     iface.rma->progress();
     // The rendezvous has something to do at each poll only while transfers are under way.
-    if (!iface.engine->poll(*iface.state, count)) count += iface.rendezvous->progress();
-    return progress_others(iface, count);
+    return iface.engine->poll(*iface.state, count) ? progress_others(iface, count)
+                                                   : progress_all(iface, count);
 } catch (const std::bad_alloc&) {
     return progress_failed(iface);
 }
 
-// The same if a look at the blocks has found nothing.
+// The same after a look at the blocks has found nothing, if the rest is due: in the usual case, the
+// completion queue is empty, and there is nothing else. The functions before progress_queue() are
+// the ways to leave that case.
 [[gnu::noinline]] unsigned progress_rest(TernIface& iface) try {
     iface.rma->progress();
-    const unsigned count = iface.engine->poll_rest(*iface.state);
-    return progress_others(iface, count + iface.rendezvous->progress());
+    return progress_all(iface, iface.engine->poll_rest(*iface.state));
 } catch (const std::bad_alloc&) {
     return progress_failed(iface);
+}
+[[gnu::noinline]] unsigned progress_completed(TernIface& iface, const ibv_wc* completions,
+                                              int count) try {
+    return progress_all(iface, iface.engine->handle(completions, count, *iface.state));
+} catch (const std::bad_alloc&) {
+    return progress_failed(iface);
+}
+[[gnu::noinline]] unsigned progress_others(TernIface& iface) try {
+    return progress_all(iface, 0);
+} catch (const std::bad_alloc&) {
+    return progress_failed(iface);
+}
+[[gnu::noinline]] unsigned progress_queue(TernIface& iface) {
+    tern::Engine& engine = *iface.engine;
+    if (!engine.only_queue_is_due() || iface.rma->holds_pins()) [[unlikely]]
+        return progress_rest(iface);
+    ibv_wc completions[tern::Poller::kBurst];
+    if (const int count = engine.take_completions(completions); count != 0) [[unlikely]]
+        return progress_completed(iface, completions, count);
+    if (iface.rendezvous->has_work() || iface.tags != nullptr ||
+        !ucs_arbiter_is_empty(&iface.arbiter)) [[unlikely]]
+        return progress_others(iface);
+    return 0;
 }
 
 // A caller that is about to sleep relies on a result of 0: every callback and every pending request
@@ -189,7 +217,7 @@ unsigned iface_progress(uct_iface_h uct_iface) {
         const tern::Poller::Look found = iface.engine->look_at_blocks();
         if (found == tern::Poller::Look::kNothing) [[likely]]
             return 0;
-        if (found == tern::Poller::Look::kRest) return progress_rest(iface);
+        if (found == tern::Poller::Look::kRest) return progress_queue(iface);
     }
     return progress(iface);
 }

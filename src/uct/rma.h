@@ -55,6 +55,8 @@ class Rma {
     // To be called at each call of progress if has_work(): gives pins back.
     bool has_work() const { return pins_.idle(); }
     void progress() { pins_.progress(); }
+    // Whether progress() may do anything.
+    bool holds_pins() const { return !pins_.empty(); }
 
   private:
     static constexpr size_t kLongest = 1 << 20;  // bytes in place; longer operations are transfers

@@ -41,6 +41,18 @@ class Word {
         : raw_(uint64_t{length} | uint64_t{id} << 16 | uint64_t{static_cast<uint8_t>(kind)} << 21 |
                uint64_t{credit} << 24 | uint64_t{sequence} << 40 | uint64_t{1} << 63) {}
 
+    // This word with the parts that differ between the frames of a path; they are 0 in this one.
+    constexpr Word with(FrameKind kind, uint32_t id, uint32_t length, uint16_t credit) const {
+        return Word(raw_ | uint64_t{length} | uint64_t{id} << 16 |
+                    uint64_t{static_cast<uint8_t>(kind)} << 21 | uint64_t{credit} << 24);
+    }
+
+    // The same with the credit for `freed` bytes in all, modulo 2^16 units; it is 0 in this one.
+    constexpr Word with_freed(uint32_t freed) const {
+        constexpr uint32_t kCounted = 0xffff * kUnit;
+        return Word(raw_ | uint64_t{freed & kCounted} * ((1u << 24) / kUnit));
+    }
+
     constexpr uint64_t raw() const { return raw_; }
     constexpr uint32_t length() const { return raw_ & 0xffff; }
     constexpr uint32_t id() const { return raw_ >> 16 & 0x1f; }
@@ -49,6 +61,11 @@ class Word {
     constexpr uint16_t sequence() const { return static_cast<uint16_t>(raw_ >> 40); }
 
     constexpr bool present() const { return raw_ >> 63 != 0; }
+    // Whether this is well formed, and its kind is kActiveMessage. By one compare, for most frames.
+    constexpr bool is_active_message() const {
+        constexpr uint64_t kFixed = uint64_t{0xff} << 56 | uint64_t{7} << 21;
+        return (raw_ & kFixed) == uint64_t{1} << 63;
+    }
     // Whether the fixed bits and the kind are valid. Does not check the length.
     constexpr bool well_formed() const { return raw_ >> 56 == 0x80 && (raw_ >> 21 & 7) <= 3; }
 

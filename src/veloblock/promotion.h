@@ -35,7 +35,7 @@ class Promotion {
 
     enum class Decision : uint8_t { kStay, kPromote, kReplace };
 
-    explicit Promotion(const Limits& limits) : limits_(limits) {}
+    explicit Promotion(const Limits& limits) : limits_(limits) { begin_window(); }
 
     // Counts a message from `peer`. True: the window ends with this message; call end_window().
     bool count(Peer& peer) {
@@ -45,7 +45,7 @@ class Promotion {
             peer.messages = 0;
         }
         ++peer.messages;
-        return ++messages_ >= limits_.window;
+        return --left_ == 0;
     }
 
     // Decides about a cold peer after count(). kReplace: the caller revokes the block of `victim`;
@@ -65,12 +65,13 @@ class Promotion {
         for (Peer* peer : hot_)
             if (messages_of(*peer) < limits_.keep) demote(*peer);
         ++window_;
-        messages_ = 0;
+        begin_window();
     }
 
     uint32_t hot() const { return static_cast<uint32_t>(hot_.size()); }
 
   private:
+    void begin_window() { left_ = std::max(limits_.window, 1u); }
     uint32_t messages_of(const Peer& peer) const {
         return peer.window == window_ ? peer.messages : 0;
     }
@@ -84,7 +85,7 @@ class Promotion {
 
     Limits limits_;
     uint32_t window_ = 1;
-    uint32_t messages_ = 0;
+    uint32_t left_ = 0;  // messages until the window ends
     std::vector<Peer*> hot_;
 };
 

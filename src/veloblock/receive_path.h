@@ -28,8 +28,8 @@ class BlockReader {
     // Starts on a block of `size` bytes at `base`, 8-byte aligned, all zeros.
     void attach(std::byte* base, uint32_t size) {
         base_ = base;
-        size_ = size;
-        tail_ = size - Word::kUnit;
+        half_ = size / 2;
+        tail_ = top_ = size - Word::kUnit;
         freed_ = 0;
         reported_ = 0;
         framed_ = 0;
@@ -43,15 +43,17 @@ class BlockReader {
     Look look(Word& word) {
         for (;;) {
             word = Word(__atomic_load_n(next(), __ATOMIC_ACQUIRE));
-            if (!word.present()) return Look::kNothing;
-            if (!word.well_formed()) return Look::kMalformed;
-            if (word.kind() != FrameKind::kWrap)
+            if (!word.is_active_message()) {
+                if (!word.present()) return Look::kNothing;
+                if (!word.well_formed()) return Look::kMalformed;
+            }
+            if (word.is_active_message() || word.kind() != FrameKind::kWrap)
                 return padded(word.length()) + Word::kUnit > tail_ ? Look::kMalformed
                                                                    : Look::kFrame;
             // A wrap at the top would wrap to itself.
-            if (tail_ == size_ - Word::kUnit || word.length() != 0) return Look::kMalformed;
+            if (tail_ == top_ || word.length() != 0) return Look::kMalformed;
             free_to(0, tail_ + Word::kUnit);
-            tail_ = size_ - Word::kUnit;
+            tail_ = top_;
         }
     }
 
@@ -69,9 +71,9 @@ class BlockReader {
     uint16_t freed_units() const { return static_cast<uint16_t>(freed_ / Word::kUnit); }
     // Whether the credit must be sent even if no frame goes to the writer, as soon as there is
     // nothing else to do.
-    bool due() const { return freed_ - reported_ >= size_ / 4; }
+    bool due() const { return freed_ - reported_ >= half_ / 2; }
     // Whether it must be sent at once, or a stream would stop.
-    bool pressing() const { return freed_ - reported_ >= size_ / 2; }
+    bool pressing() const { return freed_ - reported_ >= half_; }
     // The count for the credit word.
     uint32_t freed() const { return freed_; }
     // Whether the count must go by a frame, because the credit word would be too far ahead of the
@@ -83,8 +85,6 @@ class BlockReader {
     void framed() { reported_ = framed_ = freed_; }
     void written() { reported_ = written_ = freed_; }
 
-    uint32_t size() const { return size_; }
-
   private:
     const uint64_t* word_at(uint32_t offset) const {
         return reinterpret_cast<const uint64_t*>(base_ + offset);
@@ -93,13 +93,14 @@ class BlockReader {
     // Frees `bytes` bytes. If `tail` is the top word, where the writer's next round begins, that
     // word is zeroed first.
     void free_to(uint32_t tail, uint32_t bytes) {
-        if (tail == size_ - Word::kUnit)
+        if (tail == top_)
             __atomic_store_n(reinterpret_cast<uint64_t*>(base_ + tail), 0, __ATOMIC_RELEASE);
         freed_ += bytes;
     }
 
     std::byte* base_ = nullptr;
-    uint32_t size_ = 0;
+    uint32_t top_ = 0;       // the place of the block's last word
+    uint32_t half_ = 0;      // of its bytes
     uint32_t tail_ = 0;      // where the next tail lands
     uint32_t freed_ = 0;     // bytes since attach, modulo 2^32
     uint32_t reported_ = 0;  // the part of freed_ that was sent to the writer

@@ -24,7 +24,7 @@ class SendPath {
     enum class Route : uint8_t { kCold, kBlock, kStall };
 
     // The part of this object that a frame needs which goes straight.
-    static constexpr size_t kHotBytes = 3 * sizeof(uint32_t) + sizeof(BlockWriter);
+    static constexpr size_t kHotBytes = sizeof(Word) + 2 * sizeof(uint32_t) + sizeof(BlockWriter);
 
     struct Choice {
         Route route = Route::kCold;
@@ -45,7 +45,7 @@ class SendPath {
     }
 
     Word block_word(FrameKind kind, uint32_t id, uint32_t length, uint16_t credit) const {
-        return {kind, id, length, credit, cold_};
+        return blank_.with(kind, id, length, credit);
     }
     Word cold_word(FrameKind kind, uint32_t id, uint32_t length, uint16_t credit) const {
         return {kind, id, length, credit, hot_count_};
@@ -65,7 +65,7 @@ class SendPath {
         writer_.commit(plan);
         ++hot_count_;
     }
-    void sent_cold() { ++cold_; }
+    void sent_cold() { blank_ = blank(static_cast<uint16_t>(blank_.sequence() + 1)); }
 
     // An offer, taken in order. False: the peer breaks the protocol.
     bool take_offer(const BlockOffer& offer) {
@@ -130,11 +130,16 @@ class SendPath {
         return size;
     }
 
+    // `cold`: frames sent cold, modulo 2^16.
+    static constexpr Word blank(uint16_t cold) {
+        return {FrameKind::kActiveMessage, 0, 0, 0, cold};
+    }
+
     // What a frame that goes straight needs comes first: kHotBytes.
+    Word blank_ = blank(0);  // what all words of frames in the block have in common
     bool hot_ = false;
     bool release_due_ = false;
     uint16_t hot_count_ = 0;  // frames sent through blocks, modulo 2^16
-    uint16_t cold_ = 0;       // frames sent cold, modulo 2^16
     uint32_t largest_ = 0;    // the longest payload that the block takes
     BlockWriter writer_;
     uint32_t most_ = 0;

@@ -49,6 +49,7 @@ class HeldPins {
         --users_;
     }
 
+    bool empty() const { return count_ == 0; }
     // Whether progress() would give everything back.
     bool idle() const { return count_ != 0 && users_ == 0; }
     // Gives pins back that are not in use, if none is or if the cache has changed.

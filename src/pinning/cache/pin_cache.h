@@ -110,8 +110,9 @@ class PinCache {
     void change_ends() { monitor_->change_ends(); }
     // Handles changes of memory, and deregisters invalid pins. Cheap if there are no changes.
     void progress() {
-        if (!inbox_.empty()) clean_up();
+        if (has_changes()) clean_up();
     }
+    bool has_changes() const { return !inbox_.empty(); }
 
     PinCounters counters() const;
 
