@@ -11,14 +11,14 @@
 #include "bench/replay/alone.h"
 #include "bench/replay/rank.h"
 #include "bench/replay/trace.h"
-#include "bench/sim/schedule.h"
+#include "bench/sim/polling_schedule.h"
 
 namespace bench::replay {
 namespace {
 
 constexpr uint64_t kPatience = 200'000'000;  // ns without an event of any trace
 // While the device has nothing to do, timers of UCX may be what all wait for.
-constexpr uint64_t kTimers = 2 * sim::Schedule::kMostSkipped;
+constexpr uint64_t kTimers = 2 * sim::PollingSchedule::kMostSkipped;
 constexpr uint64_t kOpeningReading = 50'000;  // as for `tern-bench sim`
 
 const sim::TransportCosts& costs_of(const std::string& transport) {
@@ -83,7 +83,7 @@ class Replay {
     template <typename Turn>
     void turns(Turn turn) {
         const auto count = static_cast<uint32_t>(ranks_.size());
-        sim::Schedule schedule(count, now_);
+        sim::PollingSchedule schedule(count, now_);
         std::vector<bool> done(count);
         uint64_t last = now_;
         for (uint32_t left = count; left != 0;) {

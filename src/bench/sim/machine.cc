@@ -21,6 +21,7 @@ constexpr uint64_t kStart = 1'000'000'000;  // ns: programs take 0 for no time
 softhca_virtual_time* virtual_clock = nullptr;
 
 uint64_t reading_ns = kReadClock;
+uint64_t left_out_ns = 0;
 
 uint64_t read_clock() {
     return virtual_clock->now += reading_ns;
@@ -45,7 +46,8 @@ void on_trap(int signal, siginfo_t*, void* context) {
         ::signal(signal, SIG_DFL);  // another fault: the instruction is repeated
         return;
     }
-    const auto ticks = static_cast<uint64_t>(static_cast<double>(virtual_clock->now) * kGigahertz);
+    const uint64_t counted = virtual_clock->now - left_out_ns;
+    const auto ticks = static_cast<uint64_t>(static_cast<double>(counted) * kGigahertz);
     registers[REG_RAX] = static_cast<greg_t>(ticks & 0xffffffff);
     registers[REG_RDX] = static_cast<greg_t>(ticks >> 32);
     if (with_processor) registers[REG_RCX] = 0;
@@ -74,7 +76,10 @@ Machine::Machine(const VerbsCosts& costs)
     : clock_(device_function<softhca_virtual_clock_function>("softhca_virtual_clock")()),
       member_(device_function<softhca_virtual_member_function>("softhca_virtual_member")),
       next_(device_function<softhca_virtual_next_function>("softhca_virtual_next")),
-      run_(device_function<softhca_virtual_run_function>("softhca_virtual_run")) {
+      run_(device_function<softhca_virtual_run_function>("softhca_virtual_run")),
+      peek_(device_function<softhca_virtual_peek_function>("softhca_virtual_peek")),
+      step_(device_function<softhca_virtual_step_function>("softhca_virtual_step")),
+      waits_(device_function<softhca_virtual_waits_function>("softhca_virtual_waits")) {
     if (clock_ == nullptr) throw Failure("the software HCA's time is real: SOFTHCA_CLOCK=virtual");
     *clock_ = {.now = kStart,
                .post = costs.post,
@@ -100,6 +105,10 @@ Machine::~Machine() {
 
 void Machine::let_readings_take(uint64_t ns) {
     reading_ns = ns;
+}
+
+void Machine::leave_out(uint64_t ns) {
+    left_out_ns = ns;
 }
 
 void Machine::become(uint32_t rank) {

@@ -25,6 +25,9 @@ class Machine {
     // The clock of the rank that runs.
     uint64_t now() const { return clock_->now; }
     void set(uint64_t time) { clock_->now = time; }
+    // Time that the processor's time-stamp counter leaves out from now on: that of polls which are
+    // not simulated. A transport that measures the time between two polls must not notice.
+    void leave_out(uint64_t ns);
     void spend(uint64_t ns) { clock_->now += ns; }
     // Polls of completion queues so far.
     uint64_t polls() const { return clock_->polls; }
@@ -37,12 +40,21 @@ class Machine {
     uint64_t next() const { return next_(); }
     // The device does what is due until `time`.
     void run(uint64_t time) { run_(time); }
+    // What happens next. False: nothing, before a rank does something.
+    bool peek(softhca_virtual_event* event) const { return peek_(event) != 0; }
+    // The device does that.
+    void step() { step_(); }
+    // Whether the member of the fabric can poll a completion now.
+    bool has_completion(uint32_t member) const { return waits_(member) != 0; }
 
   private:
     softhca_virtual_time* clock_;
     softhca_virtual_member_function* member_;
     softhca_virtual_next_function* next_;
     softhca_virtual_run_function* run_;
+    softhca_virtual_peek_function* peek_;
+    softhca_virtual_step_function* step_;
+    softhca_virtual_waits_function* waits_;
 };
 
 // From now on, copies take the time of this machine; null: none.

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstring>
+#include <new>
 
 namespace bench::sim {
 namespace {
@@ -22,16 +23,17 @@ size_t pack(void* to, void* from) {
     return message.size;
 }
 
-ucs_status_t count(void* received, void*, size_t, unsigned) {
-    ++*static_cast<uint64_t*>(received);
-    return UCS_OK;
-}
-
 }  // namespace
 
 Node::Node(Machine& machine, uint32_t rank, const TransportCosts& costs,
            const rwapi::Resource& resource, uint32_t ranks)
-    : machine_(machine), rank_(rank), costs_(costs), component_(resource.component) {
+    : machine_(machine),
+      rank_(rank),
+      costs_(costs),
+      component_(resource.component),
+      // Pages that nobody writes to take no memory.
+      buffer_(static_cast<char*>(std::calloc(kMemory, 1)), &std::free) {
+    if (!buffer_) throw std::bad_alloc();
     machine_.become(rank);
     open(resource);
     peers_.resize(ranks);
@@ -60,12 +62,13 @@ void Node::open(const rwapi::Resource& resource) {
     check("uct_iface_query", uct_iface_query(iface_.get(), &attributes_));
     most_ = static_cast<uint32_t>(attributes_.cap.am.max_bcopy);
     payload_.resize(most_);
-    buffer_.resize(kMemory);
+    const uint64_t sender = rank_;  // what a message begins with
+    std::memcpy(payload_.data(), &sender, sizeof sender);
     check("uct_iface_set_am_handler",
-          uct_iface_set_am_handler(iface_.get(), kMessageId, count, &received_, 0));
+          uct_iface_set_am_handler(iface_.get(), kMessageId, count, this, 0));
     uct_iface_progress_enable(iface_.get(), UCT_PROGRESS_SEND | UCT_PROGRESS_RECV);
-    check("uct_md_mem_reg", uct_md_mem_reg(md_.get(), buffer_.data(), buffer_.size(),
-                                           UCT_MD_MEM_ACCESS_ALL, &memory_));
+    check("uct_md_mem_reg",
+          uct_md_mem_reg(md_.get(), buffer_.get(), kMemory, UCT_MD_MEM_ACCESS_ALL, &memory_));
     completion_.func = [](uct_completion_t*) {};
 }
 
@@ -92,7 +95,7 @@ void Node::unpack_key(Node& peer) {
     Address key{};
     check("uct_md_mkey_pack", uct_md_mkey_pack(peer.md_.get(), peer.memory_, key.data()));
     check("uct_rkey_unpack", uct_rkey_unpack(component_, key.data(), &peers_[peer.rank_].key));
-    peers_[peer.rank_].memory = reinterpret_cast<uint64_t>(peer.buffer_.data());
+    peers_[peer.rank_].memory = reinterpret_cast<uint64_t>(peer.buffer_.get());
 }
 
 void Node::connect(Node& one, Node& other) {
@@ -122,7 +125,7 @@ bool Node::send(uint32_t peer, uint32_t size) {
     Message message{payload_.data(), size};
     const ssize_t sent =
         size <= attributes_.cap.am.max_short
-            ? ssize_t{uct_ep_am_short(endpoint, kMessageId, 0, payload_.data(), size - 8)}
+            ? ssize_t{uct_ep_am_short(endpoint, kMessageId, rank_, payload_.data(), size - 8)}
             : uct_ep_am_bcopy(endpoint, kMessageId, pack, &message, 0);
     if (sent == UCS_ERR_NO_RESOURCE) return false;
     if (sent < 0) check("a message", static_cast<ucs_status_t>(sent));
@@ -130,18 +133,26 @@ bool Node::send(uint32_t peer, uint32_t size) {
     return true;
 }
 
-bool Node::put(uint32_t peer, uint64_t size) {
+bool Node::access(uint32_t peer, uint64_t size, Access* operation) {
     machine_.spend(ns_of(costs_.send));
-    const uct_iov_t iov = {buffer_.data(), size, memory_, 0, 1};
+    const uct_iov_t iov = {buffer_.get(), size, memory_, 0, 1};
     ++completion_.count;
-    const ucs_status_t status =
-        uct_ep_put_zcopy(peers_[peer].endpoint.get(), &iov, 1, peers_[peer].memory,
-                         peers_[peer].key.rkey, &completion_);
+    const ucs_status_t status = operation(peers_[peer].endpoint.get(), &iov, 1, peers_[peer].memory,
+                                          peers_[peer].key.rkey, &completion_);
     if (status != UCS_INPROGRESS) --completion_.count;
     if (status == UCS_ERR_NO_RESOURCE) return false;
-    if (status != UCS_OK && status != UCS_INPROGRESS) check("uct_ep_put_zcopy", status);
+    if (status != UCS_OK && status != UCS_INPROGRESS) check("a put or get", status);
     ++done_;
     return true;
+}
+
+ucs_status_t Node::count(void* node, void* data, size_t, unsigned) {
+    auto& me = *static_cast<Node*>(node);
+    uint64_t sender;
+    std::memcpy(&sender, data, sizeof sender);
+    ++me.received_;
+    ++me.peers_[sender].received;
+    return UCS_OK;
 }
 
 std::suspend_always Node::step() {

@@ -7,6 +7,7 @@
 
 #include <coroutine>
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
 #include <string>
 #include <vector>
@@ -33,8 +34,10 @@ class Node {
     // Sends an active message of at least 8 bytes. False: there is no room now.
     bool send(uint32_t peer, uint32_t size);
     // Writes to the peer's memory. False: there is no room now.
-    bool put(uint32_t peer, uint64_t size);
-    // Whether all that was sent or put has reached the peers.
+    bool put(uint32_t peer, uint64_t size) { return access(peer, size, uct_ep_put_zcopy); }
+    // Reads from it.
+    bool get(uint32_t peer, uint64_t size) { return access(peer, size, uct_ep_get_zcopy); }
+    // Whether all that was sent or put has reached the peers, and all that was asked for is here.
     bool flush();
     // Ends a step of the program with one poll.
     std::suspend_always step();
@@ -43,6 +46,7 @@ class Node {
 
     uint64_t now() const { return machine_.now(); }
     uint64_t received() const { return received_; }  // messages
+    uint64_t received_from(uint32_t peer) const { return peers_[peer].received; }
     // Counts what it has done, polls that found nothing apart.
     uint64_t done() const { return done_ + received_; }
     uint32_t rank() const { return rank_; }
@@ -53,7 +57,12 @@ class Node {
         rwapi::Endpoint endpoint;
         uint64_t memory = 0;
         uct_rkey_bundle_t key = {};
+        uint64_t received = 0;
     };
+    using Access = ucs_status_t(uct_ep_h, const uct_iov_t*, size_t, uint64_t, uct_rkey_t,
+                                uct_completion_t*);
+    bool access(uint32_t peer, uint64_t size, Access* operation);
+    static ucs_status_t count(void* node, void* data, size_t size, unsigned flags);
     void open(const rwapi::Resource& resource);
     void make_endpoint(Node& peer);
     void unpack_key(Node& peer);
@@ -69,7 +78,7 @@ class Node {
     uct_iface_attr_t attributes_ = {};
     uint32_t most_ = 0;
     std::vector<char> payload_;
-    std::vector<char> buffer_;
+    std::unique_ptr<char[], decltype(&std::free)> buffer_;
     uct_mem_h memory_ = nullptr;
     std::vector<Peer> peers_;
     uint64_t received_ = 0;

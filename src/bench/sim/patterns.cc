@@ -4,7 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "bench/sim/world.h"
+#include "bench/sim/many_ranks.h"
+#include "bench/sim/programs.h"
 
 namespace bench::sim {
 namespace {
@@ -13,73 +14,42 @@ constexpr uint32_t kWarmUp = 100;  // messages after which a sender is hot
 constexpr uint32_t kTrips = 100;
 constexpr uint32_t kSettling = 200;  // trips of a size before these: pools of buffers grow
 constexpr uint32_t kMessages = 500;
-constexpr uint32_t kPuts = 16;
-constexpr uint32_t kIncastMessages = 50;
-constexpr uint32_t kIncastRanks = 8;  // at most
-constexpr uint32_t kExchanges = 4;    // the first one also connects
-
-// One side of a ping-pong.
-Program ping(Node& me, uint32_t peer, uint32_t size, uint32_t trips, uint64_t& took) {
-    const uint64_t before = me.received();
-    const uint64_t start = me.now();
-    for (uint32_t i = 0; i < trips; ++i) {
-        if (me.rank() == 0)
-            while (!me.send(peer, size)) co_await me.step();
-        while (me.received() == before + i) co_await me.step();
-        if (me.rank() != 0)
-            while (!me.send(peer, size)) co_await me.step();
-    }
-    took = me.now() - start;
-}
-
-Program send_stream(Node& me, uint32_t peer, uint32_t size, uint32_t messages) {
-    for (uint32_t i = 0; i < messages; ++i) {
-        while (!me.send(peer, size)) co_await me.step();
-        if (i % 16 == 15) co_await me.step();
-    }
-}
-
-Program receive(Node& me, uint64_t messages, uint64_t& took) {
-    const uint64_t end = me.received() + messages;
-    const uint64_t start = me.now();
-    while (me.received() < end) co_await me.step();
-    took = me.now() - start;
-}
-
-// Puts, and work of the processor before it waits for them.
-Program put_stream(Node& me, uint32_t peer, uint64_t size, uint32_t puts, uint64_t work,
-                   uint64_t& took) {
-    const uint64_t start = me.now();
-    for (uint32_t i = 0; i < puts; ++i)
-        while (!me.put(peer, size)) co_await me.step();
-    if (work != 0) co_await me.compute(work);
-    while (!me.flush()) co_await me.step();
-    took = me.now() - start;
-}
-
-// Does nothing, but its interface does.
-Program idle(Node&) {
-    co_return;
-}
-
-// To each other rank, the next one first.
-Program exchange(Node& me, uint32_t ranks, uint32_t size, uint64_t& took) {
-    const uint64_t end = me.received() + ranks - 1;
-    const uint64_t start = me.now();
-    for (uint32_t i = 1; i < ranks; ++i)
-        while (!me.send((me.rank() + i) % ranks, size)) co_await me.step();
-    while (me.received() < end) co_await me.step();
-    took = me.now() - start;
-}
+constexpr uint32_t kAccesses = 16;  // puts or gets at once
+constexpr uint64_t kAccessSizes[] = {4 << 10, 64 << 10, 1 << 20};
 
 class Measurement {
   public:
-    Measurement(const std::string& transport, uint32_t ranks)
-        : world_(transport, ranks), ranks_(ranks) {}
+    Measurement(const std::string& transport, uint32_t ranks) : world_(transport, ranks) {}
 
-    std::vector<Value> run() {
-        world_.connect(0, 1);
-        (void)half_trip(8, kWarmUp);
+    std::vector<Value> run(const std::vector<std::string>& patterns) {
+        const auto wanted = [&patterns](const char* name) {
+            return std::ranges::find(patterns, name) != patterns.end();
+        };
+        // Where a pattern leaves the ranks does not change what another one measures, as each has
+        // its own warm-up; only a storm needs ranks that are not connected.
+        if (wanted("ping-pong")) ping_pong();
+        if (wanted("stream")) streams();
+        if (wanted("puts")) accesses("puts", &Node::put);
+        if (wanted("gets")) accesses("gets", &Node::get);
+        if (wanted("overlap")) overlap();
+        const bool many = world_.ranks() > 3;
+        if (wanted("storm") && many) add("storm", 8, "us", storm(world_) / 1000);
+        if (wanted("incast")) add("incast", 4096, "GB/s", incast(world_, 4096));
+        if (wanted("halo") && many) halos();
+        if (wanted("all-to-all"))
+            for (const uint32_t size : {8, 4096})
+                add("all to all", size, "us", all_to_all(world_, size) / 1000);
+        if (wanted("random")) add("random", 8, "us", random_peers(world_, 8) / 1000);
+        return std::move(values_);
+    }
+
+  private:
+    void add(const std::string& test, uint64_t size, const char* unit, double value) {
+        values_.push_back({test, static_cast<double>(size), unit, value});
+    }
+
+    void ping_pong() {
+        connect_two();
         // Buffers grow for long messages.
         (void)stream(std::min(8192U, world_.node(0).most()));
         for (const uint32_t size : {8, 64, 512, 2048, 8192}) {
@@ -87,24 +57,49 @@ class Measurement {
             (void)half_trip(size, kSettling);
             add("half round trip", size, "ns", half_trip(size, kTrips));
         }
-        // The first stream settles.
-        (void)stream(8);
-        add("stream", 8, "M/s", kMessages / stream(8) * 1000);
-        (void)stream(2048);
-        add("stream", 2048, "GB/s", kMessages * 2048.0 / stream(2048));
-        for (const uint64_t size : {4 << 10, 64 << 10, 1 << 20}) {
-            (void)puts(size, kPuts, 0);  // memory is pinned when it is first used
-            add("puts", size, "GB/s", static_cast<double>(kPuts * size) / puts(size, kPuts, 0));
-            add("availability of a put", size, "", availability(size));
+    }
+    void streams() {
+        connect_two();
+        (void)stream(std::min(8192U, world_.node(0).most()));
+        for (const uint32_t size : {8, 64, 512, 2048, 8192}) {
+            if (size > world_.node(0).most()) continue;
+            (void)stream(size);  // settles
+            const double ns = stream(size);
+            if (size < 512)
+                add("stream", size, "M/s", kMessages / ns * 1000);
+            else
+                add("stream", size, "GB/s", static_cast<double>(uint64_t{kMessages} * size) / ns);
         }
-        add("incast", 4096, "GB/s", incast(4096));
-        for (const uint32_t size : {8, 4096}) add("all to all", size, "us", all_to_all(size));
-        return std::move(values_);
+    }
+    void accesses(const char* name, Access access) {
+        connect_two();
+        for (const uint64_t size : kAccessSizes) {
+            (void)accesses(access, size, kAccesses, 0);  // memory is pinned when it is first used
+            add(name, size, "GB/s",
+                static_cast<double>(kAccesses * size) / accesses(access, size, kAccesses, 0));
+        }
+    }
+    void overlap() {
+        connect_two();
+        for (const auto& [name, access] :
+             {std::pair<const char*, Access>{"availability of a put", &Node::put},
+              {"availability of a get", &Node::get}}) {
+            for (const uint64_t size : kAccessSizes) {
+                (void)accesses(access, size, kAccesses, 0);
+                add(name, size, "", availability(access, size));
+            }
+        }
+    }
+    void halos() {
+        for (const uint32_t size : {64, 4096}) {
+            add("halo in 2-D", size, "us", halo(world_, 2, size) / 1000);
+            add("halo in 3-D", size, "us", halo(world_, 3, size) / 1000);
+        }
     }
 
-  private:
-    void add(const char* test, uint64_t size, const char* unit, double value) {
-        values_.push_back({test, static_cast<double>(size), unit, value});
+    void connect_two() {
+        world_.connect(0, 1);
+        (void)half_trip(8, kWarmUp);
     }
 
     template <typename... Programs>
@@ -126,67 +121,34 @@ class Measurement {
                 receive(world_.node(1), kMessages, took));
         return static_cast<double>(took);
     }
-    double puts(uint64_t size, uint32_t puts, uint64_t work) {
+    double accesses(Access access, uint64_t size, uint32_t times, uint64_t work) {
         uint64_t took = 0;
-        run_all(put_stream(world_.node(0), 1, size, puts, work, took), idle(world_.node(1)));
+        run_all(access_stream(world_.node(0), access, 1, size, times, work, took),
+                idle(world_.node(1)));
         return static_cast<double>(took);
     }
-    // The method of Sandia: the share of the time of a put that is left to the processor. The work
-    // grows until it takes longer than the put.
-    double availability(uint64_t size) {
-        const double base = puts(size, 1, 0);
+    // The method of Sandia: the share of the time of a put or get that is left to the processor.
+    // The work grows until it takes longer than the operation.
+    double availability(Access access, uint64_t size) {
+        const double base = accesses(access, size, 1, 0);
         double work = base / 4;
-        double whole = puts(size, 1, static_cast<uint64_t>(work));
+        double whole = accesses(access, size, 1, static_cast<uint64_t>(work));
         while (whole < 1.5 * base) {
             work = std::floor(work * 1.5);
-            whole = puts(size, 1, static_cast<uint64_t>(work));
+            whole = accesses(access, size, 1, static_cast<uint64_t>(work));
         }
         return 1 - (whole - work) / base;
     }
 
-    double incast(uint32_t size) {
-        const uint32_t ranks = std::min(ranks_, kIncastRanks);
-        for (uint32_t rank = 1; rank < ranks; ++rank) world_.connect(0, rank);
-        double rate = 0;
-        // The first time connects.
-        for (int time = 0; time < 2; ++time) {
-            const uint64_t messages = uint64_t{ranks - 1} * kIncastMessages;
-            uint64_t took = 0;
-            std::vector<Program> programs;
-            programs.push_back(receive(world_.node(0), messages, took));
-            for (uint32_t rank = 1; rank < ranks; ++rank)
-                programs.push_back(send_stream(world_.node(rank), 0, size, kIncastMessages));
-            world_.run(std::move(programs), time != 0);
-            rate = static_cast<double>(messages * size) / static_cast<double>(took);
-        }
-        return rate;
-    }
-
-    // Of an exchange: the time of the slowest rank.
-    double all_to_all(uint32_t size) {
-        for (uint32_t one = 0; one < ranks_; ++one)
-            for (uint32_t other = one + 1; other < ranks_; ++other) world_.connect(one, other);
-        double sum = 0;
-        for (uint32_t i = 0; i < kExchanges; ++i) {
-            std::vector<uint64_t> took(ranks_);
-            std::vector<Program> programs;
-            for (uint32_t rank = 0; rank < ranks_; ++rank)
-                programs.push_back(exchange(world_.node(rank), ranks_, size, took[rank]));
-            world_.run(std::move(programs), i != 0);
-            if (i != 0) sum += static_cast<double>(*std::ranges::max_element(took));
-        }
-        return sum / (kExchanges - 1) / 1000;
-    }
-
     World world_;
-    uint32_t ranks_;
     std::vector<Value> values_;
 };
 
 }  // namespace
 
-std::vector<Value> measure(const std::string& transport, uint32_t ranks) {
-    return Measurement(transport, ranks).run();
+std::vector<Value> measure(const std::string& transport, uint32_t ranks,
+                           const std::vector<std::string>& patterns) {
+    return Measurement(transport, ranks).run(patterns);
 }
 
 }  // namespace bench::sim

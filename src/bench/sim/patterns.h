@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What simulated ranks do, and what is measured of it.
+// What is measured of simulated ranks.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,13 @@ struct Value {
     double value;
 };
 
-// Of UCT's active messages and puts between two ranks, and of `ranks` ranks.
-std::vector<Value> measure(const std::string& transport, uint32_t ranks);
+// Their names, in the order in which they run.
+constexpr const char* kPatterns[] = {"ping-pong", "stream", "puts", "gets",       "overlap",
+                                     "storm",     "incast", "halo", "all-to-all", "random"};
+
+// Of the patterns with these names: UCT's active messages, puts and gets between two ranks, and
+// messages of `ranks` ranks.
+std::vector<Value> measure(const std::string& transport, uint32_t ranks,
+                           const std::vector<std::string>& patterns);
 
 }  // namespace bench::sim

@@ -3,69 +3,150 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
+#include <set>
+#include <utility>
 #include <vector>
+
+#include "bench/sim/chance.h"
 
 namespace bench::sim {
 
+// A rank whose polls find nothing, again and again: how its loop of polls goes on is known, so that
+// it need not run.
+class Waiting {
+  public:
+    // Polls after which a loop repeats itself: Tern looks at its completion queue in one of five.
+    static constexpr uint32_t kCycle = 5;
+    // Polls that find nothing before a rank sleeps. A transport may have put off something.
+    static constexpr uint32_t kSettled = 2 * kCycle;
+    // Polls after which it sleeps even if they never repeat, or leave a completion: Tern looks at
+    // its queue of datagrams in one of 320.
+    static constexpr uint32_t kMost = 330;
+
+    void found_something() {
+        idle_ = 0;
+        least_ = kSettled;
+    }
+    // It has slept for long, and polls for long now.
+    void look_at_all() { least_ = kMost; }
+    // A step that found nothing took so long.
+    void found_nothing(uint64_t ns) {
+        took_[idle_ % kSettled] = ns;
+        ++idle_;
+    }
+    // Whether the next polls will be as the last ones.
+    bool settled() const { return idle_ >= least_ && (idle_ >= kMost || sum(0) == sum(kCycle)); }
+    bool gives_up() const { return idle_ >= kMost; }
+    // Of the last ones.
+    uint64_t cycle_ns() const { return std::max<uint64_t>(sum(kCycle), 1); }
+
+  private:
+    // Of the polls from `first` on, of the last kSettled ones.
+    uint64_t sum(uint32_t first) const {
+        uint64_t ns = 0;
+        for (uint32_t i = 0; i < kCycle; ++i) ns += took_[(idle_ + first + i) % kSettled];
+        return ns;
+    }
+    std::array<uint64_t, kSettled> took_ = {};
+    uint32_t idle_ = 0;  // steps in a row that found nothing
+    uint32_t least_ = kSettled;
+};
+
 // The clocks of the ranks' processors, in ns. The rank with the least clock runs: what others do
 // later cannot change what it sees. Of several, that with the lowest number, so that runs are the
-// same.
+// same. A rank that waits sleeps until something concerns it, and then its clock is where its loop
+// of polls would be.
 class Schedule {
   public:
-    static constexpr uint64_t kNever = ~uint64_t{0};
-    // Before something happens, a rank that waits for it polls for so long: it then finds it as if
-    // it had polled all the time. Nor does it poll more seldom than this: a transport may take a
-    // rank that polls seldom for one that computes.
-    static constexpr uint64_t kPolled = 150;
-    static constexpr uint64_t kMostSkipped = 1000;
-    // It polls longer by up to this, less each time than the time of a round of polls: if all
-    // waits began in the same phase, their results would be that of one phase.
-    static constexpr uint64_t kPhases = 128;
+    // A rank sleeps no longer than this. Its transport may wait for a time, of which nobody knows.
+    static constexpr uint64_t kLongest = 1'000'000;
 
-    Schedule(uint32_t ranks, uint64_t start) : ranks_(ranks, {start, false}) {}
-
-    uint32_t next() const {
-        const auto least = std::ranges::min_element(ranks_, {}, &Rank::time);
-        return static_cast<uint32_t>(least - ranks_.begin());
-    }
-    uint64_t time(uint32_t rank) const { return ranks_[rank].time; }
-
-    // The rank has run until `time`. `idle`: it found nothing to do.
-    void ran(uint32_t rank, uint64_t time, bool idle) {
-        // Each step takes time, or a rank that finds nothing would run for ever.
-        ranks_[rank] = {std::max(time, ranks_[rank].time + 1), idle};
-    }
-
-    // The device acts next at `event`. If until then only idle ranks would run, which would find
-    // nothing, their clocks go on to shortly before, all by the same time. Not `exact`: they go on
-    // to the event at once, and find it some polls later.
-    void skip(uint64_t event, bool exact = true) {
-        uint64_t least_idle = kNever;
-        uint64_t happens = event;
-        for (const Rank& rank : ranks_) {
-            uint64_t& least = rank.idle ? least_idle : happens;
-            least = std::min(least, rank.time);
+    Schedule(uint32_t ranks, uint64_t start) : ranks_(ranks) {
+        for (uint32_t rank = 0; rank < ranks; ++rank) {
+            ranks_[rank].time = start;
+            queue_.emplace(start, rank);
         }
-        const uint64_t most_before = exact ? kPolled + kPhases : 0;
-        if (least_idle == kNever || happens == kNever || happens < most_before ||
-            happens - most_before <= least_idle)
-            return;
-        const uint64_t before = exact ? kPolled + skips_++ * kPhaseStep % kPhases : 0;
-        uint64_t skipped = happens - before - least_idle;
-        if (exact) skipped = std::min(skipped, kMostSkipped);
-        for (Rank& rank : ranks_)
-            if (rank.idle) rank.time += skipped;
+    }
+
+    uint32_t ranks() const { return static_cast<uint32_t>(ranks_.size()); }
+    // Who runs next. If it sleeps, it has slept for kLongest at that time.
+    uint32_t next() const { return queue_.begin()->second; }
+    uint64_t next_time() const { return queue_.begin()->first; }
+    bool is_asleep(uint32_t rank) const { return ranks_[rank].asleep; }
+    // Time for which the rank has slept: polls that were left out.
+    uint64_t slept(uint32_t rank) const { return ranks_[rank].slept; }
+
+    // The rank has run until `time`. `idle`: it found nothing to do. True: it may sleep, unless it
+    // has reason to poll again.
+    bool ran(uint32_t rank, uint64_t time, bool idle) {
+        Rank& who = ranks_[rank];
+        // Each step takes time, or a rank that finds nothing would run for ever.
+        time = std::max(time, who.time + 1);
+        if (idle)
+            who.waiting.found_nothing(time - who.time);
+        else
+            who.waiting.found_something();
+        move(rank, who.time, time);
+        who.time = time;
+        return who.waiting.settled();
+    }
+    bool gives_up(uint32_t rank) const { return ranks_[rank].waiting.gives_up(); }
+    void sleep(uint32_t rank) {
+        Rank& who = ranks_[rank];
+        who.asleep = true;
+        move(rank, who.time, who.time + kLongest);
+    }
+
+    // From `time` on, the rank may find something. True: it has slept, and its clock is now that of
+    // the last cycle of polls that begins before.
+    bool may_find(uint32_t rank, uint64_t time) {
+        Rank& who = ranks_[rank];
+        who.waiting.found_something();
+        if (!who.asleep) return false;
+        const uint64_t woken = woken_at(rank, time);
+        who.asleep = false;
+        who.slept += woken - who.time;
+        move(rank, who.time + kLongest, woken);
+        who.time = woken;
+        return true;
+    }
+
+    // The same if the rank has slept for kLongest: it may find something that no event announced.
+    bool may_find_at_last(uint32_t rank) {
+        if (!ranks_[rank].asleep) return false;
+        may_find(rank, next_time());
+        ranks_[rank].waiting.look_at_all();
+        return true;
     }
 
   private:
     struct Rank {
-        uint64_t time;
-        bool idle;
+        uint64_t time = 0;
+        uint64_t slept = 0;
+        uint32_t sleeps = 0;
+        bool asleep = false;
+        Waiting waiting;
     };
-    static constexpr uint64_t kPhaseStep = 61;
+
+    void move(uint32_t rank, uint64_t from, uint64_t to) {
+        auto entry = queue_.extract({from, rank});
+        entry.value().first = to;
+        queue_.insert(std::move(entry));
+    }
+    // Loops of polls begin at phases that look like chance, the same in each run: if all waits
+    // began in the same phase, or those of two ranks in phases that depend on each other, a result
+    // would be that of one phase.
+    uint64_t woken_at(uint32_t rank, uint64_t time) {
+        Rank& who = ranks_[rank];
+        const uint64_t cycle = who.waiting.cycle_ns();
+        const uint64_t begin = who.time + chance(uint64_t{rank} << 32 | ++who.sleeps) % cycle;
+        return time < begin ? who.time : begin + (time - begin) / cycle * cycle;
+    }
+
     std::vector<Rank> ranks_;
-    uint64_t skips_ = 0;
+    std::set<std::pair<uint64_t, uint32_t>> queue_;  // by time
 };
 
 }  // namespace bench::sim

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The program that `tern-bench sim` starts, one for each transport: it has all ranks.
+#include <sys/prctl.h>
+
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -7,16 +9,20 @@
 #include "bench/measure/clock.h"
 #include "bench/sim/patterns.h"
 
-// The transport, the number of ranks, and the file for the result.
+// The transport, the number of ranks, the file for the result, and the patterns.
 int main(int argc, char** argv) {
-    if (argc != 4) {
+    if (argc < 5) {
         std::fputs("tern-sim is started by 'tern-bench sim'\n", stderr);
         return 2;
     }
+    // Of most pools of buffers, only the first pages are used: large pages would have to be
+    // cleared.
+    (void)::prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
     try {
         std::string text;
         const auto ranks = static_cast<uint32_t>(std::strtoul(argv[2], nullptr, 10));
-        for (const bench::sim::Value& value : bench::sim::measure(argv[1], ranks))
+        for (const bench::sim::Value& value :
+             bench::sim::measure(argv[1], ranks, {argv + 4, argv + argc}))
             text += report::formatted("%s\t%.0f\t%s\t%.6f\n", value.test.c_str(), value.x,
                                       value.unit.c_str(), value.value);
         std::ofstream file(argv[3]);

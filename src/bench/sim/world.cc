@@ -48,28 +48,46 @@ void World::connect(uint32_t one, uint32_t other) {
     end_ = machine_.now();
 }
 
-void World::run(std::vector<Program> programs, bool exact) {
+void World::run(std::vector<Program> programs) {
     const uint64_t limit = end_ + kLimit;
     Schedule schedule(static_cast<uint32_t>(programs.size()), end_);
     for (size_t left = programs.size(); left != 0;) {
-        schedule.skip(machine_.next(), exact);
-        const uint32_t rank = schedule.next();
-        const uint64_t time = schedule.time(rank);
-        if (time > limit) throw Failure("a simulated program does not end");
-        machine_.run(time);
-        machine_.set(time);
-        Program& program = programs[rank];
-        Node& node = nodes_[rank];
-        const uint64_t done = node.done();
-        if (program.done()) {
-            node.step();
-        } else {
-            program.step();
-            if (program.done()) --left;
+        softhca_virtual_event event;
+        if (machine_.peek(&event) && event.time <= schedule.next_time()) {
+            // Who has slept first runs until then.
+            if (event.seen == 0 || !wake(schedule, event)) machine_.step();
+            continue;
         }
-        schedule.ran(rank, machine_.now(), node.done() == done);
-        end_ = std::max(end_, machine_.now());
+        const uint32_t rank = schedule.next();
+        const uint64_t time = schedule.next_time();
+        if (time > limit) throw Failure("a simulated program does not end");
+        if (schedule.may_find_at_last(rank)) continue;
+        if (step(schedule, rank, time, programs[rank])) --left;
     }
+    machine_.leave_out(0);
+}
+
+bool World::wake(Schedule& schedule, const softhca_virtual_event& event) {
+    return event.member < schedule.ranks() && schedule.may_find(event.member, event.time);
+}
+
+// A step of a rank. True: its program has ended in it.
+bool World::step(Schedule& schedule, uint32_t rank, uint64_t time, Program& program) {
+    machine_.set(time);
+    machine_.leave_out(schedule.slept(rank));
+    Node& node = nodes_[rank];
+    const uint64_t done = node.done();
+    const bool ended = program.done();
+    if (ended)
+        node.step();
+    else
+        program.step();
+    const uint64_t now = machine_.now();
+    end_ = std::max(end_, now);
+    if (schedule.ran(rank, now, node.done() == done) &&
+        (schedule.gives_up(rank) || !machine_.has_completion(rank)))
+        schedule.sleep(rank);
+    return !ended && program.done();
 }
 
 }  // namespace bench::sim

@@ -11,6 +11,7 @@
 #include "bench/sim/machine.h"
 #include "bench/sim/node.h"
 #include "bench/sim/program.h"
+#include "bench/sim/schedule.h"
 
 namespace bench::sim {
 
@@ -19,15 +20,18 @@ class World {
     // Opens the transport for each rank.
     World(const std::string& transport, uint32_t ranks);
 
+    uint32_t ranks() const { return static_cast<uint32_t>(nodes_.size()); }
     Node& node(uint32_t rank) { return nodes_[rank]; }
     // Lets two ranks talk to each other.
     void connect(uint32_t one, uint32_t other);
     // Runs a program on each of the first ranks, from one time on, until all have ended. Ranks
-    // whose program has ended poll until then. Not `exact`: how long it takes does not matter, as
-    // to connect. Throws what programs throw.
-    void run(std::vector<Program> programs, bool exact = true);
+    // whose program has ended poll until then. Throws what programs throw.
+    void run(std::vector<Program> programs);
 
   private:
+    bool wake(Schedule& schedule, const softhca_virtual_event& event);
+    bool step(Schedule& schedule, uint32_t rank, uint64_t time, Program& program);
+
     Machine machine_;
     std::deque<Node> nodes_;
     std::vector<bool> connected_;  // of two ranks

@@ -27,6 +27,7 @@ namespace {
 struct SimOptions {
     Adapter adapter;
     uint32_t ranks = 8;
+    std::vector<std::string> patterns{std::begin(kPatterns), std::end(kPatterns)};
     std::string json;
 };
 
@@ -79,7 +80,9 @@ Column simulate(const SimOptions& options, const std::string& transport) {
     Column column{transport, {}};
     std::istringstream text(
         run_in_virtual_time(options.adapter, transport, [&](const std::string& result) -> Words {
-            return {"tern-sim", transport, std::to_string(options.ranks), result};
+            Words words = {"tern-sim", transport, std::to_string(options.ranks), result};
+            words.insert(words.end(), options.patterns.begin(), options.patterns.end());
+            return words;
         }));
     for (std::string line; std::getline(text, line);) {
         std::istringstream words_of(line);
@@ -215,8 +218,13 @@ int run_command(int argc, char** argv) {
     SimOptions options;
     add_adapter(app, options.adapter);
     app.add_option("--ranks", options.ranks, "ranks of the patterns of many ranks")
-        ->check(CLI::Range(2, 128))
+        ->check(CLI::Range(2, 256))
         ->capture_default_str();
+    app.add_option("--patterns", options.patterns, "some of the patterns, instead of all")
+        ->option_text("NAME,...")
+        ->delimiter(',')
+        ->check(
+            CLI::IsMember(std::vector<std::string>{std::begin(kPatterns), std::end(kPatterns)}));
     app.add_option("--json", options.json, "also write the result to this file, as JSON");
     return tools::run_command(&app, argc - 1, argv + 1, [&] {
         if (!options.json.empty()) check_writable(options.json);

@@ -35,7 +35,8 @@ typedef struct softhca_virtual_time {
 softhca_virtual_time* softhca_virtual_clock(void);
 typedef softhca_virtual_time* softhca_virtual_clock_function(void);
 
-/* Devices that are listed and opened from now on belong to this member: 0, 1, ... 0 on success. */
+/* Devices that are listed and opened from now on belong to this member. Members are selected for
+   the first time in their order: 0, 1, ... 0 on success. */
 int softhca_virtual_member(uint32_t member);
 typedef int softhca_virtual_member_function(uint32_t member);
 
@@ -47,6 +48,26 @@ typedef uint64_t softhca_virtual_next_function(void);
 /* The device does all that is due until `time`, in the order of time. Leaves `now` as it is. */
 void softhca_virtual_run(uint64_t time);
 typedef void softhca_virtual_run_function(uint64_t time);
+
+/* The same in single steps, so that a member that waits need not poll until something concerns it.
+   What happens next: at a time, to a member. `seen` is 1 if from then on the member may find data
+   in its memory, or a completion, and 0 if only its device acts. The member is told before the
+   device acts. 0 if nothing happens before a member does something, otherwise 1. */
+typedef struct softhca_virtual_event {
+    uint64_t time;
+    uint32_t member;
+    uint32_t seen;
+} softhca_virtual_event;
+int softhca_virtual_peek(softhca_virtual_event* event);
+typedef int softhca_virtual_peek_function(softhca_virtual_event* event);
+
+/* The device does what happens next. Leaves `now` as it is. */
+void softhca_virtual_step(void);
+typedef void softhca_virtual_step_function(void);
+
+/* Whether a completion queue of the member has a completion that can be polled now. */
+int softhca_virtual_waits(uint32_t member);
+typedef int softhca_virtual_waits_function(uint32_t member);
 
 #ifdef __cplusplus
 }

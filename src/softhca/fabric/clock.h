@@ -6,12 +6,15 @@
 
 #include <cstdint>
 
+#include "softhca/core/virtual_events.h"
 #include "softhca/core/virtual_time.h"
 
 namespace softhca {
 
 // Virtual time; null: time is real. Set before this process joins a fabric, and never changed.
 inline softhca_virtual_time* virtual_clock = nullptr;
+// What happens next in virtual time; unused in real time.
+inline VirtualEvents virtual_events;
 
 // In ns.
 inline uint64_t now_ns() {

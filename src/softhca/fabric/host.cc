@@ -75,7 +75,7 @@ uint32_t make_tag(uint32_t slot, uint32_t incarnation) {
 
 }  // namespace
 
-std::unique_ptr<Host> Host::join(std::unique_ptr<Segment> segment, bool thread_executor,
+std::unique_ptr<Host> Host::join(std::shared_ptr<Segment> segment, bool thread_executor,
                                  void (*body)(void*), void* argument, std::string* error) {
     std::unique_ptr<Host> host(new Host);
     host->segment_ = std::move(segment);

@@ -31,7 +31,7 @@ class Host {
   public:
     // Takes a slot of the fabric and starts a thread that locks the slot's liveness mutex and then
     // runs `body(argument)`. nullptr, with *error, if the fabric is full or a resource is missing.
-    static std::unique_ptr<Host> join(std::unique_ptr<Segment> segment, bool thread_executor,
+    static std::unique_ptr<Host> join(std::shared_ptr<Segment> segment, bool thread_executor,
                                       void (*body)(void*), void* argument, std::string* error);
 
     Host(const Host&) = delete;
@@ -131,7 +131,7 @@ class Host {
         return object->number.load(std::memory_order_seq_cst) == number ? object : nullptr;
     }
 
-    std::unique_ptr<Segment> segment_;
+    std::shared_ptr<Segment> segment_;
     ArenaTables* tables_ = nullptr;
     ProcessSlot* self_ = nullptr;
     uint32_t slot_ = 0;

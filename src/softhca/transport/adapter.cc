@@ -3,7 +3,7 @@
 
 namespace softhca {
 
-std::unique_ptr<Adapter> Adapter::start(std::unique_ptr<Segment> segment, bool thread_executor,
+std::unique_ptr<Adapter> Adapter::start(std::shared_ptr<Segment> segment, bool thread_executor,
                                         EventSink& sink, std::string* error) {
     std::unique_ptr<Adapter> adapter(new Adapter(thread_executor, sink));
     auto body = [](void* engine) { static_cast<ProgressEngine*>(engine)->run(); };

@@ -60,8 +60,8 @@ class ObjectTable {
 
 class Adapter {
   public:
-    // Joins the fabric of the segment. nullptr, with *error, on failure.
-    static std::unique_ptr<Adapter> start(std::unique_ptr<Segment> segment, bool thread_executor,
+    // Joins the fabric of the segment, which others may use, too. nullptr, with *error, on failure.
+    static std::unique_ptr<Adapter> start(std::shared_ptr<Segment> segment, bool thread_executor,
                                           EventSink& sink, std::string* error);
 
     Host& host() { return *host_; }

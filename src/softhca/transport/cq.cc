@@ -109,7 +109,7 @@ bool write_completion(Adapter& adapter, CqShared& cq, const Completion& wc, uint
     cq.lock.unlock();
     host.self().counters.completions.fetch_add(1, std::memory_order_relaxed);
     if (virtual_clock != nullptr) [[unlikely]]
-        adapter.engine().note_visible(wc.visible_at);
+        virtual_events.seen(ObjectNumber::process(number), wc.visible_at);
     return true;
 }
 
@@ -164,6 +164,12 @@ Cq::~Cq() {
 int Cq::poll_empty() {
     adapter_.engine().progress();
     return shared_->failed.load(std::memory_order_relaxed) != 0 ? -1 : 0;
+}
+
+bool Cq::has_visible() {
+    const uint64_t head = shared_->head.load(std::memory_order_relaxed);
+    const uint64_t tail = shared_->tail.load(std::memory_order_acquire);
+    return CompletionRing(slots_, mask_).next_visible(head, tail, now_ns()) != tail;
 }
 
 uint64_t Cq::next_visible(uint64_t head, uint64_t tail) {

@@ -49,6 +49,9 @@ class Cq {
     // they take `poll_mutex`.
     int poll_empty();
 
+    // Whether a poll would take a completion now.
+    bool has_visible();
+
     // Requests one event for the next completion (`solicited_only`: for the next one that is
     // solicited or failed). If there has been such a completion since the last event, the event is
     // raised at once.

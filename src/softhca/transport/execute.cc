@@ -45,6 +45,12 @@ bool sides_agree(const Personality& personality, const Qp& qp, const QpShared& s
            qp.max_rd_atomic() <= receiver.max_dest_rd_atomic;
 }
 
+// In virtual time: the process may see what has been placed.
+void note_virtual(uint32_t slot) {
+    if (virtual_clock != nullptr) [[unlikely]]
+        virtual_events.seen(slot, now_ns());
+}
+
 }  // namespace
 
 Target::Target(Qp& sender)
@@ -162,6 +168,7 @@ Outcome place_message(Qp& qp, Wqe& wqe, const Target& target, const KeyEntry* ke
         *failed = wqe.reads() ? adapter.process_memory().read(target.slot, key, to, from)
                               : adapter.process_memory().write(target.slot, key, from, to);
         if (*failed != CopyResult::kOk) return Outcome::no_response();
+        if (placement == Placement::kByPacket && !wqe.reads()) note_virtual(target.slot);
         wqe.progress += length;
         if (wqe.progress >= total) break;
         if (segment == 0 && !by_packet) return Outcome::again(0);

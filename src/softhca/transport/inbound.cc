@@ -19,6 +19,12 @@ bool receiver_may_place(const Faults& faults) {
            faults.ports_down.load(std::memory_order_relaxed) == 0;
 }
 
+void note_inbound(uint32_t receiver, uint64_t due) {
+    if (virtual_clock == nullptr || due == InboundWrite::kNotDue) return;
+    virtual_events.seen(receiver, due);
+    virtual_events.acts(receiver, due);
+}
+
 bool try_lock(Host& host, InboundWrite& write) {
     const uint32_t owner = write.lock.owner();
     if (owner == 0 || !host.owner_dead(owner)) return write.lock.try_lock(host);
@@ -244,6 +250,7 @@ bool place_and_unlock(Adapter& adapter, uint32_t owner, InboundWrite& write, uin
     // from time to time, for a sender that dies frees nothing.
     write.due.store(due == InboundWrite::kNotDue ? now_ns() + kLookAgainNs : due,
                     std::memory_order_release);
+    note_inbound(owner, due);
     write.lock.unlock();
     return placed;
 }
@@ -260,15 +267,6 @@ void place_inbound_writes(Adapter& adapter, uint64_t now) {
                 again = place_and_unlock(adapter, host.slot(), write, now) || again;
         });
     }
-}
-
-uint64_t next_inbound_after(const ProcessSlot& process, uint64_t now) {
-    uint64_t next = InboundWrite::kNotDue;
-    for_each_used(process, [&](uint32_t index) {
-        const uint64_t due = process.inbound[index].due.load(std::memory_order_acquire);
-        if (due > now) next = std::min(next, due);
-    });
-    return next;
 }
 
 namespace {

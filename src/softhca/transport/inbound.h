@@ -22,14 +22,15 @@ bool try_lock(Host& host, InboundWrite& write);
 // Frees the entry and its lock, which the caller holds.
 void unlock_and_free(ProcessSlot& process, InboundWrite& write);
 
+// In virtual time: a packet arrives at the process then.
+void note_inbound(uint32_t receiver, uint64_t due);
+
 // Places what has arrived by `now` (ns) of a write to process `owner`, and frees its lock, which
 // the caller holds. Whether all of it is placed now.
 bool place_and_unlock(Adapter& adapter, uint32_t owner, InboundWrite& write, uint64_t now);
 // Places packets of writes to this process's memory that have arrived by `now` (ns), except for
 // those that somebody else is placing.
 void place_inbound_writes(Adapter& adapter, uint64_t now);
-// When the next packet arrives at a process after `now`; InboundWrite::kNotDue: none waits.
-uint64_t next_inbound_after(const ProcessSlot& process, uint64_t now);
 // Places the messages whose completions are written, and the writes before them, that have arrived
 // by `now`. Waits for those that somebody else is placing: when it returns, their bytes are in
 // memory.

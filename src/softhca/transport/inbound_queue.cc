@@ -100,7 +100,8 @@ InboundLock::InboundLock(Qp& qp, Wqe& wqe) : wqe_(wqe) {
     InboundQueue& queue = qp.inbound();
     if (queue.size_ == 0) return;
     Host& host = qp.adapter().host();
-    guard_.emplace(host, queue.entry(0).process);
+    receiver_ = queue.entry(0).process;
+    guard_.emplace(host, receiver_);
     InboundWrite& write = queue.shared(host, queue.entry(0));
     if (!try_lock(host, write)) {
         busy_ = true;
@@ -125,8 +126,10 @@ InboundLock::~InboundLock() {
 }
 
 bool InboundLock::wait_until(uint64_t due) {
-    if (write_ != nullptr) write_->due.store(due, std::memory_order_relaxed);
-    return write_ != nullptr;
+    if (write_ == nullptr) return false;
+    write_->due.store(due, std::memory_order_relaxed);
+    note_inbound(receiver_, due);
+    return true;
 }
 
 // Under the entry's lock: shows it to the receiver.
@@ -137,7 +140,9 @@ void InboundQueue::publish(InboundWrite& write, uint32_t process, Qp& qp, const 
         write.previous = entry(size_ - 1).index;
         write.previous_position = entry(size_ - 1).position;
     }
-    write.due.store(next_arrival(qp, wqe), std::memory_order_relaxed);
+    const uint64_t due = next_arrival(qp, wqe);
+    write.due.store(due, std::memory_order_relaxed);
+    note_inbound(process, due);
     write.sender.store(qp.number(), std::memory_order_release);
     if (write.staged && staged_ == size_) ++staged_;
     if (write.committed.load(std::memory_order_relaxed) != 0) ++committed_;
@@ -264,6 +269,7 @@ void InboundQueue::free_entry(Host& host, uint32_t qp_number, const Entry& entry
         write.abandoned = true;
         if (write.due.load(std::memory_order_relaxed) == InboundWrite::kNotDue)
             write.due.store(0, std::memory_order_release);
+        note_inbound(entry.process, 0);
         write.lock.unlock();
     } else {
         unlock_and_free(host.process(entry.process), write);

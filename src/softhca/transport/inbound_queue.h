@@ -101,6 +101,7 @@ class InboundLock {
     Wqe& wqe_;
     std::optional<AccessGuard> guard_;  // on the receiver, whose slot holds the write
     InboundWrite* write_ = nullptr;     // locked
+    uint32_t receiver_ = 0;             // its slot
     bool busy_ = false;
 };
 

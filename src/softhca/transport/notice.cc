@@ -11,6 +11,8 @@ void mark_dirty(ProcessSlot& process, std::atomic<uint64_t>* dirty, uint32_t num
     const uint32_t index = ObjectNumber::index(number);
     dirty[index / 64].fetch_or(uint64_t{1} << index % 64, std::memory_order_release);
     ring_doorbell(process);
+    if (virtual_clock != nullptr) [[unlikely]]
+        virtual_events.acts(ObjectNumber::process(number), now_ns());
 }
 
 }  // namespace

@@ -86,15 +86,6 @@ void ProgressEngine::progress() {
     run_mutex_.unlock();
 }
 
-uint64_t ProgressEngine::next_after(uint64_t now) {
-    const uint64_t task = std::max(next_due_.load(std::memory_order_relaxed), now);
-    const uint64_t rung = adapter_.host().self().doorbell.load(std::memory_order_relaxed);
-    if (rung != doorbell_seen_) return now;
-    while (!visible_.empty() && visible_.top() <= now) visible_.pop();
-    const uint64_t seen = visible_.empty() ? kNever : visible_.top();
-    return std::min({task, seen, next_inbound_after(adapter_.host().self(), now)});
-}
-
 void ProgressEngine::run_at(uint64_t now) {
     const uint32_t rung = adapter_.host().self().doorbell.load(std::memory_order_relaxed);
     if (std::exchange(doorbell_seen_, rung) != rung) {
@@ -115,8 +106,19 @@ void ProgressEngine::schedule(const Task& task) {
         tasks_.push(task);
         next_due_.store(tasks_.top().due, std::memory_order_seq_cst);
     }
+    if (virtual_clock != nullptr) [[unlikely]]
+        note_virtual(task);
     if (task.due < sleeping_until_.load(std::memory_order_seq_cst))
         ring_doorbell(adapter_.host().self());
+}
+
+// In virtual time. What a queue pair does may be seen by its peer, of which the peer is told first.
+void ProgressEngine::note_virtual(const Task& task) {
+    virtual_events.acts(adapter_.host().slot(), task.due);
+    if (task.kind != Kind::kQueuePair) return;
+    Qp* qp = adapter_.qps.get(task.number);
+    if (qp != nullptr && qp->shared().peer_number != 0)
+        virtual_events.seen(ObjectNumber::process(qp->shared().peer_number), task.due);
 }
 
 // Runs tasks that are due at `now`, in order of time. The caller holds run_mutex_.

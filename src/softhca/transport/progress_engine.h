@@ -28,13 +28,7 @@ class ProgressEngine {
     // Runs tasks that are due, unless another thread does. Threads that poll call this; without
     // tasks it is cheap.
     void progress();
-    // In virtual time, instead of a thread and of threads that poll. When the next task or inbound
-    // write is due after `now`, or a completion becomes visible; `now` if a task is overdue, kNever
-    // if there is none.
-    uint64_t next_after(uint64_t now);
-    // A completion becomes visible then.
-    void note_visible(uint64_t time) { visible_.push(time); }
-    // Does what is due at `now`.
+    // In virtual time, instead of a thread and of threads that poll: does what is due at `now`.
     void run_at(uint64_t now);
     static constexpr uint64_t kNever = ~uint64_t{0};
     // Delivers the event of a completion queue: now, or when it becomes visible.
@@ -56,6 +50,7 @@ class ProgressEngine {
         phase_.notify_all();
     }
     void schedule(const Task& task);
+    void note_virtual(const Task& task);
     void run_due(uint64_t now);
     void run_task(const Task& task, uint64_t now);
     void handle_notices();
@@ -76,7 +71,6 @@ class ProgressEngine {
     std::atomic<uint32_t> progress_calls_{0};  // calls of progress() that can run tasks; roughly
     uint32_t progress_calls_seen_ = 0;
     // In virtual time:
-    std::priority_queue<uint64_t, std::vector<uint64_t>, std::greater<>> visible_;
     uint32_t doorbell_seen_ = 0;
     uint32_t ports_seen_ = 0;
     uint32_t fatal_seen_ = 0;

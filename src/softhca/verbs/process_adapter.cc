@@ -60,7 +60,8 @@ struct ProcessAdapter {
     std::mutex mutex;
     // One; in virtual time, one for each member.
     std::vector<std::unique_ptr<Adapter>> adapters{1};
-    size_t member = 0;  // the one that adapter() returns
+    size_t member = 0;                 // the one that adapter() returns
+    std::shared_ptr<Segment> segment;  // in virtual time, that of all members
     bool failed = false;
     bool fork_protected = false;  // ibv_fork_init() was called in time
     bool copies_shared_memory = true;
@@ -138,15 +139,18 @@ std::unique_ptr<Adapter> start(ProcessAdapter& state, std::string* error) {
         *error = *wrong;
         return nullptr;
     }
-    state.copies_shared_memory = settings.shared;
+    // In virtual time, the device copies all memory directly.
+    state.copies_shared_memory = settings.shared && !settings.virtual_time;
     if (settings.virtual_time && virtual_clock == nullptr) {
         static softhca_virtual_time clock = {};
         virtual_clock = &clock;
     }
-    auto segment = Segment::open(settings.fabric, Segment::Mode::kJoinOrCreate,
-                                 fabric_config(settings), error);
+    std::shared_ptr<Segment> segment = state.segment;
+    const bool first = segment == nullptr;
+    if (first)
+        segment = Segment::open(settings.fabric, Segment::Mode::kJoinOrCreate,
+                                fabric_config(settings), error);
     if (segment == nullptr) return nullptr;
-    const bool first = state.member == 0;
     if (settings.virtual_time ? first && !segment->created()
                               : segment->header().config.virtual_time != 0) {
         *error = "fabric '" + settings.fabric +
@@ -154,7 +158,8 @@ std::unique_ptr<Adapter> start(ProcessAdapter& state, std::string* error) {
                  "name another one by SOFTHCA_FABRIC";
         return nullptr;
     }
-    if (segment->created() && !settings.faults.empty())
+    if (settings.virtual_time) state.segment = segment;
+    if (first && segment->created() && !settings.faults.empty())
         apply_faults(settings.faults, segment->header().faults);
     auto adapter = Adapter::start(std::move(segment), settings.executor == Executor::kThread,
                                   state.sink, error);
@@ -191,19 +196,20 @@ Adapter* adapter() {
 }
 
 bool select_member(uint32_t member) {
+    ProcessAdapter& state = process_adapter();
     {
-        ProcessAdapter& state = process_adapter();
         const std::lock_guard lock(state.mutex);
         if (member >= kMaxProcesses) return false;
         if (member >= state.adapters.size()) state.adapters.resize(member + 1);
         state.member = member;
     }
-    return adapter() != nullptr;
+    // Events name members by their slots.
+    return adapter() != nullptr && adapter()->host().slot() == member;
 }
 
-void for_each_member(const std::function<void(Adapter&)>& visit) {
-    for (const auto& adapter : process_adapter().adapters)
-        if (adapter != nullptr) visit(*adapter);
+Adapter* member_adapter(uint32_t member) {
+    const auto& adapters = process_adapter().adapters;
+    return member < adapters.size() ? adapters[member].get() : nullptr;
 }
 
 void add_context(Context* context) {

@@ -3,7 +3,6 @@
 // contexts that receive its events.
 #pragma once
 
-#include <functional>
 #include <string>
 
 #include "softhca/settings.h"
@@ -17,10 +16,10 @@ namespace softhca {
 Adapter* adapter();
 
 // In virtual time, the process has an adapter for each member of the fabric. From now on adapter()
-// is that of this member. False if it cannot join.
+// is that of this member. Members join in their order, 0 first. False if it cannot join.
 bool select_member(uint32_t member);
-// Calls visit(adapter) for each member of this process.
-void for_each_member(const std::function<void(Adapter&)>& visit);
+// The adapter of a member that has been selected before; nullptr if there is none.
+Adapter* member_adapter(uint32_t member);
 
 // Whether an object's adapter was inherited over fork(): then verbs on the object have no effect,
 // and the parent continues.

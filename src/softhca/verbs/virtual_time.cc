@@ -2,25 +2,13 @@
 // Virtual time: what a simulation calls instead of the device's threads.
 #include "softhca/core/virtual_time.h"
 
-#include <algorithm>
+#include <utility>
 
+#include "softhca/transport/cq.h"
 #include "softhca/verbs/export.h"
 #include "softhca/verbs/process_adapter.h"
 
 namespace softhca {
-namespace {
-
-// The time up to which the device has acted.
-uint64_t acted_until = 0;
-
-uint64_t next_event() {
-    uint64_t next = ProgressEngine::kNever;
-    for_each_member(
-        [&](Adapter& adapter) { next = std::min(next, adapter.engine().next_after(acted_until)); });
-    return next;
-}
-
-}  // namespace
 
 SOFTHCA_EXPORT softhca_virtual_time* softhca_virtual_clock(void) {
     return adapter() == nullptr ? nullptr : virtual_clock;
@@ -31,20 +19,40 @@ SOFTHCA_EXPORT int softhca_virtual_member(uint32_t member) {
 }
 
 SOFTHCA_EXPORT uint64_t softhca_virtual_next(void) {
-    return next_event();
+    return virtual_events.next().time;
+}
+
+SOFTHCA_EXPORT int softhca_virtual_peek(softhca_virtual_event* event) {
+    const VirtualEvents::Event next = virtual_events.next();
+    event->time = next.time;
+    event->member = next.member;
+    event->seen = next.kind == VirtualEvents::Kind::kSeen ? 1 : 0;
+    return virtual_events.empty() ? 0 : 1;
+}
+
+SOFTHCA_EXPORT void softhca_virtual_step(void) {
+    if (virtual_events.empty()) return;
+    const VirtualEvents::Event event = virtual_events.take();
+    Adapter* const of = member_adapter(event.member);
+    if (event.kind == VirtualEvents::Kind::kSeen || of == nullptr) return;
+    const uint64_t before = std::exchange(virtual_clock->now, event.time);
+    of->engine().run_at(event.time);
+    virtual_clock->now = before;
 }
 
 SOFTHCA_EXPORT void softhca_virtual_run(uint64_t time) {
-    if (virtual_clock == nullptr) return;
-    const uint64_t before = virtual_clock->now;
-    for (uint64_t next = next_event(); next <= time; next = next_event()) {
-        virtual_clock->now = next;
-        for_each_member([next](Adapter& adapter) {
-            if (adapter.engine().next_after(acted_until) <= next) adapter.engine().run_at(next);
-        });
-        acted_until = next;
+    while (virtual_events.next().time <= time && !virtual_events.empty()) softhca_virtual_step();
+}
+
+SOFTHCA_EXPORT int softhca_virtual_waits(uint32_t member) {
+    Adapter* const of = member_adapter(member);
+    if (of == nullptr) return 0;
+    const uint32_t end = of->host().cq_indices.end();
+    for (uint32_t index = 0; index < end; ++index) {
+        Cq* const cq = of->cqs.at(index);
+        if (cq != nullptr && cq->has_visible()) return 1;
     }
-    virtual_clock->now = before;
+    return 0;
 }
 
 }  // namespace softhca

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Patterns of more than two ranks.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "bench/sim/world.h"
+
+namespace bench::sim {
+
+// Each rank sends an 8-byte message to up to four ranks to which it is not connected. In ns, as
+// all of these: of the rank that takes longest.
+double storm(World& world);
+// Messages of up to 7 ranks to one: bytes per ns.
+double incast(World& world, uint32_t size);
+// Of one exchange with the neighbours in a grid.
+double halo(World& world, uint32_t dimensions, uint32_t size);
+// Each rank sends a message to each other.
+double all_to_all(World& world, uint32_t size);
+// Each rank sends 16 messages to ranks that are chosen by chance, the same in each run.
+double random_peers(World& world, uint32_t size);
+
+}  // namespace bench::sim

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "bench/sim/programs.h"
+
+#include <map>
+
+namespace bench::sim {
+
+Program ping(Node& me, uint32_t peer, uint32_t size, uint32_t trips, uint64_t& took) {
+    const uint64_t before = me.received();
+    const uint64_t start = me.now();
+    for (uint32_t i = 0; i < trips; ++i) {
+        if (me.rank() == 0)
+            while (!me.send(peer, size)) co_await me.step();
+        while (me.received() == before + i) co_await me.step();
+        if (me.rank() != 0)
+            while (!me.send(peer, size)) co_await me.step();
+    }
+    took = me.now() - start;
+}
+
+Program send_stream(Node& me, uint32_t peer, uint32_t size, uint32_t messages) {
+    for (uint32_t i = 0; i < messages; ++i) {
+        while (!me.send(peer, size)) co_await me.step();
+        if (i % 16 == 15) co_await me.step();
+    }
+}
+
+Program receive(Node& me, uint64_t messages, uint64_t& took) {
+    const uint64_t end = me.received() + messages;
+    const uint64_t start = me.now();
+    while (me.received() < end) co_await me.step();
+    took = me.now() - start;
+}
+
+Program access_stream(Node& me, Access access, uint32_t peer, uint64_t size, uint32_t times,
+                      uint64_t work, uint64_t& took) {
+    const uint64_t start = me.now();
+    for (uint32_t i = 0; i < times; ++i)
+        while (!(me.*access)(peer, size)) co_await me.step();
+    if (work != 0) co_await me.compute(work);
+    while (!me.flush()) co_await me.step();
+    took = me.now() - start;
+}
+
+Program idle(Node&) {
+    co_return;
+}
+
+Program exchange(Node& me, uint32_t ranks, uint32_t size, uint64_t& took) {
+    const uint64_t end = me.received() + ranks - 1;
+    const uint64_t start = me.now();
+    for (uint32_t i = 1; i < ranks; ++i)
+        while (!me.send((me.rank() + i) % ranks, size)) co_await me.step();
+    while (me.received() < end) co_await me.step();
+    took = me.now() - start;
+}
+
+Program exchange_faces(Node& me, std::vector<uint32_t> neighbours, uint32_t size, uint32_t times,
+                       uint64_t& took) {
+    std::map<uint32_t, uint64_t> expected;
+    for (const uint32_t peer : neighbours) expected[peer] = me.received_from(peer);
+    const uint64_t start = me.now();
+    for (uint32_t i = 0; i < times; ++i) {
+        for (const uint32_t peer : neighbours) {
+            while (!me.send(peer, size)) co_await me.step();
+            ++expected[peer];
+        }
+        for (const auto& [peer, count] : expected)
+            while (me.received_from(peer) < count) co_await me.step();
+    }
+    took = me.now() - start;
+}
+
+Program scatter(Node& me, std::vector<uint32_t> peers, uint32_t size, uint64_t expected,
+                uint64_t& took) {
+    const uint64_t end = me.received() + expected;
+    const uint64_t start = me.now();
+    for (const uint32_t peer : peers)
+        while (!me.send(peer, size)) co_await me.step();
+    while (me.received() < end) co_await me.step();
+    took = me.now() - start;
+}
+
+}  // namespace bench::sim

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What a simulated rank does in a pattern. Programs write how long they took, in ns, to `took`.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "bench/sim/node.h"
+#include "bench/sim/program.h"
+
+namespace bench::sim {
+
+// One side of a ping-pong, which rank 0 begins.
+Program ping(Node& me, uint32_t peer, uint32_t size, uint32_t trips, uint64_t& took);
+
+Program send_stream(Node& me, uint32_t peer, uint32_t size, uint32_t messages);
+Program receive(Node& me, uint64_t messages, uint64_t& took);
+
+// Node::put() or Node::get().
+using Access = bool (Node::*)(uint32_t peer, uint64_t size);
+// Puts or gets, and work of the processor in ns before it waits for them.
+Program access_stream(Node& me, Access access, uint32_t peer, uint64_t size, uint32_t times,
+                      uint64_t work, uint64_t& took);
+
+// Does nothing, but its interface does.
+Program idle(Node& me);
+
+// Sends to each other rank, the next one first.
+Program exchange(Node& me, uint32_t ranks, uint32_t size, uint64_t& took);
+// So many times: sends to each neighbour, and waits for what each has sent as often.
+Program exchange_faces(Node& me, std::vector<uint32_t> neighbours, uint32_t size, uint32_t times,
+                       uint64_t& took);
+// Sends to each peer, and waits for so many messages from anybody.
+Program scatter(Node& me, std::vector<uint32_t> peers, uint32_t size, uint64_t expected,
+                uint64_t& took);
+
+}  // namespace bench::sim
