@@ -31,9 +31,13 @@ class Alarm {
         ended_ = any;
         decide();
     }
+    // What the alarm was set for has happened: deadline() may be too early, until clear().
+    void happened() { stale_ = true; }
+    bool stale() const { return stale_; }
     // All deadlines are found anew.
     void clear() {
         deadline_ = UINT64_MAX;
+        stale_ = false;
         decide();
     }
     // A call of progress begins.
@@ -54,6 +58,7 @@ class Alarm {
     void decide() { urgent_ = ended_ || (expecting_ != 0 && deadline_ != UINT64_MAX); }
 
     uint64_t deadline_ = UINT64_MAX;
+    bool stale_ = false;
     uint32_t expecting_ = 0;  // calls of progress that are left of kExpecting
     bool ended_ = false;      // of set_ended()
     bool urgent_ = false;

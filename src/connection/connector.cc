@@ -104,6 +104,8 @@ unsigned Connector::progress() {
     const uint64_t now = owner_.now();
     // A waiting packet may be the answer that is due.
     if (now >= alarm_.deadline() && !inbox_.waits()) tick(now);
+    // Or each poll would look for packets until the deadline of a handshake that is over.
+    if (alarm_.stale()) look_at_deadlines();
     return handled;
 }
 
@@ -202,6 +204,7 @@ void Connector::act(Connection& connection, const Handshake::Actions& actions) {
     if (actions.send) send();
     if (actions.established) {
         connection.established = true;
+        alarm_.happened();
         owner_.established(connection);
         finish_if_idle(connection);
     }
@@ -364,7 +367,7 @@ void Connector::tick(uint64_t now) {
 }
 
 void Connector::look_at_deadlines() {
-    if (alarm_.deadline() == UINT64_MAX) return;
+    if (alarm_.deadline() == UINT64_MAX) return alarm_.clear();
     alarm_.clear();
     table_.for_each([this](const Connection& connection) {
         if (connection.failed) return;

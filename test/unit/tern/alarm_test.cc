@@ -50,6 +50,20 @@ TEST(AlarmTest, IsUrgentWhileConnectionsAreOver) {
     EXPECT_TRUE(alarm.urgent());  // for the packets
 }
 
+// A handshake is over long before its deadline. Until deadlines are found anew, the alarm says so.
+TEST(AlarmTest, IsStaleUntilDeadlinesAreFoundAnew) {
+    Alarm alarm;
+    alarm.wake_at(30);
+    EXPECT_FALSE(alarm.stale());
+    alarm.happened();
+    alarm.set(40);
+    EXPECT_TRUE(alarm.stale());
+    EXPECT_TRUE(alarm.urgent());
+    alarm.clear();
+    EXPECT_FALSE(alarm.stale());
+    EXPECT_FALSE(alarm.urgent());
+}
+
 TEST(AlarmTest, PacketsAreNotExpectedForEver) {
     Alarm alarm;
     alarm.wake_at(30);
