@@ -281,7 +281,9 @@ ucs_status_t ep_put_zcopy(uct_ep_h ep, const uct_iov_t* iov, size_t count, uint6
                    key.rkey);
     TernIface& iface = iface_of(ep);
     return with_pieces(ep, iov, count, [&](Channel& channel, const Rma::Memory& from) {
-        if (const auto put = iface.rma->put(channel, from, {to, key.rkey}, completion)) return *put;
+        const ibv_mr* open = registration(iov->memh);
+        if (const auto put = iface.rma->put(channel, from, {to, key.rkey}, open, completion))
+            return *put;
         return iface.rendezvous->put(channel, from.pieces, to, key.region, key.rkey, completion);
     });
 } catch (const std::bad_alloc&) {

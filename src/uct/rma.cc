@@ -47,6 +47,26 @@ Status Rma::put_copy(Channel& channel, const Memory& from, const Remote& to) {
         length, to.address, to.rkey);
 }
 
+// From open memory in place, since that needs no pin. Otherwise, bytes of at most a segment are
+// copied: to ask whether they are pinned would be in vain for most.
+std::optional<Status> Rma::put_longer(Channel& channel, const Memory& from, const Remote& to,
+                                      const ibv_mr* open, void* cookie) {
+    const Buffers::Piece& piece = from.pieces.front();
+    if (open != nullptr && from.pieces.size() == 1 && from.length <= kLongest &&
+        covers(*from.region, address_of(piece.at), from.length, 0) &&
+        OneSided::has_room_in_place(channel) && channel.transfers == 0) {
+        const Status posted =
+            engine_.one_sided()->put_in_place(channel,
+                                              {.addr = address_of(piece.at),
+                                               .length = static_cast<uint32_t>(from.length),
+                                               .lkey = open->lkey},
+                                              to.address, to.rkey, cookie);
+        return posted == Status::kOk ? Status::kInProgress : posted;
+    }
+    if (from.length > segment_) return in_place<false>(channel, from, to, cookie);
+    return put_copy(channel, from, to);
+}
+
 // A short one to memory that is not pinned.
 Status Rma::get_short(Channel& channel, const Memory& to, const Remote& from, void* cookie) {
     if (to.length >= least_in_place_ && pin(to))

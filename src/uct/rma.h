@@ -40,7 +40,9 @@ class Rma {
 
     // These return nothing if the operation has to be a transfer. kInProgress: `cookie`, if any,
     // is completed later. kOk: the put is over for its user. kNoResource: try again.
-    std::optional<Status> put(Channel& channel, const Memory& from, const Remote& to, void* cookie);
+    // `open`: the registration of `from`, if that is open memory; or null.
+    std::optional<Status> put(Channel& channel, const Memory& from, const Remote& to,
+                              const ibv_mr* open, void* cookie);
     std::optional<Status> get(Channel& channel, const Memory& to, const Remote& from, void* cookie);
     // `unpack` is given the bytes before `cookie` is completed.
     std::optional<Status> get(Channel& channel, size_t length, const Remote& from, Unpack unpack,
@@ -59,6 +61,7 @@ class Rma {
     bool holds_pins() const { return !pins_.empty(); }
 
   private:
+    static constexpr size_t kLeastOpen = 1 << 10;  // bytes that open memory saves the copy of
     static constexpr size_t kLongest = 1 << 20;  // bytes in place; longer operations are transfers
 
     struct alignas(64) Operation {  // one cache line
@@ -98,6 +101,8 @@ class Rma {
     }
     static void to_pieces(void* to, const void* data, size_t length);
     Status put_copy(Channel& channel, const Memory& from, const Remote& to);
+    std::optional<Status> put_longer(Channel& channel, const Memory& from, const Remote& to,
+                                     const ibv_mr* open, void* cookie);
     Status get_short(Channel& channel, const Memory& to, const Remote& from, void* cookie);
     Status copy(Channel& channel, size_t length, const Remote& from, Unpack unpack, void* argument,
                 void* cookie);

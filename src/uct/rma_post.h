@@ -8,11 +8,11 @@
 
 namespace tern {
 
-// Bytes of at most a segment are copied: to ask whether they are pinned would cost more.
 [[gnu::always_inline]] inline std::optional<Status> Rma::put(Channel& channel, const Memory& from,
-                                                             const Remote& to, void* cookie) {
+                                                             const Remote& to, const ibv_mr* open,
+                                                             void* cookie) {
     if (to.rkey == 0) return std::nullopt;
-    if (from.length > segment_) return in_place<false>(channel, from, to, cookie);
+    if (from.length >= kLeastOpen) return put_longer(channel, from, to, open, cookie);
     return put_copy(channel, from, to);
 }
 
