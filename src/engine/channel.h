@@ -50,6 +50,7 @@ struct Channel final : Connection {
         Promotion::Peer activity;
         uint32_t emptied = 0;  // of ArrivalRound: the last round in which the block was seen empty
         uint32_t requested_bytes = 0;  // of the next block; 0: the first size
+        uint32_t usual_bytes = 0;      // of its cold messages: their moving average
         verbs::RegisteredMemory block;
         uint64_t words = 0;  // address of the peer's words; 0: not known
         uint32_t words_rkey = 0;

@@ -246,7 +246,7 @@ void CompletionPoller::deliver(Channel& channel, Word word, const std::byte* pay
         return;
     }
     channel.receiving.path.received_cold();
-    offered_.consider(channel);
+    offered_.consider(channel, word.length());
 }
 
 template <class Sink>

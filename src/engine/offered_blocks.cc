@@ -97,6 +97,14 @@ bool OfferedBlocks::send_offer(Channel& channel) {
     return true;
 }
 
+// Bytes of a block that is offered now, at most. A peer that asks for a larger one gets none that
+// is smaller, since its block has been dropped before.
+uint32_t OfferedBlocks::most_now() const {
+    const size_t left = memory_ - std::min<size_t>(counters_.block_bytes, memory_);
+    return std::max(
+        first_, static_cast<uint32_t>(std::min<size_t>(left & ~size_t{Word::kUnit - 1}, most_)));
+}
+
 // False: the block cannot be registered.
 bool OfferedBlocks::offer(Channel& channel) {
     Channel::Receiving& receiving = channel.receiving;
@@ -105,8 +113,9 @@ bool OfferedBlocks::offer(Channel& channel) {
     // compete for one set of the cache. So each peer's block ends a few lines earlier.
     const uint32_t shift = channel.index % kColours * kCacheLine;
     const auto pages = [](uint32_t bytes) { return (bytes + kPage - 1) & ~(kPage - 1); };
-    const uint32_t most = std::min(most_, pages(most_) - shift);
-    const uint32_t wanted = std::max(receiving.requested_bytes, first_);
+    const uint32_t most = std::min(most_now(), pages(most_now()) - shift);
+    const uint32_t frame = padded(receiving.usual_bytes) + BlockWriter::kOverhead;
+    const uint32_t wanted = std::max({receiving.requested_bytes, first_, kFrames * frame});
     const uint32_t size = std::min(wanted < kPage ? wanted : pages(wanted) - shift, most);
     // No relaxed ordering: the device must place the tail last.
     receiving.block = verbs::RegisteredMemory(pd_, size + shift,

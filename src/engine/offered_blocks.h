@@ -39,6 +39,7 @@ class OfferedBlocks {
         : pd_(pd),
           first_(settings.block_first),
           most_(settings.block_most),
+          memory_(settings.block_memory),
           polled_(polled),
           control_(control),
           requests_(requests),
@@ -51,9 +52,12 @@ class OfferedBlocks {
         if (promotion_.count(channel.receiving.activity)) [[unlikely]]
             end_window();
     }
-    // Called after a cold message.
-    void consider(Channel& channel) {
-        if (!channel.receiving.activity.hot && channel.up()) decide(channel);
+    // Called after a cold message of `length` bytes.
+    void consider(Channel& channel, uint32_t length) {
+        if (channel.receiving.activity.hot || !channel.up()) return;
+        channel.receiving.usual_bytes -= channel.receiving.usual_bytes / kAveraged;
+        channel.receiving.usual_bytes += length / kAveraged;
+        decide(channel);
     }
 
     // Received control frames. False: the frame is malformed.
@@ -79,6 +83,8 @@ class OfferedBlocks {
     const BlockCounters& counters() const { return counters_; }
 
   private:
+    static constexpr uint32_t kFrames = 16;   // of the usual length, in a block
+    static constexpr uint32_t kAveraged = 4;  // messages, about
     // Of the ends of blocks.
     static constexpr uint32_t kColours = 8;
     static constexpr uint32_t kCacheLine = 64;
@@ -88,6 +94,7 @@ class OfferedBlocks {
     void decide(Channel& channel);
     void revoke(Channel& channel);
     bool offer(Channel& channel);
+    uint32_t most_now() const;
     void on_no_memory(const Channel& channel, uint32_t size);
     void count_offer(const Channel& channel);
     void drop(Channel& channel);
@@ -95,6 +102,7 @@ class OfferedBlocks {
     ibv_pd* pd_;
     uint32_t first_;  // bytes of a peer's first block
     uint32_t most_;   // bytes of the largest block
+    size_t memory_;   // bytes of all blocks; a first block may be beyond
     PolledBlocks& polled_;
     ControlFrames& control_;
     WorkRequests& requests_;

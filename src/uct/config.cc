@@ -125,7 +125,14 @@ ucs_config_field_t config_table[] = {
     TERN_FIELD("HOT_KEEP", kText<kEngine.promotion.keep>,
                "Messages that a hot sender must send in a window to keep its block.", blocks.keep,
                UCS_CONFIG_TYPE_UINT),
-    TERN_FIELD("BLOCK_MIN", kText<kEngine.block_first>, "Size of a sender's first block.",
+    TERN_FIELD(
+        "HOT_MEMORY", kText<kEngine.block_memory>,
+        "Memory of all blocks of an interface. When it is used up, senders get blocks of the "
+        "first size.",
+        blocks.memory, UCS_CONFIG_TYPE_MEMUNITS),
+    TERN_FIELD("BLOCK_MIN", kText<kEngine.block_first>,
+               "Size of a sender's first block, at "
+               "least; it is to hold 16 of its messages.",
                blocks.first_bytes, UCS_CONFIG_TYPE_MEMUNITS),
     TERN_FIELD("BLOCK_MAX", kText<kEngine.block_most>,
                "Largest size that a block grows to when it is full too often or too small for the "
@@ -308,6 +315,7 @@ EngineSettings engine_settings(const TernConfig& config) {
     engine.inline_bytes = config.messages.inline_bytes;
     engine.block_first = static_cast<uint32_t>(config.blocks.first_bytes) & ~(Word::kUnit - 1);
     engine.block_most = static_cast<uint32_t>(config.blocks.most_bytes) & ~(Word::kUnit - 1);
+    engine.block_memory = config.blocks.memory;
     engine.poll = static_cast<PollMode>(config.messages.poll);
     engine.promotion = {.after = config.blocks.after,
                         .most = config.blocks.most,

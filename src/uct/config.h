@@ -32,6 +32,7 @@ struct TernConfig {
         unsigned keep;
         size_t first_bytes;
         size_t most_bytes;
+        size_t memory;
     } blocks;
     struct {
         unsigned long gid_index;

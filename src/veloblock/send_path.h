@@ -113,7 +113,7 @@ class SendPath {
     uint32_t block_size() const { return writer_.size(); }
 
   private:
-    static constexpr uint32_t kWindow = 16;  // payloads
+    static constexpr uint32_t kWindow = 12;  // payloads
     static constexpr uint32_t kStallsToGrow = 8;
     static constexpr uint32_t kMisfitsToGrow = 4;
 
