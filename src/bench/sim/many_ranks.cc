@@ -12,6 +12,7 @@ namespace {
 
 constexpr uint32_t kIncastMessages = 50;
 constexpr uint32_t kIncastRanks = 8;  // at most
+constexpr int kIncasts = 4;           // the last one counts
 constexpr uint32_t kExchanges = 4;    // the first one also connects
 constexpr uint32_t kHalos = 10;
 constexpr uint32_t kHalosBefore = 100;   // after these, neighbours are hot
@@ -60,8 +61,8 @@ double incast(World& world, uint32_t size) {
     const uint32_t ranks = std::min(world.ranks(), kIncastRanks);
     for (uint32_t rank = 1; rank < ranks; ++rank) world.connect(0, rank);
     double rate = 0;
-    // The first time connects.
-    for (int time = 0; time < 2; ++time) {
+    // The first time connects, and pools settle in the others but the last.
+    for (int time = 0; time < kIncasts; ++time) {
         const uint64_t messages = uint64_t{ranks - 1} * kIncastMessages;
         uint64_t took = 0;
         std::vector<Program> programs;
