@@ -168,7 +168,10 @@ std::string run_in_virtual_time(const Adapter& adapter, const std::string& trans
     Words words = fabric.launcher(
         {"--profile", adapter.profile, "--model", adapter.model, "--clock", "virtual"});
     Words program = command(result.path());
-    program.front().insert(0, tools::program_folder() + "/");
+    std::string error;
+    program.front() = tools::find_library(
+        {program.front().c_str(), "", TERN_LIBEXECDIR, "../libexec/ucx-tern"}, &error);
+    if (program.front().empty()) throw Failure(error);
     words.insert(words.end(), program.begin(), program.end());
     Environment changes = environment(setup.with_tern, model_of(adapter));
     changes.insert(changes.end(), more.begin(), more.end());

@@ -26,7 +26,7 @@ std::string model_text(const Adapter& adapter);
 // The costs of the processor, as JSON.
 std::string costs_text(bool with_ucp = false);
 
-// Runs a program that lies beside this one, on a software HCA of its own in virtual time. `command`
+// Runs a program of the libexec folder, on a software HCA of its own in virtual time. `command`
 // gets the name of the file for the result and returns the program's words. Of this environment,
 // nothing that could change the result is left; `more` is set in addition. Returns the result.
 // Throws Failure.

@@ -1,5 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <string_view>
+
 #include "rwapi/include/rwapi.h"
+#include "tern_config.h"
+
+#define RWAPI_TEXT_OF(number) #number
+#define RWAPI_TEXT(number) RWAPI_TEXT_OF(number)
+
+// The header is installed as it is, so configure cannot put the numbers into it.
+static_assert(
+    std::string_view(PACKAGE_VERSION)
+        .starts_with(RWAPI_TEXT(RWAPI_VERSION_MAJOR) "." RWAPI_TEXT(RWAPI_VERSION_MINOR) "."));
 
 extern "C" const char* rwapi_strerror(int error) {
     switch (error) {

@@ -27,6 +27,10 @@
 extern "C" {
 #endif
 
+/* The interface. A program for 0.N runs with a library of 0.M, if M >= N; 1.0 may break that. */
+#define RWAPI_VERSION_MAJOR 0
+#define RWAPI_VERSION_MINOR 3
+
 #define RWAPI_EXPORT __attribute__((visibility("default")))
 
 enum {

@@ -12,6 +12,8 @@
 #include <string_view>
 #include <vector>
 
+#include "tern_config.h"
+
 namespace tools {
 namespace {
 
@@ -46,10 +48,16 @@ void refuse_empty_values(std::span<char*> words) {
     }
 }
 
+// What every command has.
+void add_common(CLI::App* app) {
+    app->get_help_ptr()->description("print this help");
+    app->set_version_flag("-V,--version", app->get_name() + " " PACKAGE_VERSION,
+                          "print the version");
+}
+
 // Returns the words after the options. They are counted from the end of `argv`, because CLI11 may
 // split the words that it returns.
 char** parse(CLI::App* app, int argc, char** argv) {
-    app->get_help_ptr()->description("print this help");
     app->prefix_command();
     app->parse(argc, argv);
     const std::vector<std::string> rest = app->remaining();
@@ -97,10 +105,12 @@ int guarded(CLI::App* app, Body&& body) {
 int run_command(CLI::App* app, const std::string& synopsis, int argc, char** argv,
                 const std::function<int(char** words)>& act) {
     app->formatter(std::make_shared<Help>(synopsis));
+    add_common(app);
     return guarded(app, [&] { return flushed(*app, act(parse(app, argc, argv))); });
 }
 
 int run_command(CLI::App* app, int argc, char** argv, const std::function<int()>& act) {
+    add_common(app);
     return guarded(app, [&] {
         refuse_empty_values({argv + 1, argv + argc});
         app->parse(argc, argv);

@@ -18,9 +18,9 @@ class UsageError : public std::runtime_error {
     using runtime_error::runtime_error;
 };
 
-// Parses the options and calls `act` with the words after them, which end with a null pointer.
-// Prints the help, and the errors that parsing or `act` throws. `synopsis` follows the name in the
-// usage line. Returns the exit status.
+// Adds --help and --version, parses the options, and calls `act` with the words after them, which
+// end with a null pointer. Prints the help, and the errors that parsing or `act` throws. `synopsis`
+// follows the name in the usage line. Returns the exit status.
 int run_command(CLI::App* app, const std::string& synopsis, int argc, char** argv,
                 const std::function<int(char** words)>& act);
 

@@ -7,7 +7,6 @@
 #include <string_view>
 #include <vector>
 
-#include "tern_config.h"
 #include "tools/common/command.h"
 #include "tools/rwapi_run/job.h"
 
@@ -48,7 +47,6 @@ int main_of(int argc, char** argv) {
         ->option_text("VAR=value")
         ->allow_extra_args(false);
     app.add_flag("--keep-going", keep_going, "when a process fails, do not end the others");
-    app.set_version_flag("-V,--version", "rwapi-run " PACKAGE_VERSION, "print the version");
     app.footer(
         "The first process inherits the standard input. SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 "
         "and SIGUSR2\nare passed on. The exit status is the highest one of the processes, where a "

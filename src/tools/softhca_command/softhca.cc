@@ -7,7 +7,6 @@
 
 #include "softhca/core/faults.h"
 #include "softhca/core/text.h"
-#include "tern_config.h"
 #include "tools/softhca_command/command.h"
 
 namespace softhca {
@@ -154,7 +153,6 @@ const Command& find_command(std::string_view name) {
 
 int main_of(int argc, char** argv) {
     CLI::App app("Run programs on the software HCA, and inspect or change its fabrics.", "softhca");
-    app.set_version_flag("-V,--version", "softhca " PACKAGE_VERSION, "print the version");
     std::string commands = "Commands:";
     for (const Command& command : kCommands) {
         std::string name = command.name;

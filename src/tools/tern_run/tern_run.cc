@@ -5,7 +5,6 @@
 #include <cstdio>
 #include <string>
 
-#include "tern_config.h"
 #include "tools/common/command.h"
 #include "tools/tern_run/environment.h"
 
@@ -43,7 +42,6 @@ int main_of(int argc, char** argv) {
                  "on the software HCA, with the timing of a profile;\nsee 'softhca help run'")
         ->option_text("[=PROFILE]");
     app.add_flag("-v,--verbose", verbose, "print what is set, as NAME=value");
-    app.set_version_flag("-V,--version", "tern-run " PACKAGE_VERSION, "print the version");
     app.footer(
         "tern-run can start mpirun, or mpirun can start tern-run and the program; on several "
         "machines, only the\nlatter. Variables that are set already are not changed, for example "
