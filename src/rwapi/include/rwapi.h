@@ -269,6 +269,7 @@ RWAPI_EXPORT int rwapi_notify_reset(rwapi_context* context, uint32_t slot, uint6
 /* A counter of notified writes into regions of this process. */
 typedef uint64_t rwapi_counter;
 
+/* Makes a counter, which expects nothing; frees one. */
 RWAPI_EXPORT int rwapi_counter_create(rwapi_context* context, rwapi_counter* counter);
 RWAPI_EXPORT int rwapi_counter_free(rwapi_context* context, rwapi_counter counter);
 

@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# The manual pages say what the commands, the table of settings and rwapi.h say, and have no errors; shells complete
+# what the commands say.
+# shellcheck source-path=SCRIPTDIR source=lib.sh
+. "$(dirname "$0")/lib.sh"
+pages=$srcdir/../docs/man
+
+if command -v scdoc >/dev/null; then
+    check 'contrib/manual.sh makes them' "$srcdir/../contrib/manual.sh" "$(dirname "$SOFTHCA")" "$tmp/man"
+    for page in "$tmp"/man/*; do
+        check "$(basename "$page") is what contrib/manual.sh makes" diff "$pages/$(basename "$page")" "$page"
+    done
+else
+    skip 'the pages are what contrib/manual.sh makes' 'scdoc is not installed'
+fi
+if command -v man >/dev/null; then
+    for page in "$pages"/*.[137]; do
+        LC_ALL=C.UTF-8 man --warnings -l "$page" 2>>"$tmp/warnings" >/dev/null
+    done
+    check 'man has no warnings' diff /dev/null "$tmp/warnings"
+else
+    skip 'man has no warnings' 'man is not installed'
+fi
+
+# What bash offers for the last word.
+cat >"$tmp/completed" <<END
+. "$srcdir/../contrib/completion/ucx-tern.bash"
+PATH=$(dirname "$SOFTHCA"):\$PATH COMP_WORDS=("\$@") COMP_CWORD=\$((\$# - 1))
+_ucx_tern
+printf '%s\\n' "\${COMPREPLY[@]}"
+END
+completed=("$BASH" "$tmp/completed")
+check_match 'completion: commands' '^inject$' "${completed[@]}" softhca in
+check_match 'completion: options' '^--profile$' "${completed[@]}" softhca run --report --pr
+check_match 'completion: values' '^mlx5$' "${completed[@]}" softhca run --personality m
+check_match 'completion: faults' '^port-down$' "${completed[@]}" softhca inject port
+check_match 'completion: experiments' '^rwapi$' "${completed[@]}" tern-bench --quick r
+check_match 'completion: programs' '^true$' "${completed[@]}" tern-run -v tru
+if command -v zsh >/dev/null; then
+    check 'completion for zsh has no errors' zsh -n "$srcdir/../contrib/completion/_ucx-tern"
+else
+    skip 'completion for zsh has no errors' 'zsh is not installed'
+fi
+finish
