@@ -19,12 +19,13 @@ installed() { # name file: a file, or a folder that has the library
 
 # The value of a variable in a file. A space or = follows the variable's name; values refer to others as ${name}.
 value() { # file variable
-    local prefix exec_prefix libdir
+    local prefix exec_prefix libdir datarootdir
     # shellcheck disable=SC2034 # what the values refer to
     {
         prefix=$(sed -n 's/^\(set \)\?prefix[ =]//p' "$1")
         exec_prefix=$(eval "echo $(sed -n 's/^\(set \)\?exec_prefix[ =]//p' "$1")")
         libdir=$(eval "echo $(sed -n 's/^libdir=//p' "$1")")
+        datarootdir=$(eval "echo $(sed -n 's/^set datarootdir //p' "$1")")
     }
     eval "echo $(sed -nE "s/^(prepend-path )?$2[ =]//p" "$1")"
 }
@@ -59,9 +60,19 @@ if command -v pkg-config >/dev/null; then
 else
     skip 'pkg-config: variables, and a program that uses rwapi' 'pkg-config is not installed'
 fi
+if command -v cmake >/dev/null; then
+    printf '%s\n' 'cmake_minimum_required(VERSION 3.18)' 'project(test C)' 'find_package(rwapi 0.2 REQUIRED)' \
+        'add_executable(program rwapi.c)' 'target_link_libraries(program rwapi::rwapi)' >"$tmp/CMakeLists.txt"
+    config=$(dirname "$(find "$root" -name rwapi-config.cmake)")
+    check 'CMake: find_package(rwapi)' cmake -S "$tmp" -B "$tmp/cmake" -Drwapi_DIR="$config" -DCMAKE_C_FLAGS="$sanitize"
+    check 'CMake: a program that uses rwapi' cmake --build "$tmp/cmake"
+else
+    skip 'CMake: a program that uses rwapi' 'cmake is not installed'
+fi
 module=$(find "$root" -path '*/modulefiles/ucx-tern/*' -type f)
 installed 'environment modules: what is loaded' "$(value "$module" '(LD_PRELOAD|UCX_PLUGIN_PATH)')"
 check 'environment modules: the commands' test -x "$root$(value "$module" PATH)/tern-run"
+check 'environment modules: the manual' test -f "$root$(value "$module" MANPATH)/man1/tern-run.1"
 
 # UCX 1.22 and later find the transport in UCX's own folder of modules. A copy of this UCX, in the temporary folder,
 # gets a link to the installed transport there.
