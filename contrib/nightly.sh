@@ -3,11 +3,11 @@
 # shellcheck source-path=SCRIPTDIR
 #
 # What takes too long for contrib/check.sh, which is to pass first: clang-tidy on all files; builds with clang++ and of
-# each file by itself; every test with all its settings; the tests of Tern and of verbs, and CI's selection of UCX's
-# own, with each personality of the software HCA; all of UCX's own tests; all tests on rdma_rxe; all tests that the
-# sanitizers can run. Takes about five hours on two processors. Of these, a personality takes some ten
-# minutes; on processors that had other work, the suites took 36 minutes under mlx5. The last line is "N passed, N
-# failed, N skipped".
+# each file by itself; Debian packages in a clean root; the unit tests for arm64; every test with all its settings; the
+# tests of Tern and of verbs, and CI's selection of UCX's own, with each personality of the software HCA; all of UCX's
+# own tests; all tests on rdma_rxe; all tests that the sanitizers can run. Takes about five hours on two processors. Of
+# these, a personality takes some ten minutes; on processors that had other work, the suites took 36 minutes under mlx5.
+# The last line is "N passed, N failed, N skipped".
 . "$(dirname "$0")/common.sh"
 . contrib/tests.sh
 
@@ -23,6 +23,17 @@ source_package() {
         DISTCHECK_CONFIGURE_FLAGS="--quiet --with-ucx-src=$source_dir/build/ucx-headers CXXFLAGS='-g1 -O1'"
 }
 
+# Two builds of the packages have the same bytes; what is installed works and goes away.
+packages() {
+    local command
+    for command in dh lintian mmdebstrap; do
+        command -v $command >/dev/null || die "$command is missing; install debhelper, lintian and mmdebstrap"
+    done
+    contrib/packaging/deb.sh build/check build/deb
+    contrib/packaging/deb.sh build/check build/deb-again
+    run_tap build/packages.log test/packaging/deb.sh build/deb build/deb-again
+}
+
 say "this takes about five hours on two processors"
 install_packages
 phase 'build' build_to_check
@@ -31,6 +42,8 @@ phase 'build with clang++' clang_build
 phase 'build of each file by itself' build build/nightly-files --enable-werror --disable-units CXXFLAGS='-g1 -O1'
 phase 'build without the commands' build build/nightly-libraries --enable-werror --disable-tools CXXFLAGS='-g1 -O2'
 phase 'source package' source_package
+phase 'Debian packages' packages
+phase 'arm64' run_tap build/arm64.log contrib/arm64.sh
 phase 'build of the tests' build_tests build/check
 phase 'tests without a device' run_tests build/check check-pure
 phase 'tests on the software HCA' run_tests build/check check-device

@@ -70,11 +70,18 @@ trap 'exit 1' HUP INT TERM
 
 # run_lint yes|no OPTION...: the form of the sources.
 run_lint() {
-    local yes=$1 log=build/lint.log
+    local yes=$1
     shift
     [ "$yes" != no ] || return 0
-    mkdir -p build
-    contrib/lint.sh "$@" >"$log" 2>&1 || failures+=("$(say "$log failed:")" "$(excerpts "$log")")
+    run_tap build/lint.log contrib/lint.sh "$@"
+}
+
+# run_tap LOG COMMAND...: a command that prints TAP, and is no test of make's.
+run_tap() {
+    local log=$1
+    shift
+    mkdir -p "$(dirname "$log")"
+    "$@" >"$log" 2>&1 || failures+=("$(say "$log failed:")" "$(excerpts "$log")")
     cat "$log"
     passed=$((passed + $(grep -c '^ok .*' "$log" || true) - $(grep -c '^ok .* # SKIP' "$log" || true)))
     skipped=$((skipped + $(grep -c '# SKIP' "$log" || true)))

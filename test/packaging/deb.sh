@@ -1,14 +1,16 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Usage: test/packaging/deb.sh FOLDER
+# Usage: test/packaging/deb.sh FOLDER [AGAIN]
 #
 # The packages that contrib/packaging/deb.sh has made in FOLDER: lintian finds no errors; in a clean root of this
 # release of Debian, they are installed, their tests (debian/tests) run without privileges, and they are removed
-# without leftovers. Prints TAP. Needs root, lintian and mmdebstrap.
+# without leftovers. Those of another build, in AGAIN, have the same bytes. Prints TAP. Needs root, lintian and
+# mmdebstrap.
 set -u
-[ $# = 1 ] || { sed -n '/^# Usage/,/^[^#]/ s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+[ $# -ge 1 ] || { sed -n '/^# Usage/,/^[^#]/ s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 folder=$(realpath "$1")
+again=${2:-}
 tests=$(realpath "$(dirname "$0")/../../contrib/packaging/debian/tests")
 suite=$(. /etc/os-release && echo "$VERSION_CODENAME")
 tmp=$(mktemp -d)
@@ -71,6 +73,11 @@ no_leftovers() {
 
 mapfile -t debs < <(find "$folder" -maxdepth 1 -name '*.deb' ! -name '*-dbgsym_*')
 check 'lintian finds no errors' lintian --allow-root --fail-on error --tag-display-limit 0 "$folder"/*.changes
+if [ -n "$again" ]; then
+    for deb in "$folder"/*.deb; do
+        check "another build has the same bytes: $(basename "$deb")" cmp "$deb" "$again/$(basename "$deb")"
+    done
+fi
 check 'a clean root' mmdebstrap --quiet --variant=minbase --include="$(dependencies | paste -sd ,)" "$suite" "$root"
 files >"$tmp/before"
 cp "${debs[@]}" "$root/var/cache/"
