@@ -44,6 +44,7 @@ inside() { # command...: in the root, with processes and a /dev/shm of its own
     # shellcheck disable=SC2016 # for the shell in the namespace
     unshare --mount --pid --fork --kill-child sh -euc '
         mount -t proc proc "$0/proc"
+        mount --rbind /sys "$0/sys"
         mount -t tmpfs tmpfs "$0/dev/shm"
         chmod 1777 "$0/dev/shm"
         exec chroot "$0" "$@"' "$root" "$@"
