@@ -32,12 +32,17 @@ check() { # name command...
     fi
 }
 
-# Those that the packages and their tests depend on, without the packages themselves.
+# The fields of all packages, each followed by a comma.
+fields() { # format
+    local deb
+    for deb in "${debs[@]}"; do dpkg-deb -W --showformat="$1, " "$deb"; done
+}
+
+# What the packages and their tests depend on, without the packages themselves.
 dependencies() {
-    local own=()
-    mapfile -t own < <(dpkg-deb -W --showformat='${Package}\n' "${debs[@]}")
-    { dpkg-deb -W --showformat='${Pre-Depends}, ${Depends}, ' "${debs[@]}"; sed -n 's/^Depends: //p' "$tests/control"; } |
-        tr ',' '\n' | awk '{ print $1 }' | sed 's/:any$//' | grep . | sort -u | grep -vxF "$(printf '%s\n' "${own[@]}")"
+    { fields '${Pre-Depends}, ${Depends}'; sed -n 's/^Depends: //p' "$tests/control" | sed 's/$/,/'; } |
+        tr ',' '\n' | awk '{ print $1 }' | sed 's/:any$//' | grep . | sort -u |
+        grep -vxFf <(fields '${Package}' | tr ',' '\n' | tr -d ' ' | grep .)
 }
 
 inside() { # command...: in the root, with processes and a /dev/shm of its own
@@ -87,7 +92,7 @@ for test in $(sed -n 's/^Tests: //p' "$tests/control"); do
     check "$test, without privileges" as_user "$test"
 done
 # shellcheck disable=SC2046
-check 'they are removed' inside dpkg --purge $(dpkg-deb -W --showformat='${Package}\n' "${debs[@]}")
+check 'they are removed' inside dpkg --purge $(fields '${Package}' | tr -d ,)
 check 'nothing is left' no_leftovers
 echo "1..$number"
 [ $failures = 0 ]
