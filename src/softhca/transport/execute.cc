@@ -168,7 +168,7 @@ Outcome place_message(Qp& qp, Wqe& wqe, const Target& target, const KeyEntry* ke
         *failed = wqe.reads() ? adapter.process_memory().read(target.slot, key, to, from)
                               : adapter.process_memory().write(target.slot, key, from, to);
         if (*failed != CopyResult::kOk) return Outcome::no_response();
-        if (placement == Placement::kByPacket && !wqe.reads()) note_virtual(target.slot);
+        if (by_packet && !wqe.reads()) note_virtual(target.slot);
         wqe.progress += length;
         if (wqe.progress >= total) break;
         if (segment == 0 && !by_packet) return Outcome::again(0);
