@@ -164,8 +164,8 @@ SendPath full_path(uint32_t size) {
 TEST(SendPath, WaitsForTheBlockUnlessItIsTooNarrowAWindow) {
     const SendPath path = full_path(4096);
     EXPECT_EQ(path.choose(0).route, SendPath::Route::kStall);
-    EXPECT_EQ(path.choose(256).route, SendPath::Route::kStall);
-    EXPECT_EQ(path.choose(257).route, SendPath::Route::kCold);
+    EXPECT_EQ(path.choose(341).route, SendPath::Route::kStall);
+    EXPECT_EQ(path.choose(342).route, SendPath::Route::kCold);
 }
 
 TEST(SendPath, SendsColdWhatTheBlockCannotAlwaysTake) {
