@@ -60,8 +60,8 @@ fi
 
 # A ping-pong of 8 bytes by hand, in ns. The processor: the send, the post of one request; the time until the next poll
 # begins, which is half of a poll if all take the same; that poll, and the message. In Tern four of five polls look only
-# at memory; the fifth polls its completion queue and those behind it, four times, and reads the clock. Tern returns
-# credit with its messages. A message of rc_verbs is found by its completion.
+# at memory; the fifth polls its completion queue. Tern returns credit with its messages. A message of rc_verbs is found
+# by its completion.
 cost() { # key
     grep -o "\"$1\":[0-9.]*" "$tmp/line" | head -1 | cut -d: -f2
 }
@@ -69,16 +69,16 @@ ping_pong() { # profile network-ns transport column
     local measured
     measured=$(figures_of "$tmp/$1" "$4" | awk -F'|' '$2 == "half round trip" && $3 == 8 { print $5 }')
     grep '^costs' "$tmp/$1" >"$tmp/line"
-    local post request poll completion rate clock
+    local post request poll completion rate
     post=$(cost post) request=$(cost request) poll=$(cost poll) completion=$(cost completion)
-    rate=$(cost instructions_per_ns) clock=$(cost read_clock_ns)
+    rate=$(cost instructions_per_ns)
     sed -i "s/.*\"$3\"://" "$tmp/line"
     awk -v measured="$measured" -v post="$post" -v request="$request" -v poll="$poll" -v completion="$completion" \
-        -v rate="$rate" -v clock="$clock" -v send="$(cost send)" -v receive="$(cost receive)" -v empty="$(cost poll)" \
+        -v rate="$rate" -v send="$(cost send)" -v receive="$(cost receive)" -v empty="$(cost poll)" \
         -v full="$(cost full_poll)" -v network="$2" -v transport="$3" '
         BEGIN {
             short = empty / rate
-            long = full / rate + 4 * poll + clock
+            long = full / rate + poll
             until = (4 * short * short + long * long) / (2 * (4 * short + long))
             finding = short
             if (transport == "rc_verbs") {

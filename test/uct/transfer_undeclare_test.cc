@@ -30,7 +30,7 @@ Settings by(const std::string& scheme) {
                       {"RNDV_WINDOW", "32k"},
                       {"RNDV_WINDOWS", "2"},
                       {"TIMEOUT", "67ms"},
-                      {"RETRY_COUNT", "7"}});
+                      {"RETRY_COUNT", "6"}});
 }
 
 class UndeclareTest : public TernTest,

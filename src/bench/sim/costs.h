@@ -49,7 +49,7 @@ struct TransportCosts {
     double full_poll;  // one that does
 };
 constexpr std::array<TransportCosts, 2> kTransports = {{
-    {"tern", 110, 106.5, 56, 246},
+    {"tern", 81, 88.6, 42, 107},
     {"rc_verbs", 96, 59, 61, 61},
 }};
 
