@@ -95,6 +95,7 @@ std::string as_json(const ReplayOptions& options, const std::vector<Column>& col
     return report::as_json({{"command", "replay"},
                             {"profile", options.adapter.profile},
                             {"model", sim::model_text(options.adapter)},
+                            {"slow", std::to_string(options.adapter.slow)},
                             {"ranks", std::to_string(options.traces.size())},
                             {"costs", sim::costs_text(true)}},
                            figures);

@@ -134,6 +134,7 @@ std::string as_json(const SimOptions& options, const std::vector<Column>& column
     return report::as_json({{"command", "sim"},
                             {"profile", options.adapter.profile},
                             {"model", model_text(options.adapter)},
+                            {"slow", std::to_string(options.adapter.slow)},
                             {"ranks", std::to_string(options.ranks)},
                             {"costs", costs_text()}},
                            figures);
@@ -155,6 +156,11 @@ void add_adapter(CLI::App& app, Adapter& adapter) {
         ->capture_default_str();
     app.add_option("--model", adapter.model, "single parameters that differ from the profile")
         ->check(known_model());
+    app.add_option("--slow", adapter.slow,
+                   "the network and registrations are slower by this factor")
+        ->option_text("N")
+        ->check(CLI::Range(1, 10'000))
+        ->capture_default_str();
 }
 
 std::string run_in_virtual_time(const Adapter& adapter, const std::string& transport,
@@ -165,8 +171,8 @@ std::string run_in_virtual_time(const Adapter& adapter, const std::string& trans
     const Setup setup = make_setup(common);
     const OwnFabric fabric("tern-sim");
     const MemoryFile result;
-    Words words = fabric.launcher(
-        {"--profile", adapter.profile, "--model", adapter.model, "--clock", "virtual"});
+    Words words = fabric.launcher({"--profile", adapter.profile, "--model", adapter.model, "--slow",
+                                   std::to_string(adapter.slow), "--clock", "virtual"});
     Words program = command(result.path());
     std::string error;
     program.front() = tools::find_library(

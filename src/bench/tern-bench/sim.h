@@ -2,6 +2,7 @@
 // The command `tern-bench sim`, and what it shares with `tern-bench replay`.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 
@@ -20,6 +21,7 @@ int run_command(int argc, char** argv);
 struct Adapter {
     std::string profile = "graphene";
     std::string model;
+    uint32_t slow = 1;  // how many times as slow as modeled the network and registrations are
 };
 void add_adapter(CLI::App& app, Adapter& adapter);
 std::string model_text(const Adapter& adapter);
