@@ -38,6 +38,18 @@ measure rwapi tern-bench rwapi --sizes 8:1M --step 16 --rounds 7 --json
 for profile in cx3-fdr cx5-edr cx6-hdr; do
     measure sim-$profile tern-bench sim --profile $profile --json
 done
+# The network slowed down, so that this machine keeps up: the proportions of the adapter, without the processor's share.
+for profile in cx3-fdr cx5-edr; do
+    measure sim-$profile-slow tern-bench sim --profile $profile --slow 100 --ranks 2 --patterns ping-pong --json
+    export SOFTHCA_SLOW=100
+    measure latency-$profile-slow tern-bench latency --profile $profile --rounds 5 --json
+    measure rate-$profile-slow tern-bench rate --profile $profile --rounds 3 --json
+    measure onesided-$profile-slow tern-bench onesided --profile $profile --sizes 8:4M --step 8 --rounds 3 --json
+    measure bandwidth-$profile-slow tern-bench bandwidth --profile $profile --sizes 16K:4M --step 4 --rounds 3 --json
+    measure overlap-$profile-slow tern-bench overlap --profile $profile --rounds 3 --json
+    measure mpi-$profile-slow tern-bench mpi --profile $profile --sizes 16:1M --step 16 --rounds 3 --json
+    unset SOFTHCA_SLOW
+done
 measure mpi-brief tern-bench mpi --brief --json
 measure mpi tern-bench mpi --sizes 16:1M --step 16 --rounds 7 --json
 measure mpi-graphene tern-bench mpi --profile graphene --sizes 16:1M --step 16 --rounds 5 --json
