@@ -13,9 +13,12 @@ namespace {
 constexpr uint32_t kIncastMessages = 50;
 constexpr uint32_t kIncastRanks = 8;  // at most
 constexpr int kIncasts = 4;           // the last one counts
-constexpr uint32_t kExchanges = 4;    // the first one also connects
+constexpr uint32_t kExchanges = 10;
+// After these, neighbours are hot, and no pool or block is registered any more.
+constexpr uint32_t kExchangesBefore = 100;
+constexpr uint32_t kRandomBefore = 20;
 constexpr uint32_t kHalos = 10;
-constexpr uint32_t kHalosBefore = 100;   // after these, neighbours are hot
+constexpr uint32_t kHalosBefore = 100;
 constexpr uint32_t kFirstStormPeer = 2;  // the distance: some neighbours are connected
 constexpr uint32_t kStormPeers = 4;
 constexpr uint32_t kRandomMessages = 16;
@@ -92,13 +95,13 @@ double all_to_all(World& world, uint32_t size) {
     for (uint32_t one = 0; one < ranks; ++one)
         for (uint32_t other = one + 1; other < ranks; ++other) world.connect(one, other);
     double sum = 0;
-    for (uint32_t i = 0; i < kExchanges; ++i) {
+    for (uint32_t i = 0; i < kExchangesBefore + kExchanges; ++i) {
         const double took = longest(world, [&](uint32_t rank, uint64_t& of) {
             return exchange(world.node(rank), ranks, size, of);
         });
-        if (i != 0) sum += took;
+        if (i >= kExchangesBefore) sum += took;
     }
-    return sum / (kExchanges - 1);
+    return sum / kExchanges;
 }
 
 double random_peers(World& world, uint32_t size) {
@@ -110,7 +113,7 @@ double random_peers(World& world, uint32_t size) {
                 1 + chance(uint64_t{rank} * kRandomMessages + i) % (ranks - 1);
             peers[rank].push_back(static_cast<uint32_t>((rank + distance) % ranks));
         }
-    (void)scatter_all(world, peers, size);  // connects
+    for (uint32_t i = 0; i < kRandomBefore; ++i) (void)scatter_all(world, peers, size);
     return scatter_all(world, peers, size);
 }
 
