@@ -31,7 +31,7 @@ value() { # file variable
 }
 
 check 'make install' make -C "$build" install DESTDIR="$root" || finish
-commands=$(dirname "$(find "$root" -name tern-run)")
+commands=$(dirname "$(find "$root" -path '*/bin/tern-run')")
 check_match 'the installed tern-run takes the installed transport' "^(LD_PRELOAD|UCX_PLUGIN_PATH)=$root/" \
     "$commands/tern-run" -v true
 check_match 'and the installed software HCA' "^LD_PRELOAD=.*$root/[^:]*/libsofthca\.so" "$commands/tern-run" --soft-hca -v true
