@@ -306,7 +306,8 @@ ucs_status_t ep_get_zcopy(uct_ep_h ep, const uct_iov_t* iov, size_t count, uint6
             const uint32_t readable = key.to_read(*iface.rendezvous, to.pieces);
             // The owner of memory that is read gets no frame.
             takes = takes && readable == 0;
-            if (const auto get = iface.rma->get(channel, to, {from, readable}, completion))
+            const ibv_mr* open = registration(iov->memh);
+            if (const auto get = iface.rma->get(channel, to, {from, readable}, open, completion))
                 return *get;
             return iface.rendezvous->get(channel, to.pieces, from, key.region, readable, key.source,
                                          completion, takes ? &offer.reply : nullptr);

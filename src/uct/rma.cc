@@ -17,6 +17,12 @@ void to_one_piece(void* to, const void* data, size_t length) {
     memcpy(to, data, length);
 }
 
+ibv_sge piece_of(const Rma::Memory& memory, uint32_t lkey) {
+    return {.addr = address_of(memory.pieces.front().at),
+            .length = static_cast<uint32_t>(memory.length),
+            .lkey = lkey};
+}
+
 }  // namespace
 
 Rma::Rma(Engine& engine, PinCache& pins, const Policy& policy)
@@ -47,24 +53,42 @@ Status Rma::put_copy(Channel& channel, const Memory& from, const Remote& to) {
         length, to.address, to.rkey);
 }
 
-// From open memory in place, since that needs no pin. Otherwise, bytes of at most a segment are
-// copied: to ask whether they are pinned would be in vain for most.
+// Whether an operation can be posted now on a piece of open memory, which needs no pin.
+bool Rma::is_open(const Channel& channel, const Memory& memory, unsigned access) {
+    return memory.pieces.size() == 1 && memory.length <= kLongest &&
+           covers(*memory.region, address_of(memory.pieces.front().at), memory.length, access) &&
+           OneSided::has_room_in_place(channel) && channel.transfers == 0;
+}
+
+// From open memory in place. Otherwise, bytes of at most a segment are copied: to ask whether they
+// are pinned would be in vain for most.
 std::optional<Status> Rma::put_longer(Channel& channel, const Memory& from, const Remote& to,
                                       const ibv_mr* open, void* cookie) {
-    const Buffers::Piece& piece = from.pieces.front();
-    if (open != nullptr && from.pieces.size() == 1 && from.length <= kLongest &&
-        covers(*from.region, address_of(piece.at), from.length, 0) &&
-        OneSided::has_room_in_place(channel) && channel.transfers == 0) {
-        const Status posted =
-            engine_.one_sided()->put_in_place(channel,
-                                              {.addr = address_of(piece.at),
-                                               .length = static_cast<uint32_t>(from.length),
-                                               .lkey = open->lkey},
-                                              to.address, to.rkey, cookie);
+    if (open != nullptr && is_open(channel, from, 0)) {
+        const Status posted = engine_.one_sided()->put_in_place(channel, piece_of(from, open->lkey),
+                                                                to.address, to.rkey, cookie);
         return posted == Status::kOk ? Status::kInProgress : posted;
     }
     if (from.length > segment_) return in_place<false>(channel, from, to, cookie);
     return put_copy(channel, from, to);
+}
+
+// Into open memory.
+Status Rma::get_open(Channel& channel, const Memory& to, const Remote& from, uint32_t lkey,
+                     void* cookie) {
+    Operation* const operation = take(channel, cookie);
+    if (operation == nullptr) return Status::kNoResource;
+    operation->reads = true;
+    operation->buffer = nullptr;
+    const Status posted =
+        engine_.one_sided()->get_in_place(channel, piece_of(to, lkey), from.address, from.rkey,
+                                          make_cookie(CookieKind::kRma, operation));
+    if (posted == Status::kOk) {
+        ++under_way_;
+        return Status::kInProgress;
+    }
+    give(*operation);
+    return posted;
 }
 
 // A short one to memory that is not pinned.

@@ -40,10 +40,11 @@ class Rma {
 
     // These return nothing if the operation has to be a transfer. kInProgress: `cookie`, if any,
     // is completed later. kOk: the put is over for its user. kNoResource: try again.
-    // `open`: the registration of `from`, if that is open memory; or null.
+    // `open`: the registration of this side's memory, if that is open memory; or null.
     std::optional<Status> put(Channel& channel, const Memory& from, const Remote& to,
                               const ibv_mr* open, void* cookie);
-    std::optional<Status> get(Channel& channel, const Memory& to, const Remote& from, void* cookie);
+    std::optional<Status> get(Channel& channel, const Memory& to, const Remote& from,
+                              const ibv_mr* open, void* cookie);
     // `unpack` is given the bytes before `cookie` is completed.
     std::optional<Status> get(Channel& channel, size_t length, const Remote& from, Unpack unpack,
                               void* argument, void* cookie);
@@ -103,6 +104,9 @@ class Rma {
     Status put_copy(Channel& channel, const Memory& from, const Remote& to);
     std::optional<Status> put_longer(Channel& channel, const Memory& from, const Remote& to,
                                      const ibv_mr* open, void* cookie);
+    static bool is_open(const Channel& channel, const Memory& memory, unsigned access);
+    Status get_open(Channel& channel, const Memory& to, const Remote& from, uint32_t lkey,
+                    void* cookie);
     Status get_short(Channel& channel, const Memory& to, const Remote& from, void* cookie);
     Status copy(Channel& channel, size_t length, const Remote& from, Unpack unpack, void* argument,
                 void* cookie);

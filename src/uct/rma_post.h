@@ -17,8 +17,11 @@ namespace tern {
 }
 
 [[gnu::always_inline]] inline std::optional<Status> Rma::get(Channel& channel, const Memory& to,
-                                                             const Remote& from, void* cookie) {
+                                                             const Remote& from, const ibv_mr* open,
+                                                             void* cookie) {
     if (from.rkey == 0) return std::nullopt;
+    if (to.length >= kLeastOpen && open != nullptr && is_open(channel, to, kLocalWrite))
+        return get_open(channel, to, from, open->lkey, cookie);
     if (to.length >= least_in_place_)
         if (const auto posted = in_place<true>(channel, to, from, cookie)) return posted;
     if (!is_short(channel, to.length)) return std::nullopt;
@@ -104,13 +107,12 @@ template <bool reads>
 [[gnu::always_inline]] inline void* Rma::done(void* cookie, bool good) {
     auto& operation = owner_of<Operation>(cookie);
     TERN_ASSERT(under_way_ != 0);
-    TERN_ASSERT(operation.pin || operation.buffer != nullptr);
     --under_way_;
     TERN_ASSERT(!operation.reads || operation.channel->replies != 0);
     if (operation.reads) --operation.channel->replies;
     if (operation.pin) {
         pins_.release(std::exchange(operation.pin, {}));
-    } else {
+    } else if (operation.buffer != nullptr) {  // not into open memory
         if (good) [[likely]]
             operation.unpack(operation.argument, operation.buffer->data, operation.length);
         else if (operation.unpack == to_pieces)

@@ -162,6 +162,28 @@ TEST_F(RmaInPlaceTest, PutsFromOpenMemory) {
     EXPECT_EQ(counters["pin_registrations"], first_registrations()) << counters.json();
 }
 
+TEST_F(RmaInPlaceTest, GetsIntoOpenMemory) {
+    Pair pair({});
+    Declared near(pair.a.host(), kSize, UCT_MD_MEM_ACCESS_ALL);
+    (void)near.remote();  // packs a key
+    for (const std::size_t length : {kLength, kSize / 2})
+        for (int i = 0; i < kGets; ++i) {
+            fill(pair.far.part(0, length), ++pair.seed);
+            Completion completion;
+            const uct_iov_t iov = near.iov(100, length);
+            ASSERT_TRUE(accepted(pair.all, [&] {
+                return get_zcopy(pair.ep, {&iov, 1}, pair.far.remote().address, pair.key,
+                                 &completion);
+            }));
+            ASSERT_TRUE(flush_wait(pair.all, pair.ep));
+            EXPECT_EQ(completion.calls, 1u);
+            ASSERT_TRUE(filled(near.part(100, length), pair.seed)) << i;
+        }
+    const Counters counters = pair.count();
+    EXPECT_EQ(counters["in_place"], uint64_t{2 * kGets}) << counters.json();
+    EXPECT_EQ(counters["pin_registrations"], first_registrations()) << counters.json();
+}
+
 TEST_F(RmaInPlaceTest, NotIntoSeveralPieces) {
     Pair pair(slow_copies());
     Declared near(pair.a.host(), kSize);
