@@ -6,31 +6,44 @@
 . "$(dirname "$0")/lib.sh"
 # shellcheck source-path=SCRIPTDIR source=killed.sh
 . "$(dirname "$0")/killed.sh"
-# shellcheck source-path=SCRIPTDIR source=tern_perf.sh
-. "$(dirname "$0")/tern_perf.sh"
-require ucx_info
+require ucx_info ucx_perftest
+iterations=200
+export UCX_NET_DEVICES=softhca0:1 UCX_WARN_UNUSED_ENV_VARS=n
+
+perf() { # label test option...
+    local name=$1 test=$2
+    shift 2
+    new_port
+    pair "$name: $test${*:+ $*}" "${hca[@]}" ucx_perftest -p "$port" ::: \
+        "${hca[@]}" ucx_perftest -p "$port" -t "$test" -n "$iterations" -w 10 -f "$@" 127.0.0.1
+}
 
 # What differs between the transports on the device.
-some_tests() {
-    each '-n 1000 -t @ -s 8' tag_lat
-    each '-n 50 -t @ -s 262144' tag_bw
-    each '-t @ -s 8' ucp_put_lat ucp_get
-    each '-E sleep -t @ -s 8' tag_lat
+some_tests() { # label
+    iterations=1000 perf "$1" tag_lat -s 8
+    iterations=50 perf "$1" tag_bw -s 262144
+    perf "$1" ucp_put_lat -s 8
+    perf "$1" ucp_get -s 8
+    perf "$1" tag_lat -s 8 -E sleep
 }
 
 # With TERN_SELECTION=ci, tests of latency have short messages, and those of bandwidth long ones.
-every_test() {
-    local test selection=${TERN_SELECTION:-all}
+every_test() { # label
+    local test iterations selection=${TERN_SELECTION:-all}
     for test in tag_lat tag_bw stream_lat stream_bw ucp_am_lat ucp_am_bw ucp_put_lat ucp_put_bw ucp_get; do
-        [[ $selection = ci && $test = *_bw ]] || echo "-n 1000 -t $test -s 8"
-        [[ $selection = ci && $test = *_lat ]] || echo "-n 50 -t $test -s 262144"
+        [[ $selection = ci && $test = *_bw ]] || iterations=1000 perf "$1" $test -s 8
+        [[ $selection = ci && $test = *_lat ]] || iterations=50 perf "$1" $test -s 262144
     done
-    each '-t @ -s 8' ucp_add ucp_fadd ucp_swap ucp_cswap
-    each '-E sleep -t @ -s 8' tag_lat ucp_am_lat
-    echo '-E sleep -t tag_bw -s 65536'
-    echo '-t tag_sync_lat -s 1024'
-    echo '-U -t tag_lat -s 1024'
-    echo '-D iov,iov -t tag_lat -s 100,3000,7'
+    iterations=200
+    for test in ucp_add ucp_fadd ucp_swap ucp_cswap; do
+        perf "$1" $test -s 8
+    done
+    perf "$1" tag_lat -s 8 -E sleep
+    perf "$1" tag_bw -s 65536 -E sleep
+    perf "$1" ucp_am_lat -s 8 -E sleep
+    perf "$1" tag_sync_lat -s 1024
+    perf "$1" tag_lat -s 1024 -U
+    perf "$1" tag_lat -s 100,3000,7 -D iov,iov
 }
 
 for transport in rc_verbs ud_verbs; do
@@ -38,27 +51,23 @@ for transport in rc_verbs ud_verbs; do
 done
 
 export UCX_TLS=rc_v,self
-perf rc_v < <(every_test)
+every_test rc_v
 # UCP's part is the same as over rc_v, so TERN_SELECTION=ci leaves it out.
 export UCX_TLS=ud_v,self
-perf ud_v < <(if [ "${TERN_SELECTION:-all}" = ci ]; then some_tests; else every_test; fi)
+if [ "${TERN_SELECTION:-all}" = ci ]; then some_tests ud_v; else every_test ud_v; fi
 
 export UCX_TLS=rc_v,self
 use_hca --executor thread
-{
-    each '-t @ -s 8' tag_lat ucp_fadd
-    each '-t @ -s 262144' tag_bw ucp_put_bw
-    echo '-E sleep -t tag_lat -s 8'
-} >"$tmp/list"
-perf 'rc_v, thread' <"$tmp/list"
+perf 'rc_v, thread' tag_lat -s 8
+perf 'rc_v, thread' tag_bw -s 262144
+perf 'rc_v, thread' ucp_put_bw -s 262144
+perf 'rc_v, thread' ucp_fadd -s 8
+perf 'rc_v, thread' tag_lat -s 8 -E sleep
 
 use_hca --link-layer ethernet
 export UCX_IB_GID_INDEX=0
-{
-    echo '-t tag_lat -s 8'
-    echo '-t tag_bw -s 262144'
-} >"$tmp/list"
-perf 'rc_v, ethernet' <"$tmp/list"
+perf 'rc_v, ethernet' tag_lat -s 8
+perf 'rc_v, ethernet' tag_bw -s 262144
 unset UCX_IB_GID_INDEX
 
 use_hca
@@ -73,6 +82,6 @@ killed 'rc_v, thread: the receiver is killed under load' server tag_bw
 # The fabric still works.
 use_hca
 unset UCX_RC_RETRY_COUNT UCX_KEEPALIVE_INTERVAL
-perf 'rc_v after the deaths' < <(echo '-t tag_bw -s 4096')
+perf 'rc_v after the deaths' tag_bw -s 4096
 
 finish

@@ -44,7 +44,10 @@ class StalledPeerTest : public TernTest {};
 class Survivor {
   public:
     Survivor(const Victim& victim, Doing doing)
-        : doing_(doing), ep_(self_.connect(victim.address)), victim_(victim) {
+        : self_(settings(doing)),
+          doing_(doing),
+          ep_(self_.connect(victim.address)),
+          victim_(victim) {
         self_.handle(0, [this](Bytes) { ++received_; });
     }
 
@@ -124,7 +127,12 @@ class Survivor {
     }
 
   private:
-    Entity self_{impatient()};
+    // While a block is full, nothing is under way that could fail.
+    static Settings settings(Doing doing) {
+        return impatient(doing == Doing::kZcopy ? Settings{{"HOT_MAX", "0"}} : Settings{});
+    }
+
+    Entity self_;
     Doing doing_;
     Memory memory_{self_.host(), 4096};
     Endpoint ep_;
