@@ -184,29 +184,8 @@ class Engine final {
     // For the layer above: the calling thread is within the engine for the life of the result.
     base::OneThread::Scope enter() { return base::OneThread::Scope(thread_); }
 
-    // See Poller: most polls only look().
-    [[gnu::always_inline]] Poller::Look look_at_blocks() {
-        const base::OneThread::Scope scope(thread_);
-        return poller_.look();
-    }
-    template <class Sink>
-    unsigned poll_rest(Sink& sink) {
-        const base::OneThread::Scope scope(thread_);
-        return poller_.poll_rest(sink);
-    }
-    [[gnu::always_inline]] bool only_queue_is_due() {
-        const base::OneThread::Scope scope(thread_);
-        return poller_.only_queue_is_due();
-    }
-    [[gnu::always_inline]] int take_completions(ibv_wc* completions) {
-        const base::OneThread::Scope scope(thread_);
-        return poller_.take(completions);
-    }
-    template <class Sink>
-    [[gnu::always_inline]] unsigned handle(const ibv_wc* completions, int count, Sink& sink) {
-        const base::OneThread::Scope scope(thread_);
-        return poller_.handle(completions, count, sink);
-    }
+    // Most polls only look().
+    base::OneThread::Guarded<Poller> poller() { return {thread_, poller_}; }
     template <class Sink>
     bool poll(Sink& sink, unsigned& count) {
         const base::OneThread::Scope scope(thread_);

@@ -160,7 +160,11 @@ bool has_work(TernIface& iface) {
     return progress_others(iface, count);
 }
 
-[[gnu::noinline, gnu::cold]] unsigned progress_failed(TernIface& iface) noexcept {
+// A poll whose first steps are `poll(iface, args...)`, which returns what it has handled.
+template <class Poll, class... Args>
+[[gnu::noinline]] unsigned progress_after(TernIface& iface, Poll poll, Args... args) try {
+    return progress_all(iface, poll(iface, args...));
+} catch (const std::bad_alloc&) {
     (void)tern::out_of_memory(&iface.super.super);
     return 1;
 }
@@ -173,39 +177,31 @@ bool has_work(TernIface& iface) {
     return iface.engine->poll(*iface.state, count) ? progress_others(iface, count)
                                                    : progress_all(iface, count);
 } catch (const std::bad_alloc&) {
-    return progress_failed(iface);
+    (void)tern::out_of_memory(&iface.super.super);
+    return 1;
 }
 
 // The same after a look at the blocks has found nothing, if the rest is due: in the usual case, the
-// completion queue is empty, and there is nothing else. The functions before progress_queue() are
-// the ways to leave that case.
-[[gnu::noinline]] unsigned progress_rest(TernIface& iface) try {
-    iface.rma->progress();
-    return progress_all(iface, iface.engine->poll_rest(*iface.state));
-} catch (const std::bad_alloc&) {
-    return progress_failed(iface);
-}
-[[gnu::noinline]] unsigned progress_completed(TernIface& iface, const ibv_wc* completions,
-                                              int count) try {
-    return progress_all(iface, iface.engine->handle(completions, count, *iface.state));
-} catch (const std::bad_alloc&) {
-    return progress_failed(iface);
-}
-[[gnu::noinline]] unsigned progress_others(TernIface& iface) try {
-    return progress_all(iface, 0);
-} catch (const std::bad_alloc&) {
-    return progress_failed(iface);
-}
+// completion queue is empty, and there is nothing else.
 [[gnu::noinline]] unsigned progress_queue(TernIface& iface) {
     tern::Engine& engine = *iface.engine;
-    if (!engine.only_queue_is_due() || iface.rma->holds_pins()) [[unlikely]]
-        return progress_rest(iface);
+    if (!engine.poller()->only_queue_is_due() || iface.rma->holds_pins()) [[unlikely]]
+        return progress_after(iface, [](TernIface& all) {
+            all.rma->progress();
+            return all.engine->poller()->poll_rest(*all.state);
+        });
     ibv_wc completions[tern::Poller::kBurst];
-    if (const int count = engine.take_completions(completions); count != 0) [[unlikely]]
-        return progress_completed(iface, completions, count);
+    const int count = engine.poller()->take(completions);
+    if (count != 0) [[unlikely]]
+        return progress_after(
+            iface,
+            [](TernIface& all, const ibv_wc* first, int taken) {
+                return all.engine->poller()->handle(first, taken, *all.state);
+            },
+            static_cast<const ibv_wc*>(completions), count);
     if (iface.rendezvous->has_work() || iface.tags != nullptr ||
         !ucs_arbiter_is_empty(&iface.arbiter)) [[unlikely]]
-        return progress_others(iface);
+        return progress_after(iface, [](TernIface&) { return 0u; });
     return 0;
 }
 
@@ -214,7 +210,7 @@ bool has_work(TernIface& iface) {
 unsigned iface_progress(uct_iface_h uct_iface) {
     TernIface& iface = tern::iface_of(uct_iface);
     if (!has_work(iface)) [[likely]] {
-        const tern::Poller::Look found = iface.engine->look_at_blocks();
+        const tern::Poller::Look found = iface.engine->poller()->look();
         if (found == tern::Poller::Look::kNothing) [[likely]]
             return 0;
         if (found == tern::Poller::Look::kRest) return progress_queue(iface);
