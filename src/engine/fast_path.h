@@ -99,9 +99,7 @@ class FastPath {
                __atomic_load_n(channel.sending.notify, __ATOMIC_RELAXED) == notify::kNever;
     }
     // Payload and tail: in 64 bits, as it is added to addresses.
-    static size_t body_of(size_t payload) {
-        return ((payload + Word::kUnit - 1) & ~size_t{Word::kUnit - 1}) + sizeof(Word);
-    }
+    static size_t body_of(size_t payload) { return padded(payload) + sizeof(Word); }
     template <class Fill>
     void make_short(Channel& channel, uint32_t id, uint32_t length, size_t body, Fill fill);
     void sent_short(Channel& channel, size_t body);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 
 namespace tern {
@@ -38,8 +39,7 @@ class Word {
     constexpr Word() = default;
     constexpr explicit Word(uint64_t raw) : raw_(raw) {}
     constexpr Word(FrameKind kind, uint32_t id, uint32_t length, uint16_t credit, uint16_t sequence)
-        : raw_(uint64_t{length} | uint64_t{id} << 16 | uint64_t{static_cast<uint8_t>(kind)} << 21 |
-               uint64_t{credit} << 24 | uint64_t{sequence} << 40 | uint64_t{1} << 63) {}
+        : Word(Word(uint64_t{sequence} << 40 | uint64_t{1} << 63).with(kind, id, length, credit)) {}
 
     // This word with the parts that differ between the frames of a path; they are 0 in this one.
     constexpr Word with(FrameKind kind, uint32_t id, uint32_t length, uint16_t credit) const {
@@ -73,8 +73,9 @@ class Word {
     uint64_t raw_ = 0;
 };
 
-constexpr uint32_t padded(uint32_t length) {
-    return (length + Word::kUnit - 1) & ~(Word::kUnit - 1);
+template <std::unsigned_integral T>
+constexpr T padded(T length) {
+    return (length + Word::kUnit - 1) & ~T{Word::kUnit - 1};
 }
 
 // Limits of a block's size, in bytes.
