@@ -367,8 +367,9 @@ void Connector::tick(uint64_t now) {
 }
 
 void Connector::look_at_deadlines() {
-    if (alarm_.deadline() == UINT64_MAX) return alarm_.clear();
+    const bool none = alarm_.deadline() == UINT64_MAX;
     alarm_.clear();
+    if (none) return;
     table_.for_each([this](const Connection& connection) {
         if (connection.failed) return;
         if (may_connect(connection, peers_) || !connection.sends.open()) alarm_.wake_at(0);

@@ -113,7 +113,8 @@ bool OfferedBlocks::offer(Channel& channel) {
     // compete for one set of the cache. So each peer's block ends a few lines earlier.
     const uint32_t shift = channel.index % kColours * kCacheLine;
     const auto pages = [](uint32_t bytes) { return (bytes + kPage - 1) & ~(kPage - 1); };
-    const uint32_t most = std::min(most_now(), pages(most_now()) - shift);
+    const uint32_t now = most_now();
+    const uint32_t most = std::min(now, pages(now) - shift);
     const uint32_t frame = padded(receiving.usual_bytes) + BlockWriter::kOverhead;
     const uint32_t wanted = std::max({receiving.requested_bytes, first_, kFrames * frame});
     const uint32_t size = std::min(wanted < kPage ? wanted : pages(wanted) - shift, most);

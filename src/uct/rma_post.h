@@ -107,6 +107,7 @@ template <bool reads>
 [[gnu::always_inline]] inline void* Rma::done(void* cookie, bool good) {
     auto& operation = owner_of<Operation>(cookie);
     TERN_ASSERT(under_way_ != 0);
+    TERN_ASSERT(operation.pin || operation.buffer != nullptr || operation.reads);
     --under_way_;
     TERN_ASSERT(!operation.reads || operation.channel->replies != 0);
     if (operation.reads) --operation.channel->replies;

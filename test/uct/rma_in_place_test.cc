@@ -140,48 +140,40 @@ TEST_F(RmaInPlaceTest, NotIntoMemoryThatIsNew) {
 }
 
 // The registration that peers use serves the origin as well: nothing is copied, and nothing pinned.
-TEST_F(RmaInPlaceTest, PutsFromOpenMemory) {
+// `move` begins an operation between the open memory of both sides.
+template <class Move>
+void in_open_memory(bool puts, uint64_t first_registrations, Move&& move) {
     Pair pair({});
     Declared near(pair.a.host(), kSize, UCT_MD_MEM_ACCESS_ALL);
     (void)near.remote();  // packs a key
     for (const std::size_t length : {kLength, kSize / 2})
         for (int i = 0; i < kGets; ++i) {
-            fill(near.part(100, length), ++pair.seed);
+            const auto here = near.part(100, length), there = pair.far.part(0, length);
+            fill(puts ? here : there, ++pair.seed);
             Completion completion;
             const uct_iov_t iov = near.iov(100, length);
-            ASSERT_TRUE(accepted(pair.all, [&] {
-                return put_zcopy(pair.ep, {&iov, 1}, pair.far.remote().address, pair.key,
-                                 &completion);
-            }));
+            ASSERT_TRUE(accepted(pair.all, [&] { return move(pair, iov, completion); }));
             ASSERT_TRUE(flush_wait(pair.all, pair.ep));
             EXPECT_EQ(completion.calls, 1u);
-            ASSERT_TRUE(filled(pair.far.part(0, length), pair.seed)) << i;
+            ASSERT_TRUE(filled(puts ? there : here, pair.seed)) << i;
         }
     const Counters counters = pair.count();
     EXPECT_EQ(counters["in_place"], uint64_t{2 * kGets}) << counters.json();
-    EXPECT_EQ(counters["pin_registrations"], first_registrations()) << counters.json();
+    EXPECT_EQ(counters["pin_registrations"], first_registrations) << counters.json();
+}
+
+TEST_F(RmaInPlaceTest, PutsFromOpenMemory) {
+    in_open_memory(
+        true, first_registrations(), [](Pair& pair, const uct_iov_t& iov, Completion& completion) {
+            return put_zcopy(pair.ep, {&iov, 1}, pair.far.remote().address, pair.key, &completion);
+        });
 }
 
 TEST_F(RmaInPlaceTest, GetsIntoOpenMemory) {
-    Pair pair({});
-    Declared near(pair.a.host(), kSize, UCT_MD_MEM_ACCESS_ALL);
-    (void)near.remote();  // packs a key
-    for (const std::size_t length : {kLength, kSize / 2})
-        for (int i = 0; i < kGets; ++i) {
-            fill(pair.far.part(0, length), ++pair.seed);
-            Completion completion;
-            const uct_iov_t iov = near.iov(100, length);
-            ASSERT_TRUE(accepted(pair.all, [&] {
-                return get_zcopy(pair.ep, {&iov, 1}, pair.far.remote().address, pair.key,
-                                 &completion);
-            }));
-            ASSERT_TRUE(flush_wait(pair.all, pair.ep));
-            EXPECT_EQ(completion.calls, 1u);
-            ASSERT_TRUE(filled(near.part(100, length), pair.seed)) << i;
-        }
-    const Counters counters = pair.count();
-    EXPECT_EQ(counters["in_place"], uint64_t{2 * kGets}) << counters.json();
-    EXPECT_EQ(counters["pin_registrations"], first_registrations()) << counters.json();
+    in_open_memory(
+        false, first_registrations(), [](Pair& pair, const uct_iov_t& iov, Completion& completion) {
+            return get_zcopy(pair.ep, {&iov, 1}, pair.far.remote().address, pair.key, &completion);
+        });
 }
 
 TEST_F(RmaInPlaceTest, NotIntoSeveralPieces) {
