@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A process is killed in the middle of traffic: its peer is told once, and nothing else is lost.
+#include <unistd.h>
+
 #include <deque>
 #include <ostream>
 #include <string>
@@ -20,11 +22,20 @@ struct Victim {
     Remote memory;
 };
 
-// The victim: receives, and sends if asked to, until it is killed.
-[[noreturn]] void be_killed(Link& link, bool sends) {
-    Entity self(impatient());
+constexpr uint8_t kData = 0, kStop = 1;      // identifiers of active messages
+constexpr std::size_t kMoreThanItHas = 600;  // receives; the default is 512
+
+// The victim: receives, and sends if asked to, until it is killed. A message kStop makes it stand
+// still.
+[[noreturn]] void be_killed(Link& link, Doing doing) {
+    const bool sends = doing == Doing::kReceiving;
+    // Without a block: while one is full, nothing is under way that could fail.
+    Entity self(impatient(doing == Doing::kZcopy ? Settings{{"HOT_MAX", "0"}} : Settings{}));
     Memory memory(self.host(), 64 * 1024);
-    self.handle(0, [](Bytes) {});
+    self.handle(kData, [](Bytes) {});
+    self.handle(kStop, [](Bytes) {
+        for (;;) pause();
+    });
     link.send(Victim{self.address(), describe(self.host(), memory)});
     const Endpoint back = self.connect(link.receive<Address>());
     for (;;) {
@@ -44,10 +55,7 @@ class StalledPeerTest : public TernTest {};
 class Survivor {
   public:
     Survivor(const Victim& victim, Doing doing)
-        : self_(settings(doing)),
-          doing_(doing),
-          ep_(self_.connect(victim.address)),
-          victim_(victim) {
+        : self_(impatient()), doing_(doing), ep_(self_.connect(victim.address)), victim_(victim) {
         self_.handle(0, [this](Bytes) { ++received_; });
     }
 
@@ -98,6 +106,16 @@ class Survivor {
             status = UCS_ERR_NO_RESOURCE;
         }
     }
+    // Stops the victim, and sends more than it has receives for, so that some of it is under way
+    // when it is killed.
+    void outrun_victim(const Group& all) {
+        ASSERT_TRUE(accepted(all, [&] { return am_short(ep_, kStop, pattern(0, 8)); }));
+        const std::size_t enough = completions_.size() + kMoreThanItHas;
+        ASSERT_TRUE(eventually(all, [&] {
+            fill();
+            return completions_.size() >= enough;
+        }));
+    }
     void flush() {
         const ucs_status_t status = uct_ep_flush(ep_.get(), UCT_FLUSH_FLAG_LOCAL, &flush_);
         flushing_ = status == UCS_INPROGRESS;
@@ -127,11 +145,6 @@ class Survivor {
     }
 
   private:
-    // While a block is full, nothing is under way that could fail.
-    static Settings settings(Doing doing) {
-        return impatient(doing == Doing::kZcopy ? Settings{{"HOT_MAX", "0"}} : Settings{});
-    }
-
     Entity self_;
     Doing doing_;
     Memory memory_{self_.host(), 4096};
@@ -148,7 +161,7 @@ class Survivor {
 void PeerFailureTest::kill_one(bool flushes) {
     const Doing doing = GetParam();
     Team team;
-    const int victim = team.spawn([&](Link& link) { be_killed(link, doing == Doing::kReceiving); });
+    const int victim = team.spawn([&](Link& link) { be_killed(link, doing); });
     Survivor survivor(team[victim].receive<Victim>(), doing);
     Entity& self = survivor.self();
     Endpoint& ep = survivor.ep();
@@ -170,6 +183,7 @@ void PeerFailureTest::kill_one(bool flushes) {
                (doing != Doing::kReceiving || survivor.received() > 100);
     }));
     survivor.fill();
+    if (doing == Doing::kZcopy) survivor.outrun_victim(all);
     if (flushes) survivor.flush();
     team.kill(victim);
     survivor.fill();
