@@ -6,8 +6,8 @@
 #
 # Builds UCX's own gtest in build/ucx-gtest, unless it is there already: from the Debian source package of exactly the
 # installed UCX version, with `tern` in its lists of transports; for UCX_SELECTION=ci without some files that CI's
-# selection does not need. Then builds Tern in build/check and runs `make check-ucx`: all of UCX's tests over Tern on the
-# software HCA. See docs/ucx-versions.md.
+# selection does not need. It is linked with the installed libraries. Then builds Tern in build/check and runs
+# `make check-ucx`: all of UCX's tests over Tern on the software HCA. See docs/ucx-versions.md.
 . "$(dirname "$0")/common.sh"
 by_hand="UCX's tests cannot be built without it"
 . contrib/ucx-source.sh
@@ -58,6 +58,14 @@ options() {
         grep -vxE -- '--enable-examples|--disable-(silent-rules|option-checking)'
 }
 
+# The installed libraries, and those of the tests themselves.
+libraries() {
+    local folder
+    folder=$(pkg-config --variable=libdir ucx)/ucx
+    echo "$PWD/src/tools/perf/lib/libucxperf.la $PWD/test/gtest/common/googletest/libgtest.la -lucp -luct -lucs -lucm" \
+        "-L$folder -luct_ib -Wl,-rpath,$folder -libverbs -fopenmp"
+}
+
 build_gtest() {
     local configure_options
     mapfile -t configure_options < <(options)
@@ -74,9 +82,10 @@ build_gtest() {
     # compilers the C flags, with which its tests compile at -O0 and at -O2, but not at -O1.
     ./configure --prefix="$folder/none" "${configure_options[@]}" --enable-gtest --disable-static --without-java \
         --without-go --disable-doxygen-doc CFLAGS='-O1 -g0 -Wno-error'
-    local part
-    for part in src/ucm src/ucs src/uct src/ucp src/tools/perf test/gtest/common/googletest; do make -s -j"$(nproc)" -C $part; done
-    make -s -j"$(nproc)" -C test/gtest CXXFLAGS='-O0 -g0 -Wno-error' gtest
+    make -s -j"$(nproc)" -C src/tools/perf/lib libucxperf_la_DEPENDENCIES= libucxperf_la_LIBADD= &&
+        make -s -j"$(nproc)" -C test/gtest/common/googletest &&
+        make -s -j"$(nproc)" -C test/gtest CXXFLAGS='-O0 -g0 -Wno-error' gtest_DEPENDENCIES= \
+            gtest_LDADD="$(libraries)" gtest
 }
 
 install_packages

@@ -23,10 +23,6 @@ if [ ! -x "$program" ]; then
     exit 0
 fi
 
-for part in ucp uct ucs ucm uct/ib uct/ib/rdmacm; do
-    LD_LIBRARY_PATH=$gtest_folder/src/$part/.libs${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
-done
-export LD_LIBRARY_PATH
 export SOFTHCA_FABRIC=test-ucx-$configuration-$$ SOFTHCA_PERSONALITY=${TERN_PERSONALITY:-default}
 if [ -n "${UCX_GTEST_DEVICE:-}" ]; then
     hca=()
