@@ -120,10 +120,11 @@ run_tests() {
 }
 
 # sanitize FOLDER SANITIZERS PROGRAMS TESTS: builds these GoogleTest programs, and runs the tests. The transport checks
-# its own assertions.
+# its own assertions. clang takes two thirds of the time that gcc takes.
 sanitize() {
     local folder=$1 sanitizers=$2 programs=$3 tests=$4 optimization=-O0
-    set_up "$folder" --enable-werror --enable-debug --enable-sanitizers="$sanitizers" CXXFLAGS='-g1 -O1'
+    set_up "$folder" --enable-werror --enable-debug --enable-sanitizers="$sanitizers" CC=clang CXX=clang++ \
+        CXXFLAGS='-g1 -O1'
     make -C "$folder/src" -s -j"$(nproc)" libuct_tern.la ucp/librelease.la softhca/libsofthca.la librwapi.la \
         tools/softhca tools/tern-run tools/rwapi-run
     build_tests "$folder" check_PROGRAMS="$programs"

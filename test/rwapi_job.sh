@@ -25,12 +25,15 @@ library=$(cd ../src/.libs && pwd)
 sed -n '/^```c$/,/^```$/p' "$source_folder/docs/rwapi.md" | sed '/^```/d' >"$tmp/first.c"
 result $(($(wc -l <"$tmp/first.c") > 40)) 'the first program of docs/rwapi.md is short'
 # A sanitizer's run-time library must be the program's too.
+compiler=${CC:-cc}
 case $(ldd ./rwapi-job) in
     *libasan*) flags=('-fsanitize=address,undefined') ;;
     *libtsan*) flags=(-fsanitize=thread) ;;
+    *clang_rt.asan*) compiler=clang flags=('-fsanitize=address,undefined' -shared-libsan) ;;
+    *clang_rt.tsan*) compiler=clang flags=(-fsanitize=thread -shared-libsan) ;;
     *) flags=(-pedantic -Werror) ;;
 esac
-${CC:-cc} -std=c99 -Wall -Wextra "${flags[@]}" -I"$source_folder/src/rwapi/include" "$tmp/first.c" -o "$tmp/first" \
+$compiler -std=c99 -Wall -Wextra "${flags[@]}" -I"$source_folder/src/rwapi/include" "$tmp/first.c" -o "$tmp/first" \
     -L"$library" -lrwapi -Wl,-rpath,"$library" >"$tmp/output" 2>&1
 result $? 'it compiles'
 keep_going=

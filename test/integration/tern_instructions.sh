@@ -25,7 +25,7 @@ case $(readelf -p .comment "$tern_library") in
     *'GCC: '*' 12.'*) ;;
     *) skip_all 'not built by GCC 12' ;;
 esac
-case $(ldd "$tern_library") in *libasan* | *libtsan*) skip_all 'built with sanitizers' ;; esac
+case $(ldd "$tern_library") in *libasan* | *libtsan* | *libclang_rt*) skip_all 'built with sanitizers' ;; esac
 grep -q 'TERN_ENABLE_ASSERT=1' "$build/Makefile" && skip_all 'built with --enable-debug'
 grep -q '^CXXFLAGS = .*-O2' "$build/Makefile" || skip_all 'not built with -O2'
 

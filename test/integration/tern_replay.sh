@@ -18,7 +18,7 @@ skip_all() { # reason
     exit 0
 }
 [ "$(uname -m)" = x86_64 ] || skip_all 'simulations need a processor of type x86-64'
-case $(ldd "$tern_library") in *libasan* | *libtsan*) skip_all 'built with sanitizers' ;; esac
+case $(ldd "$tern_library") in *libasan* | *libtsan* | *libclang_rt*) skip_all 'built with sanitizers' ;; esac
 
 must_compile "mpicc.$mpi" -std=gnu11 -O1 -o "$tmp/halo" "$srcdir/mpi/halo.c"
 ranks=4

@@ -17,7 +17,7 @@ skip_all() { # reason
     exit 0
 }
 [ "$(uname -m)" = x86_64 ] || skip_all 'simulations need a processor of type x86-64'
-case $(ldd "$tern_library") in *libasan* | *libtsan*) skip_all 'built with sanitizers' ;; esac
+case $(ldd "$tern_library") in *libasan* | *libtsan* | *libclang_rt*) skip_all 'built with sanitizers' ;; esac
 
 # Containers may forbid it.
 "$tern_bench" sim --patterns ping-pong --ranks 2 >"$tmp/first" 2>&1 ||

@@ -188,14 +188,14 @@ TEST(Packet, RefusesWhatNobodySends) {
     }
 
     // A closed interface has no connections to name.
-    for (const auto& [token, peer_token] : {std::pair(0, 0), {1, 0}, {0, 2}})
+    for (const std::pair<uint32_t, uint32_t> tokens : {std::pair(0, 0), {1, 0}, {0, 2}})
         EXPECT_EQ(refuses([&](Packet& packet) {
                       packet = {.type = PacketType::kLeft,
-                                .token = static_cast<uint32_t>(token),
-                                .peer_token = static_cast<uint32_t>(peer_token),
+                                .token = tokens.first,
+                                .peer_token = tokens.second,
                                 .from = good.from};
                   }),
-                  token + peer_token != 0);
+                  tokens.first + tokens.second != 0);
 
     const auto refuses_byte = [&](size_t at, int value) {
         Wire wire = packed(good);
