@@ -11,14 +11,12 @@
 #include "bench/replay/alone.h"
 #include "bench/replay/rank.h"
 #include "bench/replay/trace.h"
-#include "bench/sim/polling_schedule.h"
+#include "bench/sim/schedule.h"
 
 namespace bench::replay {
 namespace {
 
-constexpr uint64_t kPatience = 200'000'000;  // ns without an event of any trace
-// While the device has nothing to do, timers of UCX may be what all wait for.
-constexpr uint64_t kTimers = 2 * sim::PollingSchedule::kMostSkipped;
+constexpr uint64_t kPatience = 200'000'000;   // ns without an event of any trace
 constexpr uint64_t kOpeningReading = 50'000;  // as for `tern-bench sim`
 
 const sim::TransportCosts& costs_of(const std::string& transport) {
@@ -83,16 +81,14 @@ class Replay {
     template <typename Turn>
     void turns(Turn turn) {
         const auto count = static_cast<uint32_t>(ranks_.size());
-        sim::PollingSchedule schedule(count, now_);
+        sim::Schedule schedule(count, now_);
         std::vector<bool> done(count);
         uint64_t last = now_;
         for (uint32_t left = count; left != 0;) {
-            schedule.skip(std::min(machine_.next(), schedule.time(schedule.next()) + kTimers));
-            const uint32_t rank = schedule.next();
-            const uint64_t time = schedule.time(rank);
+            const auto [rank, time] = sim::next_turn(schedule, machine_);
             if (time > last + kPatience) throw Failure("the replay does not go on: " + places());
-            machine_.run(time);
             machine_.set(time);
+            machine_.leave_out(schedule.slept(rank));
             const uint64_t before = ranks_[rank].progressed();
             if (turn(rank) && !done[rank]) {
                 done[rank] = true;
@@ -100,9 +96,10 @@ class Replay {
             }
             const bool idle = ranks_[rank].progressed() == before;
             if (!idle) last = std::max(last, machine_.now());
-            schedule.ran(rank, machine_.now(), idle);
             now_ = std::max(now_, machine_.now());
+            sim::end_turn(schedule, machine_, rank, machine_.now(), idle);
         }
+        machine_.leave_out(0);
     }
 
     std::string places() const {

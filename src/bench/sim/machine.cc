@@ -75,8 +75,6 @@ void trap_counter(bool trap) {
 Machine::Machine(const VerbsCosts& costs)
     : clock_(device_function<softhca_virtual_clock_function>("softhca_virtual_clock")()),
       member_(device_function<softhca_virtual_member_function>("softhca_virtual_member")),
-      next_(device_function<softhca_virtual_next_function>("softhca_virtual_next")),
-      run_(device_function<softhca_virtual_run_function>("softhca_virtual_run")),
       peek_(device_function<softhca_virtual_peek_function>("softhca_virtual_peek")),
       step_(device_function<softhca_virtual_step_function>("softhca_virtual_step")),
       waits_(device_function<softhca_virtual_waits_function>("softhca_virtual_waits")) {

@@ -36,10 +36,6 @@ class Machine {
     void become(uint32_t rank);
     // What a call that reads the clock takes.
     void let_readings_take(uint64_t ns);
-    // When the device acts next, or lets something be seen.
-    uint64_t next() const { return next_(); }
-    // The device does what is due until `time`.
-    void run(uint64_t time) { run_(time); }
     // What happens next. False: nothing, before a rank does something.
     bool peek(softhca_virtual_event* event) const { return peek_(event) != 0; }
     // The device does that.
@@ -50,8 +46,6 @@ class Machine {
   private:
     softhca_virtual_time* clock_;
     softhca_virtual_member_function* member_;
-    softhca_virtual_next_function* next_;
-    softhca_virtual_run_function* run_;
     softhca_virtual_peek_function* peek_;
     softhca_virtual_step_function* step_;
     softhca_virtual_waits_function* waits_;

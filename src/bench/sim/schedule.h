@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "bench/sim/chance.h"
+#include "softhca/core/virtual_time.h"
 
 namespace bench::sim {
 
@@ -103,9 +104,13 @@ class Schedule {
     // the last cycle of polls that begins before.
     bool may_find(uint32_t rank, uint64_t time) {
         Rank& who = ranks_[rank];
-        who.waiting.found_something();
-        if (!who.asleep) return false;
+        if (!who.asleep) {
+            who.waiting.found_something();
+            return false;
+        }
+        // While the last cycle is known, as the polls from now on are counted anew.
         const uint64_t woken = woken_at(rank, time);
+        who.waiting.found_something();
         who.asleep = false;
         who.slept += woken - who.time;
         move(rank, who.time + kLongest, woken);
@@ -148,5 +153,32 @@ class Schedule {
     std::vector<Rank> ranks_;
     std::set<std::pair<uint64_t, uint32_t>> queue_;  // by time
 };
+
+struct Turn {
+    uint32_t rank;
+    uint64_t time;
+};
+
+// Whose turn is next, after the device has done what is due until then. Whoever has slept, and is
+// concerned by it, runs first. `device`: a Machine.
+template <typename Device>
+Turn next_turn(Schedule& schedule, Device& device) {
+    for (;;) {
+        softhca_virtual_event event;
+        if (device.peek(&event) && event.time <= schedule.next_time()) {
+            const bool concerns = event.seen != 0 && event.member < schedule.ranks();
+            if (!concerns || !schedule.may_find(event.member, event.time)) device.step();
+        } else if (!schedule.may_find_at_last(schedule.next())) {
+            return {schedule.next(), schedule.next_time()};
+        }
+    }
+}
+
+// The rank's turn has ended at `time`. `idle`: it found nothing to do.
+template <typename Device>
+void end_turn(Schedule& schedule, Device& device, uint32_t rank, uint64_t time, bool idle) {
+    if (schedule.ran(rank, time, idle) && (schedule.gives_up(rank) || !device.has_completion(rank)))
+        schedule.sleep(rank);
+}
 
 }  // namespace bench::sim

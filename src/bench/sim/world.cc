@@ -52,23 +52,11 @@ void World::run(std::vector<Program> programs) {
     const uint64_t limit = end_ + kLimit;
     Schedule schedule(static_cast<uint32_t>(programs.size()), end_);
     for (size_t left = programs.size(); left != 0;) {
-        softhca_virtual_event event;
-        if (machine_.peek(&event) && event.time <= schedule.next_time()) {
-            // Who has slept first runs until then.
-            if (event.seen == 0 || !wake(schedule, event)) machine_.step();
-            continue;
-        }
-        const uint32_t rank = schedule.next();
-        const uint64_t time = schedule.next_time();
+        const auto [rank, time] = next_turn(schedule, machine_);
         if (time > limit) throw Failure("a simulated program does not end");
-        if (schedule.may_find_at_last(rank)) continue;
         if (step(schedule, rank, time, programs[rank])) --left;
     }
     machine_.leave_out(0);
-}
-
-bool World::wake(Schedule& schedule, const softhca_virtual_event& event) {
-    return event.member < schedule.ranks() && schedule.may_find(event.member, event.time);
 }
 
 // A step of a rank. True: its program has ended in it.
@@ -84,9 +72,7 @@ bool World::step(Schedule& schedule, uint32_t rank, uint64_t time, Program& prog
         program.step();
     const uint64_t now = machine_.now();
     end_ = std::max(end_, now);
-    if (schedule.ran(rank, now, node.done() == done) &&
-        (schedule.gives_up(rank) || !machine_.has_completion(rank)))
-        schedule.sleep(rank);
+    end_turn(schedule, machine_, rank, now, node.done() == done);
     return !ended && program.done();
 }
 

@@ -29,7 +29,6 @@ class World {
     void run(std::vector<Program> programs);
 
   private:
-    bool wake(Schedule& schedule, const softhca_virtual_event& event);
     bool step(Schedule& schedule, uint32_t rank, uint64_t time, Program& program);
 
     Machine machine_;
