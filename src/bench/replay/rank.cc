@@ -130,6 +130,12 @@ std::string Rank::place() const {
                      static_cast<unsigned long long>(event.id));
 }
 
+bool Rank::chose() const {
+    if (next_ == trace_.events.size()) return false;
+    const Event::Kind kind = trace_.events[next_].kind;
+    return kind == Event::Kind::kChoice || kind == Event::Kind::kProbe;
+}
+
 // False: the program waits.
 bool Rank::execute(const Event& event) {
     switch (event.kind) {
@@ -165,6 +171,7 @@ bool Rank::execute(const Event& event) {
                                                  std::exchange(probed_, nullptr), &kNoParameters));
             return true;
         case Event::Kind::kWait:
+        case Event::Kind::kChoice:
             return ended(event.id);
         case Event::Kind::kCancel:
             if (requests_[event.id] != nullptr) ucp_request_cancel(worker_, requests_[event.id]);

@@ -39,6 +39,8 @@ class Rank {
     uint64_t computed() const { return computed_; }  // ns
     // What it does next, for errors.
     std::string place() const;
+    // Whether the program came there because something had ended or arrived first.
+    bool chose() const;
 
   private:
     void lay_out_buffers();

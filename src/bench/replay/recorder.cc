@@ -28,7 +28,7 @@ template <typename Function>
 Function* next(Function*, const char* name) {
     return reinterpret_cast<Function*>(::dlsym(RTLD_NEXT, name));
 }
-#define NEXT(name) static const auto real = next(&name, #name)
+#define NEXT(name) static const auto real = next(&(name), #name)
 
 int64_t processor_time() {
     timespec time;
@@ -123,9 +123,12 @@ class Recorder {
         const auto found = requests_.find(request);
         if (found == requests_.end()) return;
         // Within a call of UCP, it is a callback that gives the request back: nobody waits.
-        if (depth_ == 1) write("w %" PRIu64 "\n", found->second);
+        if (depth_ == 1)
+            write(choices_ == 0 ? "w %" PRIu64 "\n" : "t %" PRIu64 "\n", found->second);
         requests_.erase(found);
     }
+    // A call of MPI that looks at requests begins (1) or ends (-1).
+    void choose(int calls) { choices_ += calls; }
     void cancelled(void* request) {
         const auto found = requests_.find(request);
         if (found != requests_.end()) write("x %" PRIu64 "\n", found->second);
@@ -139,7 +142,8 @@ class Recorder {
     int64_t reading_ = 0;
     int64_t left_ = 0;  // when the last call returned; 0: none
     int64_t computed_ = 0;
-    int depth_ = 0;  // calls of UCP that are under way
+    int depth_ = 0;    // calls of UCP that are under way
+    int choices_ = 0;  // calls of MPI after which the program goes on, whatever has ended
     bool left_progress_ = false;
     bool has_messages_ = false;
     uint64_t ids_ = 0;
@@ -360,6 +364,42 @@ RECORDED void ucp_request_cancel(ucp_worker_h worker, void* request) {
     if (recorder().records()) recorder().cancelled(request);
     real(worker, request);
 }
+
+// What the program does next depends on what has ended. Requests and statuses are pointers.
+template <typename Real, typename... Arguments>
+static int choose(Real* real, Arguments... arguments) {
+    recorder().choose(1);
+    const int error = real(arguments...);
+    recorder().choose(-1);
+    return error;
+}
+// NOLINTBEGIN(readability-identifier-naming): MPI's names
+RECORDED int MPI_Test(void* request, int* flag, void* status) {
+    NEXT(MPI_Test);
+    return choose(real, request, flag, status);
+}
+RECORDED int MPI_Testall(int count, void* requests, int* flag, void* statuses) {
+    NEXT(MPI_Testall);
+    return choose(real, count, requests, flag, statuses);
+}
+RECORDED int MPI_Testany(int count, void* requests, int* index, int* flag, void* status) {
+    NEXT(MPI_Testany);
+    return choose(real, count, requests, index, flag, status);
+}
+RECORDED int MPI_Testsome(int count, void* requests, int* ended, int* indices, void* statuses) {
+    NEXT(MPI_Testsome);
+    return choose(real, count, requests, ended, indices, statuses);
+}
+RECORDED int MPI_Waitany(int count, void* requests, int* index, void* status) {
+    NEXT(MPI_Waitany);
+    return choose(real, count, requests, index, status);
+}
+RECORDED int MPI_Waitsome(int count, void* requests, int* ended, int* indices, void* statuses) {
+    NEXT(MPI_Waitsome);
+    return choose(real, count, requests, ended, indices, statuses);
+}
+// NOLINTEND(readability-identifier-naming)
+
 RECORDED void ucp_worker_destroy(ucp_worker_h worker) {
     NEXT(ucp_worker_destroy);
     recorder().flush();

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "bench/replay/trace.h"
 
+#include <algorithm>
+#include <charconv>
 #include <fstream>
-#include <sstream>
+#include <string_view>
+#include <system_error>
 #include <unordered_map>
 
 #include "report/text.h"
@@ -13,30 +16,41 @@ namespace {
 // Takes the words of a line; false after one that is missing or wrong.
 class Words {
   public:
-    explicit Words(const std::string& line) : words_(line) {}
+    explicit Words(std::string_view line) : left_(line) {}
     bool kind(char& to) {
-        words_ >> to;
-        return static_cast<bool>(words_);
+        const std::string_view word = next();
+        if (word.size() == 1) to = word.front();
+        return word.size() == 1;
     }
     template <typename... Numbers>
     bool decimal(Numbers&... to) {
-        words_ >> std::dec;
-        (words_ >> ... >> to);
-        return static_cast<bool>(words_);
+        return (number(to, 10) && ...);
     }
     template <typename... Numbers>
     bool hexadecimal(Numbers&... to) {
-        words_ >> std::hex;
-        (words_ >> ... >> to);
-        return static_cast<bool>(words_);
+        return (number(to, 16) && ...);
     }
-    bool end() {
-        std::string more;
-        return !(words_ >> more);
-    }
+    bool end() const { return left_.empty(); }
 
   private:
-    std::istringstream words_;
+    std::string_view next() {
+        const std::string_view word = left_.substr(0, left_.find(' '));
+        left_.remove_prefix(std::min(word.size() + 1, left_.size()));
+        return word;
+    }
+    bool number(uint64_t& to, int base) {
+        const std::string_view word = next();
+        const auto [end, error] = std::from_chars(word.begin(), word.end(), to, base);
+        return error == std::errc() && end == word.end();
+    }
+    bool number(bool& to, int base) {
+        uint64_t value = 0;
+        if (!number(value, base)) return false;
+        to = value == 1;
+        return value <= 1;
+    }
+
+    std::string_view left_;
 };
 
 // The rest of an event's line.
@@ -57,6 +71,7 @@ bool take(Words& words, Event& event) {
         case Kind::kReceiveMessage:
             return words.decimal(event.id, event.bytes) && words.hexadecimal(event.address);
         case Kind::kWait:
+        case Kind::kChoice:
         case Kind::kCancel:
             return words.decimal(event.id);
     }
@@ -77,10 +92,11 @@ bool take(const std::string& line, Trace& trace) {
     }
     Event event{static_cast<Event::Kind>(kind)};
     if (!take(words, event) || !words.end()) return false;
-    const bool makes = event.has_buffer();
-    if (makes && event.id != trace.requests++) return false;
-    if ((event.kind == Event::Kind::kWait || event.kind == Event::Kind::kCancel) &&
-        event.id >= trace.requests)
+    if (event.has_buffer() &&
+        (event.id != trace.requests++ || event.bytes > UINT64_MAX - event.address))
+        return false;
+    if (event.kind == Event::Kind::kSend && event.peer >= trace.endpoints.size()) return false;
+    if ((event.waits() || event.kind == Event::Kind::kCancel) && event.id >= trace.requests)
         return false;
     trace.events.push_back(event);
     return true;
@@ -92,12 +108,14 @@ Trace read_trace(std::istream& from, const std::string& name) {
     Trace trace;
     uint64_t number = 1;
     std::string line;
-    if (!std::getline(from, line) || line != kTraceHeader)
+    if (!std::getline(from, line) || from.eof() || line != kTraceHeader)
         throw report::Failure(name + " is not a trace of tern-record");
-    while (++number, std::getline(from, line))
-        if (!take(line, trace))
-            throw report::Failure(name + ", line " + std::to_string(number) + ": not an event: '" +
-                                  line + "'");
+    while (++number, std::getline(from, line)) {
+        const bool cut_off = from.eof();
+        if (!cut_off && take(line, trace)) continue;
+        throw report::Failure(name + ", line " + std::to_string(number) + ": " +
+                              (cut_off ? "cut off" : "not an event") + ": '" + line + "'");
+    }
     return trace;
 }
 
@@ -109,9 +127,7 @@ void find_peers(std::vector<Trace>& traces) {
         Trace& trace = traces[rank];
         for (Event& event : trace.events) {
             if (event.kind != Event::Kind::kSend) continue;
-            const auto found = event.peer < trace.endpoints.size()
-                                   ? ranks.find(trace.endpoints[event.peer])
-                                   : ranks.end();
+            const auto found = ranks.find(trace.endpoints[event.peer]);
             if (found == ranks.end())
                 throw report::Failure("rank " + std::to_string(rank) +
                                       " sends to one whose trace is not there");

@@ -10,6 +10,7 @@
 //   p TAG* MASK* REMOVE                      a probe that found a message; REMOVE 1: for `m`
 //   m ID BYTES ADDRESS*                      a receive of the message that was removed last
 //   w ID                                     the program learned that it has ended
+//   t ID                                     the same, from a call that returns whatever has ended
 //   x ID                                     it was cancelled
 //
 // Identifiers count sends and receives from 0. Pure, and without UCX.
@@ -32,6 +33,7 @@ struct Event {
         kProbe = 'p',
         kReceiveMessage = 'm',
         kWait = 'w',
+        kChoice = 't',  // such a wait, too
         kCancel = 'x',
     };
     Kind kind;
@@ -43,6 +45,7 @@ struct Event {
     uint64_t address = 0;
     bool flag = false;  // SYNC, REMOVE
 
+    bool waits() const { return kind == Kind::kWait || kind == Kind::kChoice; }
     bool has_buffer() const {
         return kind == Kind::kSend || kind == Kind::kReceive || kind == Kind::kReceiveMessage;
     }

@@ -86,7 +86,7 @@ class Replay {
         uint64_t last = now_;
         for (uint32_t left = count; left != 0;) {
             const auto [rank, time] = sim::next_turn(schedule, machine_);
-            if (time > last + kPatience) throw Failure("the replay does not go on: " + places());
+            if (time > last + kPatience) stands_still();
             machine_.set(time);
             machine_.leave_out(schedule.slept(rank));
             const uint64_t before = ranks_[rank].progressed();
@@ -102,6 +102,14 @@ class Replay {
         machine_.leave_out(0);
     }
 
+    [[noreturn]] void stands_still() const {
+        std::string why;
+        if (std::ranges::any_of(ranks_, &Rank::chose))
+            why =
+                ". The program chose what to do by what had ended or arrived first (events t and "
+                "p), and over this transport something else does: such a job cannot be replayed";
+        throw Failure("the replay does not go on: " + places() + why);
+    }
     std::string places() const {
         std::string text;
         for (size_t rank = 0; rank < ranks_.size(); ++rank)
