@@ -67,5 +67,12 @@ traces=("${traces[@]:0:3}")
 refuses 'a rank is missing' 1 'sends to one whose trace is not there' "$tern_bench" replay "${traces[@]}"
 sed '5s/.*/s 1 what/' "$tmp/trace.0" >"$tmp/wrong"
 refuses 'a line is wrong' 1 'line 5: not an event' "$tern_bench" replay "$tmp/wrong"
+# Each rank has seen its send end before it posted the receive that the other one waits for.
+for rank in 0 1; do
+    printf 'tern-trace 1\na %d\ne 0 %d\ns 0 0 1 1000000 10000 0\nt 0\nr 1 1 ff 1000000 200000\nw 1\n' $rank $((1 - rank)) \
+        >"$tmp/still.$rank"
+done
+refuses 'a job that chose by what had ended first' 1 'rank 1 is at event 2, t 0[.].*cannot be replayed' \
+    "$tern_bench" replay "$tmp/still.0" "$tmp/still.1"
 refuses 'no trace' 1 'is not a trace' "$tern_bench" replay "$0"
 finish
