@@ -33,6 +33,7 @@ struct Channel final : Connection {
         uint16_t refused = 0;          // sends since `stalled`
         bool listed_stalled = false;   // is in PeerBlocks' list
         bool asked_for_frame = false;  // a kCreditRequest was sent since `stalled`
+        uint64_t silent_since = 0;     // when a long stall was first looked at; 0: not yet
         uint32_t last_bcopy = 0;       // length, to guess that of the next one
         uint32_t credit_taken = 0;     // the last value of its credit word
         WriterWords::Words words;      // which the peer may write to, if any

@@ -24,6 +24,7 @@ Status PeerBlocks::on_stall(Channel& channel) {
     if (!sending.stalled) {
         sending.stalled = true;
         sending.refused = 0;
+        sending.silent_since = 0;
         sending.asked_for_frame = false;
         if (!sending.listed_stalled) {
             stalled_.push_back(&channel);
@@ -31,11 +32,20 @@ Status PeerBlocks::on_stall(Channel& channel) {
         }
         ++stalls_;
         if (sending.path.stalled()) control_.schedule(channel, Channel::kReleaseDue);
-    } else if (++sending.refused % kStallCheck == 0 && !channel.sends.reports()) {
-        // No outstanding work request would report the peer's death.
-        (void)requests_.post_empty(channel, true);
+    } else if (++sending.refused % kStallCheck == 0) {
+        check_peer(channel);
     }
     return Status::kNoResource;
+}
+
+void PeerBlocks::check_peer(Channel& channel) {
+    uint64_t& since = channel.sending.silent_since;
+    const uint64_t now = connector_.now();
+    if (since == 0) since = now;
+    if (now - since < static_cast<uint64_t>(kSilence.count())) return;
+    since = now;
+    // If no outstanding work request would report the peer's death.
+    if (!channel.sends.reports()) (void)requests_.post_empty(channel, true);
 }
 
 void PeerBlocks::on_detour(Channel& channel, uint32_t length) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -32,6 +33,10 @@ class WorkRequests;
 //   release due  the release frame is posted                  none
 class PeerBlocks {
   public:
+    // After so long without credit, a full block's writer checks whether the peer lives. Most
+    // stalls are shorter, and a check in each would take a place of the wire.
+    static constexpr std::chrono::nanoseconds kSilence = std::chrono::milliseconds(10);
+
     PeerBlocks(ibv_pd* pd, Connector& connector, WorkRequests& requests, ControlFrames& control)
         : connector_(connector), requests_(requests), control_(control), words_(pd) {}
 
@@ -84,9 +89,9 @@ class PeerBlocks {
     size_t registered_bytes() const { return words_.registered_bytes(); }
 
   private:
-    // Sends refused for lack of credit, between two checks whether the peer lives.
-    static constexpr uint16_t kStallCheck = 4096;
+    static constexpr uint16_t kStallCheck = 4096;  // sends refused, between two looks at the time
 
+    void check_peer(Channel& channel);
     void choose_notification(Channel& channel, const BlockOffer& offer);
     [[gnu::cold]] void on_malformed_credit(Channel& channel);
 

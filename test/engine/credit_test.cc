@@ -2,6 +2,8 @@
 
 // Credit by writes to the writer's credit word.
 
+#include <chrono>
+
 #include "one_way.h"
 #include "rogue_world.h"
 
@@ -174,6 +176,18 @@ TEST_F(RevokedCreditTest, ASenderThatMaySendColdDoesNotSleep) {
     }
     ASSERT_EQ(armed, Status::kOk);
     EXPECT_TRUE(wakes()) << "a send could go cold";
+}
+
+// Short stalls are part of a stream: a check in each would take a place of the wire.
+TEST_F(EngineCreditTest, OnlyALongStallChecksThePeer) {
+    (void)fill();
+    ASSERT_TRUE(until([this] { sender.poll(); }, [this] { return !channel->sends.reports(); }));
+    const auto begin = std::chrono::steady_clock::now();
+    const auto before = channel->sends.next();
+    for (int i = 0; i < 10'000; ++i) ASSERT_EQ(send(), Status::kNoResource);
+    const auto took = std::chrono::steady_clock::now() - begin;
+    EXPECT_LE(channel->sends.next() - before, took / PeerBlocks::kSilence);
+    EXPECT_TRUE(until([this] { (void)send(); }, [&] { return channel->sends.next() != before; }));
 }
 
 class RogueCreditTest : public testing::Test, public RogueWorld<Node> {
