@@ -4,10 +4,10 @@
 #
 # Usage: contrib/lint.sh [--tidy none|changed|all]
 #
-# Checks the form of the sources, and prints TAP: clang-format, shellcheck, spelling, and clang-tidy on the C++ files
-# that differ from LINT_BASE (default: the commit before the last). clang-tidy needs a configured build/check or
-# build/dev, for the headers of UCX, and takes some 5 s for a file. `all` checks a folder at a time if the units of the
-# folders have been made (by `make`), which takes five minutes.
+# Checks the form of the sources, and prints TAP: clang-format, shellcheck, spelling, the sizes of classes, and clang-tidy
+# on the C++ files that differ from LINT_BASE (default: the commit before the last). clang-tidy needs a configured
+# build/check or build/dev, for the headers of UCX, and takes some 5 s for a file. `all` checks a folder at a time if the
+# units of the folders have been made (by `make`), which takes five minutes.
 . "$(dirname "$0")/common.sh"
 
 usage() {
@@ -73,6 +73,40 @@ spelling() {
     tracked '*.cc' '*.h' '*.c' '*.f90' '*.md' '*.sh' '*.py' '*.am' '*.ac' '*.1' '*.7' | xargs codespell
 }
 
+# Methods and data members of the transport's and rwapi's classes (CONTRIBUTING.md). Constructors, destructors, assignments
+# and constants do not count. The classes in `more` have had more methods since before the check: they may not grow.
+class_sizes() {
+    tracked 'src/*.h' 'src/*.cc' | grep -Ev '^src/(bench|softhca|tools)/' |
+        xargs ctags -f - --languages=C++ --langmap=C++:.h.cc --kinds-C++=+p --fields=+KS |
+        awk -F'\t' '
+            BEGIN { more["tern::Engine"] = 42; more["tern::TupleMatcher"] = 41 }
+            /^!/ { next }
+            {
+                class = signature = ""
+                for (i = 5; i <= NF; ++i) {
+                    if ($i ~ /^(class|struct):/) class = substr($i, index($i, ":") + 1)
+                    if ($i ~ /^signature:/) signature = $i
+                }
+                name = class
+                sub(/.*::/, "", name)
+                if (class == "" || $1 == name || $1 == "~" name || $1 ~ /^operator *=$/ || $1 ~ /^k[A-Z]/) next
+                if (seen[$2, class, $1, signature]++) next
+                if ($4 == "function" || $4 == "prototype") ++methods[class " in " $2]
+                if ($4 == "member") ++members[class " in " $2]
+                if ($4 == "member") ++found
+            }
+            END {
+                if (found < 1000) { print "ctags finds only " found " data members"; exit 1 }
+                for (class in methods) {
+                    most = more[substr(class, 1, index(class, " ") - 1)]
+                    if (methods[class] > (most ? most : 40)) { print class ": " methods[class] " methods"; wrong = 1 }
+                }
+                for (class in members)
+                    if (members[class] > 20) { print class ": " members[class] " data members"; wrong = 1 }
+                exit wrong
+            }'
+}
+
 tidy_files() {
     case $tidy in
         all) if [ -e "$folder/src/units/engine.cc" ]; then ls "$folder"/src/units/*.cc; else tracked 'src/*.cc'; fi ;;
@@ -114,6 +148,11 @@ fi
 verdict 'the code has the format of .clang-format' format
 verdict 'shellcheck has nothing to say' shell_scripts
 verdict 'the words are spelled correctly' spelling
+if ctags --version 2>/dev/null | grep -q '^Universal'; then
+    verdict 'no class has more than 40 methods or 20 data members' class_sizes
+else
+    skip 'no class has more than 40 methods or 20 data members' 'universal-ctags is not installed'
+fi
 for folder in build/check build/dev; do [ ! -e $folder/tern_config.h ] || break; done
 if [ ! -e "$folder/tern_config.h" ]; then
     skip clang-tidy 'there is no configured build/check'
