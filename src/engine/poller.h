@@ -92,7 +92,8 @@ class Poller {
     // Of the polls that found a frame in a block, one in this many goes on after the blocks, and
     // all while there is no budget.
     static constexpr unsigned kBusyPolls = 8;
-    // Of the polls that found completions, one in this many sends the control frames that are due.
+    // Of the polls after which an answer is likely, one in this many sends the control frames that
+    // are due.
     static constexpr unsigned kDeferredPolls = 8;
     // Calls of poll_seldom() between two looks at the device's asynchronous events and at the
     // channels that no endpoint uses.
@@ -123,7 +124,7 @@ class Poller {
     Sleep& sleep_;
     EngineOwner& owner_;
     unsigned busy_ = 0;          // polls that found something in a block
-    unsigned deferred_ = 0;      // polls with due control frames that found completions
+    unsigned deferred_ = 0;      // polls with due control frames and a likely answer
     unsigned seldom_polls_ = 0;  // calls of poll_seldom
     ArrivalRound round_;
     bool gathered_ = false;  // packets have been gathered, and the round for them is not over
@@ -167,9 +168,10 @@ template <class Sink>
 template <class Sink>
 [[gnu::always_inline]] inline unsigned Poller::finish(Sink& sink, unsigned count,
                                                       unsigned completed) {
-    // An answer to what was received is likely, and would carry the credit; but wait no longer than
-    // kDeferredPolls.
-    if (control_.any_due() && (completed == 0 || ++deferred_ % kDeferredPolls == 0)) [[unlikely]]
+    // An answer is likely to what has come as a completion, or as a frame by itself, and would
+    // carry the credit; but wait no longer than kDeferredPolls.
+    const bool answers = completed != 0 || count == 1;
+    if (control_.any_due() && (!answers || ++deferred_ % kDeferredPolls == 0)) [[unlikely]]
         control_.send_due();
     if (budget_.seldom_is_due() || connector_.urgent()) [[unlikely]]
         count += poll_seldom(sink);

@@ -2,6 +2,8 @@
 
 // Credit by writes to the writer's credit word.
 
+#include <unistd.h>
+
 #include <chrono>
 
 #include "one_way.h"
@@ -188,6 +190,37 @@ TEST_F(EngineCreditTest, OnlyALongStallChecksThePeer) {
     const auto took = std::chrono::steady_clock::now() - begin;
     EXPECT_LE(channel->sends.next() - before, took / PeerBlocks::kSilence);
     EXPECT_TRUE(until([this] { (void)send(); }, [&] { return channel->sends.next() != before; }));
+}
+
+// A program that polls rarely, since it computes in between, answers each message. Each is more
+// than a quarter of the block, so its credit is due at once.
+TEST_F(EngineCreditTest, AnAnswerBringsTheCredit) {
+    constexpr uint32_t kLong = 1100;
+    constexpr uint64_t kTrips = 80;
+    std::string why;
+    Channel* back = receiver.engine->attach(sender.engine->address(), this, why);
+    ASSERT_TRUE(back) << why;
+    ASSERT_TRUE(receiver.send(*back, 1, "first", sender));
+    ASSERT_TRUE(until([this] { poll(); }, [this] { return sender.messages.size() == 1; }));
+    while (receiver.poll() != 0 || sender.poll() != 0) {
+    }
+    const uint64_t before = receiver.engine->counters().credit_words;
+    for (uint64_t i = 0; i < kTrips; ++i) {
+        receiver.messages.clear();
+        ASSERT_TRUE(sender.send(*channel, 1, std::string(kLong, 'a'), receiver));
+        ASSERT_TRUE(until(
+            [this] {
+                ::usleep(20);
+                (void)receiver.engine->poller()->look();
+                receiver.poll();
+            },
+            [this] { return !receiver.messages.empty(); }));
+        sender.messages.clear();
+        ASSERT_TRUE(receiver.send(*back, 1, "answer", sender));
+        ASSERT_TRUE(until([this] { sender.poll(); }, [this] { return !sender.messages.empty(); }));
+    }
+    EXPECT_LE(receiver.engine->counters().credit_words - before, kTrips / 4);
+    receiver.engine->leave(back, this);
 }
 
 class RogueCreditTest : public testing::Test, public RogueWorld<Node> {
