@@ -6,16 +6,6 @@
 
 namespace tern {
 
-Atomics::Operation* Atomics::take(Channel& channel, uint64_t* result, void* cookie) {
-    if (!has_room()) return nullptr;
-    Operation* operation = free_.back();
-    free_.pop_back();
-    operation->result = result;
-    operation->cookie = cookie;
-    operation->channel = &channel;
-    return operation;
-}
-
 void* Atomics::done(void* cookie, bool good) {
     auto& operation = owner_of<Operation>(cookie);
     if (good && operation.result != nullptr) *operation.result = *operation.word;

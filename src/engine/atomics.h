@@ -26,7 +26,16 @@ class Atomics {
     explicit Atomics(ibv_pd* pd) : pd_(pd) {}
 
     // Null: there is none now.
-    Operation* take(Channel& channel, uint64_t* result, void* cookie);
+    Operation* take(Channel& channel, uint64_t* result, void* cookie) {
+        if (!has_room()) [[unlikely]]
+            return nullptr;
+        Operation* operation = free_.back();
+        free_.pop_back();
+        operation->result = result;
+        operation->cookie = cookie;
+        operation->channel = &channel;
+        return operation;
+    }
     // Whether take() would return one. May register memory.
     bool has_room() { return !free_.empty() || grow(); }
     void posted() { ++under_way_; }

@@ -112,6 +112,20 @@ class FastPath {
         return hot ? padded(payload) + BlockWriter::kOverhead : payload + uint32_t{sizeof(Word)};
     }
 
+    // A put before such a write, for which the same holds.
+    struct PutBefore {
+        explicit PutBefore(ShortWrite& then) {
+            request.next = &then.request;
+            request.sg_list = &piece;
+            request.opcode = IBV_WR_RDMA_WRITE;
+        }
+        PutBefore(const PutBefore&) = delete;
+        PutBefore& operator=(const PutBefore&) = delete;
+
+        alignas(64) ibv_send_wr request{};
+        ibv_sge piece{};
+    };
+
     ShortWrite short_;
     ibv_send_wr* bad_ = nullptr;  // set if the device refuses a work request; unused
     uint64_t usual_ = 0;          // short messages to hot peers in the usual case
@@ -122,6 +136,7 @@ class FastPath {
     PeerBlocks& blocks_;
     EarlySends& early_;
     SendRoom& room_;
+    PutBefore put_{short_};
 };
 
 // Makes the work request of a message to a hot peer, in the usual case.
@@ -176,14 +191,11 @@ Status FastPath::put_am_short(Channel& channel, std::span<const std::byte> data,
     const size_t body = body_of(length);
     if (!is_usual(channel, body, 2)) return Status::kNoResource;
     make_short(channel, id, length, body, fill);
-    ibv_sge piece{
-        .addr = address_of(data.data()), .length = static_cast<uint32_t>(data.size()), .lkey = 0};
-    ibv_send_wr put{};
+    put_.piece.addr = address_of(data.data());
+    put_.piece.length = static_cast<uint32_t>(data.size());
+    ibv_send_wr& put = put_.request;
     put.wr_id = channel.tag | channel.sends.next();
-    put.next = &short_.request;
-    put.sg_list = &piece;
     put.num_sge = data.empty() ? 0 : 1;
-    put.opcode = IBV_WR_RDMA_WRITE;
     put.send_flags = IBV_SEND_INLINE | signal_first(channel);
     put.wr.rdma.remote_addr = to;
     put.wr.rdma.rkey = rkey;

@@ -9,8 +9,10 @@ namespace tern {
 
 namespace {
 
-ucs_status_t atomic(uct_ep_h ep, ibv_wr_opcode opcode, uint64_t compare_add, uint64_t swap,
-                    uint64_t* result, uint64_t to, uct_rkey_t rkey, uct_completion_t* completion) {
+[[gnu::always_inline]] inline ucs_status_t atomic(uct_ep_h ep, ibv_wr_opcode opcode,
+                                                  uint64_t compare_add, uint64_t swap,
+                                                  uint64_t* result, uint64_t to, uct_rkey_t rkey,
+                                                  uct_completion_t* completion) {
     const RemoteKey& key = remote_key(rkey);
     if (key.rkey == 0) [[unlikely]] {
         ucs_error(

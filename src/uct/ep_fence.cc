@@ -37,7 +37,7 @@ struct Fence {
 namespace {
 
 // A send on this channel now could overtake an earlier one, and the device cannot prevent it.
-bool may_overtake(const TernIface& iface, const Channel& channel) {
+[[gnu::always_inline]] inline bool may_overtake(const TernIface& iface, const Channel& channel) {
     const Rendezvous& rendezvous = *iface.rendezvous;
     // Most often there is no transfer, and idle() is inline.
     if (!rendezvous.idle() && rendezvous.may_be_overtaken(channel, rendezvous.begun())) return true;
