@@ -76,6 +76,8 @@ def read_result(name):
         raise Wrong(f"{name} is not the result of a benchmark") from error
     if schema != SCHEMA:
         raise Wrong(f"{name} has schema {schema}; this program reads {SCHEMA}")
+    if "incomplete" in result:
+        raise Wrong(f"{name} is incomplete: {'; '.join(map(str, result['incomplete']))}")
     return result
 
 

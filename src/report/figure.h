@@ -63,7 +63,9 @@ std::string as_groups(const std::vector<Figure>& figures);
 using Facts = std::vector<std::pair<std::string, std::string>>;
 // One JSON object: the version of its form, this program's version and commit, the date, the
 // machine, the facts, the sizes, and a list "figures". Missing and infinite numbers are left out.
-std::string as_json(const Facts& facts, const std::vector<Figure>& figures);
+// `gaps` says what the figures lack, if anything.
+std::string as_json(const Facts& facts, const std::vector<Figure>& figures,
+                    const std::vector<std::string>& gaps = {});
 
 // Replaces a file by one with this text, in one step: whatever fails, the old file is whole and
 // nothing else is left in the folder. What is no regular file, as /dev/stdout, is written to.

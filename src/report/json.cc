@@ -154,13 +154,15 @@ void write_file(const std::string& name, const std::string& text) {
         throw call_failed(name);
 }
 
-std::string as_json(const Facts& facts, const std::vector<Figure>& figures) {
+std::string as_json(const Facts& facts, const std::vector<Figure>& figures,
+                    const std::vector<std::string>& gaps) {
     Json result = {{"schema", kSchema},
                    {"version", std::string(kVersion)},
                    {"commit", std::string(kCommit)},
                    {"date", date_text()},
                    {"machine", object_of(this_machine())}};
     for (const auto& [key, text] : facts) result[key] = text;
+    if (!gaps.empty()) result["incomplete"] = gaps;
     result["sizes"] = sizes_of(figures);
     result["figures"] = Json::array();
     for (const Figure& figure : figures) result["figures"].push_back(object_of(figure));

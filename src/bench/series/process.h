@@ -32,6 +32,7 @@ class Process {
     Process(Process&& other) noexcept : pid_(std::exchange(other.pid_, 0)) {}
     Process& operator=(Process&&) = delete;
 
+    pid_t pid() const { return pid_; }
     // Waits for the end of the process. Returns the exit status, 1 after a signal, or nothing if it
     // still runs after the time.
     std::optional<int> wait_for(uint64_t ns);

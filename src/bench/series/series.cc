@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "bench/series/series.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 
-#include "bench/measure/clock.h"
+#include "bench/series/interrupt.h"
 #include "softhca/inspect/inspect.h"
 
 namespace bench {
@@ -56,6 +54,24 @@ const Entry& find(const Group& group, const std::string& name) {
 }
 
 }  // namespace
+
+void add_gap(const Setup& setup, const std::string& text) {
+    if (setup.gaps == nullptr) return;
+    std::fprintf(stderr, "incomplete: %s\n", text.c_str());
+    setup.gaps->push_back(text);
+}
+
+void Entry::Measured::complete_round() {
+    complete = all.size();
+    complete_late = late.size();
+}
+
+void Entry::Measured::drop_incomplete(size_t rounds) {
+    all.resize(complete);
+    late.resize(complete_late);
+    medians.resize(std::min(medians.size(), rounds));
+    cpu.resize(std::min(cpu.size(), rounds));
+}
 
 // How often the software HCA was later than its timing model. Nothing is known of another device.
 class Series::Lateness {
@@ -107,53 +123,33 @@ void Series::prepare(Group& group) {
     }
 }
 
-// What share of the measurement is done, on stderr: on a terminal in one line, elsewhere a line
-// every few seconds.
-class Series::Progress {
-  public:
-    explicit Progress(size_t all) : all_(all) {}
-    ~Progress() {
-        if (terminal_ && next_ != 0) std::fprintf(stderr, "\r%*s\r", kWidth, "");
-    }
-    Progress(const Progress&) = delete;
-    Progress& operator=(const Progress&) = delete;
-
-    void step() {
-        ++done_;
-        const uint64_t now = now_ns();
-        if (now < next_) return;
-        const bool first = std::exchange(next_, now + (terminal_ ? kOftenNs : kSeldomNs)) == 0;
-        if (first && !terminal_) return;
-        std::fprintf(stderr, terminal_ ? "\rmeasuring: %3zu %%" : "measuring: %zu %%\n",
-                     100 * done_ / std::max<size_t>(all_, 1));
-    }
-
-  private:
-    static constexpr int kWidth = 20;
-    static constexpr uint64_t kOftenNs = 200'000'000;
-    static constexpr uint64_t kSeldomNs = 10'000'000'000;
-
-    const bool terminal_ = ::isatty(STDERR_FILENO) == 1;
-    const size_t all_;
-    size_t done_ = 0;
-    uint64_t next_ = 0;
-};
-
 std::vector<Figure> Series::run() {
-    size_t entries = 0;
+    Progress progress;
+    for (Group& group : groups_) prepare(group);
+    failed_.assign(arms_.size(), false);
+    for (size_t arm = 0; arm < arms_.size(); ++arm)
+        progress.time().add(static_cast<uint32_t>(starts_));
     for (Group& group : groups_) {
-        prepare(group);
-        entries += group.entries.size();
+        for (Entry& entry : group.entries)
+            entry.step_kind =
+                progress.time().add(entry.offered ? static_cast<uint32_t>(rounds_) : 0);
     }
-    Progress progress(entries * static_cast<size_t>(rounds_));
-    for (int start_number = 0, round = 0; start_number < starts_; ++start_number) {
-        Pairs pairs = start();
+    int round = 0;
+    for (int start_number = 0; start_number < starts_ && interrupted() == 0; ++start_number) {
+        Pairs pairs = start(progress);
         Lateness lateness(setup_.device, setup_.fabric);
-        for (const int end = rounds_ * (start_number + 1) / starts_; round < end; ++round) {
-            run_round(round, pairs, lateness, progress);
+        const int end = rounds_ * (start_number + 1) / starts_;
+        for (bool complete = true; round < end && complete; round += complete ? 1 : 0) {
+            complete = interrupted() == 0 && run_round(round, pairs, lateness, progress);
+            end_round(complete, round);
         }
-        for (const auto& pair : pairs) pair->finish();
+        progress.end();
+        if (round == end) finish(pairs);
     }
+    progress.clear();
+    if (round < rounds_)
+        add_gap(setup_, "interrupted after " + std::to_string(round) + " of " +
+                            std::to_string(rounds_) + " rounds");
     std::vector<Figure> figures;
     for (const bool first : {false, true}) {
         for (const Group& group : groups_) {
@@ -163,29 +159,89 @@ std::vector<Figure> Series::run() {
     return figures;
 }
 
-Series::Pairs Series::start() {
-    Pairs pairs;
-    for (const Arm& arm : arms_) {
-        pairs.push_back(std::make_unique<Pair>(arm, setup_));
-        if (!pairs.back()->library().empty()) libraries_.insert(pairs.back()->library());
-        // Connections are set up, and become fast, with use.
-        Order warm_up;
-        warm_up.kind = arm.warm_up;
-        warm_up.count = 500;
-        pairs.back()->run(warm_up);
+Series::Pairs Series::start(Progress& progress) {
+    Pairs pairs(arms_.size());
+    for (size_t i = 0; i < arms_.size() && interrupted() == 0; ++i) {
+        if (failed_[i]) continue;
+        progress.step(i, "starting " + arms_[i].name);
+        try {
+            pairs[i] = std::make_unique<Pair>(arms_[i], setup_);
+            if (!pairs[i]->library().empty()) libraries_.insert(pairs[i]->library());
+            // Connections are set up, and become fast, with use.
+            Order warm_up;
+            warm_up.kind = arms_[i].warm_up;
+            warm_up.count = 500;
+            pairs[i]->run(warm_up);
+        } catch (const Failure& failure) {
+            pairs[i].reset();
+            give_up(i, failure, &progress);
+        }
     }
     return pairs;
 }
 
-void Series::run_round(int round, Pairs& pairs, Lateness& lateness, Progress& progress) {
+bool Series::run_round(int round, Pairs& pairs, Lateness& lateness, Progress& progress) {
+    const std::string number =
+        "round " + std::to_string(round + 1) + " of " + std::to_string(rounds_) + ", ";
     for (Group& group : groups_) {
+        const std::string place =
+            number + group.test + (group.size == 0 ? "" : ", " + size_text(group.size)) + ", ";
         const size_t count = group.entries.size();
         for (size_t i = 0; i < count; ++i) {
+            if (interrupted() != 0) return false;
             Entry& entry = group.entries[round % 2 == 0 ? i : count - 1 - i];
-            if (entry.offered) measure(group, entry, *pairs[entry.arm_index], lateness);
-            progress.step();
+            std::unique_ptr<Pair>& pair = pairs[entry.arm_index];
+            if (!entry.offered || pair == nullptr) {
+                progress.time().drop(entry.step_kind);
+                continue;
+            }
+            progress.step(entry.step_kind, place + entry.name);
+            try {
+                measure(group, entry, *pair, lateness);
+            } catch (const Failure& failure) {
+                // The processes of a job are interrupted with this one.
+                if (interrupted() != 0) return false;
+                pair.reset();
+                give_up(entry.arm_index, failure, &progress);
+            }
         }
     }
+    return true;
+}
+
+void Series::finish(Pairs& pairs) {
+    for (size_t i = 0; i < pairs.size(); ++i) {
+        try {
+            if (pairs[i] != nullptr) pairs[i]->finish();
+        } catch (const Failure& failure) {
+            give_up(i, failure, nullptr);
+        }
+    }
+}
+
+void Series::end_round(bool complete, int rounds) {
+    for (Group& group : groups_) {
+        for (Entry& entry : group.entries) {
+            for (Entry::Measured* measured : {&entry.measured, &entry.first}) {
+                complete ? measured->complete_round()
+                         : measured->drop_incomplete(static_cast<size_t>(rounds));
+            }
+        }
+    }
+}
+
+void Series::give_up(size_t arm, const Failure& failure, Progress* progress) {
+    // Before the others are stopped: what fails then fails because of the interrupt.
+    if (interrupted() != 0) return;
+    failed_[arm] = true;
+    if (progress != nullptr) progress->clear();
+    if (setup_.gaps == nullptr || std::ranges::find(failed_, false) == failed_.end())
+        throw Failure(failure);
+    add_gap(setup_, failure.what());
+}
+
+bool Series::has_figures(const Entry& entry) const {
+    return entry.offered && !failed_[entry.arm_index] && !entry.measured.medians.empty();
 }
 
 void Series::measure(const Group& group, Entry& entry, Pair& pair, Lateness& lateness) {
@@ -204,13 +260,13 @@ void Series::measure(const Group& group, Entry& entry, Pair& pair, Lateness& lat
 
 void Series::add_figures(const Group& group, bool first, std::vector<Figure>* figures) const {
     for (const Entry& entry : group.entries) {
-        if (entry.offered && (!first || entry.has_first))
+        if (has_figures(entry) && (!first || entry.has_first))
             figures->push_back(figure_of(group, entry, first));
     }
     for (const Ratio& ratio : group.ratios) {
         const Entry& entry = find(group, ratio.entry);
         const Entry& yardstick = find(group, ratio.yardstick);
-        if (ratio.of_first != first || !entry.offered || !yardstick.offered) continue;
+        if (ratio.of_first != first || !has_figures(entry) || !has_figures(yardstick)) continue;
         Figure figure = outline(
             group, first, ratio.name.empty() ? entry.name + " / " + yardstick.name : ratio.name);
         figure.target = ratio.target;

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/series/progress.h"
 #include "bench/series/worker.h"
 #include "report/figure.h"
 
@@ -26,13 +27,23 @@ struct Entry {
         Samples medians = {};  // of the rounds
         Samples late = {};
         Samples cpu = {};
+        size_t complete = 0;  // of `all`, those of complete rounds
+        size_t complete_late = 0;
+
+        void complete_round();
+        // Leaves out what was measured after `rounds` complete rounds.
+        void drop_incomplete(size_t rounds);
     };
     Measured measured = {};
     Measured first = {};     // the first sample of each order, if the group has a test for it
     bool has_first = false;  // its first samples belong to Group::first_test
     bool offered = true;     // false: impossible or not requested
     size_t arm_index = 0;    // in the series
+    size_t step_kind = 0;    // in Progress
 };
+
+// Notes what a result lacks, and says it on stderr.
+void add_gap(const Setup& setup, const std::string& text);
 
 // Of two entries. An upper limit of a time, a lower limit of a rate.
 struct Ratio {
@@ -80,6 +91,9 @@ struct Group {
 // of them. Ratios are calculated for each round. Every second round measures the entries of a group
 // in reverse order. The rounds are divided among a few starts of all processes, because the
 // placement of their memory affects results too.
+//
+// With Setup::gaps, an arm that fails is left out, and after an interrupt only complete rounds
+// count.
 class Series {
   public:
     // Measures only the entries whose "size name" contains `only`, and those that they are compared
@@ -89,21 +103,27 @@ class Series {
 
     // The reference is valid as long as the series. Fill the group before run().
     Group& add(Group group) { return groups_.emplace_back(std::move(group)); }
-    // Throws Failure.
+    // Throws Failure; with gaps only if all arms fail.
     std::vector<Figure> run();
     // Of the arms, after run(): Port::library().
     const std::set<std::string>& libraries() const { return libraries_; }
 
   private:
     class Lateness;
-    class Progress;
     using Pairs = std::vector<std::unique_ptr<Pair>>;
 
     // Chooses what is to be measured, and numbers the arms.
     void prepare(Group& group);
-    Pairs start();
-    void run_round(int round, Pairs& pairs, Lateness& lateness, Progress& progress);
+    // Null in the place of an arm that has failed.
+    Pairs start(Progress& progress);
+    // Returns false if it was interrupted.
+    bool run_round(int round, Pairs& pairs, Lateness& lateness, Progress& progress);
     static void measure(const Group& group, Entry& entry, Pair& pair, Lateness& lateness);
+    void finish(Pairs& pairs);
+    void end_round(bool complete, int rounds);
+    // Notes that an arm has failed. Throws the failure if nothing is left.
+    void give_up(size_t arm, const Failure& failure, Progress* progress);
+    bool has_figures(const Entry& entry) const;
     void add_figures(const Group& group, bool first, std::vector<Figure>* figures) const;
     Figure figure_of(const Group& group, const Entry& entry, bool first) const;
 
@@ -112,6 +132,7 @@ class Series {
     const int starts_;
     const std::string only_;
     std::vector<Arm> arms_;
+    std::vector<bool> failed_;  // by arm
     std::deque<Group> groups_;
     std::set<std::string> libraries_;
 };

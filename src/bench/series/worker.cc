@@ -6,6 +6,7 @@
 #include <deque>
 
 #include "bench/measure/clock.h"
+#include "bench/series/interrupt.h"
 #include "tools/common/library.h"
 
 namespace bench {
@@ -110,6 +111,7 @@ Pair::Pair(const Arm& arm, const Setup& setup, uint32_t peers)
         processes_.emplace_back(words, changes);
     for (Channel& worker : workers_) {
         worker = meeting.wait(name_ + ": a worker process", [&] {
+            if (interrupted() != 0) throw Failure(name_ + ": interrupted");
             for (Process& process : processes_) {
                 if (!process.wait_for(0)) continue;
                 throw Failure(name_ +

@@ -37,6 +37,10 @@ struct Arm {
     bool operator==(const Arm&) const = default;
 };
 
+// What a result lacks, and why: a line for each arm that failed, and one if the measurement was
+// interrupted.
+using Gaps = std::vector<std::string>;
+
 // The common parts of all arms of a series.
 struct Setup {
     std::string device;  // as UCX names it
@@ -46,6 +50,7 @@ struct Setup {
     Environment without_tern = {};
     std::string fabric = {};  // of a software HCA; empty: the environment decides
     Words launcher = {};      // words before a worker's command
+    Gaps* gaps = nullptr;     // null: an arm that fails ends the series
 };
 
 struct Outcome {

@@ -4,8 +4,10 @@
 #include <array>
 #include <cmath>
 #include <map>
+#include <set>
 
 #include "bench/measure/clock.h"
+#include "bench/series/interrupt.h"
 #include "bench/tern-bench/command.h"
 #include "softhca/inspect/inspect.h"
 
@@ -108,20 +110,36 @@ Result run_memory(const Options& options, const Setup& setup) {
     const std::vector<uint32_t>& peers = options.peers;
     MemoryFigures figures;
     std::map<std::string, std::map<uint32_t, Life>> lives;
+    std::set<std::string> failed;
+    Progress progress;
+    const size_t kind = progress.time().add(static_cast<uint32_t>(2 * peers.size()));
     const auto report = [&](uint32_t count, const char* how, const auto& life_of) {
         for (const std::string& transport : {options.transport, std::string("rc_verbs")}) {
-            const Life life = lives[transport][count] = life_of(transport);
-            figures.add(transport + how, count, life);
+            if (interrupted() != 0 || failed.contains(transport)) continue;
+            try {
+                const Life life = lives[transport][count] = life_of(transport);
+                figures.add(transport + how, count, life);
+            } catch (const Failure& failure) {
+                progress.clear();
+                failed.insert(transport);
+                if (interrupted() == 0 && failed.size() == 2) throw;
+                if (interrupted() == 0) add_gap(setup, failure.what());
+            }
         }
+        if (interrupted() != 0) return;
         figures.add_bytes(count, "fixed slots of the classic design, calculated",
                           static_cast<double>(count) * kClassicBytes);
     };
     for (const uint32_t count : peers) {
         const uint32_t hot = options.hot < 0 ? count : std::min<uint32_t>(options.hot, count);
         report(count, "", [&](const std::string& transport) {
+            progress.step(kind, transport + " with " + MemoryFigures::peers_text(count));
             return live(uct_arm(transport), setup, count, hot);
         });
     }
+    progress.end();
+    progress.clear();
+    if (interrupted() != 0) add_gap(setup, "interrupted before all numbers of peers were measured");
     const size_t last = peers.size() - 1;
     if (last > 0 && peers[last - 1] >= kAllHot && peers[last] > peers[last - 1]) {
         for (const uint32_t count : {1024, 4096}) {

@@ -238,8 +238,13 @@ int run_command(int argc, char** argv) {
     return tools::run_command(&app, argc - 1, argv + 1, [&] {
         if (!options.json.empty()) check_writable(options.json);
         std::vector<Column> columns;
-        for (const char* transport : {"tern", "rc_verbs"})
+        Progress progress;
+        const size_t kind = progress.time().add(2);
+        for (const char* transport : {"tern", "rc_verbs"}) {
+            progress.step(kind, transport);
             columns.push_back(simulate(options, transport));
+        }
+        progress.clear();
         std::fputs(as_text(options, columns).c_str(), stdout);
         if (!options.json.empty()) write_file(options.json, as_json(options, columns));
         return 0;
