@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "bench/measure/link.h"
+#include "bench/series/interrupt.h"
 #include "bench/tern-bench/command.h"
 
 #include "tools/common/library.h"
@@ -78,6 +79,25 @@ Setup make_setup(const Options& options) {
                                     : others.empty() ? library
                                                      : library + ":" + others;
     return setup;
+}
+
+int run_on_own_device(const std::string& device, const std::string& profile, char** argv) {
+    may_make_device(device);
+    const OwnFabric fabric("tern-bench");
+    Words words = fabric.launcher(profile.empty() ? Words() : Words{"--profile", profile});
+    words.push_back(tools::program_path());
+    for (char** word = argv + 1; *word != nullptr; ++word) words.emplace_back(*word);
+    Process process(std::move(words));
+    forward_interrupts(process.pid());
+    return process.wait();
+}
+
+void check_profile(const std::string& profile) {
+    if (profile.empty() || profile == variable("SOFTHCA_PROFILE")) return;
+    throw Failure(
+        "--profile is for a software HCA of this program's own; there is a "
+        "device already: 'softhca run --profile " +
+        profile + "' makes one");
 }
 
 Facts facts_of(const Options& options, const Setup& setup) {

@@ -66,6 +66,11 @@ inline Result matrix_of(const std::vector<Figure>& figures, const std::string& n
 
 // Throws Failure if Tern is to be measured and its library is not found.
 Setup make_setup(const Options& options);
+// Runs this command line again on the benchmark's own software HCA, with a profile if one is
+// named. Call if there is no HCA. Returns the exit status. Throws Failure.
+int run_on_own_device(const std::string& device, const std::string& profile, char** argv);
+// Throws Failure if there is a device, and it does not have the profile.
+void check_profile(const std::string& profile);
 // The measured software and the machine, as facts for the output.
 Facts facts_of(const Options& options, const Setup& setup);
 

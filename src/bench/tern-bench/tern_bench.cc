@@ -5,10 +5,13 @@
 #include <cstring>
 
 #include "bench/measure/link.h"
+#include "bench/series/interrupt.h"
 #include "bench/series/options.h"
 #include "bench/tern-bench/command.h"
 #include "bench/tern-bench/ports.h"
+#include "bench/tern-bench/program.h"
 #include "bench/tern-bench/replay.h"
+#include "bench/tern-bench/results.h"
 #include "bench/tern-bench/sim.h"
 #include "report/machine.h"
 #include "tools/common/command.h"
@@ -74,7 +77,12 @@ void add_options(CLI::App& app, std::vector<uint32_t>& sizes, Options* options) 
     }
     commands +=
         "  sim                         exact figures in virtual time: see tern-bench sim --help\n"
-        "  replay                      an MPI job in virtual time: see tern-bench replay --help\n";
+        "  replay                      an MPI job in virtual time: see tern-bench replay --help\n"
+        "  program                     a program of yours: see tern-bench program --help\n"
+        "  compare                     what differs between two results: see tern-bench compare "
+        "--help\n"
+        "  report                      a page of the results in a folder: see tern-bench report "
+        "--help\n";
     app.footer(commands);
     app.add_option("COMMAND", options->command)->required()->check(CLI::IsMember(names));
     app.add_option("--device", options->device,
@@ -121,26 +129,16 @@ std::unique_ptr<Port> open_port(Peer& peer, const WorkerJob& job) {
     return open_verbs_port(peer, job);
 }
 
-// Runs this command line again on the benchmark's own software HCA. Call if there is no HCA.
-int run_on_own_device(const Options& options, char** argv) {
-    may_make_device(options.device);
-    const OwnFabric fabric("tern-bench");
-    const Words profile = {"--profile", options.profile};
-    Words words = fabric.launcher(options.profile.empty() ? Words() : profile);
-    words.push_back(tools::program_path());
-    for (char** word = argv + 1; *word != nullptr; ++word) words.emplace_back(*word);
-    return Process(std::move(words)).wait();
+int exit_status(const Gaps& gaps) {
+    if (interrupted() != 0) return kExitSignal + interrupted();
+    return gaps.empty() ? 0 : kExitIncomplete;
 }
 
-void run(const Options& options) {
-    const char* here = std::getenv("SOFTHCA_PROFILE");
-    if (!options.profile.empty() && (here == nullptr || options.profile != here)) {
-        throw Failure(
-            "--profile is for a software HCA of this program's own; there is a "
-            "device already: 'softhca run --profile " +
-            options.profile + "' makes one");
-    }
-    const Setup setup = make_setup(options);
+int run(const Options& options) {
+    check_profile(options.profile);
+    Gaps gaps;
+    Setup setup = make_setup(options);
+    setup.gaps = &gaps;
     const Facts facts = facts_of(options, setup);
     std::printf("%-12s %s\n", "machine", this_machine().text().c_str());
     for (const auto& [key, text] : facts) {
@@ -152,9 +150,22 @@ void run(const Options& options) {
     std::fflush(stdout);
     // A file that cannot be written is found out before an hour of measuring.
     if (!options.json.empty()) check_writable(options.json);
-    const Result result = command_of(options).run(options, setup);
+    watch_for_interrupts();
+    Result result;
+    try {
+        result = command_of(options).run(options, setup);
+    } catch (const Failure& failure) {
+        if (interrupted() == 0) throw;
+        std::fprintf(stderr, "%s\n", failure.what());
+    }
+    if (result.figures.empty()) {
+        std::fprintf(stderr, "nothing is complete\n");
+        return exit_status(gaps);
+    }
     std::printf("%s\n%s", result.table.c_str(), result.notes.c_str());
-    if (!options.json.empty()) write_file(options.json, as_json(facts, result.figures));
+    for (const std::string& gap : gaps) std::printf("incomplete: %s\n", gap.c_str());
+    if (!options.json.empty()) write_file(options.json, as_json(facts, result.figures, gaps));
+    return exit_status(gaps);
 }
 
 int main_of(int argc, char** argv) {
@@ -163,6 +174,9 @@ int main_of(int argc, char** argv) {
     if (argc > 1 && std::strcmp(argv[1], sim::kCommand) == 0) return sim::run_command(argc, argv);
     if (argc > 1 && std::strcmp(argv[1], replay::kCommand) == 0)
         return replay::run_command(argc, argv);
+    if (argc > 1 && std::strcmp(argv[1], kProgramCommand) == 0) return run_program(argc, argv);
+    if (argc > 1 && std::strcmp(argv[1], kCompareCommand) == 0) return run_compare(argc, argv);
+    if (argc > 1 && std::strcmp(argv[1], kReportCommand) == 0) return run_report(argc, argv);
     CLI::App app(
         "Compares Tern with UCX's own rc_verbs and with the bare device, in turns and on one "
         "device: that of\nthis machine, or the software HCA if there is no other.",
@@ -172,9 +186,9 @@ int main_of(int argc, char** argv) {
     add_options(app, sizes, &options);
     return tools::run_command(&app, argc, argv, [&] {
         complete(app, sizes, &options);
-        if (!has_device(DeviceName(options.device).device)) return run_on_own_device(options, argv);
-        run(options);
-        return 0;
+        if (!has_device(DeviceName(options.device).device))
+            return run_on_own_device(options.device, options.profile, argv);
+        return run(options);
     });
 }
 

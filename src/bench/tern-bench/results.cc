@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "bench/tern-bench/results.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+
+#include "bench/results/compare.h"
+#include "bench/results/page.h"
+#include "bench/series/interrupt.h"
+#include "bench/series/options.h"
+#include "report/figure.h"
+#include "tools/common/command.h"
+
+namespace bench {
+namespace {
+
+constexpr int kExitChanged = 4;
+
+// The paths of what may be results, in the order of their names.
+std::vector<std::string> results_in(const std::string& folder) {
+    std::vector<std::string> paths;
+    std::error_code error;
+    for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end;
+         entry.increment(error)) {
+        if (entry->path().extension() == ".json") paths.push_back(entry->path().string());
+    }
+    if (error) throw Failure(folder + ": " + error.message());
+    std::ranges::sort(paths);
+    return paths;
+}
+
+}  // namespace
+
+int run_compare(int argc, char** argv) {
+    CLI::App app(
+        "Says what differs between two results of the same measurements by more than their "
+        "spread.\nExit status: 0: nothing; 4: something; 1: a file cannot be read.",
+        "tern-bench compare");
+    std::string before;
+    std::string after;
+    app.add_option("A", before, "the older result: a file of --json")->required();
+    app.add_option("B", after, "the newer one")->required();
+    return tools::run_command(&app, argc - 1, argv + 1, [&] {
+        const Comparison comparison = compare(read_result(before), read_result(after));
+        std::fputs(comparison.text.c_str(), stdout);
+        if (comparison.compared == 0) throw Failure("the files have no measurement in common");
+        return comparison.changed == 0 ? 0 : kExitChanged;
+    });
+}
+
+int run_report(int argc, char** argv) {
+    CLI::App app(
+        "Makes a page of HTML from the results in a folder: ratios, charts and tables. It needs no "
+        "other file.\nExit status: 0: made; 3: made, but some file is no result; 1: a failure.",
+        "tern-bench report");
+    std::string folder;
+    std::string output;
+    app.add_option("FOLDER", folder, "where the files of --json are: *.json")->required();
+    app.add_option("--output", output, "the page [FOLDER/report.html]")->option_text("FILE");
+    return tools::run_command(&app, argc - 1, argv + 1, [&] {
+        std::vector<StoredResult> results;
+        std::vector<std::string> left_out;
+        for (const std::string& path : results_in(folder)) {
+            try {
+                results.push_back(read_result(path));
+            } catch (const Failure& failure) {
+                std::fprintf(stderr, "left out: %s\n", failure.what());
+                left_out.emplace_back(failure.what());
+            }
+        }
+        if (results.empty()) throw Failure("there is no result in " + folder);
+        if (output.empty()) output = folder + "/report.html";
+        write_file(output, as_page(results, left_out));
+        std::printf("%s: made from %zu results\n", output.c_str(), results.size());
+        return left_out.empty() ? 0 : kExitIncomplete;
+    });
+}
+
+}  // namespace bench
