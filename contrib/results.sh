@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Measures all that the documents quote, into docs/results, and writes the tables of the documents from it. It takes
+# Measures all that the documents quote, into docs/results, and makes the documents' tables and docs/report.html of it. It takes
 # some ten minutes on two processors, which nothing else should use.
 #
 #   results.sh BUILD-FOLDER [RESULT...]     a result is the name of a file without .json; default: all of them
@@ -59,3 +59,4 @@ measure memory tern-bench memory --peers 1,4,16,32,64 --json
 UCX_RC_VERBS_RX_QUEUE_LEN=512 measure memory-512 tern-bench memory --peers 1,4,16,32,64 --json
 measure fastpath paper-tables fastpath --json
 contrib/tables.py
+"$tools/tern-bench" report docs/results --output docs/report.html

@@ -26,6 +26,15 @@ _ucx_tern() {
         command+=("${COMP_WORDS[1]}")
         i=2
     fi
+    if [ "${command[0]##*/}" = tern-bench ] && [ "$COMP_CWORD" -gt 1 ]; then
+        # Those with options of their own.
+        case ${COMP_WORDS[1]} in
+            sim | replay | program | compare | report)
+                command+=("${COMP_WORDS[1]}")
+                i=2
+                ;;
+        esac
+    fi
     options=$(_ucx_tern_section Options "${command[@]}" | sed 's/  .*//')
     for (( ; i < COMP_CWORD; ++i)); do
         case ${COMP_WORDS[i]} in
@@ -40,7 +49,8 @@ _ucx_tern() {
                 fi
                 ;;
             *)
-                # The command that is to be run.
+                # A file, or the command that is to be run.
+                case ${command[1]:-} in replay | compare | report) continue ;; esac
                 if declare -F _command_offset >/dev/null; then _command_offset "$i"; fi
                 return
                 ;;
@@ -51,6 +61,7 @@ _ucx_tern() {
         *)
             case ${command[*]##*/} in
                 tern-bench) options=$(_ucx_tern_section Commands "${command[@]}" | sed 's/ .*//') ;;
+                'tern-bench replay' | 'tern-bench compare' | 'tern-bench report') return ;; # files
                 'softhca help') options="$(_ucx_tern_section Commands softhca | sed 's/ .*//') settings personalities faults" ;;
                 'softhca inject') options=$(_ucx_tern_section Faults "${command[@]}" | sed 's/[ =[].*//') ;;
                 *) options= ;;

@@ -37,6 +37,9 @@ check_match 'completion: options' '^--profile$' "${completed[@]}" softhca run --
 check_match 'completion: values' '^mlx5$' "${completed[@]}" softhca run --personality m
 check_match 'completion: faults' '^port-down$' "${completed[@]}" softhca inject port
 check_match 'completion: experiments' '^rwapi$' "${completed[@]}" tern-bench --quick r
+check_match 'completion: commands that read results' '^compare$' "${completed[@]}" tern-bench com
+check_match 'completion: their options' '^--output$' "${completed[@]}" tern-bench report folder --o
+check_match 'completion: a program of the user' '^true$' "${completed[@]}" tern-bench program --rounds 3 tru
 check_match 'completion: programs' '^true$' "${completed[@]}" tern-run -v tru
 if command -v zsh >/dev/null; then
     check 'completion for zsh has no errors' zsh -n "$srcdir/../contrib/completion/_ucx-tern"

@@ -11,7 +11,6 @@
 tern_bench=$(dirname "$SOFTHCA")/tern-bench
 softhca_bench=$(dirname "$SOFTHCA")/softhca-bench
 paper_tables=$(dirname "$SOFTHCA")/paper-tables # not installed
-plot=$srcdir/../contrib/plot.py
 limit=120
 unset UCX_TLS SOFTHCA_SHARED "${!UCX_TERN_@}"
 
@@ -65,21 +64,63 @@ refusal_tests() {
     refuses 'a profile for a device that has one' 1 "'softhca run --profile infini' makes one" \
         "${hca[@]}" "$tern_bench" tune --quick --profile infini
     refuses 'no such device' 1 'no such device: nosuch:1' "${hca[@]}" "$tern_bench" latency --device nosuch:1
-    refuses 'a transport that UCX does not have' 1 'no transport nosuch on softhca0:1' \
+    refuses 'a transport that UCX does not have' 3 'no transport nosuch on softhca0:1' \
         "${hca[@]}" "$tern_bench" latency --quick --transport nosuch
-    refuses 'a transport that does not open' 1 'tern: .*uct_iface_open' \
+    refuses 'a transport that does not open' 3 'tern: .*uct_iface_open' \
         env UCX_TERN_SEG_SIZE=1 "${hca[@]}" "$tern_bench" latency --quick
     refuses 'a file that cannot be written' 1 'No such file' \
         "${hca[@]}" "$tern_bench" memory --peers 1 --json "$tmp/none/x"
-    mkdir -p "$tmp/kept"
-    echo old >"$tmp/kept/x"
-    refuses 'a measurement that fails' 1 'no transport nosuch' \
-        "${hca[@]}" "$tern_bench" latency --quick --transport nosuch --json "$tmp/kept/x"
-    check_match 'leaves the old file, and no other' '^old x$' sh -c 'echo "$(cat "$0/x") $(ls "$0")"' "$tmp/kept"
     refuses 'softhca-bench: wrong section' 2 '^softhca-bench: --section: x not in' "$softhca_bench" --section x
     refuses 'softhca-bench: wrong profile' 2 'choose from ideal' "$softhca_bench" --profile graphene,fast
     refuses 'softhca-bench: wrong model' 2 "unknown parameter 'x'" "$softhca_bench" --model x=2
     refuses 'softhca-bench: no such device' 1 'no such device: nosuch' "$softhca_bench" --device nosuch
+}
+
+# json_has NAME FILE PYTHON-CONDITION: of the object `r` that the file holds.
+json_has() {
+    if command -v python3 >/dev/null; then
+        check "$1" python3 -c "import json, sys; r = json.load(open(sys.argv[1])); assert $3, r" "$2"
+    else
+        skip "$1" 'python3 is not installed'
+    fi
+}
+
+# One arm fails: the others are measured, and everything says that one is missing.
+failed_arm_tests() {
+    local json=$tmp/failed.json
+    refuses 'an arm that fails' 3 '^incomplete: nosuch: UCX has no transport nosuch' \
+        "${hca[@]}" "$tern_bench" latency --quick --transport nosuch --json "$json"
+    json_has 'the file says it' "$json" 'r["incomplete"][0].startswith("nosuch: ")'
+    json_has 'the other arms are there' "$json" '{f["name"] for f in r["figures"]} >= {"rc_verbs", "RDMA write, shared"}'
+    json_has 'the failed one is not' "$json" 'not any(f["name"].startswith("nosuch") for f in r["figures"])'
+    if command -v python3 >/dev/null; then
+        refuses 'no table is made of it' 1 'failed.json is incomplete' \
+            "$srcdir/../contrib/tables.py" --list "$json"
+    fi
+    refuses 'an arm of memory that fails' 3 '^incomplete: nosuch: ' \
+        "${hca[@]}" "$tern_bench" memory --peers 1,2 --transport nosuch
+}
+
+# interrupt_tests SIGNAL STATUS command...: a run that ends early has its complete rounds.
+interrupt_tests() {
+    local signal=$1 expected=$2 json=$tmp/$1.json status
+    shift 2
+    rm -f "$json"
+    start "$tmp/$signal" "$@" onesided --sizes 64 --rounds 10000 --json "$json"
+    # It says how far it is, which round it is, and how long it takes.
+    for ((i = 0; i < limit * 10; i++)); do
+        grep -Eq '^measuring: [0-9]+ %, [0-9]+ (s|min) left: round ([2-9]|[1-9][0-9]+) of 10000, ' "$tmp/$signal" && break
+        sleep 0.1
+    done
+    check "$signal: what is measured and what is left" test "$i" -lt $((limit * 10))
+    kill -s "$signal" "$pid"
+    wait "$pid"
+    status=$?
+    check "$signal: the exit status" test $status = "$expected"
+    check_match "$signal: it says so" '^incomplete: interrupted after [1-9][0-9]* of 10000 rounds' cat "$tmp/$signal"
+    json_has "$signal: the file has the complete rounds" "$json" \
+        'r["incomplete"][0] == "interrupted after %d of 10000 rounds" % len(r["figures"][0]["rounds"])'
+    json_has "$signal: and no others" "$json" 'len({len(f["rounds"]) for f in r["figures"] if "rounds" in f}) == 1'
 }
 
 fastpath_tests() {
@@ -100,37 +141,6 @@ fastpath_tests() {
     is_json 'fastpath: the json is json' "$tmp/fastpath.json"
     refuses 'fastpath: no table' 2 '^paper-tables: TABLE is required' "$paper_tables"
     refuses 'fastpath: a file that cannot be written' 1 'No such file' "$paper_tables" fastpath --quick --json "$tmp/none/x"
-}
-
-# For each test its times, and beside them its throughput.
-plot_rwapi_tests() { # RESULT.json
-    if ! python3 -c 'import matplotlib.pyplot' 2>/dev/null; then
-        skip 'rwapi: plot' 'matplotlib is not installed'
-        return
-    fi
-    check 'rwapi: plot' "$plot" "$1" "$tmp/rwapi.svg"
-    check_match 'rwapi: plot: times' '<!-- time between messages, us -->' cat "$tmp/rwapi.svg"
-    check_match 'rwapi: plot: throughput' '<!-- throughput, MB/s -->' cat "$tmp/rwapi.svg"
-    check_match 'rwapi: plot: both of a test' '^2$' grep -c -e '<!-- burst, shared memory' "$tmp/rwapi.svg"
-}
-
-plot_tests() { # RESULT.json
-    if ! command -v python3 >/dev/null; then
-        skip 'plot' 'python3 is not installed'
-        return
-    fi
-    refuses 'plot: no picture' 1 'neither in .svg nor in .png' "$plot" "$1" "$tmp/plot.pdf"
-    refuses 'plot: no result' 1 'No such file' "$plot" "$tmp/none" "$tmp/plot.svg"
-    refuses 'plot: not a result' 1 'not the result of a benchmark' "$plot" "$plot" "$tmp/plot.svg"
-    echo '{"figures": []}' >"$tmp/empty.json"
-    refuses 'plot: nothing to draw' 1 'no figures' "$plot" "$tmp/empty.json" "$tmp/plot.svg"
-    if python3 -c 'import matplotlib.pyplot' 2>/dev/null; then
-        check 'plot' "$plot" "$1" "$tmp/plot.svg"
-        check_match 'plot: it is a picture' '<svg' cat "$tmp/plot.svg"
-    else
-        refuses 'plot: no matplotlib' 1 'install python3-matplotlib' "$plot" "$1" "$tmp/plot.svg"
-        skip 'plot: it is a picture' 'matplotlib is not installed'
-    fi
 }
 
 softhca_bench_tests() {
@@ -169,7 +179,6 @@ latency_tests() {
     check_match 'latency: against RDMA writes' '^  tern / RDMA write, shared .* <= 1\.25: ' cat "$tmp/latency"
     check_match 'latency: like with like' '^  tern, private / RDMA write, private ' cat "$tmp/latency"
     check_match 'latency: few rounds are doubted' '\? few rounds' cat "$tmp/latency"
-    plot_tests "$tmp/latency.json"
 }
 
 rate_tests() {
@@ -261,7 +270,6 @@ rwapi_tests() {
         skip 'rwapi: a limit for puts with signals' 'there is no MPI'
     fi
     is_json 'rwapi: the json is json' "$tmp/rwapi.json"
-    plot_rwapi_tests "$tmp/rwapi.json"
     refuses 'rwapi: too long a message' 1 'at most 8M' "${hca[@]}" "$tern_bench" rwapi --quick --sizes 16M
     refuses 'only rwapi has a message of one byte' 2 'messages of mpi have at least 8 bytes' "$tern_bench" mpi --sizes 1:8
     # Without the MPIs, whose jobs take most of the time.
@@ -284,9 +292,9 @@ rwapi_launcher_tests() {
     printf '#!/bin/sh\nwhile [ "$1" != -o ]; do shift; done\necho >"$2"\n' >"$tmp/fake/mpicc.openmpi"
     printf '#!/bin/sh\necho never started\nexit 1\n' >"$tmp/fake/mpirun.openmpi"
     chmod +x "$tmp/fake"/*
-    refuses 'rwapi: a launcher that fails' 1 'Open MPI, tern: the launcher has ended' "${run[@]}"
+    refuses 'rwapi: a launcher that fails' 3 'Open MPI, tern: the launcher has ended' "${run[@]}"
     printf '#!/bin/sh\nshift 2\n"$@" &\n"$@"\n' >"$tmp/fake/mpirun.openmpi"
-    refuses 'rwapi: a library that is none' 1 'Open MPI, tern: .*file too short' "${run[@]}"
+    refuses 'rwapi: a library that is none' 3 'Open MPI, tern: .*file too short' "${run[@]}"
     rm -r "$tmp/fake"
     check 'rwapi: no folder is left' rmdir "$tmp/made"
 }
@@ -312,7 +320,10 @@ fake_mpi_tests() {
     exit 1' "$tmp/launcher"
     wait "$pid"
     printf '#!/bin/sh\necho a last word >&2\nexit 3\n' >"$tmp/fake/mpirun.openmpi"
-    refuses 'mpi: a launcher that fails' 1 'a last word' "${run[@]}"
+    mkdir -p "$tmp/kept"
+    echo old >"$tmp/kept/x"
+    refuses 'mpi: a launcher that fails' 1 'a last word' "${run[@]}" --json "$tmp/kept/x"
+    check_match 'mpi: the old file is left, and no other' '^old x$' sh -c 'echo "$(cat "$0/x") $(ls "$0")"' "$tmp/kept"
     refuses 'mpi: which arm it was' 1 'Open MPI, tern, private: the launcher has ended' "${run[@]}"
     printf '#!/bin/sh\necho no such header\nexit 1\n' >"$tmp/fake/mpicc.openmpi"
     refuses 'mpi: a compiler that fails' 1 'no such header' "${run[@]}"
@@ -431,6 +442,10 @@ memory_tests() {
 }
 
 refusal_tests
+failed_arm_tests
+interrupt_tests TERM 143 "${hca[@]}" "$tern_bench"
+# A shell has background jobs ignore SIGINT.
+interrupt_tests INT 130 env --default-signal=INT "$tern_bench"
 fastpath_tests
 latency_tests
 rate_tests

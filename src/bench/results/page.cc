@@ -194,6 +194,7 @@ std::vector<std::string> places_of(const std::vector<StoredFigure>& figures) {
     }
     std::ranges::stable_sort(places, {}, [](const auto& one) { return one.first; });
     std::vector<std::string> texts;
+    texts.reserve(places.size());
     for (auto& [x, text] : places) texts.push_back(std::move(text));
     return texts;
 }

@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "bench/measure/clock.h"
+#include "bench/measure/link.h"
 #include "bench/series/interrupt.h"
 #include "bench/series/options.h"
 #include "bench/series/progress.h"
@@ -14,6 +15,8 @@
 
 namespace bench {
 namespace {
+
+constexpr size_t kMostName = 60;
 
 struct ProgramOptions {
     Options common;
@@ -30,6 +33,12 @@ struct Way {
     Samples rounds = {};
     bool failed = false;
 };
+
+std::string line_of(const Words& words) {
+    std::string line;
+    for (const std::string& word : words) line += (line.empty() ? "" : " ") + word;
+    return line;
+}
 
 std::string last_words(const std::string& output) {
     constexpr size_t kMost = 2000;
@@ -109,9 +118,7 @@ int measure(const ProgramOptions& options) {
     Setup setup = make_setup(options.common);
     setup.gaps = &gaps;
     Facts facts = facts_of(options.common, setup);
-    std::string line;
-    for (const std::string& word : options.words) line += (line.empty() ? "" : " ") + word;
-    facts.emplace_back("program", line);
+    facts.emplace_back("program", line_of(options.words));
     std::vector<Way> ways = {{"tern", setup.with_tern}, {"rc_v", setup.without_tern}};
     for (Way& way : ways) {
         way.environment.emplace_back("UCX_TLS", way.name + ",self");
@@ -160,7 +167,7 @@ int run_program(int argc, char** argv) {
     ProgramOptions options;
     options.common.command = kProgramCommand;
     options.common.rounds = 7;
-    app.add_option("--name", options.name, "what the result calls it [the last word's file name]");
+    app.add_option("--name", options.name, "what the result calls it [its command line]");
     app.add_option("--number", options.number,
                    "compare the number behind the last TEXT that the program prints")
         ->option_text("TEXT");
@@ -185,10 +192,7 @@ int run_program(int argc, char** argv) {
                 return run_on_own_device(options.common.device, options.common.profile, argv);
             check_profile(options.common.profile);
             for (; *words != nullptr; ++words) options.words.emplace_back(*words);
-            if (options.name.empty()) {
-                const std::string& last = options.words.back();
-                options.name = last.substr(last.rfind('/') + 1);
-            }
+            if (options.name.empty()) options.name = line_of(options.words).substr(0, kMostName);
             return measure(options);
         });
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "bench/tern-bench/results.h"
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
@@ -8,7 +9,6 @@
 #include "bench/results/compare.h"
 #include "bench/results/page.h"
 #include "bench/series/interrupt.h"
-#include "bench/series/options.h"
 #include "report/figure.h"
 #include "tools/common/command.h"
 
@@ -25,7 +25,7 @@ std::vector<std::string> results_in(const std::string& folder) {
          entry.increment(error)) {
         if (entry->path().extension() == ".json") paths.push_back(entry->path().string());
     }
-    if (error) throw Failure(folder + ": " + error.message());
+    if (error) throw report::Failure(folder + ": " + error.message());
     std::ranges::sort(paths);
     return paths;
 }
@@ -44,7 +44,8 @@ int run_compare(int argc, char** argv) {
     return tools::run_command(&app, argc - 1, argv + 1, [&] {
         const Comparison comparison = compare(read_result(before), read_result(after));
         std::fputs(comparison.text.c_str(), stdout);
-        if (comparison.compared == 0) throw Failure("the files have no measurement in common");
+        if (comparison.compared == 0)
+            throw report::Failure("the files have no measurement in common");
         return comparison.changed == 0 ? 0 : kExitChanged;
     });
 }
@@ -64,14 +65,14 @@ int run_report(int argc, char** argv) {
         for (const std::string& path : results_in(folder)) {
             try {
                 results.push_back(read_result(path));
-            } catch (const Failure& failure) {
+            } catch (const report::Failure& failure) {
                 std::fprintf(stderr, "left out: %s\n", failure.what());
                 left_out.emplace_back(failure.what());
             }
         }
-        if (results.empty()) throw Failure("there is no result in " + folder);
+        if (results.empty()) throw report::Failure("there is no result in " + folder);
         if (output.empty()) output = folder + "/report.html";
-        write_file(output, as_page(results, left_out));
+        report::write_file(output, as_page(results, left_out));
         std::printf("%s: made from %zu results\n", output.c_str(), results.size());
         return left_out.empty() ? 0 : kExitIncomplete;
     });
