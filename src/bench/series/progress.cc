@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <limits>
 #include <utility>
 
 #include "bench/measure/clock.h"
@@ -63,8 +64,11 @@ std::string duration_text(double seconds) {
 }
 
 // On a terminal the first line is written at once.
-Progress::Progress()
-    : terminal_(::isatty(STDERR_FILENO) == 1), next_(terminal_ ? 0 : now_ns() + kSeldomNs) {}
+Progress::Progress(bool elsewhere)
+    : terminal_(::isatty(STDERR_FILENO) == 1),
+      next_(terminal_   ? 0
+            : elsewhere ? now_ns() + kSeldomNs
+                        : std::numeric_limits<uint64_t>::max()) {}
 
 void Progress::step(size_t kind, const std::string& what) {
     end();

@@ -39,7 +39,8 @@ std::string duration_text(double seconds);
 // line, elsewhere in a line every few seconds.
 class Progress {
   public:
-    Progress();
+    // `elsewhere`: also where stderr is no terminal.
+    explicit Progress(bool elsewhere = true);
     ~Progress() { clear(); }
     Progress(const Progress&) = delete;
     Progress& operator=(const Progress&) = delete;

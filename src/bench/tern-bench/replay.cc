@@ -121,7 +121,7 @@ int run_command(int argc, char** argv) {
     return tools::run_command(&app, argc - 1, argv + 1, [&] {
         if (!options.json.empty()) check_writable(options.json);
         std::vector<Column> columns;
-        Progress progress;
+        Progress progress(false);  // the same bytes each time
         const size_t kind = progress.time().add(2);
         for (const char* transport : {"tern", "rc_verbs"}) {
             progress.step(kind, transport);
