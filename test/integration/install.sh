@@ -73,6 +73,16 @@ module=$(find "$root" -path '*/modulefiles/ucx-tern/*' -type f)
 installed 'environment modules: what is loaded' "$(value "$module" '(LD_PRELOAD|UCX_PLUGIN_PATH)')"
 check 'environment modules: the commands' test -x "$root$(value "$module" PATH)/tern-run"
 check 'environment modules: the manual' test -f "$root$(value "$module" MANPATH)/man1/tern-run.1"
+if command -v tclsh >/dev/null; then
+    # Prints what the file sets; its other commands do nothing.
+    echo 'proc unknown {args} { if {[lindex $args 0] eq "setenv"} { puts [lindex $args 1]=[lindex $args 2] } }
+source [lindex $argv 0]' >"$tmp/module.tcl"
+    "$commands/tern-run" -v true 2>&1 | grep '^UCX_TLS=' >"$tmp/transports"
+    check 'environment modules: UCX_TLS as by tern-run' sh -c 'tclsh "$1" "$2" | grep -Fxf "$3"' _ \
+        "$tmp/module.tcl" "$module" "$tmp/transports"
+else
+    skip 'environment modules: UCX_TLS as by tern-run' 'tclsh is not installed'
+fi
 
 # UCX 1.22 and later find the transport in UCX's own folder of modules. A copy of this UCX, in the temporary folder,
 # gets a link to the installed transport there.

@@ -17,6 +17,13 @@ else
     load=UCX_PLUGIN_PATH way=${tern_library%/*}
 fi
 
+# UCX_TLS by default, as a pattern; see transports_tests.
+if ucx_info -v | grep -Eq 'ersion:* 1\.1[3-7]\.'; then
+    transports='tern,self(,cuda)?(,rocm)?(,ze)?'
+else
+    transports='\^ib,ib:aux,gga_mlx5,srd,rc_gda,sm,tcp'
+fi
+
 # sets NAME PATTERN variable tern-run-option... [NAME=value...]: the value of a variable in the command's environment.
 sets() {
     local name=$1 pattern=$2 variable=$3
@@ -27,7 +34,7 @@ sets() {
 
 environment_tests() {
     sets 'the transport is loaded' "$way" $load "$tern_run"
-    sets 'UCX_TLS' tern,self UCX_TLS "$tern_run"
+    sets 'UCX_TLS' "$transports" UCX_TLS "$tern_run"
     sets 'Open MPI takes UCX' ucx OMPI_MCA_pml "$tern_run"
     sets 'Open MPI takes UCX for one-sided' ucx OMPI_MCA_osc "$tern_run"
     sets 'Open MPI takes any transport' any OMPI_MCA_opal_common_ucx_tls "$tern_run"
@@ -38,7 +45,7 @@ environment_tests() {
     sets 'UCX_TLS of the user stays' tern,sm,self UCX_TLS env UCX_TLS=tern,sm,self "$tern_run"
     sets 'settings of Open MPI stay' ob1 OMPI_MCA_pml env OMPI_MCA_pml=ob1 "$tern_run"
     sets 'within itself it loads once' "$way" $load "$tern_run" "$tern_run"
-    check_match '-v says what is set' '^UCX_TLS=tern,self$' "$tern_run" -v true
+    check_match '-v says what is set' "^UCX_TLS=$transports\$" "$tern_run" -v true
     check_match '-v says what stays' '^OMPI_MCA_osc=rdma$' env OMPI_MCA_osc=rdma "$tern_run" -v true
 }
 
@@ -90,7 +97,27 @@ refusal_tests() {
     check_match '--help' '^Usage: tern-run ' "$tern_run" --help
 }
 
+# Transports that know a GPU's memory stay, and UCX does not warn of the default: no other transport is used.
+transports_tests() {
+    local used
+    if [ "${transports#tern}" != "$transports" ]; then
+        mkdir "$tmp/modules"
+        echo 'int none;' | cc -x c -shared -o "$tmp/modules/libuct_cuda.so.0" -
+        sets "UCX_TLS where UCX has a module for CUDA" 'tern,self,cuda.*' UCX_TLS env UCX_MODULE_DIR="$tmp/modules" "$tern_run"
+        echo 'int missing(void); int f(void) { return missing(); }' |
+            cc -x c -shared -fPIC -Wl,-z,now -o "$tmp/modules/libuct_rocm.so.0" -
+        sets "not of one that cannot be loaded" 'tern,self,cuda(,ze)?' UCX_TLS \
+            env UCX_MODULE_DIR="$tmp/modules" "$tern_run"
+    fi
+    "$tern_run" --soft-hca env UCX_LOG_LEVEL=warn ucx_info -p -u t >"$tmp/used" 2>&1
+    result "$(! grep -q WARN "$tmp/used"; echo $?)" 'UCX does not warn of the default' "$tmp/used"
+    sed -n 's/^# *resource.* \([a-z_0-9]*\)\/.*/\1/p' "$tmp/used" | sort -u >"$tmp/names"
+    result "$(grep -q '^tern$' "$tmp/names" && ! grep -Evx 'tern|self|cuda_.*|rocm_.*|ze_.*|gdr_copy|gaudi_gdr' "$tmp/names"
+        echo $?)" 'it leaves Tern, self and the transports of GPUs' "$tmp/used"
+}
+
 environment_tests
+transports_tests
 soft_hca_tests
 refusal_tests
 check_match 'UCX has the transport' 'Transport: tern$' "$tern_run" --soft-hca ucx_info -d -t tern

@@ -17,6 +17,7 @@
 #include "tools/common/command.h"
 #include "tools/common/library.h"
 #include "tools/common/mpi.h"
+#include "tools/tern_run/transports.h"
 
 namespace tern {
 namespace {
@@ -26,9 +27,15 @@ Function* function(void* handle, const char* name) {
     return reinterpret_cast<Function*>(::dlsym(handle, name));
 }
 
-// Loads the library and checks it. Returns whether this UCX loads it as a plug-in; for older
-// versions it is preloaded.
-bool is_plug_in(const std::string& library) {
+// The installed UCX.
+struct Ucx {
+    unsigned major;
+    unsigned minor;
+    std::string module_folder;
+};
+
+// Loads the library, and with it UCX, and checks it.
+Ucx check_library(const std::string& library) {
     ::setenv("TERN_MISFIT_TOLD", "1", 0);  // this program reports the misfit itself
     // The dynamic linker finds the same UCX for the library as for the command.
     void* handle = ::dlopen(library.c_str(), RTLD_LAZY | RTLD_LOCAL);
@@ -41,9 +48,15 @@ bool is_plug_in(const std::string& library) {
     }
     if (misfit() != nullptr) throw std::runtime_error(misfit());
     ::unsetenv("TERN_MISFIT_TOLD");
-    unsigned major, minor, release;
-    get_version(&major, &minor, &release);
-    return tools::finds_plug_ins(major, minor);
+    Ucx ucx;
+    unsigned release;
+    get_version(&ucx.major, &ucx.minor, &release);
+    Dl_info ucp;
+    if (::dladdr(reinterpret_cast<void*>(get_version), &ucp) != 0) {
+        const std::string path = ucp.dli_fname;
+        ucx.module_folder = path.substr(0, path.rfind('/')) + "/ucx";
+    }
+    return ucx;
 }
 
 // Replaces this process by `softhca env`, from the same installation or build if possible.
@@ -113,12 +126,15 @@ void set_up_tern(Environment* environment) {
     std::string error;
     const std::string library = tools::find_transport(&error);
     if (library.empty()) throw std::runtime_error(error);
-    if (is_plug_in(library)) {
+    const Ucx ucx = check_library(library);
+    // UCX loads the transport as a plug-in; for older versions it is preloaded.
+    if (tools::finds_plug_ins(ucx.major, ucx.minor)) {
         environment->add_path("UCX_PLUGIN_PATH", library.substr(0, library.rfind('/')));
     } else {
         environment->add_path("LD_PRELOAD", library);
     }
-    environment->set_default("UCX_TLS", "tern,self");
+    environment->set_default("UCX_TLS",
+                             default_transports(ucx.major, ucx.minor, ucx.module_folder));
     for (const auto& [name, value] : tools::kOpenMpiOverUcx) environment->set_default(name, value);
 }
 

@@ -45,7 +45,8 @@ int main_of(int argc, char** argv) {
     app.footer(
         "tern-run can start mpirun, or mpirun can start tern-run and the program; on several "
         "machines, only the\nlatter. Variables that are set already are not changed, for example "
-        "UCX_TLS, whose default here is tern,self.");
+        "UCX_TLS, whose default here leaves tern,\nself and the transports that know the memory of "
+        "GPUs.");
     return tools::run_command(&app, "[OPTION...] [--] COMMAND [ARGUMENT...]", argc, argv,
                               [&](char** command) { return run(soft_hca, verbose, command); });
 }
