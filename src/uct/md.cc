@@ -94,6 +94,28 @@ ucs_status_t mem_reg(uct_md_h md, void* address, size_t length, Flags flags, uct
     return no_memory("declare memory");
 }
 
+// Like mem_reg, on machines with a GPU: refuses memory that the processor cannot access, because
+// Tern reads and writes memory by the processor. UCP does not come here with such memory, unless
+// UCX_TLS lacks the transports that detect it. The reason is logged once, even if the caller hides
+// errors, because the program ends by this one.
+template <typename Flags>
+ucs_status_t mem_reg_with_gpu(uct_md_h md, void* address, size_t length, Flags flags,
+                              uct_mem_h* memh) {
+    MemoryTypes& types = memory_domain(md).types;
+    const char* const type = types.inaccessible(address, length);
+    if (type == nullptr) [[likely]]
+        return mem_reg(md, address, length, flags, memh);
+    const bool hidden = (compat::registration_flags(flags) & UCT_MD_MEM_FLAG_HIDE_ERRORS) != 0;
+    const bool told = types.first_refusal() || !hidden;
+    ucs_log(told ? UCS_LOG_LEVEL_ERROR : UCS_LOG_LEVEL_DEBUG,
+            "tern: %s: %p is memory of a GPU (%s), which Tern cannot access: leave the transports "
+            "of the GPU in UCX_TLS, as tern-run does (for example UCX_TLS=tern,self,%s), so that "
+            "UCX copies it",
+            memory_domain(md).device.name().c_str(), address, type,
+            strncmp(type, "ze-", 3) == 0 ? "ze" : type);
+    return UCS_ERR_INVALID_ADDR;
+}
+
 // When this returns, transfers that use the memory have ended, but the device may still read it,
 // and keys of the memory are invalid. With UCT_MD_MEM_DEREG_FLAG_INVALIDATE the device's reads have
 // ended too, and no part of the memory stays pinned for peers, not even for those that violate the
@@ -169,7 +191,7 @@ ucs_status_t mkey_pack(uct_md_h md, uct_mem_h memh, More... more) try {
     return no_memory("pack a key");
 }
 
-constinit auto md_ops = compat::padded(compat::with_new_members({
+constexpr uct_md_ops_t kOperations = compat::with_new_members({
     .close = md_close,
     .query = md_query,
     .mem_alloc = stub<UCS_ERR_UNSUPPORTED>,
@@ -180,7 +202,15 @@ constinit auto md_ops = compat::padded(compat::with_new_members({
     .mem_query = stub<UCS_ERR_UNSUPPORTED>,
     .mkey_pack = mkey_pack,
     .detect_memory_type = stub<UCS_ERR_UNSUPPORTED>,
-}));
+});
+
+constexpr uct_md_ops_t with_gpu(uct_md_ops_t operations) {
+    operations.mem_reg = mem_reg_with_gpu;
+    return operations;
+}
+
+constinit auto md_ops = compat::padded(kOperations);
+constinit auto md_ops_with_gpu = compat::padded(with_gpu(kOperations));
 
 // Whether the user may lock the least memory that an interface needs. Warns once if not.
 bool can_lock_memory(const verbs::Device& device) {
@@ -340,13 +370,14 @@ ucs_status_t md_open(uct_component_t* component, const char* name, const uct_md_
                          .publishes = config.publish != 0,
                          .opens_all_keys = config.open_all_keys != 0,
                          .lateness = {},
-                         .lent_bytes = 0});
+                         .lent_bytes = 0,
+                         .types = {}});
     open_pins(*domain, {.monitor = static_cast<MonitorKind>(config.monitor),
                         .most_bytes = config.pin_most == UCS_MEMUNITS_AUTO ? 0 : config.pin_most});
     domain->costs = calibrate(domain->device.pd.get(), *domain->pins);
     TERN_DEBUG("memory domain %s is open: lost pages are noticed by %s", name,
                monitor_name(domain->pins->monitor()));
-    domain->super.ops = &md_ops.table;
+    domain->super.ops = domain->types.any() ? &md_ops_with_gpu.table : &md_ops.table;
     domain->super.component = component;
     *md = &domain.release()->super;
     return UCS_OK;

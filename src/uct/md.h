@@ -14,6 +14,7 @@
 #include "uct/compat.h"
 #include "uct/memory.h"
 #include "uct/memory_events.h"
+#include "uct/memory_types.h"
 #include "verbs/port.h"
 
 namespace tern {
@@ -32,6 +33,7 @@ struct MemoryDomain {
     bool opens_all_keys;  // every packed key counts as the program's; see key_owner.h
     Lateness lateness;    // with messages
     uint64_t lent_bytes;  // of pins that memory handles hold; under `opening`
+    MemoryTypes types;
 };
 
 // UCX fills it in from the environment.

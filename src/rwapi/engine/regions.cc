@@ -38,13 +38,16 @@ int Regions::add(std::byte* memory, uint64_t length, int rights, bool allocated,
     region.length = length;
     region.rights = rights;
     region.allocated = allocated;
-    if (uct_md_mem_reg(transport_.domain(), memory, length, flags | UCT_MD_MEM_FLAG_HIDE_ERRORS,
-                       &region.memory) != UCS_OK) {
-        log_error(
-            "cannot register %llu bytes at %p: check that the memory is mapped and writable, and "
-            "that the limit of locked memory (ulimit -l) is high enough",
-            static_cast<unsigned long long>(length), static_cast<void*>(memory));
-        return RWAPI_ERR_MEMORY;
+    const ucs_status_t status = uct_md_mem_reg(transport_.domain(), memory, length,
+                                               flags | UCT_MD_MEM_FLAG_HIDE_ERRORS, &region.memory);
+    if (status != UCS_OK) {
+        const bool of_gpu = status == UCS_ERR_INVALID_ADDR;
+        log_error("cannot register %llu bytes at %p: %s", static_cast<unsigned long long>(length),
+                  static_cast<void*>(memory),
+                  of_gpu ? "this is memory of a GPU; copy it to the host's memory and back"
+                         : "check that the memory is mapped and writable, and that the limit of "
+                           "locked memory (ulimit -l) is high enough");
+        return of_gpu ? RWAPI_ERR_UNSUPPORTED : RWAPI_ERR_MEMORY;
     }
     handle = own_.add(region);
     if (handle == 0) {

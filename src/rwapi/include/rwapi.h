@@ -178,7 +178,7 @@ enum {
 #define RWAPI_KEY_MAX 256
 
 /* Registers memory for the use by peers. rights: RWAPI_READ, _WRITE, _SIGNAL; or 0 for memory that
- * is only a local buffer of this process. */
+ * is only a local buffer of this process. RWAPI_ERR_UNSUPPORTED: it is memory of a GPU. */
 RWAPI_EXPORT int rwapi_register(rwapi_context* context, void* memory, size_t length, int rights,
                                 rwapi_region* region);
 
