@@ -102,6 +102,8 @@ constexpr Rule kRules[] = {
     {"write-imm", &P::write_imm, 0, 1, {1, 1, 1, 1, 1, 1, 1, 1}, "has RDMA write with immediate"},
     {"windows", &P::windows, 0, 1, {1, 1, 1, 0, 0, 0, 1, 1}, "has memory windows"},
     {"device-memory", &P::device_memory, 0, 1, {1, 1, 0, 0, 0, 0, 0, 1}, "has device memory"},
+    // The drivers of Linux 6.12 that have reg_user_mr_dmabuf.
+    {"dma-buf", &P::dma_buf, 0, 1, {1, 1, 0, 1, 1, 0, 0, 1}, "has `ibv_reg_dmabuf_mr`"},
     {"null-mr", &P::null_mr, 0, 1, {1, 1, 0, 0, 0, 0, 0, 1}, "has null memory regions"},
     {"rereg-mr", &P::mr_change, 0, 1, {1, 1, 1, 1, 0, 1, 0, 0}, "has `ibv_rereg_mr`"},
     {"parent-domain", &P::parent_domain, 0, 1, {1, 1, 0, 0, 0, 1, 0, 1}, "has parent domains and thread domains"},

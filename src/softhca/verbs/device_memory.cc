@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Regions of memory that is not the program's: device memory, and null regions.
+// Regions of memory that is not the program's: device memory, DMA buffers, and null regions.
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -148,6 +149,65 @@ ibv_mr* reg_dm_mr(ibv_pd* ibv, ibv_dm* ibv_dm, uint64_t offset, size_t length,
     if (mr == nullptr) return nullptr;
     mr->device_memory = dm;
     dm->users.fetch_add(1, std::memory_order_relaxed);
+    return &mr->ibv;
+} catch (const std::bad_alloc&) {
+    set_error(ENOMEM);
+    return nullptr;
+}
+
+namespace {
+
+// The length of a DMA buffer, or of a memory file; -1 with errno set if the descriptor is neither.
+off_t length_of_buffer(int fd) {
+    struct stat status;
+    if (fstat(fd, &status) != 0) return -1;
+    if (S_ISREG(status.st_mode)) return status.st_size;  // keeps its position
+    return lseek(fd, 0, SEEK_END);                       // all that the kernel offers for a buffer
+}
+
+// 0, or why such a region cannot be.
+int check_buffer(uint64_t offset, size_t length, uint64_t iova, int fd, uint32_t access) {
+    constexpr uint32_t kAllowed = access_flag::kLocalWrite | access_flag::kRemoteWrite |
+                                  access_flag::kRemoteRead | access_flag::kRemoteAtomic |
+                                  access_flag::kOptional;
+    const auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+    if ((access & ~kAllowed) != 0 || !access_flags_valid(access)) return EINVAL;
+    if (length == 0 || offset % page != iova % page || iova + length < iova) return EINVAL;
+    const off_t whole = length_of_buffer(fd);
+    if (whole < 0) return errno == EBADF ? EBADF : EINVAL;
+    const auto size = static_cast<uint64_t>(whole);
+    return offset <= size && length <= size - offset ? 0 : EINVAL;
+}
+
+}  // namespace
+
+SOFTHCA_EXPORT ibv_mr* ibv_reg_dmabuf_mr(ibv_pd* ibv, uint64_t offset, size_t length, uint64_t iova,
+                                         int fd, int access) try {
+    if (inherited(ibv->context)) return fail(ENODEV);
+    if (personality_of(ibv->context).dma_buf == 0) return fail(EOPNOTSUPP);
+    const auto rights = static_cast<uint32_t>(access);
+    if (const int error = check_buffer(offset, length, iova, fd, rights)) return fail(error);
+    const uint64_t begun = now_ns();
+    const uint64_t before = offset % static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+    const size_t mapped = length + before;
+    const int protection = PROT_READ | ((rights & access_flag::kLocalWrite) != 0 ? PROT_WRITE : 0);
+    void* const mapping = raw_mmap(mapped, protection, MAP_SHARED, fd, offset - before);
+    if (mapping == nullptr) return fail(EINVAL);
+    RegionAttributes attributes;
+    attributes.address = reinterpret_cast<uint64_t>(mapping) + before;
+    attributes.length = length;
+    attributes.iova = iova;
+    attributes.pd = object_of<PdObject>(ibv)->base().id;
+    attributes.access = rights;
+    MrObject* mr = register_internal(ibv, attributes);
+    if (mr == nullptr) {
+        raw_munmap(mapping, mapped);
+        return nullptr;
+    }
+    mr->mapping = mapping;
+    mr->mapped = mapped;
+    mr->ibv.addr = reinterpret_cast<void*>(offset);  // as libibverbs has it
+    delay_registration(adapter_of(ibv->context), begun, length);
     return &mr->ibv;
 } catch (const std::bad_alloc&) {
     set_error(ENOMEM);

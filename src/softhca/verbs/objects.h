@@ -143,7 +143,9 @@ struct MrObject {
     uint32_t access = 0;
     BackingFile backing_file;
     DmObject* device_memory = nullptr;  // if the region is of device memory
-    bool is_program_memory = true;      // the memory is the program's; else ibv_rereg_mr() fails
+    void* mapping = nullptr;            // of a DMA buffer, in this process
+    size_t mapped = 0;
+    bool is_program_memory = true;  // the memory is the program's; else ibv_rereg_mr() fails
 };
 
 struct WindowObject {

@@ -2,6 +2,7 @@
 // Protection domains and memory regions.
 #include <unistd.h>
 
+#include "softhca/fabric/raw_memory.h"
 #include "softhca/transport/region.h"
 #include "softhca/verbs/operations.h"
 #include "softhca/verbs/process_adapter.h"
@@ -124,10 +125,6 @@ SOFTHCA_EXPORT ibv_mr* ibv_reg_mr_iova2(ibv_pd* pd, void* address, size_t length
     return nullptr;
 }
 
-SOFTHCA_EXPORT ibv_mr* ibv_reg_dmabuf_mr(ibv_pd*, uint64_t, size_t, uint64_t, int, int) {
-    return fail(EOPNOTSUPP);
-}
-
 SOFTHCA_EXPORT int ibv_rereg_mr(ibv_mr* ibv, int flags, ibv_pd* new_pd, void* address,
                                 size_t length, int access) {
     auto* mr = object_of<MrObject>(ibv);
@@ -190,6 +187,7 @@ SOFTHCA_EXPORT int ibv_dereg_mr(ibv_mr* ibv) {
     auto* pd = object_of<PdObject>(ibv->pd);
     if (!withdraw_unless_bound(*pd, adapter, *mr)) return EBUSY;
     release_backing_file(mr->backing_file);
+    if (mr->mapping != nullptr) raw_munmap(mr->mapping, mr->mapped);
     release_key(adapter, mr->index);
     pd->users.fetch_sub(1, std::memory_order_relaxed);
     if (mr->device_memory != nullptr)
