@@ -50,4 +50,6 @@ check_match 'Tern refuses to register the memory, and names the cure' \
 result "$(($(grep -c 'is memory of a GPU' "$tmp/output") != 3))" 'once if the caller hides errors, then not' "$tmp/output"
 UCX_MEMTYPE_CACHE=n check_match 'without the cache of memory types, too' 'is memory of a GPU \(cuda\)' \
     "${hca[@]}" ./tern-gpu register
+check_match 'rwapi_register refuses it, too' 'cannot register 4096 bytes at .*: this is memory of a GPU' \
+    "${hca[@]}" "$(dirname "$SOFTHCA")/rwapi-run" -np 1 ./tern-gpu rwapi
 finish

@@ -4,11 +4,12 @@
  *
  * Two processes. Tagged messages (t), active messages (a), puts (p) and gets (g) of all lengths,
  * between memory that the processor cannot access (d), managed memory (m) and the host's (h).
- * Default: all of them. `gpu register`: the transport refuses to register the first kind. See
- * device_memory.h.
+ * Default: all of them. `gpu register`: the transport refuses to register the first kind; and
+ * `gpu rwapi`: so does rwapi. See device_memory.h.
  */
 #include "device_memory.h"
 
+#include <rwapi.h>
 #include <string.h>
 #include <uct/api/uct.h>
 
@@ -246,8 +247,25 @@ static int refuses(void) {
     return 0;
 }
 
+static int rwapi_refuses(int* argc, char*** argv) {
+    rwapi_region region;
+    who = "gpu";
+    if (rwapi_init(argc, argv) != RWAPI_OK) die("rwapi_init", "fails");
+    char* device = device_memory_allocate(4096, 0);
+    char* managed = device_memory_allocate(4096, 1);
+    if (rwapi_register(NULL, device, 4096, RWAPI_ALL, &region) != RWAPI_ERR_UNSUPPORTED)
+        die("memory of the device", "is not refused");
+    if (rwapi_register(NULL, managed, 4096, RWAPI_ALL, &region) != RWAPI_OK ||
+        rwapi_deregister(NULL, region) != RWAPI_OK)
+        die("managed memory", "is refused");
+    rwapi_finalize();
+    printf("gpu: memory of the device is refused\n");
+    return 0;
+}
+
 int main(int argc, char** argv) {
     if (argc == 2 && strcmp(argv[1], "register") == 0) return refuses();
+    if (argc == 2 && strcmp(argv[1], "rwapi") == 0) return rwapi_refuses(&argc, &argv);
     if (argc > 1) kinds = argv[1];
     if (argc > 2) operations = argv[2];
     if (strlen(kinds) > 3) return 2;
