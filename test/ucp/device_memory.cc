@@ -340,7 +340,8 @@ extern "C" {
 void* device_memory_allocate(size_t length, int managed) {
     const size_t index = area_count;
     if (index == areas.size()) return nullptr;
-    length = ucs_align_up(length, static_cast<size_t>(getpagesize()));
+    const auto page = static_cast<size_t>(getpagesize());
+    length = (length + page - 1) / page * page;
     const int fd = memfd_create("device memory", MFD_CLOEXEC);
     if (fd < 0 || ftruncate(fd, static_cast<off_t>(length)) != 0) return nullptr;
     constexpr int kBoth = PROT_READ | PROT_WRITE;
