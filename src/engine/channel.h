@@ -79,6 +79,18 @@ struct Channel final : Connection {
         bool listed = false;  // is in ControlFrames' list
     };
 
+    // What the connection has been used for, to explain it at its end. Counted once for each block
+    // and each long message.
+    struct Tally {
+        uint32_t blocks_taken = 0;    // from the peer, to write into
+        uint32_t blocks_offered = 0;  // to the peer
+        uint64_t staged = 0;          // long messages received, by scheme
+        uint64_t placed = 0;
+        uint64_t read = 0;
+        uint64_t bytes = 0;  // of these
+        bool told = false;
+    };
+
     // Whether an operation is under way whose cookie `is` accepts.
     template <class Is>
     bool any_cookie(Is&& is) const {
@@ -89,6 +101,7 @@ struct Channel final : Connection {
     Receiving receiving;
     Notifying notifying;
     Control control;
+    Tally tally;
 
     // Of OneSided: reads and atomics under way, which later work requests may overtake. The
     // handlers of their cookies decrement it.

@@ -211,6 +211,11 @@ class Engine final {
     Counters counters() const;
     EngineUsage usage() const;
     uint32_t connections() const { return connector_.table().live(); }
+    template <class Visit>
+    void for_each_channel(Visit&& visit) const {
+        connector_.table().for_each(
+            [&](Connection& connection) { visit(static_cast<Channel&>(connection)); });
+    }
     // Those that are over, but still have operations that the device has not flushed.
     uint32_t ending() const { return connector_.table().size() - connections(); }
 

@@ -150,8 +150,9 @@ void OfferedBlocks::on_no_memory(const Channel& channel, uint32_t size) {
                 "lower UCX_TERN_HOT_MAX");
 }
 
-void OfferedBlocks::count_offer(const Channel& channel) {
+void OfferedBlocks::count_offer(Channel& channel) {
     ++counters_.promotions;
+    ++channel.tally.blocks_offered;
     counters_.block_bytes += channel.receiving.block.size();
     counters_.block_bytes_most = std::max(counters_.block_bytes_most, counters_.block_bytes);
     counters_.hot_peers_most = std::max<uint64_t>(counters_.hot_peers_most, promotion_.hot());

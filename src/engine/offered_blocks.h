@@ -96,7 +96,7 @@ class OfferedBlocks {
     bool offer(Channel& channel);
     uint32_t most_now() const;
     void on_no_memory(const Channel& channel, uint32_t size);
-    void count_offer(const Channel& channel);
+    void count_offer(Channel& channel);
     void drop(Channel& channel);
 
     ibv_pd* pd_;

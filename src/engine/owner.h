@@ -33,6 +33,8 @@ class EngineOwner {
     // The device reports an error of a completion queue or shared receive queue that is not the
     // engine's; the first argument is the queue's verbs::next_identity().
     virtual void queue_failed(const void*, const std::string&) {}
+    // Called by few polls: one in some ten or hundred thousand.
+    virtual void seldom() {}
     // Information for the log that may explain later errors.
     virtual void note(const std::string&) {}
     // A warning for the log.

@@ -57,6 +57,7 @@ bool PeerBlocks::on_offer(Channel& channel, const std::byte* payload, uint32_t l
     if (!unpack(offer, payload, length)) return false;
     Channel::Sending& sending = channel.sending;
     if (!sending.path.take_offer(offer)) return false;
+    ++channel.tally.blocks_taken;
     sending.block_address = offer.address;
     sending.block_rkey = offer.rkey;
     sending.stalled = false;

@@ -212,7 +212,10 @@ unsigned Poller::poll_seldom(Sink& sink) {
     unsigned packets = 0;
     const bool look = ++seldom_polls_ % kEventPolls == 0;
     if (look || !connector_.ended().retired().empty()) packets += health_.take_events();
-    if (look) flush_.check_unused(connector_.now());
+    if (look) {
+        flush_.check_unused(connector_.now());
+        owner_.seldom();
+    }
     budget_.make_seldom_due();
     if (!gathered_) connector_.inbox().gather();
     gathered_ = !take_arrived(sink, count);

@@ -4,6 +4,7 @@
 // the costs of the policy: no clock, no device, no lock, and less than a microsecond.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 
@@ -35,6 +36,7 @@ enum class Reason : uint8_t {
     kFaster,         // by the costs and by what the schemes have taken
     kTrial,          // the other scheme is the faster one as far as is known; measured again
 };
+constexpr size_t kReasons = static_cast<size_t>(Reason::kTrial) + 1;
 
 // As the user names the scheme; "read" for kRead.
 std::string_view name_of(Scheme scheme);

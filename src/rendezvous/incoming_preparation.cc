@@ -39,8 +39,8 @@ IncomingPreparation::Result IncomingPreparation::prepare_placed(Incoming& transf
 // Reads go into the user's memory if it is pinned or worth pinning, else into a ring.
 IncomingPreparation::Result IncomingPreparation::prepare_reads(Incoming& transfer, bool may_lend) {
     if (!transfer.decided) {
-        transfer.trace_decision(Scheme::kRead,
-                                reason_to_read(transfer.source.readable, transfer.source.late));
+        note(transfer, Scheme::kRead,
+             reason_to_read(transfer.source.readable, transfer.source.late));
         // Only once for each transfer, because look_up() counts a use of the buffer.
         if (transfer.in_one_piece()) {
             const BufferState own = memory_.look_up(transfer, kLocalWrite);
@@ -61,7 +61,7 @@ Decision IncomingPreparation::decide_scheme(Incoming& transfer) {
                           .may_try = accounts_.running() == 0};
     if (inputs.one_piece) inputs.own = memory_.look_up(transfer, kRemotePut);
     const Decision decision = decide(inputs, policy_, timings_);
-    transfer.trace_decision(decision.scheme, decision.reason);
+    note(transfer, decision.scheme, decision.reason);
     if (decision.staged() && transfer.pin != nullptr)
         memory_.release(std::exchange(transfer.pin, nullptr));
     if (transfer.pin != nullptr) transfer.pinned.bytes = transfer.length;
@@ -75,8 +75,7 @@ IncomingPreparation::Result IncomingPreparation::pin_all(Incoming& transfer) {
         if (!pins_.may_pin(transfer)) return Result::kLater;
         if (pins_.pin(transfer, kRemotePut)) continue;
         pins_.release_all(transfer);
-        transfer.set_decision(
-            decide({.length = transfer.length, .pin_failed = true}, policy_, timings_));
+        decide_again(transfer, {.length = transfer.length, .pin_failed = true});
         return Result::kNoRing;
     }
     return Result::kReady;
@@ -90,8 +89,23 @@ IncomingPreparation::Result IncomingPreparation::without_ring(Incoming& transfer
 
 void IncomingPreparation::on_rings_taken(Incoming& transfer) {
     if (transfer.decision.staged())
-        transfer.set_decision(
-            decide({.length = transfer.length, .rings_taken = true}, policy_, timings_));
+        decide_again(transfer, {.length = transfer.length, .rings_taken = true});
+}
+
+void IncomingPreparation::note(Incoming& transfer, Scheme scheme, Reason reason) {
+    transfer.trace_decision(scheme, reason);
+    ++counters_.reasons[static_cast<size_t>(reason)];
+    Channel::Tally& tally = transfer.channel->tally;
+    ++(scheme == Scheme::kRead     ? tally.read
+       : scheme == Scheme::kPlaced ? tally.placed
+                                   : tally.staged);
+    tally.bytes += transfer.length;
+}
+
+// What was decided first has failed: the message counts by that, and the reason for this one.
+void IncomingPreparation::decide_again(Incoming& transfer, const DecisionInputs& inputs) {
+    transfer.set_decision(decide(inputs, policy_, timings_));
+    ++counters_.reasons[static_cast<size_t>(transfer.decision.reason)];
 }
 
 IncomingPreparation::Result IncomingPreparation::fail_without_rings(Incoming& transfer) {

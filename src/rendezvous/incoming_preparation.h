@@ -50,6 +50,8 @@ class IncomingPreparation {
     Result pin_all(Incoming& transfer);
     Result without_ring(Incoming& transfer, bool may_lend);
     Result fail(const Incoming& transfer);
+    void note(Incoming& transfer, Scheme scheme, Reason reason);
+    void decide_again(Incoming& transfer, const DecisionInputs& inputs);
 
     TransferMemory& memory_;
     TransferAccounts& accounts_;

@@ -3,12 +3,14 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <string>
 
 #include "connection/connection.h"
+#include "rendezvous/decision.h"
 #include "rendezvous/messages.h"
 #include "rendezvous/policy.h"
 
@@ -46,6 +48,7 @@ struct RendezvousCounters {
     uint64_t early_copies_used = 0;  // a message was fetched from them
     uint64_t early_copies_dropped = 0;
     uint64_t fallbacks = 0;  // memory that could not be pinned when it should have been
+    std::array<uint64_t, kReasons> reasons{};  // decisions about messages received, by Reason
 };
 
 class RendezvousOwner {

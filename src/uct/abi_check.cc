@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "uct/abi_check.h"
 
+#include <cerrno>
+
 #include "tern_config.h"
+#include "uct/explain.h"
 #include "uct/ucx_headers.h"
 
 extern "C" {
@@ -77,6 +80,10 @@ std::optional<std::string> check_ucx() {
 bool ucx_fits() {
     const char* reason = tern_misfit();
     if (reason == nullptr) return true;
+    ExplainRecord("misfit")
+        .add("program", program_invocation_short_name)
+        .add("why", reason)
+        .write();
     // Children of a preloaded program get here too, mostly without any use for UCX: only the first
     // process logs the misfit.
     if (std::getenv(kLoggedVariable) == nullptr) ucs_error("%s", reason);

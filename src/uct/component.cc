@@ -2,11 +2,13 @@
 // The UCT component `tern`, which registers itself when this library is loaded, by LD_PRELOAD or as
 // a plug-in.
 #include <algorithm>
+#include <cerrno>
 
 #include "base/trace.h"
 #include "uct/abi_check.h"
 #include "uct/compat.h"
 #include "uct/config.h"
+#include "uct/explain.h"
 #include "uct/iface.h"
 #include "uct/md.h"
 
@@ -86,6 +88,7 @@ void connect_trace() {
 
 __attribute__((constructor)) void load() {
     if (!ucx_fits() || is_registered()) return;
+    ExplainRecord("loaded").add("program", program_invocation_short_name).write();
     connect_trace();
     uct_component_register(&tern_component);
     uct_tl_register(&tern_component, &transport);

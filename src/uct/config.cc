@@ -268,6 +268,12 @@ ucs_config_field_t config_table[] = {
                "closed. \"-\" is\n"
                "standard error; %p is replaced by the process id.",
                counters, UCS_CONFIG_TYPE_STRING),
+    TERN_FIELD("COUNTERS_INTERVAL", "0s",
+               "While the program runs, each interface also writes its counters to the file "
+               "COUNTERS.PID-NUMBER.running,\n"
+               "which it replaces at this interval, but only as it makes progress, and removes "
+               "when it is closed. 0: never.",
+               counters_interval, UCS_CONFIG_TYPE_TIME),
     {nullptr, nullptr, nullptr, 0, {}},
 };
 

@@ -78,6 +78,7 @@ struct TernConfig {
     } tags;
     int proto;
     char* counters;
+    double counters_interval;
 };
 
 extern ucs_config_field_t config_table[];

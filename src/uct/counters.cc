@@ -6,17 +6,42 @@
 #include <string>
 
 #include "tupleq/xrc/tupleq.h"
+#include "uct/explain.h"
 #include "uct/iface.h"
 #include "uct/tag_counters.h"
 
 namespace tern {
 
-void write_counters(const Engine& engine, const Rendezvous& rendezvous, const Atomics& atomics,
-                    const PinCache& pins, const TagCounters& tags, const TupleQ* tupleq,
-                    const char* device, const char* path) {
-    std::string name = path;
-    if (const size_t at = name.find("%p"); at != std::string::npos)
-        name.replace(at, 2, std::to_string(getpid()));
+namespace {
+
+std::string with_pid(std::string path) {
+    if (const size_t at = path.find("%p"); at != std::string::npos)
+        path.replace(at, 2, std::to_string(getpid()));
+    return path;
+}
+
+// False: the file cannot be written. A single write keeps lines of several processes apart.
+bool write_line(const std::string& path, const char* mode, const std::string& line) {
+    FILE* file = path == "-" ? stderr : fopen(path.c_str(), mode);
+    if (file == nullptr) {
+        ucs_warn("tern: cannot write counters to %s: %s", path.c_str(), strerror(errno));
+        return false;
+    }
+    (void)setvbuf(file, nullptr, _IOFBF, line.size() + 1);
+    const bool written = fputs(line.c_str(), file) >= 0;
+    return (file == stderr ? fflush(file) : fclose(file)) == 0 && written;
+}
+
+std::string identity(const PeerAddress& address) {
+    return std::to_string(address.interface.qp_num) + "-" +
+           std::to_string(address.interface.instance);
+}
+
+}  // namespace
+
+std::string counters_of(const Engine& engine, const Rendezvous& rendezvous, const Atomics& atomics,
+                        const PinCache& pins, const TagCounters& tags, const TupleQ* tupleq,
+                        const char* device) {
     const Counters counters = engine.counters();
     const EngineUsage usage = engine.usage();
     const RendezvousCounters& moved = rendezvous.counters();
@@ -123,18 +148,62 @@ void write_counters(const Engine& engine, const Rendezvous& rendezvous, const At
     for (const auto& row : rows)
         line += std::string(",\"") + row.name + "\":" + std::to_string(row.value);
     line += "}\n";
-    FILE* file = name == "-" ? stderr : fopen(name.c_str(), "a");
-    if (file == nullptr) {
-        ucs_warn("tern: cannot write counters to %s: %s", name.c_str(), strerror(errno));
-        return;
-    }
-    // A single write keeps lines of several processes apart.
-    (void)setvbuf(file, nullptr, _IOFBF, line.size() + 1);
-    (void)fputs(line.c_str(), file);
-    if (file == stderr)
-        (void)fflush(file);
-    else
-        (void)fclose(file);
+    return line;
+}
+
+void append_counters(const std::string& path, const std::string& line) {
+    (void)write_line(with_pid(path), "a", line);
+}
+
+std::string snapshot_path(const std::string& path, unsigned number) {
+    return with_pid(path) + "." + std::to_string(getpid()) + "-" + std::to_string(number) +
+           ".running";
+}
+
+void replace_snapshot(const std::string& path, const std::string& line) {
+    const std::string fresh = path + ".new";
+    if (write_line(fresh, "w", line)) (void)rename(fresh.c_str(), path.c_str());
+}
+
+void explain_interface(const std::string& device, const Engine& engine) {
+    if (!explains()) return;
+    ExplainRecord("interface")
+        .add("program", program_invocation_short_name)
+        .add("device", device)
+        .add("id", identity(engine.address()))
+        .write();
+}
+
+void explain_peer(const std::string& device, const PeerAddress& self, const Channel& channel) {
+    const Channel::Tally& tally = channel.tally;
+    ExplainRecord("peer")
+        .add("device", device)
+        .add("id", identity(self))
+        .add("peer", identity(channel.peer))
+        .add("address", channel.peer.to_string())
+        .add("requests", channel.sends.next())
+        .add("blocks_taken", tally.blocks_taken)
+        .add("blocks_offered", tally.blocks_offered)
+        .add("polls_memory", channel.receiving.polls_memory)
+        .add("staged", tally.staged)
+        .add("placed", tally.placed)
+        .add("read", tally.read)
+        .add("bytes", tally.bytes)
+        .write();
+}
+
+void explain_counters(const std::string& line, const Rendezvous& rendezvous) {
+    if (!explains()) return;
+    std::string reasons;
+    const auto& counts = rendezvous.counters().reasons;
+    for (size_t i = 0; i < counts.size(); ++i)
+        if (counts[i] != 0)
+            reasons += std::string(reasons.empty() ? "\"" : ",\"") +
+                       text_of(static_cast<Reason>(i)) + "\":" + std::to_string(counts[i]);
+    ExplainRecord("counters")
+        .add_json("counters", std::string_view(line).substr(0, line.size() - 1))
+        .add_json("reasons", "{" + reasons + "}")
+        .write();
 }
 
 }  // namespace tern

@@ -4,6 +4,9 @@
 
 #include "uct/iface.h"
 
+#include <unistd.h>
+
+#include <atomic>
 #include <memory>
 #include <new>
 
@@ -11,6 +14,7 @@
 #include "engine/engine.h"
 #include "uct/compat.h"
 #include "uct/config.h"
+#include "uct/explain.h"
 #include "uct/md.h"
 #include "uct/rma_post.h"
 #include "uct/send.h"
@@ -31,6 +35,7 @@ struct TernIface::State final : tern::EngineOwner, tern::RendezvousOwner {
     tern::Status ended(tern::Channel& channel, tern::Status status) override {
         if (rendezvous) status = rendezvous->ended(channel, status);
         if (tags) status = tags->ended(channel, status);
+        tell_peer(channel);
         if (status != tern::Status::kOk) tern::note_loss(iface, status);
         return status;
     }
@@ -68,6 +73,32 @@ struct TernIface::State final : tern::EngineOwner, tern::RendezvousOwner {
     }
     void warn(const std::string& text) override {
         ucs_warn("tern: %s: %s", device.c_str(), text.c_str());
+    }
+
+    void seldom() override {
+        if (next_snapshot == 0 || ucs_get_time() < next_snapshot) return;
+        next_snapshot = ucs_get_time() + ucs_time_from_sec(snapshot_interval);
+        try {
+            tern::replace_snapshot(snapshot, counters_line());
+        } catch (const std::bad_alloc&) {
+            (void)tern::no_memory("write the counters");
+        }
+    }
+
+    // Records what a connection was used for, once: at its end, or at that of the interface.
+    void tell_peer(tern::Channel& channel) {
+        if (!explains || channel.tally.told || !channel.established) return;
+        channel.tally.told = true;
+        try {
+            tern::explain_peer(device, engine->address(), channel);
+        } catch (const std::bad_alloc&) {
+            (void)tern::no_memory("explain a connection");
+        }
+    }
+    std::string counters_line() const {
+        return tern::counters_of(
+            *engine, *rendezvous, *atomics, *tern::memory_domain(iface.super.md).pins,
+            tags ? tags->counters : tern::TagCounters{}, iface.tupleq, device.c_str());
     }
 
     // A failure that the user's error handler deals with is logged at a lower level.
@@ -125,6 +156,11 @@ struct TernIface::State final : tern::EngineOwner, tern::RendezvousOwner {
     tern::verbs::Port port;
     std::string device;  // name and port
     std::string counters;
+    bool explains = tern::explains();
+    // The counters while the program runs: where, in seconds, and when next. 0: never.
+    std::string snapshot;
+    double snapshot_interval = 0;
+    ucs_time_t next_snapshot = 0;
     // The device writes to its memory until the engine is destroyed.
     std::unique_ptr<tern::Atomics> atomics;
     std::unique_ptr<tern::Rma> rma;
@@ -354,6 +390,13 @@ static ucs_status_t open_interface(TernIface& self, uct_md_h md, const uct_iface
     auto state = std::make_unique<TernIface::State>(self);
     state->device = params.mode.device.dev_name;
     state->counters = config.counters;
+    if (config.counters_interval > 0 && !state->counters.empty() && state->counters != "-") {
+        static std::atomic<unsigned> number{0};
+        state->snapshot =
+            tern::snapshot_path(state->counters, number.fetch_add(1, std::memory_order_relaxed));
+        state->snapshot_interval = config.counters_interval;
+        state->next_snapshot = ucs_get_time() + ucs_time_from_sec(config.counters_interval);
+    }
     std::string why;
     tern::EngineSettings settings;
     tern::RendezvousSettings rendezvous_settings;
@@ -381,6 +424,7 @@ static ucs_status_t open_interface(TernIface& self, uct_md_h md, const uct_iface
     }
     if (!state->engine) {
         ucs_error("tern: cannot use %s: %s", state->device.c_str(), why.c_str());
+        tern::note_unused({.what = state->device, .why = why, .remedy = ""});
         return UCS_ERR_NO_DEVICE;
     }
     tern::MemoryDomain& domain = tern::memory_domain(md);
@@ -423,6 +467,7 @@ static ucs_status_t open_interface(TernIface& self, uct_md_h md, const uct_iface
     self.engine = state->engine.get();
     tern::start_background(self);
     self.state = state.release();
+    tern::explain_interface(self.state->device, *self.engine);
     TERN_DEBUG("%s: interface %p is open: active messages of up to %u bytes, %s%s",
                self.state->device.c_str(), static_cast<void*>(&self), settings.segment_size,
                self.tags == nullptr ? "no tag matching" : "tag matching in software",
@@ -457,12 +502,15 @@ static UCS_CLASS_CLEANUP_FUNC(TernIface) {
     tern::stop_background(*self);
     uct_base_iface_progress_disable(&self->super.super, UCT_PROGRESS_SEND | UCT_PROGRESS_RECV);
     try {
-        if (!self->state->counters.empty())
-            tern::write_counters(*self->engine, *self->rendezvous, *self->atomics,
-                                 *tern::memory_domain(self->super.md).pins,
-                                 self->tags != nullptr ? self->tags->counters : tern::TagCounters{},
-                                 self->tupleq, self->state->device.c_str(),
-                                 self->state->counters.c_str());
+        TernIface::State& state = *self->state;
+        if (!state.counters.empty() || state.explains) {
+            const std::string line = state.counters_line();
+            if (!state.counters.empty()) tern::append_counters(state.counters, line);
+            if (!state.snapshot.empty()) (void)unlink(state.snapshot.c_str());
+            self->engine->for_each_channel(
+                [&state](tern::Channel& channel) { state.tell_peer(channel); });
+            tern::explain_counters(line, *self->rendezvous);
+        }
     } catch (const std::bad_alloc&) {
         (void)tern::no_memory("write the counters");
     }

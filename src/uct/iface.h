@@ -183,14 +183,26 @@ void stop_background(TernIface& iface);
 // Loads the plug-in for UCP from the folder of this library, and has it substitute Tern's
 // protocols. To be called when this library is loaded.
 void load_ucp_plugin();
+// Why UCP keeps its own protocols; empty if it does not, or after report_ucp_plugin().
+const std::string& ucp_plugin_refusal();
 // Logs once, at level info, why UCP keeps its own protocols, if it does. To be called when UCX is
 // used: children of a preloaded program mostly have no use for it.
 void report_ucp_plugin();
 
 // counters.cc
-// Appends the counters as a line of JSON to the file that `path` names.
-void write_counters(const Engine& engine, const Rendezvous& rendezvous, const Atomics& atomics,
-                    const PinCache& pins, const TagCounters& tags, const TupleQ* tupleq,
-                    const char* device, const char* path);
+// The counters as a line of JSON.
+std::string counters_of(const Engine& engine, const Rendezvous& rendezvous, const Atomics& atomics,
+                        const PinCache& pins, const TagCounters& tags, const TupleQ* tupleq,
+                        const char* device);
+// Appends a line to the file that a setting names: "-" is standard error, %p the process id.
+void append_counters(const std::string& path, const std::string& line);
+// The file with the counters of the process's interface of this number while the program runs.
+std::string snapshot_path(const std::string& path, unsigned number);
+// Replaces this file by one with the line, so that a reader never finds a part of it.
+void replace_snapshot(const std::string& path, const std::string& line);
+// Records for `tern-run --explain`.
+void explain_interface(const std::string& device, const Engine& engine);
+void explain_peer(const std::string& device, const PeerAddress& self, const Channel& channel);
+void explain_counters(const std::string& line, const Rendezvous& rendezvous);
 
 }  // namespace tern

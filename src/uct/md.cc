@@ -13,6 +13,7 @@
 #include "engine/engine.h"
 #include "rendezvous/calibration.h"
 #include "uct/compat.h"
+#include "uct/explain.h"
 #include "uct/iface.h"
 #include "uct/key_owner.h"
 #include "verbs/memory.h"
@@ -225,6 +226,10 @@ bool can_lock_memory(const verbs::Device& device) {
             "tern: %s is not used: not even %zu KiB can be registered; raise the limit of "
             "locked memory (ulimit -l)",
             device.name().c_str(), Engine::kLeastMemory / 1024);
+        note_unused({.what = device.name(),
+                     .why = "not even " + std::to_string(Engine::kLeastMemory / 1024) +
+                            " KiB can be registered",
+                     .remedy = kRemedyOfMemory});
     });
     return false;
 }
@@ -283,14 +288,25 @@ ucs_status_t query_md_resources(uct_component_t*, uct_md_resource_desc_t** resou
     for (const std::string& name : verbs::device_names()) {
         const auto device = verbs::open_device(name);
         if (!device) {
-            ucs_diag("tern: %s is not used: cannot open it: %s", name.c_str(), strerror(errno));
+            const std::string why = std::string("it cannot be opened: ") + strerror(errno);
+            ucs_diag("tern: %s is not used: %s", name.c_str(), why.c_str());
+            note_unused({.what = name, .why = why, .remedy = kRemedyOfAccess});
             continue;
         }
-        if (!device->active_ports().empty())
+        if (!device->active_ports().empty()) {
             names.push_back(name);
-        else
-            ucs_diag("tern: %s is not used: port 1: %s", name.c_str(), device->unusable(1).c_str());
+            continue;
+        }
+        const std::string why = device->unusable(1);
+        ucs_diag("tern: %s is not used: port 1: %s", name.c_str(), why.c_str());
+        note_unused({.what = name + ":1", .why = why, .remedy = remedy_of_port(why)});
     }
+    ExplainRecord("devices")
+        .add("count", names.size())
+        .add("program", program_invocation_short_name)
+        .add_variable("tls", "UCX_TLS")
+        .add_variable("net_devices", "UCX_NET_DEVICES")
+        .write();
     if (names.empty()) return uct_md_query_empty_md_resource(resources, count);
     auto* list = static_cast<uct_md_resource_desc_t*>(
         ucs_calloc(names.size(), sizeof(**resources), "tern md"));

@@ -79,6 +79,10 @@ void load_ucp_plugin() {
     refusal() = install();
 }
 
+const std::string& ucp_plugin_refusal() {
+    return refusal();
+}
+
 void report_ucp_plugin() {
     const std::string reason = std::exchange(refusal(), {});
     if (!reason.empty()) ucs_info("tern: UCP keeps its own protocols: %s", reason.c_str());

@@ -22,43 +22,6 @@
 namespace tern {
 namespace {
 
-template <typename Function>
-Function* function(void* handle, const char* name) {
-    return reinterpret_cast<Function*>(::dlsym(handle, name));
-}
-
-// The installed UCX.
-struct Ucx {
-    unsigned major;
-    unsigned minor;
-    std::string module_folder;
-};
-
-// Loads the library, and with it UCX, and checks it.
-Ucx check_library(const std::string& library) {
-    ::setenv("TERN_MISFIT_TOLD", "1", 0);  // this program reports the misfit itself
-    // The dynamic linker finds the same UCX for the library as for the command.
-    void* handle = ::dlopen(library.c_str(), RTLD_LAZY | RTLD_LOCAL);
-    if (handle == nullptr) throw std::runtime_error(::dlerror());
-    const auto misfit = function<const char*()>(handle, "tern_misfit");
-    const auto get_version =
-        function<void(unsigned*, unsigned*, unsigned*)>(handle, "ucp_get_version");
-    if (misfit == nullptr || get_version == nullptr) {
-        throw std::runtime_error(library + " is not the transport tern");
-    }
-    if (misfit() != nullptr) throw std::runtime_error(misfit());
-    ::unsetenv("TERN_MISFIT_TOLD");
-    Ucx ucx;
-    unsigned release;
-    get_version(&ucx.major, &ucx.minor, &release);
-    Dl_info ucp;
-    if (::dladdr(reinterpret_cast<void*>(get_version), &ucp) != 0) {
-        const std::string path = ucp.dli_fname;
-        ucx.module_folder = path.substr(0, path.rfind('/')) + "/ucx";
-    }
-    return ucx;
-}
-
 // Replaces this process by `softhca env`, from the same installation or build if possible.
 [[noreturn]] void become_softhca(std::string profile) {
     std::string softhca = tools::program_folder() + "/softhca";
@@ -122,20 +85,48 @@ void Environment::print() const {
     }
 }
 
-void set_up_tern(Environment* environment) {
+Transport Transport::load() {
+    Transport transport;
     std::string error;
-    const std::string library = tools::find_transport(&error);
-    if (library.empty()) throw std::runtime_error(error);
-    const Ucx ucx = check_library(library);
-    // UCX loads the transport as a plug-in; for older versions it is preloaded.
-    if (tools::finds_plug_ins(ucx.major, ucx.minor)) {
-        environment->add_path("UCX_PLUGIN_PATH", library.substr(0, library.rfind('/')));
-    } else {
-        environment->add_path("LD_PRELOAD", library);
+    transport.path = tools::find_transport(&error);
+    if (transport.path.empty()) throw std::runtime_error(error);
+    ::setenv("TERN_MISFIT_TOLD", "1", 0);  // this program reports the misfit itself
+    // The dynamic linker finds the same UCX for the library as for the command.
+    transport.handle_ = ::dlopen(transport.path.c_str(), RTLD_LAZY | RTLD_LOCAL);
+    ::unsetenv("TERN_MISFIT_TOLD");
+    if (transport.handle_ == nullptr) throw std::runtime_error(::dlerror());
+    const auto misfit = transport.function<const char*()>("tern_misfit");
+    const auto version = transport.function<const char*()>("ucp_get_version_string");
+    const auto get_version =
+        transport.function<void(unsigned*, unsigned*, unsigned*)>("ucp_get_version");
+    if (misfit == nullptr || version == nullptr || get_version == nullptr) {
+        throw std::runtime_error(transport.path + " is not the transport tern");
     }
-    environment->set_default("UCX_TLS",
-                             default_transports(ucx.major, ucx.minor, ucx.module_folder));
+    if (misfit() != nullptr) transport.misfit = misfit();
+    transport.ucx_version = version();
+    Dl_info info{};
+    if (::dladdr(reinterpret_cast<void*>(get_version), &info) != 0)
+        transport.ucx_path = info.dli_fname;
+    unsigned major, minor, release;
+    get_version(&major, &minor, &release);
+    transport.plug_in = tools::finds_plug_ins(major, minor);
+    transport.transports = default_transports(
+        major, minor, transport.ucx_path.substr(0, transport.ucx_path.rfind('/')) + "/ucx");
+    return transport;
+}
+
+bool set_up_tern(Environment* environment) {
+    const Transport transport = Transport::load();
+    if (!transport.misfit.empty()) throw std::runtime_error(transport.misfit);
+    if (transport.plug_in) {
+        environment->add_path("UCX_PLUGIN_PATH",
+                              transport.path.substr(0, transport.path.rfind('/')));
+    } else {
+        environment->add_path("LD_PRELOAD", transport.path);
+    }
+    environment->set_default("UCX_TLS", transport.transports);
     for (const auto& [name, value] : tools::kOpenMpiOverUcx) environment->set_default(name, value);
+    return transport.plug_in;
 }
 
 int set_up_soft_hca(Environment* environment, const std::string& profile) {

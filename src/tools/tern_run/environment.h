@@ -3,6 +3,8 @@
 // HCA.
 #pragma once
 
+#include <dlfcn.h>
+
 #include <string>
 #include <vector>
 
@@ -25,9 +27,29 @@ class Environment {
     std::vector<std::string> names_;
 };
 
+// The library of the transport, loaded into this process with the UCX that programs would get.
+struct Transport {
+    // Throws if the library cannot be found or loaded.
+    static Transport load();
+    template <typename Function>
+    Function* function(const char* name) const {
+        return reinterpret_cast<Function*>(::dlsym(handle_, name));
+    }
+
+    std::string path;
+    std::string misfit;  // why it does not fit that UCX; empty if it does
+    std::string ucx_version;
+    std::string ucx_path;
+    bool plug_in = false;    // this UCX loads it as a plug-in; for older versions it is preloaded
+    std::string transports;  // the default of UCX_TLS
+
+  private:
+    void* handle_ = nullptr;
+};
+
 // Sets the variables that make stock UCX, Open MPI and MPICH use the transport's library. Throws if
-// no library fits the installed UCX.
-void set_up_tern(Environment* environment);
+// no library fits the installed UCX. Returns whether that UCX loads the library as a plug-in.
+bool set_up_tern(Environment* environment);
 
 // Sets the variables that `softhca env` prints, and those that MPI needs if all processes are on
 // this machine. An empty profile: that of the environment. Returns the exit status of softhca,

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What `tern-run --explain` and `tern-run --check` ask of the transport. Control path.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace tern {
+
+// Whether the environment asks for records: TERN_EXPLAIN names the folder that gets them.
+bool explains();
+
+// A line of JSON about this process, in a file of its own in that folder. docs/running.md names the
+// records. Nothing is written, nor allocated, unless records are asked for.
+class ExplainRecord {
+  public:
+    explicit ExplainRecord(const char* event);
+    ExplainRecord& add(const char* name, std::string_view text);
+    ExplainRecord& add(const char* name, uint64_t number);
+    // A value that is JSON.
+    ExplainRecord& add_json(const char* name, std::string_view json);
+    // The value of an environment variable, if it is set.
+    ExplainRecord& add_variable(const char* name, const char* variable);
+    void write();
+
+  private:
+    bool wanted_;
+    std::string line_;
+};
+
+// Why something is not used, and what to do about it.
+struct Unused {
+    std::string what;  // a device, or a device and its port
+    std::string why;
+    std::string remedy;  // may be empty
+};
+
+// Records what is not used, for the log of --explain and for last_unused().
+void note_unused(const Unused& unused);
+// The last one of this process.
+const Unused& last_unused();
+
+// What to do about a port that verbs::Device::unusable() speaks against.
+const char* remedy_of_port(const std::string& why);
+constexpr const char* kRemedyOfAccess =
+    "give the user access to /dev/infiniband; a container must be given the folder";
+constexpr const char* kRemedyOfMemory =
+    "raise the limit of locked memory (ulimit -l; in jobs also the batch system's limit)";
+
+}  // namespace tern
+
+// A line of `tern-run --check`. `verdict`: 0 good, 1 good enough, 2 prevents the use of Tern.
+using tern_check_line_func_t = void (*)(void* argument, int verdict, const char* what,
+                                        const char* finding, const char* remedy);
+
+// Opens every device and port as UCX would, and says what it finds. The library must fit UCX.
+extern "C" __attribute__((visibility("default"))) void tern_check(tern_check_line_func_t say,
+                                                                  void* argument);
