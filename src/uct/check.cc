@@ -95,7 +95,7 @@ class Check {
         if (usable_ != 0 || wrong_) return;
         wrong("devices", "no port can be used",
               ignored_ != 0 ? "change UCX_NET_DEVICES, which names none of the usable ports"
-                            : "mend one of the ports above; ibv_devinfo shows them. tern-run "
+                            : "see the devices and ports above, and ibv_devinfo; tern-run "
                               "--soft-hca needs none");
     }
 

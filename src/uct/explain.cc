@@ -102,9 +102,17 @@ const Unused& last_unused() {
 }
 
 const char* remedy_of_port(const std::string& why) {
-    if (why.ends_with("PORT_DOWN")) return "check the cable and the switch";
-    if (why.ends_with("PORT_INIT") || why.ends_with("PORT_ARMED"))
+    if (why.ends_with("down")) return "check the cable and the switch";
+    if (why.ends_with("init") || why.ends_with("armed"))
         return "start a subnet manager in the fabric";
+    return "";
+}
+
+const char* remedy_of_interface(const std::string& why) {
+    if (why.find("GID") != std::string::npos)
+        return "unset UCX_TERN_GID_INDEX, or give the port an address (show_gids lists them)";
+    if (why.find("partition") != std::string::npos)
+        return "set UCX_TERN_PKEY to a partition of the port";
     return "";
 }
 

@@ -43,6 +43,8 @@ const Unused& last_unused();
 
 // What to do about a port that verbs::Device::unusable() speaks against.
 const char* remedy_of_port(const std::string& why);
+// What to do about a port that is usable, but not as the settings have it.
+const char* remedy_of_interface(const std::string& why);
 constexpr const char* kRemedyOfAccess =
     "give the user access to /dev/infiniband; a container must be given the folder";
 constexpr const char* kRemedyOfMemory =

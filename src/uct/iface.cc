@@ -424,7 +424,8 @@ static ucs_status_t open_interface(TernIface& self, uct_md_h md, const uct_iface
     }
     if (!state->engine) {
         ucs_error("tern: cannot use %s: %s", state->device.c_str(), why.c_str());
-        tern::note_unused({.what = state->device, .why = why, .remedy = ""});
+        tern::note_unused(
+            {.what = state->device, .why = why, .remedy = tern::remedy_of_interface(why)});
         return UCS_ERR_NO_DEVICE;
     }
     tern::MemoryDomain& domain = tern::memory_domain(md);

@@ -20,12 +20,16 @@ namespace {
 
 constexpr size_t kMostRanks = 8;  // whose pairs are all shown
 constexpr size_t kMostPairs = 8;  // shown of larger jobs
+// from, to, device, requests, short messages, read, placed, staged, bytes of long messages
+constexpr const char* kRow = "  %-10s %-10s %-14s %9s  %-9s %7s %7s %7s  %s\n";
 
 // What went from one process to another.
 struct Flow {
     std::string from;
     std::string to;
     std::set<std::string> devices;
+    bool sender_told = false;    // so that `requests` and `hot` are known, ...
+    bool receiver_told = false;  // ... or what follows them
     uint64_t requests = 0;
     bool hot = false;
     uint64_t staged = 0;
@@ -83,17 +87,26 @@ class Report {
     }
 
   private:
-    void add(const ProcessRecord& process, const PeerRecord& peer) {
+    // A peer that has left no records here, on another machine for example, has only its address.
+    std::string name_of(const PeerRecord& peer) {
         const auto found = by_interface_.find(peer.peer);
-        const std::string other =
-            found != by_interface_.end() ? found->second->name() : "(" + peer.address + ")";
+        if (found != by_interface_.end()) return found->second->name();
+        const auto [entry, is_new] = strangers_.try_emplace(peer.peer, peer.address);
+        if (is_new) stranger_names_[peer.peer] = "peer" + std::to_string(strangers_.size());
+        return stranger_names_[peer.peer];
+    }
+
+    void add(const ProcessRecord& process, const PeerRecord& peer) {
+        const std::string other = name_of(peer);
         Flow& out = flow(process.name(), other);
         out.devices.insert(peer.device);
+        out.sender_told = true;
         out.requests += peer.requests;
         out.hot |= peer.hot;
         unordered_ |= !peer.polls_memory;
         Flow& in = flow(other, process.name());
         in.devices.insert(peer.device);
+        in.receiver_told = true;
         in.staged += peer.staged;
         in.placed += peer.placed;
         in.read += peer.read;
@@ -148,23 +161,32 @@ class Report {
             });
             shown.resize(std::min(shown.size(), kMostPairs));
         }
-        std::fprintf(stderr, "  %-10s %-10s %-14s %10s  %-15s %10s %10s %10s  %s\n", "from", "to",
-                     "device", "requests", "short messages", "read", "placed", "staged",
-                     "long messages");
+        std::fprintf(stderr, kRow, "from", "to", "device", "requests", "short", "read", "placed",
+                     "staged", "long messages");
         for (const Flow& each : shown) {
             std::string devices;
             for (const std::string& device : each.devices)
                 devices += (devices.empty() ? "" : ",") + device;
-            std::fprintf(stderr,
-                         "  %-10s %-10s %-14s %10" PRIu64 "  %-15s %10" PRIu64 " %10" PRIu64
-                         " %10" PRIu64 "  %s\n",
-                         each.from.c_str(), each.to.c_str(), devices.c_str(), each.requests,
-                         each.hot ? "in blocks" : "by queue", each.read, each.placed, each.staged,
-                         each.bytes == 0 ? "-" : size_of(each.bytes).c_str());
+            const auto received = [&](uint64_t count) {
+                return each.receiver_told ? std::to_string(count) : "?";
+            };
+            std::fprintf(stderr, kRow, each.from.c_str(), each.to.c_str(), devices.c_str(),
+                         each.sender_told ? std::to_string(each.requests).c_str() : "?",
+                         !each.sender_told ? "?"
+                         : each.hot        ? "in blocks"
+                                           : "by queue",
+                         received(each.read).c_str(), received(each.placed).c_str(),
+                         received(each.staged).c_str(),
+                         !each.receiver_told ? "?"
+                         : each.bytes == 0   ? "-"
+                                             : size_of(each.bytes).c_str());
         }
         if (!all)
             std::fprintf(stderr, "  ... and %zu of %zu directions between processes not shown\n",
                          flows_.size() - shown.size(), flows_.size());
+        if (!all) return;
+        for (const auto& [id, name] : stranger_names_)
+            item(name.c_str(), "is " + strangers_.at(id) + ", and has left no records here");
     }
 
     void print_short() const {
@@ -217,14 +239,14 @@ class Report {
         if (sum("rndv_refused") != 0)
             item("fell back", count("rndv_refused") + " transfers were refused; see the log");
         if (sum("rndv_ring_waits") != 0)
-            item("waited", count("rndv_ring_waits") +
-                               " times for a ring: UCX_TERN_RNDV_WINDOWS is their number");
+            item("waits",
+                 count("rndv_ring_waits") + " for a ring; UCX_TERN_RNDV_WINDOWS is their number");
         if (sum("credit_stalls") != 0)
-            item("waited", count("credit_stalls") +
-                               " times for room in a block: receivers were slower than senders");
+            item("waits", count("credit_stalls") +
+                              " for room in a block: receivers were slower than senders");
         if (sum("queue_stalls") != 0)
-            item("waited",
-                 count("queue_stalls") + " times for room in a send queue: UCX_TERN_TX_QUEUE_LEN");
+            item("waits",
+                 count("queue_stalls") + " for room in a send queue (UCX_TERN_TX_QUEUE_LEN)");
     }
 
     // Small messages may have gone by shared memory, and only long ones by Tern, for example.
@@ -243,6 +265,8 @@ class Report {
     std::map<std::string, uint64_t> sums_;
     std::map<std::string, uint64_t> reasons_;
     std::vector<Flow> flows_;
+    std::map<std::string, std::string> strangers_;  // addresses by identity
+    std::map<std::string, std::string> stranger_names_;
     bool unordered_ = false;
 };
 

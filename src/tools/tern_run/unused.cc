@@ -12,6 +12,8 @@ namespace {
 
 using Reason = std::pair<std::string, std::string>;  // and the remedy
 
+const Reason kUnknown = {"UCX has opened no interface of it",
+                         "set UCX_LOG_LEVEL=debug, which says why"};
 constexpr const char* kFit = "transport tern is not available: ";
 
 Reason no_device(const ProcessRecord& process) {
@@ -34,7 +36,7 @@ Reason no_interface(const ProcessRecord& process) {
     if (!process.net_devices.empty())
         return {"UCX_NET_DEVICES=" + process.net_devices + " names no port that Tern can use",
                 "unset it, or see tern-run --check"};
-    return {"UCX has opened no interface of it", "set UCX_LOG_LEVEL=debug, which says why"};
+    return kUnknown;
 }
 
 Reason no_peer(const ProcessRecord& process) {
@@ -103,6 +105,8 @@ std::vector<NotUsed> find_unused(const std::vector<ProcessRecord>& processes, bo
     std::map<Reason, std::vector<const ProcessRecord*>> by_reason;
     for (const ProcessRecord& process : processes)
         if (const auto reason = reason_of(process, talk)) by_reason[*reason].push_back(&process);
+    // A launcher may have ended processes before they could say why, when another one had.
+    if (by_reason.size() > 1) by_reason.erase(kUnknown);
     std::vector<NotUsed> found;
     for (const auto& [reason, who] : by_reason)
         found.push_back({names_of(who), reason.first, reason.second});
