@@ -101,7 +101,6 @@ struct Channel final : Connection {
     Receiving receiving;
     Notifying notifying;
     Control control;
-    Tally tally;
 
     // Of OneSided: reads and atomics under way, which later work requests may overtake. The
     // handlers of their cookies decrement it.
@@ -123,6 +122,7 @@ struct Channel final : Connection {
 
     Backlog backlog;           // of EarlySends; empty once the connection is up
     std::vector<void*> users;  // of Channels: the endpoints
+    Tally tally;
 };
 
 // A send in the usual case touches two cache lines of its own direction. The queue pair, the tag

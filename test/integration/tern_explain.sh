@@ -44,6 +44,31 @@ void ucp_get_version(unsigned* major, unsigned* minor, unsigned* release) {
 const char* ucp_get_version_string(void) { return "1.12.7"; }
 END
 
+# A filter of system calls like that of a container: COMMAND without userfaultfd and process_vm_readv.
+cc -o "$tmp/filtered" -x c - <<'END' || { echo 'Bail out! cc cannot compile'; exit 1; }
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+int main(int argc, char** argv) {
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_userfaultfd, 2, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 1, 0),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+    };
+    struct sock_fprog program = {sizeof code / sizeof *code, code};
+    if (argc < 2 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
+        return 77;
+    execvp(argv[1], argv + 1);
+    return 127;
+}
+END
+
 # What keeps Tern from being used, as settings of the environment; `locked`: and a command in front.
 down=(env SOFTHCA_FAULTS=port-down)
 no_gid=(env SOFTHCA_LINK_LAYER=ethernet UCX_TERN_GID_INDEX=200)
@@ -78,6 +103,13 @@ check_tests() {
     says 'check: no such GID' 1 '^note +softhca0:1 +GID_INDEX 200 is not below' "${no_gid[@]}" "${on_hca[@]}" --check
     says 'check: too little memory may be locked' 1 '^note +softhca0 +not even 512 KiB' "${locked[@]}" "${on_hca[@]}" --check
     also 'check: too little memory: what to do' '-> raise the limit of locked memory'
+    if "$tmp/filtered" true; then
+        says 'check: a filter of system calls' 1 "^WRONG +software HCA +processes may not read each other's memory" \
+            "$tmp/filtered" "${on_hca[@]}" --check
+        also 'check: what the filter takes away too' '^note +userfaultfd +not available'
+    else
+        skip 'check: a filter of system calls' 'there are no filters here'
+    fi
     says 'check: UCX_TLS' 1 '^WRONG +UCX_TLS +UCX_TLS=rc_v,self leaves tern out' env UCX_TLS=rc_v,self "${on_hca[@]}" --check
     says 'check: UCX_TLS with others' 0 '^note +UCX_TLS +.*prefer other' env UCX_TLS=tern,sm,self "${on_hca[@]}" --check
     says 'check: all but Tern' 1 '^WRONG +UCX_TLS' env UCX_TLS=^tern "${on_hca[@]}" --check

@@ -15,8 +15,8 @@ int main(int argc, char** argv) {
     char* received = malloc(BYTES);
     for (int i = 0; i < SHORT + LONG; ++i) {
         const int bytes = i < SHORT ? 8 : BYTES;
-        MPI_Sendrecv(sent, bytes, MPI_BYTE, peer, 0, received, bytes, MPI_BYTE, peer, 0, MPI_COMM_WORLD,
-                     MPI_STATUS_IGNORE);
+        MPI_Sendrecv(sent, bytes, MPI_BYTE, peer, 0, received, bytes, MPI_BYTE, peer, 0,
+                     MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     }
     if (rank == 0) printf("talked\n");
     free(sent);

@@ -2,9 +2,13 @@
 #include "tools/tern_run/check.h"
 
 #include <dlfcn.h>
+#include <sys/prctl.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <climits>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <sstream>
@@ -34,6 +38,25 @@ std::string resolved(const std::string& path) {
 std::string value_of(const char* variable) {
     const char* value = std::getenv(variable);
     return value != nullptr ? value : "";
+}
+
+// The software HCA moves data from process to process. Yama and filters of system calls may forbid
+// it.
+bool may_read_processes() {
+    static int word = 0;
+    const pid_t pid = ::fork();
+    if (pid < 0) return true;
+    if (pid == 0) {
+        ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+        for (;;) ::pause();
+    }
+    int copy = 0;
+    const iovec own{&copy, sizeof copy};
+    const iovec other{&word, sizeof word};  // at the same address in the child
+    const bool read = ::process_vm_readv(pid, &own, 1, &other, 1, 0) == sizeof copy;
+    ::kill(pid, SIGKILL);
+    (void)::waitpid(pid, nullptr, 0);
+    return read;
 }
 
 class Checker {
@@ -98,6 +121,11 @@ class Checker {
 
     void check_soft_hca() {
         if (value_of("LD_PRELOAD").find("libsofthca") == std::string::npos) return;
+        if (!may_read_processes())
+            return line(Verdict::kWrong, "software HCA",
+                        "processes may not read each other's memory",
+                        "permit process_vm_readv and process_vm_writev in the container's filter "
+                        "of system calls; kernel.yama.ptrace_scope must be 0 or 1");
         const std::string profile = value_of("SOFTHCA_PROFILE");
         line(Verdict::kGood, "software HCA",
              "active" + (profile.empty() ? std::string() : ", with the timing of " + profile));
