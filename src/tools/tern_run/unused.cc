@@ -108,6 +108,7 @@ std::vector<NotUsed> find_unused(const std::vector<ProcessRecord>& processes, bo
     // A launcher may have ended processes before they could say why, when another one had.
     if (by_reason.size() > 1) by_reason.erase(kUnknown);
     std::vector<NotUsed> found;
+    found.reserve(by_reason.size() + 1);
     for (const auto& [reason, who] : by_reason)
         found.push_back({names_of(who), reason.first, reason.second});
     const bool used = std::ranges::any_of(processes, &ProcessRecord::queried);
