@@ -2,6 +2,7 @@
 // What a value of UCX_TLS means for Tern. Pure.
 #pragma once
 
+#include <algorithm>
 #include <string_view>
 
 namespace tern {
