@@ -142,7 +142,7 @@ class Checker {
                  "set UCX_TLS=tern,self if all messages are to go over Tern");
         else
             line(Verdict::kGood, "UCX_TLS",
-                 transports.empty() ? "tern,self (tern-run)" : transports);
+                 transports.empty() ? transport_.transports + " (tern-run)" : transports);
     }
 
     void check_open_mpi() {

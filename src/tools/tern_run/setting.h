@@ -20,7 +20,7 @@ void for_each_transport(std::string_view list, Visit&& visit) {
     }
 }
 
-// An empty list is tern-run's default, tern,self.
+// An empty list is the default of tern-run, which has Tern.
 inline bool names_tern(std::string_view list) {
     const bool all_but = list.starts_with('^');
     bool named = list.empty() || list == "all";
@@ -31,7 +31,7 @@ inline bool names_tern(std::string_view list) {
 
 // Whether UCX may take another transport to another process.
 inline bool allows_others(std::string_view list) {
-    if (list.starts_with('^')) return true;
+    if (list.starts_with('^')) return list != TERN_OTHER_TLS;  // the default from UCX 1.18 on
     bool others = false;
     for_each_transport(list, [&](std::string_view name) {
         others |= name != "tern" && name != "self" && !name.starts_with("cuda") &&
