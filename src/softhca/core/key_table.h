@@ -33,6 +33,8 @@ struct KeyEntry {
     uint64_t file_offset = 0;  // of `host` in the backing file
     uint64_t file_inode = 0;   // of the backing file
     int32_t file_fd = -1;      // the owner's descriptor of the backing file
+    // of a region with on-demand paging, never used again; 0: pinned
+    std::atomic<uint64_t> paged{0};
 };
 
 enum class KeyCheck : uint8_t { kOk, kNoSuchKey, kWrongPd, kOutOfBounds, kNoPermission };

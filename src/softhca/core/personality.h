@@ -69,6 +69,7 @@ struct Personality {
     int32_t retry_forever;
     int32_t neighbor_timeout;  // ms
     int32_t gid_table;
+    int32_t odp, odp_faults;
 };
 
 // Entries of a queue for which a program asks for `asked` entries; 0 stays 0.

@@ -323,10 +323,14 @@ struct alignas(4096) FabricHeader {
 
 // A process's arena: tables at fixed offsets, then memory for rings.
 struct ArenaTables {
+    static constexpr uint32_t kDevicePages = 1 << 14;
+
     KeyEntry keys[kMaxKeys];
     QpShared qps[kMaxObjects];
     SrqShared srqs[kMaxObjects];
     CqShared cqs[kMaxObjects];
+    // Names of pages that the device has mapped for on-demand paging; any process maps them.
+    std::atomic<uint64_t> device_pages[kDevicePages];
 };
 constexpr uint64_t kArenaBytes = uint64_t{512} << 20;
 constexpr uint64_t kArenaHeapOffset = (sizeof(ArenaTables) + 4095) & ~uint64_t{4095};

@@ -7,6 +7,7 @@
 
 #include "softhca/core/qp_state.h"
 #include "softhca/transport/adapter.h"
+#include "softhca/transport/paging.h"
 #include "softhca/transport/qp.h"
 #include "softhca/transport/responder.h"
 
@@ -181,6 +182,7 @@ Outcome place_message(Qp& qp, Wqe& wqe, const Target& target, const KeyEntry* ke
 }
 
 Outcome execute(Qp& qp, Wqe& wqe, uint64_t now) {
+    if (const auto fault = fault_local(qp, wqe)) return *fault;
     switch (wqe.opcode) {
         case WrOpcode::kSend:
         case WrOpcode::kSendImm:

@@ -7,6 +7,7 @@
 #include "softhca/transport/adapter.h"
 #include "softhca/transport/execute.h"
 #include "softhca/transport/inbound.h"
+#include "softhca/transport/paging.h"
 #include "softhca/transport/qp.h"
 
 namespace softhca {
@@ -154,6 +155,7 @@ bool InboundQueue::push(Qp& qp, Wqe& wqe) {
         return false;
     const uint32_t owner = ObjectNumber::process(qp.shared().peer_number);
     const AccessGuard guard(host, owner);
+    if (names_paged_region(host, wqe)) return false;
     IovList local;
     const KeyEntry* target = nullptr;
     if (!check_write(qp, wqe, &local, &target)) return false;

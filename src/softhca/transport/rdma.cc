@@ -5,6 +5,7 @@
 #include "softhca/core/qp_state.h"
 #include "softhca/transport/adapter.h"
 #include "softhca/transport/inbound.h"
+#include "softhca/transport/paging.h"
 #include "softhca/transport/send.h"
 
 namespace softhca {
@@ -29,6 +30,14 @@ WcStatus resolve_remote_memory(Qp& qp, const Wqe& wqe, const Target& target, uin
     *key = entry;
     list->add(address, wqe.length);
     return WcStatus::kSuccess;
+}
+
+// fault_remote() for what resolve_remote_memory() has found.
+std::optional<Outcome> fault_target(Qp& qp, Wqe& wqe, const Target& target, const KeyEntry* key,
+                                    const IovList& remote) {
+    if (key == nullptr) return std::nullopt;
+    return fault_remote(qp, wqe, target, *key, reinterpret_cast<uint64_t>(remote.data()->iov_base),
+                        wqe.length);
 }
 
 Outcome lock_and_refuse(Qp& qp, Target& target, WcStatus status) {
@@ -64,6 +73,7 @@ Outcome write_with_immediate(Qp& qp, Wqe& wqe, Target& target, const IovList& lo
     Outcome outcome = Outcome::no_response();
     const RecvWqe* receive = find_receive(qp, wqe, target, &outcome);
     if (receive == nullptr) return outcome;
+    if (const auto fault = fault_target(qp, wqe, target, key, remote)) return *fault;
     if (qp.adapter().host().models_time()) {
         const MessageTarget to{.process = target.slot,
                                .responder = target.qp_number,
@@ -100,6 +110,7 @@ Outcome execute_rdma(Qp& qp, Wqe& wqe, uint32_t local_right, uint32_t remote_rig
     if (status == WcStatus::kSuccess && wqe.reads() && target.qp->max_dest_rd_atomic == 0)
         status = WcStatus::kRemoteInvalidRequest;
     if (status != WcStatus::kSuccess) return lock_and_refuse(qp, target, status);
+    if (const auto fault = fault_target(qp, wqe, target, key, remote)) return *fault;
     CopyResult failed;
     const Outcome placed = place_message(qp, wqe, target, key, local, remote, now, &failed);
     if (failed != CopyResult::kOk) return copy_failed(qp, target, failed, false);
@@ -218,7 +229,7 @@ namespace {
 
 Outcome act(Qp& qp, Wqe& wqe, Target& target, uint64_t now) {
     const bool models_time = qp.adapter().host().models_time();
-    if (models_time && now < wqe.booking.start && (now = now_ns()) < wqe.booking.start)
+    if (models_time && now < wqe.booking.start && now_ns() < wqe.booking.start)
         return Outcome::again(wqe.booking.start);
     if (!target.find(qp, wqe)) return peer_unreachable(qp);
     const KeyEntry* key = nullptr;
@@ -229,6 +240,7 @@ Outcome act(Qp& qp, Wqe& wqe, Target& target, uint64_t now) {
         ((!reads && wqe.remote_address % kAtomicBytes != 0) || target.qp->max_dest_rd_atomic == 0))
         status = WcStatus::kRemoteInvalidRequest;
     if (status != WcStatus::kSuccess) return lock_and_refuse(qp, target, status);
+    if (const auto fault = fault_target(qp, wqe, target, key, remote)) return *fault;
     char* const bytes = reads ? qp.answers().add(wqe.length) : nullptr;
     if (reads && bytes == nullptr) return Outcome::again(now_ns() + InboundWrite::kLockRetryNs);
     const CopyResult copied = reads ? answer_read(qp, wqe, target, key, remote, bytes)

@@ -71,9 +71,9 @@ bool within_locked_limit(Host& host, uint64_t bytes) {
     return registered + bytes <= limit.rlim_cur || may_lock_all();
 }
 
-// A null region's length is not memory.
+// A null region's length is not memory, and on-demand paging locks none.
 uint64_t registered_bytes(const KeyEntry& entry) {
-    return entry.kind == KeyKind::kNullRegion ? 0 : entry.length;
+    return entry.kind == KeyKind::kNullRegion || entry.paged != 0 ? 0 : entry.length;
 }
 
 }  // namespace
@@ -98,9 +98,9 @@ uint32_t region_key(Adapter& adapter, uint32_t index) {
 
 int check_registration(Adapter& adapter, const RegionAttributes& attributes) {
     Host& host = adapter.host();
-    if (take_registration_failure(host.header().faults) ||
-        !within_locked_limit(host, attributes.length))
-        return ENOMEM;
+    if (take_registration_failure(host.header().faults)) return ENOMEM;
+    if ((attributes.access & access_flag::kOnDemand) != 0) return 0;  // its accesses may fail
+    if (!within_locked_limit(host, attributes.length)) return ENOMEM;
     return populate(attributes);
 }
 
@@ -138,6 +138,7 @@ uint32_t publish_region(Adapter& adapter, uint32_t key, const RegionAttributes& 
     entry.file_inode = file.inode;
     entry.file_offset = file.offset;
     entry.share_id = file.fd < 0 ? 0 : adapter.next_share_id();
+    entry.paged = (attributes.access & access_flag::kOnDemand) != 0 ? adapter.next_paged_id() : 0;
     entry.key.store(key, std::memory_order_release);
     host.self().counters.registered_bytes.fetch_add(registered_bytes(entry),
                                                     std::memory_order_relaxed);
@@ -157,8 +158,8 @@ bool withdraw_region(Adapter& adapter, uint32_t index, const std::function<bool(
     host.self().counters.registered_bytes.fetch_sub(registered_bytes(entry),
                                                     std::memory_order_relaxed);
     if (host.models_time()) {
-        delay_until(adapter,
-                    begun + deregistration_time_ns(host.header().config.nic, entry.length));
+        delay_until(adapter, begun + deregistration_time_ns(host.header().config.nic,
+                                                            entry.paged != 0 ? 0 : entry.length));
     }
     return true;
 }
@@ -168,7 +169,7 @@ void lose_private_regions(Adapter& adapter) {
     const uint32_t end = host.key_indices.end();
     for (uint32_t index = 1; index < end; ++index) {
         KeyEntry& entry = host.tables().keys[index];
-        if (entry.kind == KeyKind::kRegion && entry.file_fd < 0)
+        if (entry.kind == KeyKind::kRegion && entry.file_fd < 0 && entry.paged == 0)
             entry.key.store(0, std::memory_order_seq_cst);
     }
 }

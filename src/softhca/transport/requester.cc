@@ -8,6 +8,7 @@
 #include "softhca/transport/cq.h"
 #include "softhca/transport/execute.h"
 #include "softhca/transport/inbound.h"
+#include "softhca/transport/paging.h"
 #include "softhca/transport/qp.h"
 #include "softhca/transport/responder.h"
 #include "softhca/transport/srq.h"
@@ -158,6 +159,10 @@ bool Qp::awaits_answers() {
 // Starts a request that is not at the head. If not, it is tried again at some time, or `attempted`:
 // it waits until it is at the head.
 bool Qp::start_ahead(Wqe& wqe, uint64_t now) {
+    if (names_paged_region(adapter_.host(), wqe)) {
+        wqe.attempted = true;
+        return false;
+    }
     const bool fenced = (wqe.flags & send_flag::kFence) != 0 && awaits_answers();
     if (!fenced && wqe.reads() && acts_early(*this, wqe)) return act_ahead(wqe, now);
     const bool started = !fenced && (wqe.opcode == WrOpcode::kRdmaWrite ? inbound_.push(*this, wqe)

@@ -6,6 +6,7 @@
 #include "softhca/core/qp_state.h"
 #include "softhca/transport/adapter.h"
 #include "softhca/transport/notice.h"
+#include "softhca/transport/paging.h"
 
 namespace softhca {
 
@@ -55,6 +56,7 @@ Outcome fill_receive(Qp& qp, Wqe& wqe, Target& target, const RecvWqe& receive, c
         return fail_receive(qp, wqe, target, receive, WcStatus::kLocalProtectionError,
                             WcStatus::kRemoteOperationError);
     }
+    if (const auto fault = fault_receive(qp, wqe, target, receive)) return *fault;
     CopyResult failed;
     const IovList space = remote.slice(0, wqe.length);
     const KeyEntry* key = receive.num_sge == 1 ? host.key(receive.sges()[0].lkey) : nullptr;

@@ -48,6 +48,7 @@ Outcome execute_bind(Qp& qp, Wqe& wqe) {
     window->bound_qp = qp.number();
     window->region_key = bind.region_key;
     window->share_id = 0;
+    window->paged = region->paged.load(std::memory_order_relaxed);
     window->key.store(bind.new_key, std::memory_order_release);
     return Outcome::complete();
 }

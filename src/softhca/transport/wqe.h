@@ -60,6 +60,8 @@ struct Wqe {
     bool delivered;            // executed, but for bytes that the receiver's InboundWrite has
     WcStatus delivery_status;  // its result
     bool acted;                // a read or atomic: the responder has
+    bool faulted_local;        // its pages there have been looked at or faulted in, which
+    bool faulted_remote;       // a work request does once, so that it gets on
     uint64_t progress;         // bytes placed so far
     bool backwards;            // by a fault, placed from the end; set before the first byte
     // With the timing model, else zero:

@@ -37,17 +37,25 @@ SOFTHCA_EXPORT int ibv_dealloc_pd(ibv_pd* ibv) {
 namespace {
 
 bool valid_range(uint64_t address, uint64_t length) {
-    return length != 0 && address + length > address;
+    // ~0 is all memory, which this device does not register on demand.
+    return length != 0 && length != ~uint64_t{0} && address + length > address;
 }
 
-int check_access(uint32_t access) {
-    if ((access & access_flag::kOnDemand) != 0) return EOPNOTSUPP;
+int check_access(ibv_context* context, uint32_t access) {
+    if ((access & access_flag::kOnDemand) != 0 && personality_of(context).odp == 0)
+        return EOPNOTSUPP;
     return access_flags_valid(access) ? 0 : EINVAL;
 }
 
 BackingFile backing_file_of(const RegionAttributes& attributes) {
-    return copies_shared_memory() ? find_backing_file(attributes.address, attributes.length)
-                                  : BackingFile{};
+    // With on-demand paging, what the process maps there at the time of an access counts.
+    return copies_shared_memory() && (attributes.access & access_flag::kOnDemand) == 0
+               ? find_backing_file(attributes.address, attributes.length)
+               : BackingFile{};
+}
+
+uint64_t pinned_bytes(const RegionAttributes& attributes) {
+    return (attributes.access & access_flag::kOnDemand) != 0 ? 0 : attributes.length;
 }
 
 ibv_mr* register_memory(ibv_pd* ibv, void* address, size_t length, uint64_t iova,
@@ -58,7 +66,7 @@ ibv_mr* register_memory(ibv_pd* ibv, void* address, size_t length, uint64_t iova
     const uint64_t begun = now_ns();
     const RegionAttributes attributes{reinterpret_cast<uint64_t>(address), length, iova,
                                       pd->base().id, access};
-    int error = check_access(access);
+    int error = check_access(ibv->context, access);
     if (error == 0 && !valid_range(attributes.address, length)) error = EINVAL;
     if (error == 0) error = check_registration(adapter, attributes);
     if (error != 0) return fail(error);
@@ -77,7 +85,7 @@ ibv_mr* register_memory(ibv_pd* ibv, void* address, size_t length, uint64_t iova
     mr->ibv.lkey = mr->ibv.rkey =
         publish_region(adapter, region_key(adapter, index), attributes, file);
     pd->users.fetch_add(1, std::memory_order_relaxed);
-    delay_registration(adapter, begun, length);
+    delay_registration(adapter, begun, pinned_bytes(attributes));
     return &mr->ibv;
 }
 
@@ -141,7 +149,7 @@ SOFTHCA_EXPORT int ibv_rereg_mr(ibv_mr* ibv, int flags, ibv_pd* new_pd, void* ad
     const bool stray_access = access != 0 && (flags & IBV_REREG_MR_CHANGE_ACCESS) == 0;
     if (!mr->is_program_memory || flags == 0 || (flags & ~kKnown) != 0 || stray_access ||
         inherited(ibv->context) || (changes_pd && new_pd == nullptr) ||
-        check_access(new_access) != 0 ||
+        check_access(ibv->context, new_access) != 0 ||
         (moves &&
          (address == nullptr || !valid_range(reinterpret_cast<uint64_t>(address), length)))) {
         set_error(EINVAL);
@@ -176,7 +184,7 @@ SOFTHCA_EXPORT int ibv_rereg_mr(ibv_mr* ibv, int flags, ibv_pd* new_pd, void* ad
     ibv->pd = pd;
     ibv->lkey = ibv->rkey =
         publish_region(adapter, moves ? next_key(adapter, mr->index) : ibv->rkey, attributes, file);
-    delay_registration(adapter, begun, attributes.length);
+    delay_registration(adapter, begun, pinned_bytes(attributes));
     return 0;
 }
 

@@ -107,6 +107,17 @@ void fill_device(ibv_context* context, ibv_device_attr* attributes) {
     attributes->phys_port_cnt = static_cast<uint8_t>(config_of(context).ports);
 }
 
+void fill_paging(const Personality& personality, ibv_device_attr_ex* all) {
+    uint32_t connected =
+        IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ;
+    if (personality.srq != 0) connected |= IBV_ODP_SUPPORT_SRQ_RECV;
+    if (personality.atomics != 0) connected |= IBV_ODP_SUPPORT_ATOMIC;
+    all->odp_caps.general_caps = IBV_ODP_SUPPORT;
+    all->odp_caps.per_transport_caps.rc_odp_caps = connected;
+    all->odp_caps.per_transport_caps.ud_odp_caps = IBV_ODP_SUPPORT_SEND;
+    all->xrc_odp_caps = personality.xrc != 0 ? connected : 0;
+}
+
 }  // namespace
 
 SOFTHCA_EXPORT int ibv_query_device(ibv_context* context, ibv_device_attr* attributes) {
@@ -124,6 +135,7 @@ int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input
         all.hca_core_clock = 1'000'000;  // kHz: time stamps are in ns
     }
     if (personality_of(context).device_memory != 0) all.max_dm_size = limits::kDeviceMemory;
+    if (personality_of(context).odp != 0) fill_paging(personality_of(context), &all);
     all.phys_port_cnt_ex = config_of(context).ports;
     std::memcpy(static_cast<void*>(attributes), &all, std::min(size, sizeof all));
     return 0;
