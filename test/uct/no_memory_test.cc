@@ -4,11 +4,9 @@
 // line in the log.
 
 #include <link.h>
-#include <ucs/debug/log_def.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
@@ -18,6 +16,7 @@
 #include <string_view>
 #include <utility>
 
+#include "short_job.h"
 #include "transfer.h"
 #include "verbs_calls.h"
 
@@ -79,32 +78,6 @@ class NoMemory {
 
     // Whether that call has come.
     static bool has_failed() { return calls >= first_failing; }
-};
-
-// Takes the errors that are logged while it exists.
-class Errors {
-  public:
-    Errors() {
-        count = 0;
-        last[0] = 0;
-        ucs_log_push_handler(take);
-    }
-    ~Errors() { ucs_log_pop_handler(); }
-    Errors(const Errors&) = delete;
-    Errors& operator=(const Errors&) = delete;
-
-    inline static unsigned count = 0;
-    inline static char last[512];
-
-  private:
-    static ucs_log_func_rc_t take(const char*, unsigned, const char*, ucs_log_level_t level,
-                                  const ucs_log_component_config_t*, const char* message,
-                                  va_list arguments) {
-        if (level > UCS_LOG_LEVEL_ERROR) return UCS_LOG_FUNC_RC_CONTINUE;
-        ++count;
-        (void)vsnprintf(last, sizeof(last), message, arguments);
-        return UCS_LOG_FUNC_RC_STOP;
-    }
 };
 
 class NoMemoryTest : public TernTest {
@@ -286,77 +259,7 @@ TEST_F(NoMemoryTest, WhenTheDeviceRefusesAMessage) {
 // the same for both lengths, so each takes every other n.
 constexpr std::size_t kLengths[] = {1000, 100'000};
 
-class NoMemoryForJobTest : public NoMemoryTest, public testing::WithParamInterface<std::size_t> {
-  protected:
-    static constexpr unsigned kMessages = 40;
-
-    struct Side {
-        Side(const std::shared_ptr<Host>& host, std::size_t length)
-            : entity(impatient(), host), own(*host, length) {
-            entity.handle(1, [this](Bytes) { ++received; });
-            done.func = [](uct_completion_t* self) {
-                ++static_cast<Done*>(self)->calls;
-                self->count = 1;
-            };
-            done.count = 1;
-            done.status = UCS_OK;
-        }
-        bool failed() const { return failure != UCS_OK || !entity.failures().empty(); }
-        // An operation's status; true if it has begun.
-        bool begun(ucs_status_t status) {
-            if (status == UCS_INPROGRESS) ++waits;
-            if (UCS_STATUS_IS_ERR(status) && status != UCS_ERR_NO_RESOURCE) failure = status;
-            return status == UCS_OK || status == UCS_INPROGRESS;
-        }
-        void connect(const Address& to) {
-            uct_ep_params_t params{};
-            params.field_mask = UCT_EP_PARAM_FIELD_IFACE | UCT_EP_PARAM_FIELD_DEV_ADDR |
-                                UCT_EP_PARAM_FIELD_IFACE_ADDR;
-            params.iface = entity.iface();
-            params.dev_addr = to.dev();
-            params.iface_addr = to.iface();
-            uct_ep_h made = nullptr;
-            if (begun(uct_ep_create(&params, &made))) ep.reset(made);
-        }
-        void step(const Address& to, uint64_t address, const RemoteKey& key) {
-            const uct_iov_t iov = own.iov(0, own.size());
-            if (failed() || over) return;
-            switch (next) {
-                case 0:
-                    connect(to);
-                    next += ep != nullptr;
-                    break;
-                case 1:
-                    if (begun(uct_ep_am_short(ep.get(), 1, sent, &sent, sizeof(sent)))) ++sent;
-                    next += sent == kMessages;
-                    break;
-                case 2:
-                    next += begun(uct_ep_put_zcopy(ep.get(), &iov, 1, address, key.get(), &done));
-                    break;
-                case 3:
-                    next += begun(uct_ep_get_zcopy(ep.get(), &iov, 1, address, key.get(), &done));
-                    break;
-                case 4:
-                    next += begun(uct_ep_flush(ep.get(), 0, &done));
-                    break;
-                default:
-                    over = done.calls == waits;
-            }
-        }
-
-        struct Done : uct_completion_t {
-            int calls = 0;
-        };
-        Entity entity;
-        Memory own;
-        Done done;
-        Endpoint ep;
-        ucs_status_t failure = UCS_OK;  // of a call
-        int next = 0, waits = 0;
-        unsigned sent = 0, received = 0;
-        bool over = false;
-    };
-};
+class NoMemoryForJobTest : public NoMemoryTest, public testing::WithParamInterface<std::size_t> {};
 
 TEST_P(NoMemoryForJobTest, WorksOrEnds) {
     auto host_a = std::make_shared<Host>(), host_b = std::make_shared<Host>();
@@ -364,31 +267,12 @@ TEST_P(NoMemoryForJobTest, WorksOrEnds) {
     const RemoteKey of_a(*host_b, memory_a.remote()), of_b(*host_a, memory_b.remote());
     for_each_call(
         [&](unsigned n) {
-            auto a = std::make_unique<Side>(host_a, GetParam());
-            auto b = std::make_unique<Side>(host_b, GetParam());
-            const Address to_a = a->entity.address(), to_b = b->entity.address();
+            auto a = std::make_unique<JobSide>(host_a, GetParam());
+            auto b = std::make_unique<JobSide>(host_b, GetParam());
             const Errors errors;
             const NoMemory none(n);
-            const auto end = Clock::now() + deadline();
-            const auto over = [](const Side& side, const Side& other) {
-                return side.failed() ||
-                       (side.over && (side.received == kMessages || other.failed()));
-            };
-            while (!over(*a, *b) || !over(*b, *a)) {
-                if (Clock::now() > end) {
-                    ADD_FAILURE() << "steps " << a->next << ", " << b->next << "; " << Errors::last;
-                    break;
-                }
-                (void)a->entity.progress();
-                (void)b->entity.progress();
-                a->step(to_b, memory_b.remote().address, of_b);
-                b->step(to_a, memory_a.remote().address, of_a);
-                // Whoever has nothing to do finds out that the other one has failed.
-                for (Side* side : {a.get(), b.get()})
-                    if (side->over && side->ep != nullptr && !side->failed())
-                        (void)side->begun(uct_ep_check(side->ep.get(), 0, nullptr));
-            }
-            for (Side* side : {a.get(), b.get()}) {
+            run_job(*a, *b, memory_a.remote(), of_a, memory_b.remote(), of_b);
+            for (JobSide* side : {a.get(), b.get()}) {
                 side->ep.reset();
                 EXPECT_LE(side->done.calls, side->waits);
                 side->entity.close();
