@@ -60,9 +60,10 @@ void query_tags(const TernIface& iface, uct_iface_attr_t& attributes) {
     tag.eager.max_bcopy = longest;
     tag.eager.max_zcopy = longest;
     tag.eager.max_iov = engine.max_pieces();
-    // The device can place messages up to this length; UCX announces longer ones by itself.
-    tag.rndv.max_zcopy =
-        std::min<size_t>(attributes.cap.get.max_zcopy, port_of(iface).attributes.max_msg_sz);
+    // As long as most devices' messages, whatever this one's are: Tern reads in chunks. UCX
+    // announces longer ones by itself, and if it then puts them (RNDV_SCHEME=put_zcopy, before
+    // protocols v2), it has deregistered the receive's memory before they come.
+    tag.rndv.max_zcopy = std::min(attributes.cap.get.max_zcopy, size_t{1} << 30);
     tag.rndv.max_hdr = longest + sizeof(ImmediateHeader) - sizeof(RequestHeader);
     tag.rndv.max_iov = 1;
     tag.recv.min_recv = 0;

@@ -27,6 +27,7 @@ TEST_F(TagTest, OfferedOnlyIfAskedFor) {
         EXPECT_EQ(tag.recv.min_recv, 0u);
         EXPECT_EQ(tag.recv.max_iov, 1u);
         EXPECT_EQ(tag.rndv.max_iov, 1u);
+        EXPECT_EQ(tag.rndv.max_zcopy, std::size_t{1} << 30) << "also of devices with less";
         EXPECT_GE(tag.rndv.max_hdr, 128u);
         EXPECT_GE(tag.eager.max_iov, 1u);
         EXPECT_GE(tag.recv.max_zcopy, tag.rndv.max_zcopy);
