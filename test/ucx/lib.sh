@@ -36,7 +36,7 @@ export UCX_TERN_TX_QUEUE_LEN=32
 # UCX's own transports ask for 4096 receives, which not every device's queues have.
 export UCX_RC_VERBS_RX_QUEUE_LEN=1024 UCX_UD_VERBS_RX_QUEUE_LEN=1024
 export UCX_WARN_UNUSED_ENV_VARS=n
-export GTEST_TAP_RESTARTS=100
+export GTEST_TAP_RESTARTS=200
 limit=${UCX_GTEST_LIMIT:-120} # seconds, for one test; some take 40 over any transport
 
 tmp=$(mktemp -d) || exit 1
