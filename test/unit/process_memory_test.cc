@@ -10,8 +10,38 @@
 
 #include <cstddef>
 #include <fstream>
+#include <vector>
 
 #include "fabric_process.h"
+
+namespace softhca::process_memory_test {
+
+// The local pieces of this process's calls, in order, if somebody wants them.
+static std::vector<iovec>* wanted_pieces;
+
+static ssize_t call(long number, pid_t process, const iovec* local, unsigned long pieces,
+                    const iovec* remote, unsigned long remote_pieces, unsigned long flags) {
+    if (wanted_pieces != nullptr)
+        wanted_pieces->insert(wanted_pieces->end(), local, local + pieces);
+    return syscall(number, process, local, pieces, remote, remote_pieces, flags);
+}
+
+}  // namespace softhca::process_memory_test
+
+// Take the place of the C library's.
+extern "C" ssize_t process_vm_writev(pid_t process, const iovec* local, unsigned long pieces,
+                                     const iovec* remote, unsigned long remote_pieces,
+                                     unsigned long flags) noexcept {
+    return softhca::process_memory_test::call(SYS_process_vm_writev, process, local, pieces, remote,
+                                              remote_pieces, flags);
+}
+
+extern "C" ssize_t process_vm_readv(pid_t process, const iovec* local, unsigned long pieces,
+                                    const iovec* remote, unsigned long remote_pieces,
+                                    unsigned long flags) noexcept {
+    return softhca::process_memory_test::call(SYS_process_vm_readv, process, local, pieces, remote,
+                                              remote_pieces, flags);
+}
 
 namespace softhca {
 namespace process_memory_test {
@@ -54,6 +84,40 @@ TEST_F(ProcessMemoryTest, NothingIsCopiedToAProcessThatIsNotAlive) {
     });
     EXPECT_EQ(writer.join(), 0);
     EXPECT_EQ(target.join(), 0);
+}
+
+// The kernel stores the lines of one piece in any order.
+TEST_F(ProcessMemoryTest, NoPieceOfAnOrderedCopyIsInTwoLines) {
+    Child child([&] {
+        Adapter* adapter = test::start_adapter(name_);
+        ProcessMemory& memory = adapter->process_memory();
+        const uint32_t self = adapter->host().slot();
+        constexpr uint64_t kLength = 200001;  // more pieces than one call may have
+        std::vector<char> from(kLength);
+        for (uint64_t i = 0; i < kLength; ++i) from[i] = static_cast<char>(i % 251);
+        IovList source = list(from.data(), 1003);
+        source.add(reinterpret_cast<uint64_t>(from.data()) + 1003, kLength - 1003);
+        for (const bool writes : {true, false}) {
+            std::vector<char> to(kLength + 4);
+            const IovList target = list(to.data() + 4, kLength);
+            std::vector<iovec> pieces;
+            wanted_pieces = &pieces;
+            const CopyResult result =
+                writes ? memory.write(self, nullptr, source, target, Order::kAscending)
+                       : memory.read(self, nullptr, source, target, Order::kAscending);
+            wanted_pieces = nullptr;
+            if (result != CopyResult::kOk || !std::equal(from.begin(), from.end(), to.begin() + 4))
+                return 1;
+            auto at = reinterpret_cast<uintptr_t>(to.data()) + 4;
+            for (const iovec& piece : pieces) {
+                if (at / 64 != (at + piece.iov_len - 1) / 64) return 2;
+                at += piece.iov_len;
+            }
+            if (pieces.back().iov_len > 8) return 3;
+        }
+        return 0;
+    });
+    EXPECT_EQ(child.join(), 0);
 }
 
 // KiB of the mapping at `address` that differ from its file.

@@ -16,6 +16,8 @@ namespace softhca {
 namespace {
 
 constexpr uint64_t kTailBytes = 8;  // the part that programs poll: stored last
+constexpr uint64_t kLineBytes = 64;
+constexpr uint32_t kMaxPieces = 1024;  // of a list in one call: UIO_MAXIOV of the kernel
 
 void copy_list(const IovList& to, const IovList& from) {
     uint32_t to_index = 0;
@@ -35,6 +37,67 @@ void copy_list(const IovList& to, const IovList& from) {
             }
         }
     }
+}
+
+// A position in a list.
+class Position {
+  public:
+    explicit Position(const IovList& list) : entry_(list.data()) {}
+    char* at() const { return static_cast<char*>(entry_->iov_base) + offset_; }
+    uint64_t left() const { return entry_->iov_len - offset_; }
+    void advance(uint64_t length) {
+        offset_ += length;
+        if (offset_ < entry_->iov_len) return;
+        ++entry_;
+        offset_ = 0;
+    }
+
+  private:
+    const iovec* entry_;
+    uint64_t offset_ = 0;
+};
+
+using Call = decltype(process_vm_writev);  // or process_vm_readv()
+
+ssize_t copy_tail_last(Call* call, pid_t process, const IovList& local, const IovList& remote) {
+    IovList pieces = local;
+    pieces.split_tail(kTailBytes);
+    return call(process, pieces.data(), pieces.count(), remote.data(), remote.count(), 0);
+}
+
+// Copies so that the bytes of `target`, one of the two lists, become visible in ascending order.
+// The kernel copies a piece, or its part of a page, by one string instruction (rep movsb). The
+// stores of one such instruction become visible in any order, by whole cache lines; those of
+// separate ones are ordered (Intel SDM, volume 3, 8.2.4). Therefore each line of the target is a
+// piece of its own: with pieces of two lines, a reader on an AMD EPYC still found lines out of
+// order.
+ssize_t copy_in_order(Call* call, pid_t process, const IovList& local, const IovList& remote,
+                      const IovList& target) {
+    iovec pieces[kMaxPieces];
+    Position here(local);
+    Position to(target);
+    const uint64_t length = remote.length();
+    for (uint64_t done = 0; done < length;) {
+        const uint64_t begin = done;
+        uint32_t count = 0;
+        while (done < length && count < kMaxPieces) {
+            const uint64_t line =
+                kLineBytes - (reinterpret_cast<uintptr_t>(to.at()) & (kLineBytes - 1));
+            const uint64_t rest = length - done;
+            const uint64_t piece = std::min(
+                {line, here.left(), to.left(), rest > kTailBytes ? rest - kTailBytes : rest});
+            pieces[count++] = {here.at(), piece};
+            here.advance(piece);
+            to.advance(piece);
+            done += piece;
+        }
+        const IovList there = remote.slice(begin, done - begin);
+        const ssize_t copied = call(process, pieces, count, there.data(), there.count(), 0);
+        if (copied < 0) return copied;
+        if (static_cast<uint64_t>(copied) != done - begin)
+            return static_cast<ssize_t>(begin) + copied;
+    }
+    return static_cast<ssize_t>(length);
 }
 
 // Whether the mappings of [begin, end) of this process permit writing.
@@ -139,7 +202,7 @@ bool ProcessMemory::map_peer(uint32_t slot, const KeyEntry* key, const IovList& 
 }
 
 CopyResult ProcessMemory::write(uint32_t slot, const KeyEntry* key, const IovList& local,
-                                const IovList& remote) {
+                                const IovList& remote, Order order) {
     const uint64_t length = remote.length();
     if (length == 0) return CopyResult::kOk;
     IovList mapped;
@@ -147,16 +210,16 @@ CopyResult ProcessMemory::write(uint32_t slot, const KeyEntry* key, const IovLis
         copy_list(mapped, local);
         return CopyResult::kOk;
     }
-    IovList source = local;
-    source.split_tail(kTailBytes);
     if (!host_.alive(slot)) return CopyResult::kGone;
-    const ssize_t copied = process_vm_writev(host_.pid(slot), source.data(), source.count(),
-                                             remote.data(), remote.count(), 0);
+    const pid_t process = host_.pid(slot);
+    const ssize_t copied = order == Order::kAscending
+                               ? copy_in_order(process_vm_writev, process, local, remote, remote)
+                               : copy_tail_last(process_vm_writev, process, local, remote);
     return finish(slot, copied, length, local, true);
 }
 
 CopyResult ProcessMemory::read(uint32_t slot, const KeyEntry* key, const IovList& remote,
-                               const IovList& local) {
+                               const IovList& local, Order order) {
     const uint64_t length = remote.length();
     if (length == 0) return CopyResult::kOk;
     IovList mapped;
@@ -164,11 +227,11 @@ CopyResult ProcessMemory::read(uint32_t slot, const KeyEntry* key, const IovList
         copy_list(local, mapped);
         return CopyResult::kOk;
     }
-    IovList target = local;
-    target.split_tail(kTailBytes);
     if (!host_.alive(slot)) return CopyResult::kGone;
-    const ssize_t copied = process_vm_readv(host_.pid(slot), target.data(), target.count(),
-                                            remote.data(), remote.count(), 0);
+    const pid_t process = host_.pid(slot);
+    const ssize_t copied = order == Order::kAscending
+                               ? copy_in_order(process_vm_readv, process, local, remote, local)
+                               : copy_tail_last(process_vm_readv, process, local, remote);
     return finish(slot, copied, length, local, false);
 }
 

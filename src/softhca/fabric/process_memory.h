@@ -18,6 +18,11 @@ constexpr uint32_t kMaxSge = 32;
 // A fault is an address that cannot be accessed; kGone: the other process has died.
 enum class CopyResult : uint8_t { kOk, kLocalFault, kRemoteFault, kGone };
 
+// In which order bytes become visible. kPages: the pages in ascending order, and the last 8 bytes
+// last. kAscending: all of them in ascending order, which costs up to three times as much in memory
+// that is not shared. Bytes in shared memory always do the latter.
+enum class Order : uint8_t { kPages, kAscending };
+
 // A scatter-gather list with room for all elements of a work request.
 class IovList {
   public:
@@ -51,13 +56,13 @@ class ProcessMemory {
   public:
     explicit ProcessMemory(Host& host) : host_(host), maps_(host) {}
 
-    // Writes `local` to `remote` memory of process `slot`, in ascending order of address, the last
-    // 8 bytes last. `key`: the registration that holds all of `remote`; may be nullptr.
+    // Writes `local` to `remote` memory of process `slot`. `key`: the registration that holds all
+    // of `remote`; may be nullptr.
     CopyResult write(uint32_t slot, const KeyEntry* key, const IovList& local,
-                     const IovList& remote);
-    // Reads `remote` memory of process `slot` into `local`, in the same order.
-    CopyResult read(uint32_t slot, const KeyEntry* key, const IovList& remote,
-                    const IovList& local);
+                     const IovList& remote, Order order = Order::kPages);
+    // Reads `remote` memory of process `slot` into `local`.
+    CopyResult read(uint32_t slot, const KeyEntry* key, const IovList& remote, const IovList& local,
+                    Order order = Order::kPages);
 
     PeerMaps& maps() { return maps_; }
 

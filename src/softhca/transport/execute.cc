@@ -147,6 +147,8 @@ Outcome place_message(Qp& qp, Wqe& wqe, const Target& target, const KeyEntry* ke
     if (wqe.backwards && segment == 0) segment = kDefaultSegmentBytes;
     const uint64_t pause = faults.segment_pause_ns.load(std::memory_order_relaxed);
     const bool by_packet = host.models_time();
+    // A program may poll any word of an RDMA write, and only the end of other messages.
+    const Order order = wqe.sends() || wqe.reads() ? Order::kPages : Order::kAscending;
     *failed = CopyResult::kOk;
     for (;;) {
         const uint64_t rest = total - wqe.progress;
@@ -167,7 +169,7 @@ Outcome place_message(Qp& qp, Wqe& wqe, const Target& target, const KeyEntry* ke
         const IovList from = whole ? local : local.slice(offset, length);
         const IovList to = whole ? remote : remote.slice(offset, length);
         *failed = wqe.reads() ? adapter.process_memory().read(target.slot, key, to, from)
-                              : adapter.process_memory().write(target.slot, key, from, to);
+                              : adapter.process_memory().write(target.slot, key, from, to, order);
         if (*failed != CopyResult::kOk) return Outcome::no_response();
         if (by_packet && !wqe.reads()) note_virtual(target.slot);
         wqe.progress += length;

@@ -164,10 +164,11 @@ CopyResult copy_range(Adapter& adapter, uint32_t owner, const InboundWrite& writ
                       const CopyPlan& plan, uint32_t process, uint64_t begin, uint64_t length) {
     ProcessMemory& memory = adapter.process_memory();
     ProcessSlot& slot = adapter.host().process(owner);
+    const Order order = is_send(write) ? Order::kPages : Order::kAscending;
     if (plan.count == 0) {
         IovList from;
         from.add(reinterpret_cast<uint64_t>(slot.staged[&write - slot.inbound]) + begin, length);
-        return memory.write(owner, plan.target, from, plan.to.slice(begin, length));
+        return memory.write(owner, plan.target, from, plan.to.slice(begin, length), order);
     }
     const auto target = reinterpret_cast<uint64_t>(plan.to.data()[0].iov_base);
     uint64_t at = 0;  // where the piece begins in the message
@@ -181,8 +182,8 @@ CopyResult copy_range(Adapter& adapter, uint32_t owner, const InboundWrite& writ
         IovList to;
         to.add(target + from_byte, to_byte - from_byte);
         const CopyResult copied = process == adapter.host().slot()
-                                      ? memory.write(owner, plan.target, from, to)
-                                      : memory.read(process, piece.key, from, to);
+                                      ? memory.write(owner, plan.target, from, to, order)
+                                      : memory.read(process, piece.key, from, to, order);
         if (copied != CopyResult::kOk) return copied;
     }
     return CopyResult::kOk;
