@@ -108,6 +108,7 @@ struct alignas(64) SrqShared {
     uint32_t device = 0;
     uint32_t xrc_domain = 0;  // 0: a basic SRQ
     uint32_t cq = 0;          // of an XRC SRQ: the completion queue of its receives
+    uint32_t life = 0;        // how many queues have had this entry: numbers may come back
     // under `lock`: the queue pair that takes the head, whose claim to repair
     uint32_t claimer = 0;
     std::atomic<uint32_t> limit{0};
@@ -120,7 +121,8 @@ struct alignas(64) SrqShared {
 // or flushes it.
 struct Claim {
     std::atomic<uint32_t> valid{0};
-    uint32_t srq = 0;  // the SRQ of the receive; 0: the queue pair's own receive queue
+    uint32_t srq = 0;   // the SRQ of the receive; 0: the queue pair's own receive queue
+    uint32_t life = 0;  // of the SRQ: the claim is void if a later queue has its number
     uint32_t slot = 0;
     uint64_t index = 0;
 };

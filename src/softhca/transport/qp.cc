@@ -197,7 +197,7 @@ void Qp::release_claim() {
     const uint32_t owner = ObjectNumber::process(shared_->claim.srq);
     const AccessGuard guard(host, owner);
     SrqShared* srq = host.alive(owner) ? host.srq(shared_->claim.srq) : nullptr;
-    if (srq != nullptr) {
+    if (srq != nullptr && srq->life == shared_->claim.life) {
         lock_srq(host, *srq);
         srq->ring.release_slot(host.arena(owner), shared_->claim.slot);
         srq->lock.unlock();

@@ -88,6 +88,7 @@ bool claim_from_srq(Adapter& adapter, QpShared& qp, SrqShared& srq) {
         return false;
     }
     const uint32_t number = srq.number.load(std::memory_order_relaxed);
+    qp.claim.life = srq.life;
     srq.claimer = qp.number.load(std::memory_order_relaxed);
     char* arena = host.arena(ObjectNumber::process(number));
     set_claim(qp, number, head, srq.ring.order(arena, head));
@@ -115,7 +116,7 @@ RecvWqe* claimed_receive(Host& host, QpShared& qp) {
     uint32_t owner = qp.number.load(std::memory_order_relaxed);
     if (qp.claim.srq != 0) {
         SrqShared* srq = host.srq(qp.claim.srq);
-        if (srq == nullptr) return nullptr;
+        if (srq == nullptr || srq->life != qp.claim.life) return nullptr;
         ring = &srq->ring;
         owner = qp.claim.srq;
     }
@@ -143,8 +144,10 @@ RecvWqe* claim_receive(Adapter& adapter, QpShared& qp, SrqShared* srq) {
     const uint32_t wanted = srq == nullptr ? 0 : srq->number.load(std::memory_order_relaxed);
     if (qp.claim.valid.load(std::memory_order_acquire) != 0) {
         if (host.models_time()) drop_message_of_claim(host, qp);
-        if (qp.claim.srq == wanted) return claimed_receive(host, qp);
-        // The claim was for a message to another queue, and its sender has abandoned the message.
+        RecvWqe* const receive = qp.claim.srq == wanted ? claimed_receive(host, qp) : nullptr;
+        if (receive != nullptr) return receive;
+        // The claim was for a message to another queue, and its sender has abandoned the message;
+        // or the queue was destroyed while the sender waited, and another one has its number.
         flush_claim(adapter, qp, qp.number.load(std::memory_order_relaxed));
     }
     if (take_rnr(host.header().faults)) return nullptr;

@@ -56,6 +56,7 @@ Srq* Srq::create(Adapter& adapter, const Attributes& attributes) {
     shared.xrc_domain = attributes.xrc_domain;
     shared.cq = attributes.cq == nullptr ? 0 : attributes.cq->number();
     shared.claimer = 0;
+    ++shared.life;
     shared.limit.store(attributes.limit, std::memory_order_relaxed);
     shared.notices.store(0, std::memory_order_relaxed);
     const uint32_t number = adapter.next_number(*index);
