@@ -19,8 +19,8 @@ constexpr uint32_t kMaxSge = 32;
 enum class CopyResult : uint8_t { kOk, kLocalFault, kRemoteFault, kGone };
 
 // In which order bytes become visible. kPages: the pages in ascending order, and the last 8 bytes
-// last. kAscending: all of them in ascending order, which costs up to three times as much in memory
-// that is not shared. Bytes in shared memory always do the latter.
+// last. kAscending: all of them in ascending order, which takes three to four times as long in
+// memory that is not shared. Bytes in shared memory always do the latter.
 enum class Order : uint8_t { kPages, kAscending };
 
 // A scatter-gather list with room for all elements of a work request.
