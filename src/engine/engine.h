@@ -138,9 +138,6 @@ class Engine final {
         const base::OneThread::Scope scope(thread_);
         return fast_path_.am_short(channel, id, length, fill);
     }
-    static bool takes_usual(const Channel& channel, uint32_t length) {
-        return FastPath::takes_usual(channel, length);
-    }
     template <class Fill>
     [[gnu::always_inline]] Status am_usual(Channel& channel, uint32_t id, uint32_t length,
                                            Fill fill) {
@@ -175,10 +172,6 @@ class Engine final {
     base::OneThread::Guarded<OneSided> one_sided() { return {thread_, one_sided_}; }
     // Flushes, and tests whether peers live.
     base::OneThread::Guarded<ChannelFlush> flushing() { return {thread_, flush_}; }
-    Status flush(Channel& channel, const Waiter& waiter) {
-        const base::OneThread::Scope scope(thread_);
-        return flush_.flush(channel, waiter);
-    }
     // Sleeping until an event.
     base::OneThread::Guarded<Sleep> sleep() { return {thread_, sleep_}; }
     // For the layer above: the calling thread is within the engine for the life of the result.
@@ -211,13 +204,8 @@ class Engine final {
     Counters counters() const;
     EngineUsage usage() const;
     uint32_t connections() const { return connector_.table().live(); }
-    template <class Visit>
-    void for_each_channel(Visit&& visit) const {
-        connector_.table().for_each(
-            [&](Connection& connection) { visit(static_cast<Channel&>(connection)); });
-    }
-    // Those that are over, but still have operations that the device has not flushed.
-    uint32_t ending() const { return connector_.table().size() - connections(); }
+    // All channels. Those that are over stay while the device has not flushed their operations.
+    const ConnectionTable& table() const { return connector_.table(); }
 
   private:
     Engine(Resources resources, const EngineSettings& settings, EngineOwner& owner);

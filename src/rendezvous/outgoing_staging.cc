@@ -72,7 +72,7 @@ void OutgoingStaging::reclaim(std::span<Outgoing* const> running) {
         transfer->reclaim.owner = transfer;
         transfer->reclaim_at = transfer->core->staged();
         void* cookie = make_cookie(CookieKind::kWrite, &transfer->reclaim);
-        const Status status = engine_.flush(*transfer->channel, {cookie});
+        const Status status = engine_.flushing()->flush(*transfer->channel, {cookie});
         if (status == Status::kInProgress)
             ++transfer->reclaim.under_way;
         else if (status == Status::kOk)

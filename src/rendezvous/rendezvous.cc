@@ -96,7 +96,7 @@ bool Rendezvous::may_be_overtaken(const Channel& channel, uint64_t until) const 
 
 // A flush on a failed channel ends with the channel, in ended(), and reports what was lost.
 Status Rendezvous::flush(Channel& channel, const Waiter& waiter) {
-    if (!channel.failed && !busy(channel)) return engine_.flush(channel, waiter);
+    if (!channel.failed && !busy(channel)) return engine_.flushing()->flush(channel, waiter);
     if (waiter.cookie != nullptr) flushes_.add(channel, accounts_.begun(), waiter);
     return Status::kInProgress;
 }
@@ -104,8 +104,9 @@ Status Rendezvous::flush(Channel& channel, const Waiter& waiter) {
 unsigned Rendezvous::progress_flushes() {
     return flushes_.progress(
         [this](Channel& channel, uint64_t until, const Waiter& waiter) {
-            return channel.failed || pending(channel, until) ? Status::kNoResource
-                                                             : engine_.flush(channel, waiter);
+            return channel.failed || pending(channel, until)
+                       ? Status::kNoResource
+                       : engine_.flushing()->flush(channel, waiter);
         },
         owner_);
 }

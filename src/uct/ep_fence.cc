@@ -71,7 +71,8 @@ bool is_passed(TernEp& ep, Fence& fence) {
     if (!iface.tupleq->sender().arrived(channel, fence.direct)) return false;
     if (!iface.tupleq->sender().may_overtake(channel)) return fence_queue(iface, channel);
     // The last work request may be unsignalled: a flush gets a completion for it.
-    return channel.sends.done(fence.sends) || iface.engine->flush(channel, {}) == Status::kOk;
+    return channel.sends.done(fence.sends) ||
+           iface.engine->flushing()->flush(channel, {}) == Status::kOk;
 }
 
 void remove_first(TernEp& ep) {

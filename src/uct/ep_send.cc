@@ -195,7 +195,7 @@ ucs_status_t ep_am_short(uct_ep_h ep, uint8_t id, uint64_t header, const void* p
     uint32_t type = id;
     asm("" : "+r"(type));  // GCC would extend it at each use
     if (channel == nullptr || type > Word::kMaxId || type == compat::kUcpRequestToSend ||
-        length > base::kFewBytes || !Engine::takes_usual(*channel, sizeof(header) + length))
+        length > base::kFewBytes || !FastPath::takes_usual(*channel, sizeof(header) + length))
         [[unlikely]]
         return other_short(ep, type, header, payload, length);
     return to_ucs(send_short<true>(iface_of(ep), *channel, type, header, payload, length));

@@ -508,8 +508,9 @@ static UCS_CLASS_CLEANUP_FUNC(TernIface) {
             const std::string line = state.counters_line();
             if (!state.counters.empty()) tern::append_counters(state.counters, line);
             if (!state.snapshot.empty()) (void)unlink(state.snapshot.c_str());
-            self->engine->for_each_channel(
-                [&state](tern::Channel& channel) { state.tell_peer(channel); });
+            self->engine->table().for_each([&state](tern::Connection& each) {
+                state.tell_peer(static_cast<tern::Channel&>(each));
+            });
             tern::explain_counters(line, *self->rendezvous);
         }
     } catch (const std::bad_alloc&) {

@@ -192,7 +192,8 @@ TEST(AcceptStormTest, PeersComeAndGo) {
                 },
                 [&] { return status == Status::kOk; }));
         }
-        ASSERT_TRUE(until(poll, [&] { return peer.engine->flush(*channel, {}) == Status::kOk; }));
+        ASSERT_TRUE(until(
+            poll, [&] { return peer.engine->flushing()->flush(*channel, {}) == Status::kOk; }));
         sent += count;
         for (size_t i = random() % 20; i > 0; --i) poll();
     }

@@ -23,7 +23,7 @@ Channel* attach(Node& from, const PeerAddress& to, void* user) {
 // Polls only this node.
 bool flushed(Node& node, Channel& channel) {
     return until([&] { node.poll(); },
-                 [&] { return node.engine->flush(channel, {}) == Status::kOk; });
+                 [&] { return node.engine->flushing()->flush(channel, {}) == Status::kOk; });
 }
 
 bool send_alone(Node& node, Channel& channel, uint32_t id, const std::string& text) {

@@ -21,7 +21,7 @@ TEST(RefusedTest, EndsTheAttemptWithItsReason) {
     ASSERT_NE(channel, nullptr) << why;
     EXPECT_EQ(node.engine->am_short(*channel, 1, 8, [](std::byte* to) { memset(to, 0, 8); }),
               Status::kOk);
-    EXPECT_EQ(node.engine->flush(*channel, {&cookie}), Status::kInProgress);
+    EXPECT_EQ(node.engine->flushing()->flush(*channel, {&cookie}), Status::kInProgress);
     ASSERT_TRUE(until(
         [&] {
             node.poll();

@@ -34,7 +34,7 @@ struct RogueWorld {
     bool dropped() {
         return turn([this] {
             return rogue->over() && victim.engine->connections() == 0 &&
-                   victim.engine->ending() == 0;
+                   victim.engine->table().size() == 0;
         });
     }
 

@@ -154,11 +154,10 @@ class TupleMatcher {
     TupleActions& actions() { return actions_; }
     const Counters& counters() const { return counters_; }
     // The tuple with the key of this tag; TupleIndex::kNone if there is none.
-    uint16_t lookup(uint64_t tag) const { return tuples_.lookup(tag); }
+    const ReceivedTuples& tuples() const { return tuples_; }
     // `revoking`: the sender's number is being read, by the kRevoke with count `revoke_count`.
     const ReceivedTuple& tuple(uint16_t number) const { return tuples_[number]; }
     const TupleReceiver& queue(uint16_t number) const { return tuples_[number].queue; }
-    uint32_t queues() const { return tuples_.size(); }
 
     // For tests: the first message of a tuple has number `sequence` + 1 in epoch `epoch`.
     void start_at(uint16_t sequence, uint16_t epoch) { sequence_ = sequence, epoch_ = epoch; }

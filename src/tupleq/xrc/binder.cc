@@ -35,7 +35,7 @@ bool TupleBinder::judge(const Channel& channel, uint64_t tag, const TupleMark* m
 
 bool TupleBinder::bind(const Channel& channel, uint64_t tag) {
     if (!matcher_.bind(peer_number(channel), tag)) return false;
-    const uint16_t number = matcher_.lookup(tag);
+    const uint16_t number = matcher_.tuples().lookup(tag);
     TERN_ASSERT(!taken_[number]);
     policy_.bound(number, peer_number(channel), tag & table_.key_mask());
     taken_[number] = true;

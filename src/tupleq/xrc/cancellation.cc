@@ -75,7 +75,7 @@ bool Cancellation::is_overdue(Undecided& each, uint64_t now) {
 }
 
 bool Cancellation::cancel_now(TupleReceive& receive) {
-    const uint16_t queue = matcher_.lookup(receive.tag);
+    const uint16_t queue = matcher_.tuples().lookup(receive.tag);
     if (queue == TupleIndex::kNone || actor_.acting()) return false;
     const uint64_t limit = now_ns() + kReadLimit;
     // Waits while the read of the announced number is posted and may complete.

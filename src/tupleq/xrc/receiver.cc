@@ -27,7 +27,7 @@ DirectReceiver::DirectReceiver(Engine& engine, const verbs::XrcDomain& domain,
 
 // Another thread may be stopping a queue; destroy() waits for that thread.
 DirectReceiver::~DirectReceiver() {
-    for (uint32_t i = 0; i < matcher_.queues(); ++i) queues_.destroy(i);
+    for (uint32_t i = 0; i < matcher_.tuples().size(); ++i) queues_.destroy(i);
 }
 
 unsigned DirectReceiver::progress() {
@@ -53,7 +53,7 @@ unsigned DirectReceiver::progress() {
 // Memory of a granted receive was deregistered. The queue is gone, so the peer must not send to it
 // any more.
 void DirectReceiver::fail_stopped() {
-    for (uint16_t number = 0; number < matcher_.queues(); ++number) {
+    for (uint16_t number = 0; number < matcher_.tuples().size(); ++number) {
         if (!queues_.stopped(number)) continue;
         ++stopped_;
         TERN_DEBUG("tuple %u: its queue was stopped", number);
@@ -67,7 +67,7 @@ void DirectReceiver::fail_stopped() {
 }
 
 void DirectReceiver::on_queue_error(const void* identity, const std::string& what) {
-    for (uint16_t number = 0; number < matcher_.queues(); ++number) {
+    for (uint16_t number = 0; number < matcher_.tuples().size(); ++number) {
         if (identity == nullptr || queues_.identity(number) != identity) continue;
         TERN_DEBUG("tuple %u: its queue has failed", number);
         if (matcher_.queue(number).state() == TupleReceiver::State::kFree) {
@@ -213,7 +213,7 @@ bool DirectReceiver::bind(Channel& channel, uint64_t tag) {
 }
 
 void DirectReceiver::unbind(uint64_t tag) {
-    const uint16_t number = matcher_.lookup(tag);
+    const uint16_t number = matcher_.tuples().lookup(tag);
     if (number != TupleIndex::kNone) matcher_.unbind(number);
     actor_.act();
 }
@@ -226,7 +226,7 @@ void DirectReceiver::change_key() {
 
 void DirectReceiver::ended(const Channel& channel) {
     matcher_.peer_died(peer_number(channel));
-    for (uint16_t queue = 0; queue < matcher_.queues(); ++queue) {
+    for (uint16_t queue = 0; queue < matcher_.tuples().size(); ++queue) {
         // Before the owner gets the lost messages, so that none of them comes later.
         if (matcher_.queue(queue).state() == TupleReceiver::State::kBroken) queues_.destroy(queue);
         binder_.free_if_unused(queue);

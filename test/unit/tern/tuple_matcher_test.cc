@@ -384,8 +384,8 @@ TEST_F(TupleMatcherTest, TuplesAreOfKeys) {
     auto all = actions();
     ASSERT_EQ(all.size(), 1u);
     EXPECT_EQ(all[0].receive, TuplePosted::handle(&first));
-    EXPECT_EQ(receivers_.lookup(kTag ^ 3), 0);
-    EXPECT_EQ(receivers_.lookup(kTag + 4), TupleIndex::kNone);
+    EXPECT_EQ(receivers_.tuples().lookup(kTag ^ 3), 0);
+    EXPECT_EQ(receivers_.tuples().lookup(kTag + 4), TupleIndex::kNone);
     EXPECT_FALSE(receivers_.bind(1, kTag ^ 1));
     EXPECT_EQ(receivers_.ordinary(1, kTag ^ 1, nullptr).verdict, Verdict::kBroken);
     const TupleMark mark{0, 1};

@@ -101,7 +101,7 @@ void TupleWorld::moves(Moves& moves) {
                 moves.push({Kind::kSend, p, tag, length});
         });
         each_tag([&](uint8_t, uint8_t tag) {
-            if (binds_ < s.binds && receivers_.lookup(tag) == TupleIndex::kNone)
+            if (binds_ < s.binds && receivers_.tuples().lookup(tag) == TupleIndex::kNone)
                 moves.push({Kind::kBind, p, tag});
         });
         if (deaths_ < s.deaths) moves.push({Kind::kDeath, p});
