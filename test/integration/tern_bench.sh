@@ -149,8 +149,8 @@ softhca_bench_tests() {
     cp "$tmp/output" "$rows"
     check_match 'softhca-bench: ratios and targets' '^  write, half round trip / one call .* x .* <= 1\.50: ' cat "$rows"
     check_match 'softhca-bench: stores in shared memory' '^  store, shared memory, half round trip +[0-9.]+  us' cat "$rows"
-    check_match 'softhca-bench: bandwidth' '^  write / process_vm_writev .* >= 0\.90: ' \
-        "$softhca_bench" --section bandwidth --rounds 1 --only '1 MiB write'
+    check_match 'softhca-bench: bandwidth' '^  send / process_vm_writev .* >= 0\.90: ' \
+        "$softhca_bench" --section bandwidth --rounds 1 --only '1 MiB send'
     check 'softhca-bench: model' "$softhca_bench" --section model --profile graphene --model gap=5us --rounds 1
     cp "$tmp/output" "$rows"
     check_match 'softhca-bench: the model of a profile' '^profile graphene, latency=2\.3us.*gap=5us' cat "$rows"
