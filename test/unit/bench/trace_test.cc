@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "report/text.h"
-#include "schedules.h"
+#include "../tern/schedules.h"
 
 namespace bench::replay {
 namespace {
