@@ -103,7 +103,7 @@ class UserfaultTest : public testing::Test {
     int found_in_other_hands(Tell&& tell, HeldPins* held = nullptr) {
         // On a busy machine, each of a round's hand-overs waits for the scheduler.
         constexpr int kRounds = 3000;
-        const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+        const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
         const size_t length = 4 * kPageSize;
         char* memory = map_pages(4);
         std::atomic<int> asked{0};
