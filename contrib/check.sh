@@ -11,7 +11,7 @@
 #
 #   CHECK_LINT=no         leaves out the form of the sources
 #   CHECK_RXE=no          leaves out the guests, which need 6 GiB of free memory and a kernel from Debian
-#   CHECK_UCX=no          leaves out UCX's own tests, which take 3 minutes to build
+#   CHECK_UCX=no          leaves out UCX's own tests, which take a minute to build
 #   CHECK_SANITIZERS=no   leaves out the sanitizers, and runs the suites without
 . "$(dirname "$0")/common.sh"
 . contrib/tests.sh

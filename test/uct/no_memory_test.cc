@@ -323,12 +323,15 @@ INSTANTIATE_TEST_SUITE_P(Lengths, NoMemoryForJobTest, testing::ValuesIn(kLengths
 [[gnu::noinline]] void operator delete(void* memory) noexcept {
     std::free(memory);
 }
-[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept {
+// clang does not declare those with a size by itself, as visible as the others.
+[[gnu::noinline, gnu::visibility("default")]] void operator delete(void* memory,
+                                                                   std::size_t) noexcept {
     std::free(memory);
 }
 [[gnu::noinline]] void operator delete(void* memory, std::align_val_t) noexcept {
     std::free(memory);
 }
-[[gnu::noinline]] void operator delete(void* memory, std::size_t, std::align_val_t) noexcept {
+[[gnu::noinline, gnu::visibility("default")]] void operator delete(void* memory, std::size_t,
+                                                                   std::align_val_t) noexcept {
     std::free(memory);
 }
