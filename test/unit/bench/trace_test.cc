@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "report/text.h"
 #include "../tern/schedules.h"
+#include "report/text.h"
 
 namespace bench::replay {
 namespace {
