@@ -29,8 +29,10 @@ compiler=${CC:-cc}
 case $(ldd ./rwapi-job) in
     *libasan*) flags=('-fsanitize=address,undefined') ;;
     *libtsan*) flags=(-fsanitize=thread) ;;
-    *clang_rt.asan*) compiler=clang flags=('-fsanitize=address,undefined' -shared-libsan) ;;
-    *clang_rt.tsan*) compiler=clang flags=(-fsanitize=thread -shared-libsan) ;;
+    *clang_rt.asan*)
+        compiler=clang
+        flags=('-fsanitize=address,undefined' -shared-libsan "-Wl,-rpath,$(clang -print-runtime-dir)")
+        ;;
     *) flags=(-pedantic -Werror) ;;
 esac
 $compiler -std=c99 -Wall -Wextra "${flags[@]}" -I"$source_folder/src/rwapi/include" "$tmp/first.c" -o "$tmp/first" \
