@@ -43,7 +43,7 @@ else
     here=(check_PROGRAMS="$other_programs" LEAVE_OUT="${suites/tern_unit.sh/}")
 fi
 
-say "this takes 34 minutes on two processors"
+say "this takes 25 to 35 minutes on two processors"
 install_packages
 phase 'build' build_to_check
 phase 'form of the sources' run_lint "${CHECK_LINT:-yes}" --tidy changed
