@@ -88,7 +88,6 @@ class Adapter {
     uint64_t next_share_id() {
         return uint64_t{host_->tag()} << 32 | share_ids_.fetch_add(1, std::memory_order_relaxed);
     }
-    uint64_t next_paged_id() { return next_share_id(); }
     uint32_t next_pd() { return next_pd_.fetch_add(1, std::memory_order_relaxed); }
 
     // Held while a window is bound, and to withdraw a region unless a window is bound to it.

@@ -196,8 +196,8 @@ void Qp::release_claim() {
         return;
     const uint32_t owner = ObjectNumber::process(shared_->claim.srq);
     const AccessGuard guard(host, owner);
-    SrqShared* srq = host.alive(owner) ? host.srq(shared_->claim.srq) : nullptr;
-    if (srq != nullptr && srq->life == shared_->claim.life) {
+    SrqShared* srq = host.alive(owner) ? srq_of_claim(host, *shared_) : nullptr;
+    if (srq != nullptr) {
         lock_srq(host, *srq);
         srq->ring.release_slot(host.arena(owner), shared_->claim.slot);
         srq->lock.unlock();

@@ -138,7 +138,7 @@ uint32_t publish_region(Adapter& adapter, uint32_t key, const RegionAttributes& 
     entry.file_inode = file.inode;
     entry.file_offset = file.offset;
     entry.share_id = file.fd < 0 ? 0 : adapter.next_share_id();
-    entry.paged = (attributes.access & access_flag::kOnDemand) != 0 ? adapter.next_paged_id() : 0;
+    entry.paged = (attributes.access & access_flag::kOnDemand) != 0 ? adapter.next_share_id() : 0;
     entry.key.store(key, std::memory_order_release);
     host.self().counters.registered_bytes.fetch_add(registered_bytes(entry),
                                                     std::memory_order_relaxed);

@@ -10,8 +10,13 @@
 
 namespace softhca {
 
+SrqShared* srq_of_claim(Host& host, const QpShared& qp) {
+    SrqShared* srq = qp.claim.srq != 0 ? host.srq(qp.claim.srq) : nullptr;
+    return srq != nullptr && srq->life == qp.claim.life ? srq : nullptr;
+}
+
 CqShared* cq_of_claim(Host& host, const QpShared& qp) {
-    const SrqShared* srq = qp.claim.srq != 0 ? host.srq(qp.claim.srq) : nullptr;
+    const SrqShared* srq = srq_of_claim(host, qp);
     return host.cq(srq != nullptr && srq->cq != 0 ? srq->cq : qp.recv_cq);
 }
 
@@ -51,7 +56,7 @@ void repair_srq(Host& host, SrqShared& srq) {
 // error state again, in case the dead holder did not.
 void repair_qp(Host& host, QpShared& qp) {
     const AccessGuard guard(host, claim_owner(qp));
-    if (SrqShared* srq = qp.claim.srq != 0 ? host.srq(qp.claim.srq) : nullptr) {
+    if (SrqShared* srq = srq_of_claim(host, qp)) {
         lock_srq(host, *srq);
         srq->lock.unlock();
     }
@@ -115,8 +120,8 @@ RecvWqe* claimed_receive(Host& host, QpShared& qp) {
     RecvRing* ring = &qp.ring;
     uint32_t owner = qp.number.load(std::memory_order_relaxed);
     if (qp.claim.srq != 0) {
-        SrqShared* srq = host.srq(qp.claim.srq);
-        if (srq == nullptr || srq->life != qp.claim.life) return nullptr;
+        SrqShared* srq = srq_of_claim(host, qp);
+        if (srq == nullptr) return nullptr;
         ring = &srq->ring;
         owner = qp.claim.srq;
     }

@@ -27,6 +27,8 @@ bool claim_own_receive(Host& host, QpShared& qp);
 // The claimed receive; nullptr if there is none.
 RecvWqe* claimed_receive(Host& host, QpShared& qp);
 
+// The shared queue of the claimed receive; nullptr if it is the queue pair's own, or destroyed.
+SrqShared* srq_of_claim(Host& host, const QpShared& qp);
 // The completion queue of the claimed receive; nullptr if it is destroyed.
 CqShared* cq_of_claim(Host& host, const QpShared& qp);
 
