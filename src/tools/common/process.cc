@@ -22,7 +22,7 @@ std::runtime_error fork_failed() {
 
 }  // namespace
 
-int capture(const std::vector<std::string>& command, std::string* output) {
+int capture(const std::function<void()>& child, bool quiet, std::string* output) {
     int ends[2];
     if (::pipe2(ends, O_CLOEXEC) != 0) throw fork_failed();
     const pid_t pid = ::fork();
@@ -30,12 +30,10 @@ int capture(const std::vector<std::string>& command, std::string* output) {
     if (pid == 0) {
         const int nothing = ::open("/dev/null", O_RDWR);
         ::dup2(nothing, STDIN_FILENO);
-        ::dup2(nothing, STDERR_FILENO);
+        if (quiet) ::dup2(nothing, STDERR_FILENO);
         ::dup2(ends[1], STDOUT_FILENO);
-        std::vector<char*> words;
-        for (const std::string& word : command) words.push_back(const_cast<char*>(word.c_str()));
-        words.push_back(nullptr);
-        ::execvp(words[0], words.data());
+        ::fcntl(STDOUT_FILENO, F_SETFD, 0);  // dup2() does not clear it if both are the same
+        child();
         ::_exit(kExitNotFound);
     }
     ::close(ends[1]);
@@ -47,6 +45,13 @@ int capture(const std::vector<std::string>& command, std::string* output) {
     while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
     }
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+int capture(const std::vector<std::string>& command, std::string* output) {
+    std::vector<char*> words;
+    for (const std::string& word : command) words.push_back(const_cast<char*>(word.c_str()));
+    words.push_back(nullptr);
+    return capture([&] { ::execvp(words[0], words.data()); }, true, output);
 }
 
 int run_and_wait(const std::function<void()>& child) {

@@ -2,21 +2,18 @@
 #include "tools/tern_run/environment.h"
 
 #include <dlfcn.h>
-#include <fcntl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <sstream>
 #include <stdexcept>
 
 #include "tools/common/command.h"
 #include "tools/common/library.h"
 #include "tools/common/mpi.h"
+#include "tools/common/process.h"
 #include "tools/tern_run/transports.h"
 
 namespace tern {
@@ -38,24 +35,8 @@ namespace {
 
 // Runs `softhca env`. Returns its exit status; *output gets its standard output.
 int softhca_env(const std::string& profile, bool quiet, std::string* output) {
-    int ends[2];
-    const pid_t pid = ::pipe2(ends, O_CLOEXEC) == 0 ? ::fork() : -1;
-    if (pid < 0) throw std::runtime_error(std::string("cannot run softhca: ") + strerror(errno));
-    if (pid == 0) {
-        ::dup2(ends[1], STDOUT_FILENO);
-        ::fcntl(STDOUT_FILENO, F_SETFD, 0);  // dup2() does not clear it if both are the same
-        if (quiet) ::dup2(::open("/dev/null", O_WRONLY), STDERR_FILENO);
-        become_softhca(profile);
-    }
-    ::close(ends[1]);
-    char some[4096];
-    for (ssize_t n; (n = ::read(ends[0], some, sizeof some)) > 0;) {
-        output->append(some, static_cast<size_t>(n));
-    }
-    ::close(ends[0]);
-    int status = 0;
-    ::waitpid(pid, &status, 0);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+    const int status = tools::capture([&] { become_softhca(profile); }, quiet, output);
+    return status < 0 ? 1 : status;
 }
 
 }  // namespace
