@@ -45,25 +45,13 @@ class RefusedCallTest : public TernTest {
 class RefusedOpenTest : public RefusedCallTest, public testing::WithParamInterface<const char*> {};
 
 TEST_P(RefusedOpenTest, AnInterface) {
-    auto host = std::make_shared<Host>();
-    uct_iface_config_t* config = nullptr;
-    check(uct_md_iface_config_read(host->md(), "tern", nullptr, nullptr, &config),
-          "uct_md_iface_config_read");
-    const std::unique_ptr<uct_iface_config_t, Release<uct_config_release>> owner(config);
-    if (uct_config_modify(config, "TM_ENABLE", GetParam()) != UCS_OK)
-        check(uct_config_modify(config, "TERN_TM_ENABLE", GetParam()), "uct_config_modify");
-    uct_iface_params_t params{};
-    params.field_mask = UCT_IFACE_PARAM_FIELD_OPEN_MODE | UCT_IFACE_PARAM_FIELD_DEVICE;
-    params.open_mode = UCT_IFACE_OPEN_MODE_DEVICE;
-    params.mode.device.tl_name = "tern";
-    params.mode.device.dev_name = host->device().c_str();
+    const BareInterface bare(GetParam());
     const uint64_t queue_pairs = objects("queue_pairs"), regions = objects("memory_regions");
     for_each_call("create-fail", [&](auto&& arm, auto&& was_refused) {
         uct_iface_h iface = nullptr;
         const Errors errors;
         arm();
-        const ucs_status_t status =
-            uct_iface_open(host->md(), host->worker(), &params, config, &iface);
+        const ucs_status_t status = bare.open(&iface);
         EXPECT_TRUE(status == UCS_OK || was_refused()) << ucs_status_string(status);
         EXPECT_EQ(Errors::count, status == UCS_OK ? 0u : 1u) << Errors::last;
         if (status == UCS_OK) uct_iface_close(iface);

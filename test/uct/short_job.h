@@ -39,6 +39,31 @@ class Errors {
     }
 };
 
+// What an interface is opened with, and nothing else. `matches`: "y" if it is to match tags.
+class BareInterface {
+  public:
+    explicit BareInterface(const char* matches) : host_(std::make_shared<Host>()) {
+        uct_iface_config_t* config = nullptr;
+        check(uct_md_iface_config_read(host_->md(), "tern", nullptr, nullptr, &config),
+              "uct_md_iface_config_read");
+        config_.reset(config);
+        if (uct_config_modify(config, "TM_ENABLE", matches) != UCS_OK)
+            check(uct_config_modify(config, "TERN_TM_ENABLE", matches), "uct_config_modify");
+        params_.field_mask = UCT_IFACE_PARAM_FIELD_OPEN_MODE | UCT_IFACE_PARAM_FIELD_DEVICE;
+        params_.open_mode = UCT_IFACE_OPEN_MODE_DEVICE;
+        params_.mode.device.tl_name = "tern";
+        params_.mode.device.dev_name = host_->device().c_str();
+    }
+    ucs_status_t open(uct_iface_h* iface) const {
+        return uct_iface_open(host_->md(), host_->worker(), &params_, config_.get(), iface);
+    }
+
+  private:
+    std::shared_ptr<Host> host_;
+    std::unique_ptr<uct_iface_config_t, Release<uct_config_release>> config_;
+    uct_iface_params_t params_{};
+};
+
 constexpr unsigned kJobMessages = 40;
 
 // One side of a job: connects to the other one, sends messages, puts, gets and flushes.
