@@ -153,7 +153,6 @@ class TupleMatcher {
 
     TupleActions& actions() { return actions_; }
     const Counters& counters() const { return counters_; }
-    // The tuple with the key of this tag; TupleIndex::kNone if there is none.
     const ReceivedTuples& tuples() const { return tuples_; }
     // `revoking`: the sender's number is being read, by the kRevoke with count `revoke_count`.
     const ReceivedTuple& tuple(uint16_t number) const { return tuples_[number]; }
