@@ -45,9 +45,8 @@ for profile in cx3-fdr cx5-edr; do
     measure latency-$profile-slow tern-bench latency --profile $profile --rounds 5 --json
     measure rate-$profile-slow tern-bench rate --profile $profile --rounds 3 --json
     measure onesided-$profile-slow tern-bench onesided --profile $profile --sizes 8:4M --step 8 --rounds 3 --json
-    measure bandwidth-$profile-slow tern-bench bandwidth --profile $profile --sizes 16K:4M --step 4 --rounds 3 --json
-    measure overlap-$profile-slow tern-bench overlap --profile $profile --rounds 3 --json
-    measure mpi-$profile-slow tern-bench mpi --profile $profile --sizes 16:1M --step 16 --rounds 3 --json
+    measure bandwidth-$profile-slow tern-bench bandwidth --profile $profile --sizes 256K:2M --step 8 --rounds 3 --json
+    measure mpi-$profile-slow tern-bench mpi --profile $profile --sizes 64:256K --step 64 --rounds 2 --json
     unset SOFTHCA_SLOW
 done
 measure mpi-brief tern-bench mpi --brief --json
