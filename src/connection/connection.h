@@ -62,7 +62,8 @@ struct alignas(64) Connection {
     std::string why;              // the same, for the log
     bool established = false;     // has been up
     uint32_t attempts = 0;        // to connect, dropped by the peer
-    bool closing = false;         // to be disconnected as soon as nothing is outstanding
+    bool closing = false;         // to be disconnected as soon as nothing is outstanding, ...
+    bool patient = false;         // ... and the peer may take long
     uint32_t transfers = 0;  // of the layer above; the connection ends in good order after them
     // Operations to the peer on other queue pairs, which end by themselves. The connection is not
     // destroyed before, even if it has failed.

@@ -123,6 +123,8 @@ void Connector::handle(const Packet& packet) {
             break;
         case PacketType::kLeft:
             return on_left(packet.from);
+        case PacketType::kSpare:
+            return on_spare(packet);
         default:
             break;
     }
@@ -153,6 +155,11 @@ void Connector::on_left(const PeerAddress& peer) {
         const bool waited_for = !connection->established && owner_.wanted(*connection);
         close(*connection, waited_for ? Status::kPeerClosed : Status::kConnectionReset, kHasLeft);
     }
+}
+
+void Connector::on_spare(const Packet& packet) {
+    Connection* const connection = peers_.current(packet.from);
+    if (connection != nullptr && connection->handshake.is_spare(packet)) owner_.spare(*connection);
 }
 
 // No datagram reaches the peers on that port, so handshakes with them would only run into their
@@ -256,13 +263,14 @@ void Connector::data_arrived(Connection& connection) {
     act(connection, connection.handshake.data_arrived(owner_.now()));
 }
 
-void Connector::disconnect(Connection& connection) {
+void Connector::disconnect(Connection& connection, bool patient) {
     if (connection.failed) return;
     const bool waited_for = owner_.wanted(connection);
     // The peer has not seen this side's queue pair connected, so it has sent nothing.
     if (connection.handshake.state() == Handshake::State::kConnecting && !waited_for)
         return fail(connection, Status::kOk, "its last endpoint has gone");
     connection.closing = true;
+    connection.patient = patient;
     connection.handshake.want(false, owner_.now());
     alarm_.wake_at(connection.handshake.deadline());
     finish_if_idle(connection);
@@ -282,7 +290,7 @@ void Connector::finish_if_idle(Connection& connection) {
     } else if (connection.closing && connection.up() && connection.transfers == 0) {
         connection.closing = false;
         connection.sends.reserve(SendQueue::kAllPlaces);
-        act(connection, connection.handshake.disconnect(owner_.now()));
+        act(connection, connection.handshake.disconnect(owner_.now(), connection.patient));
     }
 }
 

@@ -84,8 +84,13 @@ class Connector {
     bool urgent() const { return alarm_.urgent(); }
 
     // Ends a connection in good order, as soon as nothing is outstanding. One that the peer has not
-    // answered yet ends at once, unless operations wait for it.
-    void disconnect(Connection& connection);
+    // answered yet ends at once, unless operations wait for it. `patient`: see Handshake.
+    void disconnect(Connection& connection, bool patient = false);
+    // Tells the peer that this side could do without the connection, which is up. The packet may be
+    // lost.
+    void suggest_end(const Connection& connection) {
+        datagrams_->send(connection.handshake.spare(), connection.peer.port);
+    }
     // The connection, perhaps one that closes, is used again.
     void resume(Connection& connection);
     // Ends a connection at once. `refusal`: for the peer, if the connection was never up and
@@ -116,6 +121,7 @@ class Connector {
     void handle(const Packet& packet);
     void take_attempt(const Packet& packet);
     void on_left(const PeerAddress& peer);
+    void on_spare(const Packet& packet);
     void on_unreachable(const PortAddress& port, int error);
     void begin_handshake(Connection& connection, uint64_t now);
     void act(Connection& connection, const Handshake::Actions& actions);

@@ -25,6 +25,8 @@ class ConnectorOwner {
     // The peer ends the connection. The owner calls finish_if_idle() when nothing is outstanding
     // and the transfers are over.
     virtual void draining(Connection& connection) = 0;
+    // The peer could do without the connection, which is up.
+    virtual void spare(Connection& connection) = 0;
     // Posts a signaled work request that has no effect.
     virtual void post_marker(Connection& connection) = 0;
     // The connection is over and will be destroyed. kOk: no user has lost anything.

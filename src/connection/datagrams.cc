@@ -243,7 +243,7 @@ void Datagrams::answer(Acceptor& acceptor, uint64_t now) {
             }
         }
         if (packet.type != PacketType::kGone && packet.type != PacketType::kAlive &&
-            packet.type != PacketType::kLeft)
+            packet.type != PacketType::kLeft && packet.type != PacketType::kSpare)
             send_locked(alive(packet, self_), packet.from.port);
         // The interface's thread handles all packets but pings.
         if (packet.type != PacketType::kPing) put_aside(packet);

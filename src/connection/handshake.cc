@@ -162,13 +162,20 @@ Handshake::Actions Handshake::data_arrived(uint64_t) {
     return actions;
 }
 
-Handshake::Actions Handshake::disconnect(uint64_t now) {
+Handshake::Actions Handshake::disconnect(uint64_t now, bool patient) {
     Actions actions;
     if (state_ != State::kUp) return actions;
     state_ = State::kClosing;
+    patient_ = patient;
     start(now);
     prepare_packet(actions, PacketType::kDisconnect);
     return actions;
+}
+
+Packet Handshake::spare() const {
+    Actions actions;
+    prepare_packet(actions, PacketType::kSpare);
+    return actions.packet;
 }
 
 Handshake::Actions Handshake::drained() {
@@ -215,7 +222,8 @@ void Handshake::want(bool wanted, uint64_t now) {
 }
 
 uint64_t Handshake::limit() const {
-    return state_ == State::kClosing || !wanted_ ? times_.disconnect_limit : times_.connect_limit;
+    const bool brief = state_ == State::kClosing ? !patient_ : !wanted_;
+    return brief ? times_.disconnect_limit : times_.connect_limit;
 }
 
 void Handshake::start(uint64_t now) {

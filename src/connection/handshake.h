@@ -84,7 +84,8 @@ class Handshake {
     // Data has come over the queue pair, so the peer's side is up.
     Actions data_arrived(uint64_t now);
     // Ends the connection from this side; nothing may be outstanding. No effect outside kUp.
-    Actions disconnect(uint64_t now);
+    // `patient`: the peer may have operations of its own, so it gets as long as for a connect.
+    Actions disconnect(uint64_t now, bool patient = false);
     // The operations that were outstanding at kDraining are done. Sends kGone.
     Actions drained();
     // Ends the connection at once, because the queue pair has failed or the interface closes. Sends
@@ -96,6 +97,13 @@ class Handshake {
     // if this side wants the connection, as for a disconnect if not. No effect in kUp and later
     // states.
     void want(bool wanted, uint64_t now);
+
+    // A packet that tells the peer that this side could do without the connection, which is up.
+    Packet spare() const;
+    // Whether a kSpare is for this connection, and it is up.
+    bool is_spare(const Packet& packet) const {
+        return state_ == State::kUp && packet.token == peer_token_ && packet.peer_token == token_;
+    }
 
     // When to call tick(); UINT64_MAX: never.
     uint64_t deadline() const;
@@ -128,6 +136,7 @@ class Handshake {
     uint64_t retry_at_ = UINT64_MAX;  // the next retransmission
     uint64_t limit_at_ = UINT64_MAX;  // when the handshake gives up
     bool wanted_ = true;              // by this side
+    bool patient_ = false;            // of disconnect()
 };
 
 // The answer to a packet that belongs to no connection; empty if the packet asks for nothing. Not

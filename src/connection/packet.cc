@@ -42,6 +42,7 @@ bool consistent(const Packet& packet) {
                    (!packet.knows_ready || packet.ready) && packet.qp.mtu >= kLowestMtu &&
                    packet.qp.mtu <= kHighestMtu;
         case PacketType::kDisconnect:
+        case PacketType::kSpare:
             return packet.token != 0 && packet.peer_token != 0;
         case PacketType::kGone:
             return packet.peer_token != 0 &&

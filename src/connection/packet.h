@@ -17,6 +17,7 @@ enum class PacketType : uint8_t {
     kPing = 4,        // asks whether the interface is alive; opens no connection
     kAlive = 5,       // the sender is alive, and will handle the request whose token is peer_token
     kLeft = 6,        // the sender's interface is closed: nobody can connect to its address again
+    kSpare = 7,       // the sender could do without the connection: the receiver may end it
 };
 
 // Why a side makes no connection, or ends a connection that was never up: the reason code of a

@@ -91,6 +91,20 @@ struct Channel final : Connection {
         bool told = false;
     };
 
+    // How much the channel has been used, as of IdleChannels' last look. A change means use; which
+    // way it goes does not matter.
+    struct Counts {
+        uint32_t sent = 0;      // work requests
+        uint32_t window = 0;    // of Promotion, ...
+        uint32_t received = 0;  // ... and messages received in it
+
+        bool operator==(const Counts&) const = default;
+    };
+    struct Use {
+        Counts counts;
+        uint64_t since = 0;  // when a look found a change, or the peer was asked to end the channel
+    };
+
     // Whether an operation is under way whose cookie `is` accepts.
     template <class Is>
     bool any_cookie(Is&& is) const {
@@ -120,6 +134,7 @@ struct Channel final : Connection {
     bool paused = false;
     uint16_t paused_sends = 0;
 
+    Use use;                   // of IdleChannels
     Backlog backlog;           // of EarlySends; empty once the connection is up
     std::vector<void*> users;  // of Channels: the endpoints
     Tally tally;

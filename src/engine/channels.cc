@@ -10,6 +10,7 @@
 #include "engine/control_frames.h"
 #include "engine/device_health.h"
 #include "engine/early_sends.h"
+#include "engine/idle_channels.h"
 #include "engine/offered_blocks.h"
 #include "engine/owner.h"
 #include "engine/peer_blocks.h"
@@ -143,6 +144,10 @@ void Channels::established(Connection& connection) {
 
 void Channels::draining(Connection& connection) {
     parts_.requests.report_all(static_cast<Channel&>(connection));
+}
+
+void Channels::spare(Connection& connection) {
+    parts_.idle.on_spare(static_cast<Channel&>(connection));
 }
 
 void Channels::post_marker(Connection& connection) {

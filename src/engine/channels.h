@@ -17,6 +17,7 @@ class ControlFrames;
 class DeviceHealth;
 class EarlySends;
 class EngineOwner;
+class IdleChannels;
 class OfferedBlocks;
 class PeerBlocks;
 class WorkRequests;
@@ -30,6 +31,7 @@ struct ChannelParts {
     EarlySends& early;
     CompletionPoller& completions;
     DeviceHealth& health;
+    IdleChannels& idle;
     PollBudget& budget;
 };
 
@@ -72,6 +74,7 @@ class Channels final : public ConnectorOwner {
     bool wanted(const Connection& connection) const override;
     void established(Connection& connection) override;
     void draining(Connection& connection) override;
+    void spare(Connection& connection) override;
     void post_marker(Connection& connection) override;
     void refused(const PeerAddress& peer, const std::string& why) override;
     void closed(Connection& connection, Status status, const std::string& why) override;

@@ -46,6 +46,7 @@ struct Counters : MessageCounters, OneSidedCounters, BlockCounters {
 // What an interface uses.
 struct EngineUsage {
     uint32_t connections_most = 0;
+    uint64_t connections_ended = 0;  // in silence, on behalf of peers with too many
     uint32_t hot_peers = 0;
     uint64_t receive_queue_bytes = 0;
     uint64_t send_pool_bytes = 0;

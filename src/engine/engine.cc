@@ -22,7 +22,7 @@ std::unique_ptr<Engine> Engine::create(const verbs::Device& device, const verbs:
 Engine::Engine(Resources resources, const EngineSettings& settings, EngineOwner& owner)
     : settings_(settings),
       resources_(std::move(resources)),
-      poller_(blocks_, completions_, control_, connector_, health_, flush_, sleep_, owner),
+      poller_(blocks_, completions_, control_, connector_, health_, flush_, idle_, sleep_, owner),
       fast_path_(resources_.max_inline, resources_.pool, requests_, peer_blocks_, early_, room_),
       one_sided_(resources_.max_inline, resources_.pool, requests_, early_, room_,
                  poller_.budget()),
@@ -39,6 +39,7 @@ Engine::Engine(Resources resources, const EngineSettings& settings, EngineOwner&
       health_(resources_.device_events.get(), resources_.cq.get(), resources_.receives->srq(),
               resources_.port.number, connector_, completions_, owner),
       flush_(connector_, requests_, poller_.budget(), owner),
+      idle_(settings_.connections, connector_, requests_, owner),
       channels_(settings_, resources_.cq.get(), resources_.max_cqe, connector_,
                 {.requests = requests_,
                  .control = control_,
@@ -47,6 +48,7 @@ Engine::Engine(Resources resources, const EngineSettings& settings, EngineOwner&
                  .early = early_,
                  .completions = completions_,
                  .health = health_,
+                 .idle = idle_,
                  .budget = poller_.budget()},
                 owner),
       connector_(resources_.pd, resources_.port, resources_.connector,
@@ -72,6 +74,7 @@ Counters Engine::counters() const {
 
 EngineUsage Engine::usage() const {
     EngineUsage usage{.connections_most = connector_.table().most(),
+                      .connections_ended = idle_.ended(),
                       .hot_peers = offered_.hot_peers(),
                       .receive_queue_bytes = resources_.receives->registered_bytes(),
                       .send_pool_bytes = resources_.pool.registered_bytes()};

@@ -16,6 +16,7 @@
 #include "engine/device_health.h"
 #include "engine/early_sends.h"
 #include "engine/fast_path.h"
+#include "engine/idle_channels.h"
 #include "engine/offered_blocks.h"
 #include "engine/one_sided.h"
 #include "engine/owner.h"
@@ -227,6 +228,7 @@ class Engine final {
     CompletionPoller completions_;
     DeviceHealth health_;
     ChannelFlush flush_;
+    IdleChannels idle_;
     Channels channels_;
     // Destroyed before the memory that peers write to, and before the queues. Its destructor
     // notifies the peers; outstanding operations are lost.

@@ -22,6 +22,9 @@ class EngineOwner {
     // The connection of the endpoint `user` is over. kOk: nothing was lost, and the next send
     // connects again.
     virtual void closed(void* user, Status status) = 0;
+    // Whether the layer above needs nothing of the channel but that its endpoints can connect
+    // again: no operation of theirs waits. Nothing of the engine's is under way.
+    virtual bool may_end(const Channel&) { return true; }
     // The peer that was probed for the endpoint `user` (ChannelFlush::check_peer()) does not
     // answer.
     virtual void on_probe_timeout(void* user) = 0;

@@ -7,6 +7,7 @@
 #include "engine/channel_flush.h"
 #include "engine/completion_poller.h"
 #include "engine/device_health.h"
+#include "engine/idle_channels.h"
 #include "engine/owner.h"
 #include "engine/poll_budget.h"
 #include "engine/poll_gap.h"
@@ -22,8 +23,8 @@ class Poller {
     static constexpr unsigned kBurst = ArrivalRound::kBurst;  // frames, from a block at a time
 
     Poller(BlockPoller& blocks, CompletionPoller& completions, ControlFrames& control,
-           Connector& connector, DeviceHealth& health, ChannelFlush& flush, Sleep& sleep,
-           EngineOwner& owner)
+           Connector& connector, DeviceHealth& health, ChannelFlush& flush, IdleChannels& idle,
+           Sleep& sleep, EngineOwner& owner)
         : polled_(budget_),
           blocks_(blocks),
           completions_(completions),
@@ -31,6 +32,7 @@ class Poller {
           connector_(connector),
           health_(health),
           flush_(flush),
+          idle_(idle),
           sleep_(sleep),
           owner_(owner) {}
 
@@ -121,6 +123,7 @@ class Poller {
     Connector& connector_;
     DeviceHealth& health_;
     ChannelFlush& flush_;
+    IdleChannels& idle_;
     Sleep& sleep_;
     EngineOwner& owner_;
     unsigned busy_ = 0;          // polls that found something in a block
@@ -221,6 +224,7 @@ unsigned Poller::poll_seldom(Sink& sink) {
     gathered_ = !take_arrived(sink, count);
     if (gathered_) return count + packets;
     packets += connector_.progress();
+    idle_.look();
     if (!connector_.inbox().waits()) budget_.seldom_is_done();
     if (connector_.datagrams().failed()) [[unlikely]]
         health_.break_down("its completion queue for datagrams cannot be polled");

@@ -15,16 +15,17 @@ enum class PollMode : uint8_t { kAuto, kMemory, kCq };
 
 // The settings of an interface's messaging. The defaults of UCX's configuration are these.
 struct EngineSettings {
-    uint32_t segment_size = 8256;   // bytes of the longest active message: 8 KiB and UCP's header
-    uint32_t send_queue = 256;      // work requests of a connection
-    uint32_t send_buffers = 1024;   // at most, for all connections
-    uint32_t receive_queue = 512;   // buffers, for all connections
-    uint32_t inline_bytes = 128;    // at least
-    uint32_t block_first = 4096;    // bytes of a peer's first block
-    uint32_t block_most = 65536;    // bytes of a peer's largest block
-    size_t block_memory = 1 << 20;  // bytes of all blocks that are larger than the first
-    bool early_sends = true;        // accept sends while a connection is being made
-    uint32_t early_id = ~0u;        // accept active messages of this id then in any case
+    uint32_t segment_size = 8256;  // bytes of the longest active message: 8 KiB and UCP's header
+    uint32_t send_queue = 256;     // work requests of a connection
+    uint32_t send_buffers = 1024;  // at most, for all connections
+    uint32_t receive_queue = 512;  // buffers, for all connections
+    uint32_t connections = UINT32_MAX;  // beyond so many, see IdleChannels
+    uint32_t inline_bytes = 128;        // at least
+    uint32_t block_first = 4096;        // bytes of a peer's first block
+    uint32_t block_most = 65536;        // bytes of a peer's largest block
+    size_t block_memory = 1 << 20;      // bytes of all blocks that are larger than the first
+    bool early_sends = true;            // accept sends while a connection is being made
+    uint32_t early_id = ~0u;            // accept active messages of this id then in any case
     PollMode poll = PollMode::kAuto;
     Promotion::Limits promotion;
     verbs::RetrySettings retry;

@@ -92,6 +92,16 @@ ucs_config_field_t config_table[] = {
     TERN_FIELD("TX_QUEUE_LEN", kText<kEngine.send_queue>,
                "Work requests that a connection's send queue holds.", messages.send_queue,
                UCS_CONFIG_TYPE_UINT),
+    TERN_FIELD(
+        "QP_MAX", "auto",
+        "Connections of an interface beyond which those that neither side uses are ended, "
+        "the longest unused first.\n"
+        "Their endpoints connect again when they are used. The limit is soft: no connection "
+        "is refused for it.\n"
+        "inf: no limit; auto: a sixteenth of the device's queue pairs, at least 64 and at most "
+        "4096. No effect with\n"
+        "TM_ENABLE.",
+        messages.connections, UCS_CONFIG_TYPE_ULUNITS),
     TERN_FIELD("TX_BUFFERS", kText<kEngine.send_buffers>,
                "Most buffers of the send pool, which all connections of an interface share. It "
                "grows as it is used.",
@@ -312,10 +322,18 @@ bool is_in_range(const TernConfig& config, const ibv_device_attr& device, std::s
         why);
 }
 
-EngineSettings engine_settings(const TernConfig& config) {
+// The limit of QP_MAX. `auto` leaves queue pairs of the device to the other processes of the node.
+uint32_t most_connections(unsigned long setting, const ibv_device_attr& device) {
+    if (setting == UCS_ULUNITS_AUTO)
+        return std::clamp(static_cast<uint32_t>(device.max_qp) / 16, 64u, 4096u);
+    return static_cast<uint32_t>(std::min<unsigned long>(setting, IdleChannels::kUnlimited));
+}
+
+EngineSettings engine_settings(const TernConfig& config, const ibv_device_attr& device) {
     EngineSettings engine;
     engine.segment_size = static_cast<uint32_t>(config.messages.segment_size) & ~(Word::kUnit - 1);
     engine.send_queue = config.messages.send_queue;
+    engine.connections = most_connections(config.messages.connections, device);
     engine.send_buffers = config.messages.send_buffers;
     engine.receive_queue = config.messages.receive_queue;
     engine.inline_bytes = config.messages.inline_bytes;
@@ -392,7 +410,7 @@ bool read_config(const TernConfig& config, const ibv_device_attr& device, Engine
                  RendezvousSettings& rendezvous, TupleQSettings& tupleq, verbs::PortSettings& port,
                  std::string& why) {
     if (!is_in_range(config, device, why)) return false;
-    engine = engine_settings(config);
+    engine = engine_settings(config, device);
     rendezvous = rendezvous_settings(config);
     tupleq = tupleq_settings(config, engine);
     port = port_settings(config);

@@ -54,6 +54,7 @@ std::string counters_of(const Engine& engine, const Rendezvous& rendezvous, cons
     } rows[] = {
         {"queue_pairs", engine.connections()},
         {"queue_pairs_most", usage.connections_most},
+        {"queue_pairs_ended", usage.connections_ended},
         {"hot_peers", usage.hot_peers},
         {"hot_peers_most", counters.hot_peers_most},
         {"registered_bytes", usage.registered_bytes + rendezvous.registered_bytes() +

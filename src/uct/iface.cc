@@ -6,6 +6,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <new>
@@ -41,6 +42,15 @@ struct TernIface::State final : tern::EngineOwner, tern::RendezvousOwner {
     }
     void closed(void* user, tern::Status status) override {
         tern::ep_closed(*static_cast<TernEp*>(user), tern::to_ucs(status));
+    }
+    // With tag matching, messages that are announced wait for receives that the program posts, and
+    // the engine does not know of them.
+    bool may_end(const tern::Channel& channel) override {
+        return !tags && std::ranges::none_of(channel.users, [](void* user) {
+            const auto& ep = *static_cast<TernEp*>(user);
+            return !ucs_arbiter_group_is_empty(const_cast<ucs_arbiter_group_t*>(&ep.pending)) ||
+                   ep.fences != nullptr;
+        });
     }
     void on_probe_timeout(void* user) override {
         auto& ep = *static_cast<TernEp*>(user);

@@ -86,6 +86,7 @@ class Rogue final : private ConnectorOwner {
     bool wanted(const Connection&) const override { return false; }
     void established(Connection&) override { up_ = true; }
     void draining(Connection&) override {}
+    void spare(Connection&) override {}
     void post_marker(Connection& connection) override;
     void refused(const PeerAddress&, const std::string&) override {}
     void closed(Connection&, Status, const std::string&) override { over_ = true; }

@@ -65,6 +65,15 @@ every_protocol() {
         bash -c 'launch_"$@"' _ "$mpi" 2 "${hca[@]}" "$tmp/verify" point-to-point
 }
 
+# Connections end and come back in the course of the job.
+few_connections() {
+    local file=$tmp/counters
+    rm -f "$file"
+    UCX_TERN_COUNTERS=$file UCX_TERN_QP_MAX=1 verify 'one connection' 4
+    [ "$(counter "$file" queue_pairs_ended)" -gt 4 ]
+    result $? 'one connection: unused ones have ended' "$file"
+}
+
 every_setting() {
     use_tern
     UCX_TERN_POLL=memory verify 'POLL=memory' 2
@@ -73,6 +82,7 @@ every_setting() {
     UCX_TERN_HOT_MAX=1 UCX_TERN_HOT_AFTER=2 verify 'one hot peer' 4 "${sections[@]}"
     UCX_TERN_HOT_MAX=0 verify 'no hot peer' 4 "${sections[@]}"
     UCX_TERN_TX_QUEUE_LEN=32 UCX_TERN_RX_QUEUE_LEN=32 UCX_TERN_TX_BUFFERS=8 verify 'short queues' 4 "${sections[@]}"
+    few_connections
     UCX_TERN_SEG_SIZE=1k verify 'small segments' 2 "${sections[@]}"
     UCX_TERN_SEG_SIZE=16k verify 'large segments' 2 "${sections[@]}"
     UCX_ZCOPY_THRESH=64 verify 'all zero-copy' 2 "${sections[@]}"

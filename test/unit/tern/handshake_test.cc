@@ -306,6 +306,27 @@ TEST(Handshake, SilenceIsTakenForConsent) {
     EXPECT_TRUE(pair.b.receive(sent(end), 500).lost);
 }
 
+// Silence would lose what the peer sends on a connection that this side ended unasked.
+TEST(Handshake, APatientSideGivesThePeerAsLongAsForAConnect) {
+    Pair pair = up();
+    (void)pair.a.disconnect(0, true);
+    EXPECT_FALSE(pass(pair.a, 999).closed);
+    EXPECT_TRUE(pass(pair.a, 1000).closed);
+}
+
+TEST(Handshake, ASpareIsOfThisConnectionWhileItIsUp) {
+    Pair pair = up();
+    Packet spare = pair.a.spare();
+    EXPECT_TRUE(pair.b.is_spare(spare));
+    EXPECT_TRUE(silent(pair.b.receive(spare, 0))) << "nothing changes by it";
+    EXPECT_EQ(pair.b.state(), State::kUp);
+    ++spare.token;
+    EXPECT_FALSE(pair.b.is_spare(spare)) << "it is of another attempt";
+    spare = pair.a.spare();
+    (void)pair.b.disconnect(0);
+    EXPECT_FALSE(pair.b.is_spare(spare));
+}
+
 TEST(Handshake, DisconnectIsForConnectionsThatAreUp) {
     Handshake a = side_a();
     a.connect(0);

@@ -56,7 +56,7 @@ PortAddress roce_port(Random& random) {
 
 Packet random_packet(Random& random) {
     Packet packet;
-    packet.type = static_cast<PacketType>(random.between(1, 6));
+    packet.type = static_cast<PacketType>(random.between(1, 7));
     const bool left = packet.type == PacketType::kLeft;
     packet.token = left ? 0 : not_zero(random);
     packet.peer_token = left ? 0 : not_zero(random);
@@ -81,7 +81,7 @@ std::string check(std::span<const std::byte> wire) {
     const auto packet = Packet::unpack(wire);
     if (!packet) return {};
     const auto type = static_cast<unsigned>(packet->type);
-    if (type < 1 || type > 6) return "an unknown type";
+    if (type < 1 || type > 7) return "an unknown type";
     if (packet->from.interface.qp_num >> 24 != 0 || packet->to.qp_num >> 24 != 0 ||
         packet->qp.qp_num >> 24 != 0)
         return "more than 24 bits";
@@ -175,7 +175,7 @@ TEST(Packet, RefusesWhatNobodySends) {
     EXPECT_TRUE(refuses([](Packet& packet) { packet.qp.mtu = 0; }));
     EXPECT_TRUE(refuses([](Packet& packet) { packet.qp.mtu = 6; }));
     EXPECT_TRUE(refuses([](Packet& packet) { packet.from.port.lid = 0; }));
-    for (const auto type : {PacketType::kDisconnect, PacketType::kGone}) {
+    for (const auto type : {PacketType::kDisconnect, PacketType::kSpare, PacketType::kGone}) {
         EXPECT_FALSE(refuses([&](Packet& packet) { packet.type = type; }));
         EXPECT_TRUE(refuses([&](Packet& packet) {
             packet.type = type;
@@ -205,7 +205,7 @@ TEST(Packet, RefusesWhatNobodySends) {
     EXPECT_TRUE(refuses_byte(0, 't')) << "magic";
     EXPECT_TRUE(refuses_byte(4, 2)) << "version";
     EXPECT_TRUE(refuses_byte(5, 0)) << "type";
-    EXPECT_TRUE(refuses_byte(5, 7)) << "type";
+    EXPECT_TRUE(refuses_byte(5, 8)) << "type";
     EXPECT_TRUE(refuses_byte(6, 4)) << "flags";
     EXPECT_TRUE(refuses_byte(7, 1)) << "padding";
     EXPECT_TRUE(refuses_byte(43, 1)) << "behind the port";

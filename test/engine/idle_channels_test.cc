@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: BSD-3-Clause
+
+// Connections that neither side uses are ended while there are more than the limit, and come back.
+
+#include "engine/idle_channels.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <iostream>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "node.h"
+
+namespace tern::test {
+namespace {
+
+EngineSettings limited_settings(uint32_t connections) {
+    EngineSettings settings = small_settings();
+    settings.connections = connections;
+    return settings;
+}
+
+// Nodes that send numbered messages to each other. An endpoint attaches when it is used.
+class World {
+  public:
+    World(size_t nodes, uint32_t limit) : ways_(nodes, std::vector<Way>(nodes)) {
+        for (size_t i = 0; i < nodes; ++i)
+            nodes_.push_back(std::make_unique<Node>(limited_settings(limit)));
+    }
+
+    size_t size() const { return nodes_.size(); }
+    Node& node(size_t at) { return *nodes_[at]; }
+    Channel* channel(size_t from, size_t to) { return ways_[from][to].channel; }
+
+    // Sends a message if there is room. False: there is none.
+    bool send(size_t from, size_t to) {
+        Way& way = ways_[from][to];
+        if (!attach(from, to)) return false;
+        uint32_t length = 0;
+        const Status status = node(from).engine->am_bcopy(
+            *way.channel, static_cast<uint32_t>(from),
+            [&](void* at) {
+                memcpy(at, &way.sent, sizeof(way.sent));
+                return static_cast<uint32_t>(sizeof(way.sent));
+            },
+            length);
+        if (status == Status::kOk) {
+            ++way.sent;
+            ++sent_;
+        }
+        EXPECT_TRUE(status == Status::kOk || status == Status::kNoResource);
+        return status == Status::kOk;
+    }
+    void flush(size_t from, size_t to) {
+        if (channel(from, to) == nullptr) return;
+        const Status status = node(from).engine->flushing()->flush(*channel(from, to), {});
+        EXPECT_TRUE(status == Status::kOk || status == Status::kInProgress ||
+                    status == Status::kNoResource);
+    }
+    void poll(size_t at) {
+        Node& here = node(at);
+        here.poll();
+        for (const auto& [user, status] : here.closures) {
+            static_cast<Way*>(user)->channel = nullptr;
+            EXPECT_EQ(status, Status::kOk) << here.reason;
+        }
+        here.closures.clear();
+        for (const Node::Message& message : here.messages) {
+            uint64_t number = 0;
+            memcpy(&number, message.data.data(), sizeof(number));
+            EXPECT_EQ(number, ways_[message.id][at].received++) << message.id << " to " << at;
+        }
+        here.messages.clear();
+    }
+    void poll_all() {
+        for (size_t i = 0; i < size(); ++i) poll(i);
+    }
+    bool all_received() const {
+        for (const auto& row : ways_)
+            for (const Way& way : row)
+                if (way.received != way.sent) return false;
+        return true;
+    }
+    uint64_t ended() const {
+        uint64_t sum = 0;
+        for (const auto& each : nodes_) sum += each->engine->usage().connections_ended;
+        return sum;
+    }
+    uint64_t sent() const { return sent_; }
+
+  private:
+    struct Way {
+        Channel* channel = nullptr;
+        uint64_t sent = 0, received = 0;
+    };
+
+    bool attach(size_t from, size_t to) {
+        Way& way = ways_[from][to];
+        if (way.channel != nullptr) return true;
+        std::string why;
+        way.channel = node(from).engine->attach(node(to).engine->address(), &way, why);
+        EXPECT_NE(way.channel, nullptr) << why;
+        return way.channel != nullptr;
+    }
+
+    std::vector<std::unique_ptr<Node>> nodes_;
+    std::vector<std::vector<Way>> ways_;
+    uint64_t sent_ = 0;
+};
+
+TEST(IdleChannelsTest, TheLimitIsKeptAndEndpointsStay) {
+    constexpr size_t kPeers = 12;
+    constexpr uint32_t kLimit = 4;
+    World world(1 + kPeers, IdleChannels::kUnlimited);
+    World limited(1 + kPeers, kLimit);
+    for (World* each : {&world, &limited}) {
+        for (size_t to = 1; to <= kPeers; ++to)
+            ASSERT_TRUE(until([&] { each->poll_all(); }, [&] { return each->send(0, to); }));
+        ASSERT_TRUE(until([&] { each->poll_all(); }, [&] { return each->all_received(); }));
+    }
+    EXPECT_EQ(world.node(0).engine->connections(), kPeers) << "without a limit, all stay";
+    const auto within = [&] { return limited.node(0).engine->connections() <= kLimit; };
+    ASSERT_TRUE(until([&] { limited.poll_all(); }, within))
+        << limited.node(0).engine->connections();
+    EXPECT_GE(limited.ended(), kPeers - kLimit);
+    for (size_t to = 1; to <= kPeers; ++to)
+        ASSERT_TRUE(until([&] { limited.poll_all(); }, [&] { return limited.send(0, to); }));
+    EXPECT_TRUE(until([&] { limited.poll_all(); }, [&] { return limited.all_received(); }));
+    for (size_t i = 0; i <= kPeers; ++i) EXPECT_TRUE(limited.node(i).losses.empty());
+}
+
+// It answers no suggestion, so its connection stays, and takes messages meanwhile.
+TEST(IdleChannelsTest, APeerThatComputesKeepsItsConnection) {
+    World world(4, 1);
+    for (size_t to = 1; to < 4; ++to)
+        ASSERT_TRUE(until([&] { world.poll_all(); }, [&] { return world.send(0, to); }));
+    ASSERT_TRUE(until([&] { world.poll_all(); }, [&] { return world.all_received(); }));
+    const auto others = [&] {
+        world.poll(0);
+        world.poll(2);
+        world.poll(3);
+    };
+    ASSERT_TRUE(until(others, [&] { return world.node(0).engine->connections() <= 1; }));
+    ASSERT_NE(world.channel(0, 1), nullptr);
+    EXPECT_TRUE(world.channel(0, 1)->up());
+    EXPECT_TRUE(world.send(0, 1)) << "nothing blocks a sender whose peer was asked";
+    EXPECT_TRUE(until([&] { world.poll_all(); }, [&] { return world.all_received(); }));
+}
+
+TEST(IdleChannelsTest, WhatIsUsedStays) {
+    World world(6, 2);
+    std::vector<Channel*> channels;
+    const auto round = [&] {
+        for (size_t to = 1; to < world.size(); ++to) (void)world.send(0, to);
+        world.poll_all();
+    };
+    ASSERT_TRUE(until(round, [&] {
+        for (size_t to = 1; to < world.size(); ++to)
+            if (world.channel(0, to) == nullptr || !world.channel(0, to)->up()) return false;
+        return true;
+    }));
+    // A machine with other work may pause the whole test for longer than the silence that is
+    // enough: then both sides are silent. So the channels are used between two looks of any node.
+    for (size_t to = 1; to < world.size(); ++to) channels.push_back(world.channel(0, to));
+    for (int i = 0; i < 20000; ++i) {
+        for (size_t to = 1; to < world.size(); ++to) {
+            (void)world.send(0, to);
+            world.poll(to);
+        }
+        world.poll(0);
+    }
+    EXPECT_EQ(world.ended(), 0u);
+    for (size_t to = 1; to < world.size(); ++to) EXPECT_EQ(world.channel(0, to), channels[to - 1]);
+}
+
+// Each node talks to a few others for a while, then to others. Some nodes do not poll for a while.
+TEST(IdleChannelsTest, NothingIsLostOrReordered) {
+    const unsigned seed = std::random_device{}();
+    std::cout << "seed " << seed << std::endl;
+    std::mt19937 random(seed);
+    constexpr size_t kNodes = 24;
+    constexpr uint64_t kMessages = 1'000'000;
+    World world(kNodes, 4);
+    const auto pick = [&](size_t below) { return random() % below; };
+    std::vector<std::array<size_t, 3>> friends(kNodes);
+    std::vector<unsigned> computes(kNodes);
+    const auto choose = [&](size_t from) {
+        for (size_t& each : friends[from]) each = (from + 1 + pick(kNodes - 1)) % kNodes;
+    };
+    for (size_t i = 0; i < kNodes; ++i) choose(i);
+    const auto step = [&] {
+        const size_t at = pick(kNodes);
+        if (computes[at] != 0) {
+            --computes[at];
+            return;
+        }
+        if (pick(500) == 0) choose(at);
+        if (pick(2000) == 0) computes[at] = static_cast<unsigned>(pick(2000));
+        const size_t to = friends[at][pick(3)];
+        for (size_t i = pick(5); i > 0; --i) (void)world.send(at, to);
+        if (pick(50) == 0) world.flush(at, to);
+        for (size_t i = pick(3); i > 0; --i) world.poll(at);
+    };
+    constexpr uint64_t kEnded = 500;
+    EXPECT_TRUE(until(step, [&] {
+        return HasFailure() || (world.sent() >= kMessages && world.ended() >= kEnded);
+    }));
+    EXPECT_TRUE(until([&] { world.poll_all(); }, [&] { return world.all_received(); }));
+    for (size_t i = 0; i < kNodes; ++i)
+        EXPECT_TRUE(world.node(i).losses.empty()) << world.node(i).reason;
+    std::cout << world.sent() << " messages, " << world.ended() << " connections ended\n";
+}
+
+TEST(IdleChannelsTest, TheSilenceIsShorterTheMoreConnectionsThereAre) {
+    uint64_t before = UINT64_MAX;
+    for (uint32_t count = 5; count < 5000; count *= 2) {
+        const uint64_t enough = IdleChannels::long_enough(count, 4);
+        EXPECT_LE(enough, before);
+        EXPECT_GT(enough, 0u);
+        before = enough;
+    }
+    EXPECT_LT(before, IdleChannels::long_enough(5, 4));
+}
+
+}  // namespace
+}  // namespace tern::test
