@@ -55,6 +55,7 @@ struct alignas(64) Connection {
     uint32_t index;  // in the connector's table; part of every work request's id
     PeerAddress peer;
     Handshake handshake;
+    uint64_t due = UINT64_MAX;    // of Timers
     bool last_receive = false;    // the device has reported the last receive of `qp`
     bool seen_over = false;       // an earlier destroy_closed() has found the connection over
     bool failed = false;          // over, in good order too; waits for its last completions

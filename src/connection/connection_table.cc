@@ -42,6 +42,23 @@ void ConnectionTable::index(Connection& connection) {
     by_qp_num_[at] = {connection.qp->qp_num, &connection};
 }
 
+// Moves each later entry of the run into the gap unless the gap precedes the entry's first place.
+void ConnectionTable::unindex(const Connection& connection) {
+    const size_t mask = by_qp_num_.size() - 1;
+    size_t gap = connection.qp->qp_num & mask;
+    while (by_qp_num_[gap].connection != &connection) {
+        TERN_ASSERT(by_qp_num_[gap].connection != nullptr);
+        gap = (gap + 1) & mask;
+    }
+    for (size_t at = (gap + 1) & mask; by_qp_num_[at].connection != nullptr; at = (at + 1) & mask) {
+        const size_t first = by_qp_num_[at].qp_num & mask;
+        if (((at - first) & mask) < ((at - gap) & mask)) continue;
+        by_qp_num_[gap] = by_qp_num_[at];
+        gap = at;
+    }
+    by_qp_num_[gap] = {};
+}
+
 void ConnectionTable::reindex(size_t size) {
     by_qp_num_.assign(size, {});
     const size_t mask = size - 1;

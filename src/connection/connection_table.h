@@ -43,10 +43,12 @@ class ConnectionTable {
         TERN_ASSERT(live_ != 0);
         --live_;
     }
-    // Destroys a connection that is over. Call reindex() afterwards.
+    // The connection is no longer found by its queue pair. Call this before the queue pair goes,
+    // and index() when it has another one.
+    void unindex(const Connection& connection);
+    void index(Connection& connection);
+    // Destroys a connection that is over and not found any more.
     void destroy(Connection& connection);
-    // Finds connections by their present queue pairs.
-    void reindex() { reindex(by_qp_num_.size()); }
 
     // Connections that are not over, now and at most so far.
     uint32_t live() const { return live_; }
@@ -70,7 +72,6 @@ class ConnectionTable {
         Connection* connection = nullptr;
     };
 
-    void index(Connection& connection);
     void reindex(size_t size);
     Connection* find_further(uint32_t qp_num) const;
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "connection/connector.h"
 
+#include <algorithm>
 #include <cstring>
 #include <new>
 #include <utility>
@@ -21,6 +22,12 @@ bool may_connect(const Connection& connection, const Peers& peers) {
            peers.current(connection.peer) == &connection;
 }
 
+// When look_at() has something to do with the connection.
+uint64_t due(const Connection& connection, const Peers& peers) {
+    const bool at_once = !connection.sends.open() || may_connect(connection, peers);
+    return at_once ? 0 : connection.handshake.deadline();
+}
+
 }  // namespace
 
 Connector::Connector(ibv_pd* pd, const verbs::Port& port, const ConnectorSettings& settings,
@@ -31,9 +38,10 @@ Connector::Connector(ibv_pd* pd, const verbs::Port& port, const ConnectorSetting
       owner_(owner),
       probes_(*datagrams_, self, settings.times),
       inbox_(*datagrams_),
+      timers_(table_, alarm_),
       ended_(table_, owner, alarm_),
       new_({pd, cq, srq, port, settings.queues, settings.retry}, self, settings.times, table_,
-           peers_, former_, ended_, owner, alarm_) {}
+           timers_, peers_, former_, ended_, owner) {}
 
 Connector::~Connector() {
     // Peers learn that no attempt to connect to this interface will be answered. A few datagrams
@@ -85,7 +93,7 @@ Connection* Connector::connect(const PeerAddress& peer, std::string& why) {
         peers_.set_current(peer, *connection);
         // If the peer has left, tick() ends it: the user learns of a failure in a call of progress.
         if (former_.has_left(peer))
-            alarm_.wake_at(0);
+            timers_.set(*connection, 0);
         else
             act(*connection, connection->handshake.connect(owner_.now()));
     }
@@ -223,7 +231,7 @@ void Connector::act(Connection& connection, const Handshake::Actions& actions) {
     if (actions.closed)
         on_closed(connection, actions);
     else
-        alarm_.wake_at(connection.handshake.deadline());
+        timers_.set(connection, due(connection, peers_));
 }
 
 void Connector::on_closed(Connection& connection, const Handshake::Actions& actions) {
@@ -250,12 +258,15 @@ bool Connector::begin_anew(Connection& connection) {
     std::string why;
     Connection* other = new_.make(connection.peer, why);
     if (other == nullptr) return false;
+    table_.unindex(connection);
+    table_.unindex(*other);
     std::swap(connection.qp, other->qp);
+    table_.index(connection);
+    table_.index(*other);
     std::swap(connection.last_receive, other->last_receive);
     std::swap(connection.handshake, other->handshake);
     close(*other, Status::kOk, "");
-    table_.reindex();
-    alarm_.wake_at(0);
+    timers_.set(connection, 0);
     return true;
 }
 
@@ -272,7 +283,7 @@ void Connector::disconnect(Connection& connection, bool patient) {
     connection.closing = true;
     connection.patient = patient;
     connection.handshake.want(false, owner_.now());
-    alarm_.wake_at(connection.handshake.deadline());
+    timers_.set(connection, due(connection, peers_));
     finish_if_idle(connection);
 }
 
@@ -314,8 +325,10 @@ void Connector::close(Connection& connection, Status status, const std::string& 
     connection.sends.reserve(SendQueue::kAllPlaces);
     connection.transfer_reserve = SendQueue::kAllPlaces;
     connection.status = status;
+    Timers::cancel(connection);
     // The next connection to the peer, if one waits, may then begin.
-    if (peers_.remove(connection.peer, connection)) alarm_.wake_at(0);
+    if (peers_.remove(connection.peer, connection))
+        timers_.set(*peers_.current(connection.peer), 0);
     new_.release(connection.peer);
     ended_.add(connection);
     table_.end();
@@ -354,36 +367,35 @@ void Connector::begin_handshake(Connection& connection, uint64_t now) {
         act(connection, connection.handshake.connect(now));
 }
 
+void Connector::look_at(Connection& connection, uint64_t now) {
+    TERN_ASSERT(!connection.failed);
+    if (!connection.sends.open())
+        turn_away(connection);
+    else if (may_connect(connection, peers_))
+        begin_handshake(connection, now);
+    else if (connection.handshake.deadline() <= now)
+        act(connection, connection.handshake.tick(now));
+    else
+        timers_.set(connection, due(connection, peers_));
+}
+
 void Connector::tick(uint64_t now) {
-    alarm_.clear();
-    for (size_t i = 0; i < table_.rows(); ++i) {
-        Connection* connection = table_.row(i);
-        if (connection == nullptr || connection->failed) continue;
-        if (!connection->sends.open())
-            turn_away(*connection);
-        else if (may_connect(*connection, peers_))
-            begin_handshake(*connection, now);
-        else if (connection->handshake.deadline() <= now)
-            act(*connection, connection->handshake.tick(now));
-        else
-            alarm_.wake_at(connection->handshake.deadline());
+    // What is due again at once is looked at by the next call.
+    for (size_t left = timers_.size(); left != 0; --left) {
+        Connection* const connection = timers_.take(now);
+        if (connection == nullptr) break;
+        look_at(*connection, now);
     }
     probes_.tick(now);
-    alarm_.wake_at(probes_.deadline());
     ended_.retired().tick(now);
-    alarm_.set(ended_.retired().deadline());
+    look_at_deadlines();
 }
 
 void Connector::look_at_deadlines() {
     const bool none = alarm_.deadline() == UINT64_MAX;
     alarm_.clear();
     if (none) return;
-    table_.for_each([this](const Connection& connection) {
-        if (connection.failed) return;
-        if (may_connect(connection, peers_) || !connection.sends.open()) alarm_.wake_at(0);
-        alarm_.wake_at(connection.handshake.deadline());
-    });
-    alarm_.wake_at(probes_.deadline());
+    alarm_.wake_at(std::min(timers_.next(), probes_.deadline()));
     alarm_.set(ended_.retired().deadline());
 }
 

@@ -15,6 +15,7 @@
 #include "connection/packet_inbox.h"
 #include "connection/peers.h"
 #include "connection/probes.h"
+#include "connection/timers.h"
 #include "verbs/port.h"
 
 namespace tern {
@@ -75,8 +76,7 @@ class Connector {
     // When progress() is needed even if no packet comes, in nanoseconds; UINT64_MAX: never.
     uint64_t deadline() const { return alarm_.deadline(); }
 
-    // Recomputes deadline(), which may be too early after an answer. Looks at every connection,
-    // unless there is no deadline.
+    // Recomputes deadline(), which may be too early after an answer.
     void look_at_deadlines();
 
     // Whether datagrams should be polled soon: a packet of a handshake or probe has been sent or
@@ -129,6 +129,7 @@ class Connector {
     bool begin_anew(Connection& connection);
     void turn_away(Connection& connection);
     void close(Connection& connection, Status status, const std::string& why);
+    void look_at(Connection& connection, uint64_t now);
     void tick(uint64_t now);
 
     std::unique_ptr<Datagrams> datagrams_;
@@ -139,6 +140,7 @@ class Connector {
     PacketInbox<Datagrams> inbox_;
     FormerPeers former_;
     ConnectionTable table_;
+    Timers timers_;
     Peers peers_;
     EndedConnections ended_;
     NewConnections new_;

@@ -24,6 +24,16 @@ void EndedConnections::retire(verbs::QueuePair qp, bool reported) {
     alarm_.set(retired_.deadline());
 }
 
+// Not at the first look: until the next one, the engine takes received data off the completion
+// queue, with its buffers.
+bool EndedConnections::may_go(Connection& connection) {
+    const bool seen = std::exchange(connection.seen_over, true);
+    if (seen && connection.sends.idle() && connection.holds == 0) return true;
+    if (!connection.sends.idle() && !connection.sends.last_is_signaled())
+        owner_.post_marker(connection);
+    return false;
+}
+
 unsigned EndedConnections::destroy() {
     if (!retired_.empty()) retired_.on_round();
     if (over_.empty()) return 0;
@@ -33,30 +43,26 @@ unsigned EndedConnections::destroy() {
         bool& destroying;
     } destroying(destroying_);
     unsigned count = 0;
-    // closed() may close further connections, so the list is taken first.
-    std::vector<Connection*> over;
-    over.reserve(table_.size());
-    over.swap(over_);
-    for (Connection* connection : over) {
-        // Not at the first call: until the next one, the engine takes received data off the
-        // completion queue, with its buffers.
-        if (!std::exchange(connection->seen_over, true) || !connection->sends.idle() ||
-            connection->holds != 0) {
-            if (!connection->sends.idle() && !connection->sends.last_is_signaled())
-                owner_.post_marker(*connection);
-            over_.push_back(connection);
+    // closed() may end further connections, which are then looked at by the next call.
+    for (size_t left = std::min(kLooks, over_.size()); left != 0; --left) {
+        if (at_ >= over_.size()) at_ = 0;
+        Connection* const connection = over_[at_];
+        if (!may_go(*connection)) {
+            ++at_;
             continue;
         }
+        over_[at_] = over_.back();
+        over_.pop_back();
         // Operations that wait for a connection that was never up must fail.
         const bool waited_for = !connection->established && owner_.wanted(*connection);
         if (!waited_for) connection->status = connection->outcome();
         owner_.closed(*connection, connection->status, connection->why);
+        table_.unindex(*connection);
         retire(std::move(connection->qp), connection->last_receive);
         table_.destroy(*connection);
         ++count;
     }
     alarm_.set_ended(!over_.empty());
-    table_.reindex();
     return count;
 }
 

@@ -29,8 +29,8 @@ class EndedConnections {
     // All connections of the table are over. A call that was left by an exception may have
     // forgotten some.
     void add_all();
-    // Reports and destroys connections that have nothing outstanding; returns how many. Never from
-    // within a callback.
+    // Reports and destroys connections that have nothing outstanding; returns how many. Looks at a
+    // few, at others in the next call. Never from within a callback.
     unsigned destroy();
     // Whether destroy() has work to do before another work request completes.
     bool may_destroy() const;
@@ -43,10 +43,15 @@ class EndedConnections {
     RetiredQueuePairs& retired() { return retired_; }
 
   private:
+    static constexpr size_t kLooks = 64;  // in a call of destroy()
+
+    bool may_go(Connection& connection);
+
     ConnectionTable& table_;
     ConnectorOwner& owner_;
     Alarm& alarm_;
-    std::vector<Connection*> over_;  // has room for all
+    std::vector<Connection*> over_;  // has room for all; in no order
+    size_t at_ = 0;                  // where the next destroy() begins
     bool destroying_ = false;        // within destroy()
     RetiredQueuePairs retired_;
 };

@@ -10,18 +10,18 @@
 namespace tern {
 
 NewConnections::NewConnections(const QueuePairs& queue_pairs, const PeerAddress& self,
-                               const HandshakeTimes& times, ConnectionTable& table, Peers& peers,
-                               const FormerPeers& former, EndedConnections& ended,
-                               ConnectorOwner& owner, Alarm& alarm)
+                               const HandshakeTimes& times, ConnectionTable& table, Timers& timers,
+                               Peers& peers, const FormerPeers& former, EndedConnections& ended,
+                               ConnectorOwner& owner)
     : queue_pairs_(queue_pairs),
       self_(self),
       times_(times),
       table_(table),
+      timers_(timers),
       peers_(peers),
       former_(former),
       ended_(ended),
       owner_(owner),
-      alarm_(alarm),
       acceptor_(queue_pairs_, self, times),
       admission_(acceptor_, table, owner, queue_pairs.sizes.sends) {}
 
@@ -54,6 +54,7 @@ Connection& NewConnections::enter(const PeerAddress& peer, verbs::QueuePair qp,
     auto connection = owner_.make_connection(table_.next_index(), peer, handshake);
     connection->sends.open(sends);
     ended_.make_room();
+    timers_.make_room();
     Connection& added = table_.add(std::move(connection), std::move(qp));
     admission_.update();
     return added;
@@ -76,7 +77,7 @@ void NewConnections::adopt() {
         Connection& connection = enter(accepted.peer, std::move(accepted.qp), accepted.handshake,
                                        room ? queue_pairs_.sizes.sends : 0);
         peers_.set_current(accepted.peer, connection);
-        alarm_.wake_at(room ? connection.handshake.deadline() : 0);
+        timers_.set(connection, room ? connection.handshake.deadline() : 0);
     }
 }
 

@@ -10,6 +10,7 @@
 #include "connection/former_peers.h"
 #include "connection/peers.h"
 #include "connection/queue_pairs.h"
+#include "connection/timers.h"
 
 namespace tern {
 
@@ -18,9 +19,9 @@ namespace tern {
 class NewConnections {
   public:
     NewConnections(const QueuePairs& queue_pairs, const PeerAddress& self,
-                   const HandshakeTimes& times, ConnectionTable& table, Peers& peers,
-                   const FormerPeers& former, EndedConnections& ended, ConnectorOwner& owner,
-                   Alarm& alarm);
+                   const HandshakeTimes& times, ConnectionTable& table, Timers& timers,
+                   Peers& peers, const FormerPeers& former, EndedConnections& ended,
+                   ConnectorOwner& owner);
 
     // Keeps the background thread from accepting the peer from now on. If it has accepted the peer
     // already, the connection is adopted.
@@ -52,11 +53,11 @@ class NewConnections {
     PeerAddress self_;
     HandshakeTimes times_;
     ConnectionTable& table_;
+    Timers& timers_;
     Peers& peers_;
     const FormerPeers& former_;
     EndedConnections& ended_;
     ConnectorOwner& owner_;
-    Alarm& alarm_;
     Acceptor acceptor_;
     Admission admission_;
 };

@@ -183,7 +183,7 @@ TEST(IdleChannelsTest, NothingIsLostOrReordered) {
     std::cout << "seed " << seed << std::endl;
     std::mt19937 random(seed);
     constexpr size_t kNodes = 24;
-    constexpr uint64_t kMessages = 1'000'000;
+    constexpr uint64_t kMessages = 300'000;
     World world(kNodes, 4);
     const auto pick = [&](size_t below) { return random() % below; };
     std::vector<std::array<size_t, 3>> friends(kNodes);
