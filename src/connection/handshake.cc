@@ -203,7 +203,7 @@ Handshake::Actions Handshake::tick(uint64_t now) {
         return actions;
     }
     interval_ = std::min(later(interval_, interval_), times_.retry_most);
-    retry_at_ = later(now, interval_);
+    set_retry(now);
     prepare_packet(actions,
                    state_ == State::kClosing ? PacketType::kDisconnect : PacketType::kConnect);
     return actions;
@@ -226,9 +226,19 @@ uint64_t Handshake::limit() const {
     return brief ? times_.disconnect_limit : times_.connect_limit;
 }
 
+// Packets that were lost because many came at once would be lost together again: the intervals are
+// shorter by a share that depends on the connection.
+void Handshake::set_retry(uint64_t now) {
+    const uint64_t mixed =
+        (self_.interface.instance ^ uint64_t{token_} << 32 ^ interval_) * 0x9e3779b97f4a7c15u;
+    const double share = static_cast<double>(mixed >> 40) / (1 << 24) * times_.jitter / 100;
+    const auto less = static_cast<uint64_t>(static_cast<double>(interval_) * share);
+    retry_at_ = later(now, interval_ - std::min(less, interval_));
+}
+
 void Handshake::start(uint64_t now) {
     interval_ = times_.retry_first;
-    retry_at_ = later(now, interval_);
+    set_retry(now);
     limit_at_ = later(now, limit());
 }
 

@@ -14,6 +14,7 @@ struct HandshakeTimes {
     uint64_t retry_most = 0;        // longest interval between retransmissions
     uint64_t connect_limit = 0;     // until an unanswered connect or ping is given up
     uint64_t disconnect_limit = 0;  // until an unanswered disconnect counts as answered
+    unsigned jitter = 0;            // per cent by which intervals between retransmissions differ
 };
 
 // The sequence number, of 24 bits, of the first packet that the queue pair of the connection
@@ -120,6 +121,7 @@ class Handshake {
     Actions receive_gone(const Packet& packet);
 
     uint64_t limit() const;
+    void set_retry(uint64_t now);
     void start(uint64_t now);
     void close(Actions& actions);
     void prepare_packet(Actions& actions, PacketType type) const;

@@ -355,7 +355,8 @@ EngineSettings engine_settings(const TernConfig& config, const ibv_device_attr& 
         .retry_first = nanoseconds(config.retry.connect_retry),
         .retry_most = nanoseconds(std::max(config.retry.connect_retry, retry_most)),
         .connect_limit = nanoseconds(config.retry.connect_timeout),
-        .disconnect_limit = std::min(nanoseconds(config.retry.connect_timeout), nanoseconds(10))};
+        .disconnect_limit = std::min(nanoseconds(config.retry.connect_timeout), nanoseconds(10)),
+        .jitter = 25};
     return engine;
 }
 

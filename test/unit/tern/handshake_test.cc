@@ -154,6 +154,27 @@ TEST(Handshake, RepeatsItselfEverMoreRarelyAndGivesUpInTime) {
     EXPECT_EQ(a.state(), State::kClosed);
 }
 
+// Otherwise packets of many connections that are lost together are repeated together.
+TEST(Handshake, RetransmissionsOfManyConnectionsSpread) {
+    HandshakeTimes times{1000, 8000, 100000, 500};
+    times.jitter = 25;
+    std::vector<uint64_t> first;
+    for (uint32_t token = 1; token <= 1000; ++token) {
+        Handshake side(token, address(1), address(2), {}, times);
+        side.connect(0);
+        first.push_back(side.deadline());
+        side.tick(side.deadline());
+        EXPECT_GE(side.deadline(), first.back() + 1500);
+        EXPECT_LE(side.deadline(), first.back() + 2000);
+    }
+    EXPECT_GE(*std::ranges::min_element(first), 750u);
+    EXPECT_LE(*std::ranges::max_element(first), 1000u);
+    for (uint64_t from = 750; from < 1000; from += 50)
+        EXPECT_GT(
+            std::ranges::count_if(first, [&](uint64_t t) { return t >= from && t < from + 50; }),
+            100);
+}
+
 TEST(Handshake, AnswerGivesThePeerItsFullTime) {
     Handshake a = side_a();
     Handshake b = side_b();
