@@ -140,6 +140,7 @@ void Channels::established(Connection& connection) {
         channel.peer.to_string().c_str(), channel.backlog.sends(),
         channel.receiving.polls_memory ? "in memory" : "by completions");
     parts_.early.send_all(channel);
+    for (void* user : channel.users) owner_.connected(user);
 }
 
 void Channels::draining(Connection& connection) {

@@ -16,6 +16,8 @@ class EngineOwner {
   public:
     // A connection has failed; for the log.
     virtual void lost(const PeerAddress& peer, Status status, const std::string& why) = 0;
+    // The connection of the endpoint `user` has come up.
+    virtual void connected(void*) {}
     // The connection is over, and will be destroyed. Called before closed() of its endpoints.
     // Returns the status for the endpoints: kOk only if nothing of theirs was lost.
     virtual Status ended(Channel& channel, Status status) = 0;

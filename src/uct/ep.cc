@@ -133,6 +133,11 @@ void pending_changed(TernEp& ep) {
     ep.ready = ucs_arbiter_group_is_empty(&ep.pending) && !is_paused(ep) ? ep.channel : nullptr;
 }
 
+void pending_may_go(TernEp& ep) {
+    if (!ucs_arbiter_group_is_empty(&ep.pending))
+        ucs_arbiter_group_schedule(&iface_of(&ep.super.super).arbiter, &ep.pending);
+}
+
 ucs_status_t ep_pending_add(uct_ep_h uct_ep, uct_pending_req_t* request, unsigned) {
     TernEp& ep = ep_of(uct_ep);
     TernIface& iface = iface_of(uct_ep);
@@ -169,9 +174,10 @@ static ucs_arbiter_cb_result_t dispatch_to(TernEp& ep, ucs_arbiter_elem_t* eleme
     if (!UCS_STATUS_IS_ERR(status)) ++*static_cast<unsigned*>(count);
     if (status == UCS_OK) return UCS_ARBITER_CB_RESULT_REMOVE_ELEM;
     if (status == UCS_INPROGRESS) return UCS_ARBITER_CB_RESULT_NEXT_GROUP;
-    // Requests of a failed endpoint stay until they are purged.
-    return ep.failed != UCS_OK ? UCS_ARBITER_CB_RESULT_DESCHED_GROUP
-                               : UCS_ARBITER_CB_RESULT_RESCHED_GROUP;
+    // Requests of a failed endpoint stay until they are purged. Until a connection is up, or over,
+    // trying again is in vain; see pending_may_go().
+    const bool waits = ep.failed != UCS_OK || (ep.channel != nullptr && !ep.channel->up());
+    return waits ? UCS_ARBITER_CB_RESULT_DESCHED_GROUP : UCS_ARBITER_CB_RESULT_RESCHED_GROUP;
 }
 
 // UCX's arbiter calls it, and is written in C.
@@ -260,6 +266,7 @@ void ep_closed(TernEp& ep, ucs_status_t status) {
                static_cast<void*>(ep.channel), ucs_status_string(status));
     ep.channel = nullptr;
     ep.ready = nullptr;
+    pending_may_go(ep);
     if (status == UCS_OK) return;
     ep.failed = status;
     if (status != UCS_ERR_CANCELED)

@@ -40,6 +40,7 @@ struct TernIface::State final : tern::EngineOwner, tern::RendezvousOwner {
         if (status != tern::Status::kOk) tern::note_loss(iface, status);
         return status;
     }
+    void connected(void* user) override { tern::pending_may_go(*static_cast<TernEp*>(user)); }
     void closed(void* user, tern::Status status) override {
         tern::ep_closed(*static_cast<TernEp*>(user), tern::to_ucs(status));
     }

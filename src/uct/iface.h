@@ -90,6 +90,8 @@ inline TernEp& ep_of(uct_ep_h ep) {
 Channel* find_channel(TernEp& ep, ucs_status_t& status);
 // `pending` has become empty, or is no longer empty.
 void pending_changed(TernEp& ep);
+// The connection has come up, or is over in good order: pending requests are tried again.
+void pending_may_go(TernEp& ep);
 // The peer asks for a pause of messages, or for its end: until then, sends find no room.
 void pause(Channel& channel, bool paused);
 // Retries pending requests. Returns how many were sent.
