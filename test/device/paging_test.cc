@@ -3,7 +3,8 @@
 // and what it costs.
 #include <sys/mman.h>
 
-#include "fabric.h"
+#include "../conformance/xrc.h"
+#include "virtual_fabric.h"
 
 namespace conformance::softhca::paging {
 namespace {
@@ -116,6 +117,41 @@ TEST_P(PagingTest, PagesThatTheProcessLosesFaultAgain) {
     });
 }
 
+// A device may page for RC and not for XRC, and says so.
+TEST_P(PagingTest, NotForEachTransport) {
+    for (const int rule : {1, 2}) {
+        set("RULES", "odp=" + std::to_string(rule));
+        alone([rule] {
+            const Hca hca;
+            ibv_device_attr_ex all{};
+            ASSERT_EQ(ibv_query_device_ex(hca.get(), nullptr, &all), 0);
+            EXPECT_NE(all.odp_caps.per_transport_caps.rc_odp_caps, 0u);
+            EXPECT_EQ(all.xrc_odp_caps != 0, rule == 1);
+            const Pd pd = hca.make_pd();
+            const Region pinned(pd.get(), kBytes), on_demand(pd.get(), kBytes, kPaged);
+            Pair pair(hca, pd.get(), {});
+            EXPECT_EQ(run(pair, IBV_WR_RDMA_WRITE, on_demand.sge(0, 64), on_demand, 4096),
+                      IBV_WC_SUCCESS);
+            const Xrcd domain = open_xrcd(hca);
+            const Cq sent = hca.make_cq(16), received = hca.make_cq(16);
+            const auto sends = [&](const Region& from, const Region& to) {
+                const Qp sender = make_xrc_sender(hca, pd.get(), sent.get(), {});
+                const Qp receiver = make_xrc_receiver(hca, domain.get());
+                connect_xrc(hca, sender, receiver);
+                const Srq queue = make_xrc_srq(hca, pd.get(), domain.get(), received.get());
+                if (RecvWr(1).sge(to.sge(0, 64)).post(queue) != 0) fail("the receive is refused");
+                SendWr wr(IBV_WR_SEND, 2);
+                if (wr.sge(from.sge(0, 64)).srqn(srq_number(queue)).post(sender) != 0)
+                    fail("the post is refused");
+                return poll_one(sent).status;
+            };
+            EXPECT_EQ(sends(pinned, pinned), IBV_WC_SUCCESS);
+            EXPECT_EQ(sends(pinned, on_demand), rule == 1 ? IBV_WC_SUCCESS : IBV_WC_REM_OP_ERR);
+            EXPECT_EQ(sends(on_demand, pinned), rule == 1 ? IBV_WC_SUCCESS : IBV_WC_LOC_PROT_ERR);
+        });
+    }
+}
+
 // A new registration of the same memory, even with the same key, has no pages yet.
 TEST_P(PagingTest, EachRegistrationFaults) {
     set("RULES", "odp=1,odp-faults=1000,keys=2");
@@ -168,6 +204,60 @@ INSTANTIATE_TEST_SUITE_P(Settings, PagingTest,
                                          Setting{"thread", "thread", "ideal"},
                                          Setting{"modeled", "inline", "cx5-edr"}),
                          [](const auto& test) { return test.param.name; });
+
+// The sender waits out a fault of a receive that its queue pair has claimed. Meanwhile the shared
+// queue goes, and a new one gets its number: the message must have one of that queue's receives.
+class ClaimTest : public virtual_time_test::VirtualTimeTest {
+  protected:
+    static constexpr uint64_t kFault = kFaultMs * 1'000'000ull;
+
+    void SetUp() override {
+        VirtualTimeTest::SetUp();
+        set("RULES", "qp-numbers=1,odp=1,odp-faults=" + std::to_string(kFaultMs * 1000));
+    }
+    static void run(uint64_t time) {
+        virtual_time_test::run(time);
+        virtual_time_test::clock().now = time;
+    }
+};
+
+TEST_F(ClaimTest, EndsWithItsSharedQueueThoughANewOneHasItsNumber) {
+    alone([] {
+        virtual_time_test::Member node(0);
+        const Xrcd domain = open_xrcd(node.hca);
+        const Cq sent = node.hca.make_cq(16), received = node.hca.make_cq(16);
+        const Qp sender = make_xrc_sender(node.hca, node.pd.get(), sent.get(), {});
+        const Qp receiver = make_xrc_receiver(node.hca, domain.get());
+        connect_xrc(node.hca, sender, receiver);
+        const auto make_queue = [&] {
+            return make_xrc_srq(node.hca, node.pd.get(), domain.get(), received.get());
+        };
+        const Region paged(node.pd.get(), kBytes, kPaged);
+        Srq queue = make_queue();
+        const uint32_t number = srq_number(queue);
+        const auto send = [&](uint64_t id) {
+            SendWr wr(IBV_WR_SEND, id);
+            return wr.sge(node.memory.sge(0, 64)).srqn(number).post(sender);
+        };
+        ASSERT_EQ(RecvWr(1).sge(paged.sge(0, 64)).post(queue), 0);
+        ASSERT_EQ(send(2), 0);
+        const uint64_t refused = virtual_time_test::clock().now + kFault / 2;
+        run(refused);
+        queue.reset();
+        queue = make_queue();
+        ASSERT_EQ(srq_number(queue), number);
+        // The new queue has no receive yet.
+        run(refused + kFault);
+        EXPECT_EQ(virtual_time_test::polled(received), 0);
+        EXPECT_EQ(virtual_time_test::polled(sent), 0);
+        for (const uint64_t id : {3, 4})
+            ASSERT_EQ(RecvWr(id).sge(node.memory.sge(1024, 64)).post(queue), 0);
+        ASSERT_EQ(send(5), 0);
+        run(refused + 3 * kFault);
+        EXPECT_TRUE(next_are(received, {3, 4}));
+        EXPECT_TRUE(next_are(sent, {2, 5}));
+    });
+}
 
 using NoPagingTest = FabricTest;
 

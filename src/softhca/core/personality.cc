@@ -204,8 +204,8 @@ constexpr Rule kRules[] = {
     {"gid-table", &P::gid_table, 0, 2, {0, 1, 2, 0, 1, 1, 0, 1},
      "GIDs of Ethernet ports, link-local before IPv4: 0 RoCE v2, 1 each as v1 and then v2, 2 RoCE v1"},
     // mlx5 has it in hardware (hw/mlx5/odp.c). Off, as a program that finds it does not pin memory.
-    {"odp", &P::odp, 0, 1, {0, 0, 0, 0, 0, 0, 0, 0},
-     "has on-demand paging, for RC, XRC and sends of UD"},
+    {"odp", &P::odp, 0, 2, {0, 0, 0, 0, 0, 0, 0, 0},
+     "has on-demand paging: 1 for RC, XRC and sends of UD, 2 not for XRC"},
     // 570 us, against 3.66 us of a pinned page: TeRM (FAST 2024).
     {"odp-faults", &P::odp_faults, 0, 1'000'000, {0, 570, 0, 0, 0, 0, 0, 570},
      "us that a fault of on-demand paging takes; the responder refuses the request as if it had no receive; 0: none"},

@@ -105,7 +105,8 @@ bool build_gather_list(Qp& qp, Wqe& wqe, uint32_t need, IovList* list) {
         uint64_t address;
         if (entry == nullptr ||
             check_local_key(*entry, sge.lkey, qp.attributes().pd, qp.number(), sge.addr, sge.length,
-                            need, &address) != KeyCheck::kOk)
+                            need, &address) != KeyCheck::kOk ||
+            !pages_for(qp, *entry))
             return false;
         list->add(address, sge.length);
     }

@@ -105,6 +105,12 @@ Outcome refuse_for_fault(Qp& qp, Wqe& wqe, const Target& target) {
 
 }  // namespace
 
+bool pages_for(Qp& qp, const KeyEntry& key) {
+    constexpr int32_t kNotXrc = 2;
+    return qp.attributes().type != QpType::kXrcSend || key.paged == 0 ||
+           qp.adapter().host().personality().odp != kNotXrc;
+}
+
 bool names_paged_region(Host& host, const Wqe& wqe) {
     if (host.personality().odp_faults == 0) return false;
     if (!wqe.sends() && !wqe.is_local() && wqe.length != 0 && paged(host, wqe.rkey)) return true;

@@ -10,6 +10,9 @@
 
 namespace softhca {
 
+// Whether the device accesses the memory of `key` for the transport of this queue pair.
+bool pages_for(Qp& qp, const KeyEntry& key);
+
 // Whether a work request names a region of this kind, at either end.
 bool names_paged_region(Host& host, const Wqe& wqe);
 

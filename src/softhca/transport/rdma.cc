@@ -25,7 +25,8 @@ WcStatus resolve_remote_memory(Qp& qp, const Wqe& wqe, const Target& target, uin
     uint64_t address;
     if (entry == nullptr ||
         check_key(*entry, wqe.rkey, target.pd, target.qp_number, wqe.remote_address, wqe.length,
-                  need, &address) != KeyCheck::kOk)
+                  need, &address) != KeyCheck::kOk ||
+        !pages_for(qp, *entry))
         return WcStatus::kRemoteAccessError;
     *key = entry;
     list->add(address, wqe.length);

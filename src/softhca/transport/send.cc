@@ -3,6 +3,8 @@
 // uses, too.
 #include "softhca/transport/send.h"
 
+#include <algorithm>
+
 #include "softhca/core/qp_state.h"
 #include "softhca/transport/adapter.h"
 #include "softhca/transport/notice.h"
@@ -52,7 +54,11 @@ Outcome fill_receive(Qp& qp, Wqe& wqe, Target& target, const RecvWqe& receive, c
                             WcStatus::kRemoteInvalidRequest);
     }
     IovList remote;
-    if (!build_scatter_list(host, receive, target.slot, target.pd, target.qp_number, &remote)) {
+    const auto pages = [&](const Sge& sge) {
+        return sge.length == 0 || pages_for(qp, *host.key(sge.lkey));
+    };
+    if (!build_scatter_list(host, receive, target.slot, target.pd, target.qp_number, &remote) ||
+        !std::all_of(receive.sges(), receive.sges() + receive.num_sge, pages)) {
         return fail_receive(qp, wqe, target, receive, WcStatus::kLocalProtectionError,
                             WcStatus::kRemoteOperationError);
     }

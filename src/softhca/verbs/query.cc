@@ -115,7 +115,7 @@ void fill_paging(const Personality& personality, ibv_device_attr_ex* all) {
     all->odp_caps.general_caps = IBV_ODP_SUPPORT;
     all->odp_caps.per_transport_caps.rc_odp_caps = connected;
     all->odp_caps.per_transport_caps.ud_odp_caps = IBV_ODP_SUPPORT_SEND;
-    all->xrc_odp_caps = personality.xrc != 0 ? connected : 0;
+    all->xrc_odp_caps = personality.xrc != 0 && personality.odp == 1 ? connected : 0;
 }
 
 }  // namespace
