@@ -63,6 +63,7 @@ std::atomic<const void*> completion_queue = nullptr;
 struct RaisedEvent {
     ibv_cq cq{};
     ibv_srq srq{};
+    ibv_qp qp{};
     ibv_async_event event{};
     std::atomic<bool> waits = false;
 } raised;
@@ -137,15 +138,23 @@ void watch_posts(ibv_context* context) {
     context->ops.post_srq_recv = verbs_faults::post_srq_recv;
 }
 
-void raise_event(ibv_event_type type, const void* identity) {
+void raise_event(ibv_event_type type, const void* identity, uint32_t qp_num) {
     verbs_faults::RaisedEvent& raised = verbs_faults::raised;
-    raised.cq.cq_context = raised.srq.srq_context = const_cast<void*>(identity);
+    raised.cq.cq_context = raised.srq.srq_context = raised.qp.qp_context =
+        const_cast<void*>(identity);
+    raised.qp.qp_num = qp_num;
     raised.event.event_type = type;
     if (type == IBV_EVENT_CQ_ERR)
         raised.event.element.cq = &raised.cq;
-    else
+    else if (type == IBV_EVENT_SRQ_ERR)
         raised.event.element.srq = &raised.srq;
+    else
+        raised.event.element.qp = &raised.qp;
     raised.waits = true;
+}
+
+bool event_waits() {
+    return verbs_faults::raised.waits;
 }
 
 const void* last_completion_queue() {
@@ -250,7 +259,8 @@ int ibv_get_async_event(ibv_context* context, ibv_async_event* event) {
 void ibv_ack_async_event(ibv_async_event* event) {
     static const auto real = verbs_faults::library("ibv_ack_async_event", &ibv_ack_async_event);
     if (event->element.cq == &verbs_faults::raised.cq ||
-        event->element.srq == &verbs_faults::raised.srq)
+        event->element.srq == &verbs_faults::raised.srq ||
+        event->element.qp == &verbs_faults::raised.qp)
         return;
     real(event);
 }

@@ -82,9 +82,11 @@ int queue_pairs();
 // counted, from now on.
 void watch_posts(ibv_context* context);
 
-// The next call of ibv_get_async_event(), on any context, returns this event of a completion queue
-// or shared receive queue with this context (verbs::next_identity()).
-void raise_event(ibv_event_type type, const void* identity);
+// The next call of ibv_get_async_event(), on any context, returns this event of a completion queue,
+// shared receive queue or queue pair with this context (verbs::next_identity()).
+void raise_event(ibv_event_type type, const void* identity, uint32_t qp_num = 0);
+// Whether that call is still to come.
+bool event_waits();
 
 // The context of the completion queue that was made last.
 const void* last_completion_queue();
