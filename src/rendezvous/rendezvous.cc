@@ -71,10 +71,8 @@ unsigned Rendezvous::advance() {
         count += progress_flushes();
     // Something may be left to do.
     if (budget_.over() || budget_.behind() || budget_.has_provided()) ++count;
-    accounts_.note_progress(count != 0);
-    if (accounts_.idle_calls() == kIdleCheck) {
-        // A peer may be dead, and no outstanding work request would report it.
-        accounts_.note_progress(true);
+    if (accounts_.note_progress(count != 0)) [[unlikely]] {
+        // No outstanding work request would report a peer's death.
         incoming_.request_reports();
         outgoing_.request_reports();
     }

@@ -124,8 +124,6 @@ class Rendezvous {
     }
 
   private:
-    static constexpr uint32_t kIdleCheck = 1 << 14;  // idle calls before peers are checked
-
     // At most calls of progress there is nothing that could be moved on.
     bool nothing_begun() const { return accounts_.none() && refusals_.empty() && flushes_.empty(); }
     bool quiet() const {

@@ -11,7 +11,7 @@ void TransferAccounts::begin(Transfer& transfer, Channel& channel, void* cookie)
     transfer.cookie = cookie;
     transfer.sequence = ++begun_;
     ++transfers_;
-    idle_calls_ = 0;
+    idle_.end();
     engine_.transfer_begins(channel);
 }
 

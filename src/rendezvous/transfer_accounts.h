@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "engine/engine.h"
+#include "engine/idle_time.h"
 #include "rendezvous/rendezvous_owner.h"
 #include "rendezvous/transfer.h"
 #include "rendezvous/transfer_memory.h"
@@ -60,8 +61,12 @@ class TransferAccounts {
     void warn_of_limit();
 
     // Calls of progress in a row that found nothing to do, since the last transfer began.
-    uint32_t idle_calls() const { return idle_calls_; }
-    void note_progress(bool any) { idle_calls_ = any ? 0 : idle_calls_ + 1; }
+    uint32_t idle_calls() const { return idle_.calls(); }
+    // True: peers have kept this side waiting, and may be dead.
+    bool note_progress(bool any) {
+        if (any) idle_.end();
+        return !any && idle_.count();
+    }
 
   private:
     Engine& engine_;
@@ -75,7 +80,7 @@ class TransferAccounts {
     uint64_t work_ = 0;
     uint32_t transfers_ = 0;  // that have begun and not ended
     uint32_t running_ = 0;
-    uint32_t idle_calls_ = 0;
+    IdleTime idle_;
     bool warned_of_limit_ = false;
 };
 

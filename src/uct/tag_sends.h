@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "engine/idle_time.h"
 #include "matching/messages.h"
 #include "uct/iface.h"
 
@@ -55,12 +56,10 @@ class TagSends {
     // Makes the engine notice the death of a peer that has not taken a message: nothing else may
     // be under way to the peer.
     void progress(Engine& engine) {
-        if (under_way_ == 0) {
-            idle_polls_ = 0;
-        } else if (++idle_polls_ == kIdlePolls) {
-            idle_polls_ = 0;
+        if (under_way_ == 0)
+            idle_.end();
+        else if (idle_.count()) [[unlikely]]
             request_reports(engine);
-        }
     }
 
     // Handles a control frame of kind kFinish. False: it is malformed. Frames for canceled sends
@@ -72,8 +71,6 @@ class TagSends {
     void left(const TernEp& ep);
 
   private:
-    static constexpr uint32_t kIdlePolls = 1 << 14;  // calls of progress() until peers are checked
-
     [[gnu::noinline]] void request_reports(Engine& engine) const;
     template <class Which>
     bool end_all(Which&& which, ucs_status_t status);
@@ -84,7 +81,7 @@ class TagSends {
     std::vector<std::unique_ptr<TagSend>> sends_;
     std::vector<TagSend*> free_;
     uint32_t under_way_ = 0;
-    uint32_t idle_polls_ = 0;
+    IdleTime idle_;
 };
 
 }  // namespace tern

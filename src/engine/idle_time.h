@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+
+namespace tern {
+
+// Says when a side that waits for its peer's process should look whether the peer is alive: after
+// many calls of progress that found nothing, or after some time. A program that polls all the time
+// seldom reads the clock for that; one that gives its processor away between two polls, or
+// computes, makes few calls.
+class IdleTime {
+  public:
+    // Calls since the last one that found something.
+    uint32_t calls() const { return calls_; }
+    void end() { calls_ = 0; }
+    // A call has found nothing. True: it is time to look; then the count begins anew.
+    bool count() { return ++calls_ % kCallsPerLook == 0 && look(); }
+
+  private:
+    using Clock = std::chrono::steady_clock;
+    static constexpr uint32_t kCallsPerLook = 16;  // at the clock
+    static constexpr uint32_t kMostCalls = 1 << 14;
+    static constexpr auto kMost = std::chrono::milliseconds(100);
+
+    [[gnu::noinline]] bool look() {
+        const Clock::time_point now = Clock::now();
+        if (calls_ == kCallsPerLook) since_ = now;
+        if (calls_ < kMostCalls && now - since_ < kMost) return false;
+        calls_ = 0;
+        return true;
+    }
+
+    uint32_t calls_ = 0;
+    Clock::time_point since_;
+};
+
+}  // namespace tern
