@@ -4,17 +4,14 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 
+#include "base/rank_variables.h"
+
 namespace tern {
 namespace {
-
-// Of Open MPI, PMIx, MPICH and Slurm; those that say most come first.
-constexpr std::array kRankVariables = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK",
-                                       "SLURM_PROCID"};
 
 const char* folder() {
     const char* name = ::getenv("TERN_EXPLAIN");
@@ -51,7 +48,7 @@ ExplainRecord::ExplainRecord(const char* event) : wanted_(explains()) {
     if (!wanted_) return;
     line_ = "{\"event\":" + quoted(event);
     add("host", host()).add("pid", static_cast<uint64_t>(::getpid()));
-    for (const char* variable : kRankVariables) {
+    for (const char* variable : base::kRankVariables) {
         if (::getenv(variable) == nullptr) continue;
         add_variable("rank", variable).add("rank_by", variable);
         break;

@@ -12,6 +12,7 @@
 #include <stdexcept>
 #include <system_error>
 
+#include "base/rank_variables.h"
 #include "tools/tern_run/setting.h"
 #include "tools/tern_run/unused.h"
 
@@ -298,7 +299,7 @@ void report_job(const std::vector<ProcessRecord>& processes, bool plug_in, Exten
 }
 
 bool is_rank(bool* first) {
-    for (const char* variable : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"}) {
+    for (const char* variable : base::kRankVariables) {
         const char* rank = std::getenv(variable);
         if (rank == nullptr) continue;
         *first = std::string(rank) == "0";
