@@ -29,6 +29,7 @@ UCS_CLASS_INIT_FUNC(TernEp, const uct_ep_params_t* params) {
     self->last_fence = nullptr;
     self->fence_is_last = false;
     ucs_list_add_tail(&iface.endpoints, &self->in_interface);
+    ++iface.endpoint_count;
     TERN_DEBUG("endpoint %p to %s is made", static_cast<void*>(self),
                self->peer.to_string().c_str());
     return UCS_OK;
@@ -61,6 +62,7 @@ static UCS_CLASS_CLEANUP_FUNC(TernEp) {
     tern::drop_fences(*self);
     ucs_arbiter_group_cleanup(&self->pending);
     ucs_list_del(&self->in_interface);
+    --iface.endpoint_count;
     if (iface.offer.ep == &self->super.super) iface.offer = {};
     if (iface.tags != nullptr) iface.tags->sends.left(*self);
     try {

@@ -380,6 +380,7 @@ static constinit auto iface_ops = tern::compat::padded(uct_iface_ops_t{
 static constinit auto iface_internal_ops = [] {
     auto ops = tern::compat::internal_ops<tern::iface_is_reachable, tern::ep_is_connected>();
     ops.table.iface_estimate_perf = estimate_perf;
+    ops.table.iface_vfs_refresh = tern::iface_vfs_refresh;
     return ops;
 }();
 
@@ -476,6 +477,7 @@ static ucs_status_t open_interface(TernIface& self, uct_md_h md, const uct_iface
     }
     ucs_arbiter_init(&self.arbiter);
     ucs_list_head_init(&self.endpoints);
+    self.endpoint_count = 0;
     self.engine = state->engine.get();
     tern::start_background(self);
     self.state = state.release();
@@ -556,6 +558,10 @@ ucs_status_t out_of_memory(uct_iface_h uct_iface) noexcept {
         ucs_error("tern: there is no memory to end the interface either");
     }
     return UCS_ERR_NO_MEMORY;
+}
+
+std::string counters_line(const TernIface& iface) {
+    return iface.state->counters_line();
 }
 
 const verbs::Port& port_of(const TernIface& iface) {

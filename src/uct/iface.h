@@ -48,6 +48,7 @@ struct TernIface {
     bool requests_of_ucp;               // whether it is UCP's
     ucs_arbiter_t arbiter;              // endpoints with pending requests
     ucs_list_link_t endpoints;
+    uint32_t endpoint_count;
     State* state;
 };
 
@@ -191,11 +192,17 @@ const std::string& ucp_plugin_refusal();
 // used: children of a preloaded program mostly have no use for it.
 void report_ucp_plugin();
 
+// vfs.cc
+// Adds the interface's files to UCX's file system.
+void iface_vfs_refresh(uct_iface_h iface);
+
 // counters.cc
 // The counters as a line of JSON.
 std::string counters_of(const Engine& engine, const Rendezvous& rendezvous, const Atomics& atomics,
                         const PinCache& pins, const TagCounters& tags, const TupleQ* tupleq,
                         const char* device);
+// The same of an interface, in iface.cc.
+std::string counters_line(const TernIface& iface);
 // Appends a line to the file that a setting names: "-" is standard error, %p the process id.
 void append_counters(const std::string& path, const std::string& line);
 // The file with the counters of the process's interface of this number while the program runs.

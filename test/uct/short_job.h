@@ -3,6 +3,7 @@
 // meanwhile.
 #pragma once
 
+#include <config.h>  // UCX's, which comes before UCX's headers
 #include <ucs/debug/log_def.h>
 
 #include <cstdarg>
