@@ -162,6 +162,12 @@ class Engine final {
         const base::OneThread::Scope scope(thread_);
         return fast_path_.am_zcopy(channel, id, header, pieces, cookie);
     }
+    template <class Fill>
+    Status am_gathered(Channel& channel, uint32_t id, uint32_t header, Fill&& fill,
+                       std::span<const FastPath::Piece> pieces, void* cookie) {
+        const base::OneThread::Scope scope(thread_);
+        return fast_path_.am_gathered(channel, id, header, fill, pieces, cookie);
+    }
     // Sends a control frame; see ControlFrames::send().
     bool send_control(Channel& channel, ControlId id, const void* payload, uint32_t length,
                       bool of_user = false) {

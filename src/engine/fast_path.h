@@ -58,6 +58,18 @@ class FastPath {
     // once.
     Status am_zcopy(Channel& channel, uint32_t id, std::span<const std::byte> header,
                     std::span<const ibv_sge> pieces, void* cookie);
+    // A piece of a message in memory of which the processor may not touch a part.
+    struct Piece {
+        ibv_sge memory;
+        bool copied = false;  // the processor may touch this piece, and `memory` has no lkey
+    };
+    // As am_zcopy(), with such memory: never kOk, and no message waits as a copy. At most
+    // Engine::max_pieces() pieces. `fill(std::byte* to)` writes the header when it is certain that
+    // the message goes.
+    template <class Fill>
+    [[gnu::noinline, gnu::cold]] Status am_gathered(Channel& channel, uint32_t id, uint32_t header,
+                                                    Fill&& fill, std::span<const Piece> pieces,
+                                                    void* cookie);
 
     // For EarlySends: posts a cold frame whose payload is in `buffer`, after a place for the word.
     // True: the buffer is given back when the frame is complete. False: it may be given back now.
@@ -354,6 +366,49 @@ inline Status FastPath::post_frame(Channel& channel, const SendPath::Choice& cho
     channel.receiving.path.credit_sent();
     if (buffer != nullptr || cookie != nullptr) channel.sends.record(buffer, cookie);
     return Status::kOk;
+}
+
+template <class Fill>
+Status FastPath::am_gathered(Channel& channel, uint32_t id, uint32_t header, Fill&& fill,
+                             std::span<const Piece> pieces, void* cookie) {
+    if (!channel.sends.takes_data()) return room_.no_place(channel);
+    uint32_t size = header;
+    for (const Piece& piece : pieces) size += piece.memory.length;
+    const SendPath::Choice choice = blocks_.choose(channel, size);
+    if (choice.route == SendPath::Route::kStall) return blocks_.on_stall(channel);
+    SendPool::Buffer* const buffer = pool_.take();
+    if (buffer == nullptr) return room_.no_buffer();
+    const bool hot = choice.route == SendPath::Route::kBlock;
+    // In `buffer`: head, header, [padding, tail], copied pieces.
+    const auto front = static_cast<uint32_t>(sizeof(Word) + header);
+    std::byte* const tail = buffer->data + padded(front);
+    std::byte* copy = tail + Word::kUnit + sizeof(Word);
+    fill(buffer->data + sizeof(Word));
+    ibv_sge all[engine_limits::kPieces];
+    int count = 0;
+    all[count++] = {.addr = address_of(buffer->data), .length = front, .lkey = buffer->lkey};
+    for (const Piece& piece : pieces) {
+        all[count] = piece.memory;
+        if (piece.copied) {
+            memcpy(copy, reinterpret_cast<const void*>(piece.memory.addr), piece.memory.length);
+            all[count].addr = address_of(copy);
+            all[count].lkey = buffer->lkey;
+            copy += piece.memory.length;
+        }
+        ++count;
+    }
+    if (hot) {
+        const uint32_t padding = padded(size) - size;
+        all[count++] = {.addr = address_of(tail) + (Word::kUnit - padding),
+                        .length = padding + uint32_t{sizeof(Word)},
+                        .lkey = buffer->lkey};
+    }
+    const Status status =
+        post_frame(channel, choice, id, size, all, count, IBV_SEND_SIGNALED, buffer, cookie);
+    ++counters_.zcopies;
+    if (!hot) blocks_.on_detour(channel, size);
+    if (status != Status::kOk) pool_.give(buffer);
+    return status != Status::kOk ? status : Status::kInProgress;
 }
 
 inline bool FastPath::takes_copies(Channel& channel) {

@@ -45,10 +45,11 @@ const char* text_of(Reason reason);
 
 // The state of the user's memory on one side.
 struct BufferState {
-    bool pinned = false;  // all of it
-    bool can_pin = true;  // not too long to be pinned
-    uint32_t uses = 0;    // number of recent uses, this use included
-    bool keeps = true;    // a pin of it would be remembered after its use
+    bool pinned = false;     // all of it
+    bool can_pin = true;     // not too long to be pinned
+    uint32_t uses = 0;       // number of recent uses, this use included
+    bool keeps = true;       // a pin of it would be remembered after its use
+    bool of_device = false;  // pinned, and the processor may not touch it
 };
 
 // All that a receiver's decision depends on, besides costs.
@@ -84,14 +85,16 @@ struct Decision {
 
 // The receiver's decision. The first rule that applies counts:
 //   1. memory that is open is read;
-//   2. a message that can be read is read if its sender is late, or if the receiver's buffer is
+//   2. a buffer in a device's memory is used in place: a message that can be read is read, others
+//      are written to it;
+//   3. a message that can be read is read if its sender is late, or if the receiver's buffer is
 //      used again, unless the setting is `superpipeline`;
-//   3. what has failed is not tried again: no rings, or no pin;
-//   4. a buffer that cannot be pinned is staged;
-//   5. a setting is obeyed;
-//   6. a buffer that is pinned, or is used often enough to be worth pinning, is used in place if
+//   4. what has failed is not tried again: no rings, or no pin;
+//   5. a buffer that cannot be pinned is staged;
+//   6. a setting is obeyed;
+//   7. a buffer that is pinned, or is used often enough to be worth pinning, is used in place if
 //      that costs less than staging: time and work of both sides, and a share of the registration;
-//   7. else the faster scheme is used: staging, unless zero-copy is faster by Settings::margin.
+//   8. else the faster scheme is used: staging, unless zero-copy is faster by Settings::margin.
 // The costs are the model's, corrected by `timings`, which remember the choice. If `may_try`, the
 // choice may be the slower scheme, so that its time is measured.
 Decision decide(const DecisionInputs& inputs, const Policy& policy, SchemeTimings& timings);

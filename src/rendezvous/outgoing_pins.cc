@@ -25,12 +25,23 @@ void OutgoingPins::choose_source(Outgoing& transfer, const ChunkSource::Chunk& c
         return;
     }
     const BufferState own = memory_.look_up(transfer, kLocalRead);
+    transfer.of_device = own.of_device;
     if (own.pinned) transfer.pin_end = transfer.length;
     transfer.source = decide_source(transfer.length - chunk.offset, own, policy_);
     TERN_TRACE(
         "outgoing transfer %u of %lu bytes to %s: %s, because %s", transfer.number,
         static_cast<unsigned long>(transfer.length), transfer.channel->peer.to_string().c_str(),
         transfer.source.in_place ? "sent in place" : "copied", text_of(transfer.source.reason));
+}
+
+// Other memory is looked at when its first placed chunk is due, because that counts a use of it.
+bool OutgoingPins::is_of_device(Outgoing& transfer) {
+    if (!transfer.source_decided && memory_.is_of_device(transfer)) [[unlikely]] {
+        transfer.source_decided = transfer.of_device = true;
+        transfer.source = {.in_place = true, .reason = Reason::kPinned};
+        transfer.pin_end = transfer.length;
+    }
+    return transfer.of_device;
 }
 
 bool OutgoingPins::may_send(Outgoing& transfer, const ChunkSource::Chunk& chunk) {

@@ -20,6 +20,8 @@ class OutgoingPins {
     // The receiver is pinning the first part, which ends at `upto`. Meanwhile this side pins the
     // bytes of that part. False: there is no such part.
     bool prepare(Outgoing& transfer, uint64_t upto);
+    // Whether the transfer sends memory of a device, for which it then holds a pin.
+    bool is_of_device(Outgoing& transfer);
     // False: the chunk's bytes have to be pinned first, and not in this call of progress.
     bool may_send(Outgoing& transfer, const ChunkSource::Chunk& chunk);
     // Has the chunk's bytes pinned; may shorten the chunk. False: they are to be copied.

@@ -68,6 +68,7 @@ struct Outgoing : Transfer {
     EarlyChunk early;        // in `staging`
     WireRing to;
     bool source_decided = false;
+    bool of_device = false;  // if `source_decided`: the processor may not touch the memory
     SourceDecision source;
     double copy_bytes = 0;    // length of the next placed write from staging memory
     uint64_t pin_end = 0;     // end of what `pin` covers, in the message

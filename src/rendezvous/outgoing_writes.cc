@@ -34,6 +34,35 @@ bool OutgoingWrites::post_staged(Outgoing& transfer, const ChunkSource::Chunk& c
     return true;
 }
 
+// The same from memory of a device: one sub-block, gathered from there and from its flag, which is
+// all that staging memory holds of it.
+bool OutgoingWrites::post_staged_in_place(Outgoing& transfer, ChunkSource::Chunk& chunk) {
+    TERN_ASSERT(transfer.staging.slots != 0 && transfer.to.slots != 0 && chunk.ready == 0);
+    if (!TransferMemory::expose(transfer, false)) return false;
+    chunk.blocks = 1;
+    chunk.bytes = chunk.first;
+    const StagingMemory staging(transfer.staging.data, transfer.staging.slots);
+    const std::byte* from = transfer.memory.data() + chunk.offset;
+    ibv_sge pieces[] = {
+        {.addr = address_of(from), .length = chunk.first, .lkey = transfer.pin->lkey()},
+        {.addr = address_of(staging.set_flag(chunk, transfer.to.generation)),
+         .length = SubBlocks::kFlag,
+         .lkey = transfer.staging.lkey}};
+    const uint64_t to =
+        chunk.index % transfer.to.slots * SubBlocks::kSlot + (SubBlocks::kSubBlock - chunk.first);
+    const uint32_t immediate = (transfer.to.flags & WireRing::kNotify) != 0
+                                   ? (transfer.receiver & 0xffff) << 16 | chunk.blocks
+                                   : 0;
+    transfer.memory.skip(chunk.bytes);
+    counters_.gathered_bytes += chunk.bytes;
+    transfer.gather.owner = &transfer;
+    if (engine_.one_sided()->write(
+            *transfer.channel, pieces, transfer.to.address + to, transfer.to.rkey, immediate,
+            make_cookie(CookieKind::kWrite, &transfer.gather)) == Status::kOk)
+        ++transfer.gather.under_way;
+    return true;
+}
+
 // Writes to the final place: from the user's memory if it is pinned, else from staging memory.
 bool OutgoingWrites::post_placed(Outgoing& transfer, ChunkSource::Chunk& chunk) {
     if (!pins_.may_send(transfer, chunk)) return false;

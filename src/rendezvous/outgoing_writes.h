@@ -26,13 +26,16 @@ class OutgoingWrites {
 
     // Posts the chunk, or a shorter one. False: not now.
     bool post(Outgoing& transfer, ChunkSource::Chunk& chunk) {
-        return chunk.placed ? post_placed(transfer, chunk) : post_staged(transfer, chunk);
+        if (chunk.placed) return post_placed(transfer, chunk);
+        return pins_.is_of_device(transfer) ? post_staged_in_place(transfer, chunk)
+                                            : post_staged(transfer, chunk);
     }
     // A write, or the flush before staging memory is taken back, has succeeded.
     void completed(Outgoing::Write& write);
 
   private:
     bool post_staged(Outgoing& transfer, const ChunkSource::Chunk& chunk);
+    bool post_staged_in_place(Outgoing& transfer, ChunkSource::Chunk& chunk);
     bool post_placed(Outgoing& transfer, ChunkSource::Chunk& chunk);
     bool post_in_place(Outgoing& transfer, const ChunkSource::Chunk& chunk);
     bool post_copied(Outgoing& transfer, ChunkSource::Chunk& chunk);

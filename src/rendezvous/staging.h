@@ -34,6 +34,13 @@ class StagingMemory {
                         memcpy(at + bytes, &flag, sizeof(flag));
                     });
     }
+    // Only sets the flag of the chunk's first sub-block; returns where it is.
+    const std::byte* set_flag(const ChunkSource::Chunk& chunk, uint64_t generation) const {
+        std::byte* const at = begin(chunk) + chunk.first;
+        const uint64_t flag = flag_of(generation, chunk.index);
+        memcpy(at, &flag, sizeof(flag));
+        return at;
+    }
     // The same for the beginning of a message, without flags.
     void fill(const EarlyChunk& chunk, Buffers& message) const {
         (void)walk(data_ + SubBlocks::kSubBlock - chunk.first, chunk.first, chunk.blocks,

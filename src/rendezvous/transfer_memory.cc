@@ -52,6 +52,10 @@ BufferState TransferMemory::look_up(Transfer& transfer, unsigned access) {
     std::byte* const at = transfer.memory.data();
     const auto length = static_cast<size_t>(transfer.length);
     BufferState state;
+    if (is_of_device(transfer)) [[unlikely]] {
+        state.pinned = state.of_device = true;
+        return state;
+    }
     // serve() has counted.
     state.uses = transfer.asked_here ? note(at, length) : pins_.uses(at, length);
     // A buffer that is used for the first time is not pinned, so it is not looked up.
@@ -62,7 +66,19 @@ BufferState TransferMemory::look_up(Transfer& transfer, unsigned access) {
     return state;
 }
 
+bool TransferMemory::is_of_device(Transfer& transfer) {
+    TERN_ASSERT(transfer.pin == nullptr);
+    if (!transfer.memory.contiguous()) return false;
+    transfer.pin = pins_.find_of_device(transfer.memory.data(),
+                                        static_cast<size_t>(transfer.memory.length()), 0);
+    return transfer.pin != nullptr;
+}
+
 BufferState TransferMemory::state_of(const Buffers::Piece& buffer) const {
+    if (Pin* pin = pins_.find_of_device(buffer.at, buffer.length, 0); pin != nullptr) [[unlikely]] {
+        pins_.release(pin);
+        return {.pinned = true, .of_device = true};
+    }
     BufferState state{.can_pin = fits(buffer.length), .uses = pins_.uses(buffer.at, buffer.length)};
     if (policy_.is_reused(state)) state.keeps = pins_.keeps(buffer.at, buffer.length);
     return state;

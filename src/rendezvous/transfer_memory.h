@@ -36,6 +36,8 @@ class TransferMemory {
     // Looks up contiguous memory and counts a use of it. If it is pinned for this access, the
     // transfer holds the pin.
     BufferState look_up(Transfer& transfer, unsigned access);
+    // Whether contiguous memory is a device's; if so, the transfer holds its pin.
+    bool is_of_device(Transfer& transfer);
     // What is known of a buffer; no use is counted, and no pin is looked for.
     BufferState state_of(const Buffers::Piece& buffer) const;
     uint64_t longest_pin() const { return pins_.longest(); }

@@ -10,6 +10,7 @@
 // |                          | rkey_unpack: params    | 1.19 on       | not looked at    |
 // | uct_md_ops_t             | query: attributes v2   | 1.14 on       | the same members |
 // |                          | mem_reg: params        | 1.14 on       | its flags        |
+// |                          | mem_reg: DMA buffers   | 1.14 on       | device_memory.h  |
 // |                          | mkey_pack: range       | 1.16 on       | early copies     |
 // |                          | is_sockaddr_accessible | up to 1.15    | no               |
 // |                          | mem_attach             | 1.14 on       | unsupported      |
@@ -153,6 +154,32 @@ inline unsigned registration_flags(const uct_md_mem_reg_params_t* parameters) {
                ? static_cast<unsigned>(parameters->flags)
                : 0;
 }
+#endif
+
+// What a registration says of the memory's DMA buffer: `fd` is negative if there is none, and
+// `asked` is set if UCX has asked for one. No release before 1.14 does.
+struct DmaBuffer {
+    int fd = -1;
+    size_t offset = 0;
+    bool asked = false;
+    bool hides_errors = false;
+};
+inline constexpr DmaBuffer dma_buffer(unsigned) {
+    return {};
+}
+#if TERN_UCX_SINCE(14)
+inline constexpr uint64_t kDmaBuffers = UCT_MD_FLAG_REG_DMABUF;
+inline DmaBuffer dma_buffer(const uct_md_mem_reg_params_t* parameters) {
+    DmaBuffer buffer;
+    buffer.asked = (parameters->field_mask & UCT_MD_MEM_REG_FIELD_DMABUF_FD) != 0;
+    if (buffer.asked) buffer.fd = parameters->dmabuf_fd;
+    if ((parameters->field_mask & UCT_MD_MEM_REG_FIELD_DMABUF_OFFSET) != 0)
+        buffer.offset = parameters->dmabuf_offset;
+    buffer.hides_errors = (registration_flags(parameters) & UCT_MD_MEM_FLAG_HIDE_ERRORS) != 0;
+    return buffer;
+}
+#else
+inline constexpr uint64_t kDmaBuffers = 0;
 #endif
 
 inline bool is_auto(double bandwidth) {

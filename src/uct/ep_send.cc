@@ -8,6 +8,7 @@
 #include <span>
 
 #include "base/copy_few.h"
+#include "uct/device_memory.h"
 #include "uct/key_owner.h"
 #include "uct/md.h"
 #include "uct/rma_post.h"
@@ -172,6 +173,13 @@ ssize_t send_packed(TernIface& iface, Channel& channel, uint8_t id, uct_pack_cal
 ucs_status_t send_zcopy(Engine& engine, Channel& channel, uint32_t id,
                         std::span<const std::byte> header, const uct_iov_t* iov, size_t count,
                         uct_completion_t* completion) {
+    if (touches_device(iov, count)) [[unlikely]]
+        return send_from_device(
+            engine, channel, id, header.size(),
+            [&](std::byte* to) {
+                if (!header.empty()) memcpy(to, header.data(), header.size());
+            },
+            iov, count, completion);
     // Memory without a registration is copied: for so few bytes, registering it would cost more.
     if (std::any_of(iov, iov + count, [](const uct_iov_t& piece) {
             return uct_iov_get_length(&piece) != 0 && registration(piece.memh) == nullptr;
@@ -279,6 +287,8 @@ ucs_status_t ep_put_zcopy(uct_ep_h ep, const uct_iov_t* iov, size_t count, uint6
     const RemoteKey& key = remote_key(rkey);
     ucs_trace_data("tern: put_zcopy of %zu bytes to 0x%lx, rkey 0x%x", total(iov, count), to,
                    key.rkey);
+    if (touches_device(iov, count)) [[unlikely]]
+        return put_from_device(ep, iov, count, to, key, completion);
     TernIface& iface = iface_of(ep);
     return with_pieces(ep, iov, count, [&](Channel& channel, const Rma::Memory& from) {
         const ibv_mr* open = registration(iov->memh);
@@ -296,6 +306,8 @@ ucs_status_t ep_get_zcopy(uct_ep_h ep, const uct_iov_t* iov, size_t count, uint6
     const RemoteKey& key = remote_key(rkey);
     ucs_trace_data("tern: get_zcopy of %zu bytes from 0x%lx, rkey 0x%x", total(iov, count), from,
                    key.rkey);
+    if (touches_device(iov, count)) [[unlikely]]
+        return get_to_device(ep, iov, count, from, key, completion);
     TernIface& iface = iface_of(ep);
     ReplyOffer& offer = iface.offer;
     bool takes = offer.ep == ep &&

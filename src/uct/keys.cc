@@ -13,13 +13,12 @@
 
 namespace tern {
 
-namespace {
-
-// Rights of peers to open memory.
 int open_access(const ibv_device_attr& device) {
     return IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
            (device.atomic_cap != IBV_ATOMIC_NONE ? IBV_ACCESS_REMOTE_ATOMIC : 0);
 }
+
+namespace {
 
 // Keeps a pin until the declaration ends, and takes over its reference. Under
 // MemoryDomain::opening. False: no memory.

@@ -13,6 +13,7 @@
 #include "engine/engine.h"
 #include "rendezvous/calibration.h"
 #include "uct/compat.h"
+#include "uct/device_memory.h"
 #include "uct/explain.h"
 #include "uct/iface.h"
 #include "uct/key_owner.h"
@@ -37,14 +38,18 @@ void md_close(uct_md_h md) {
 }
 
 template <typename Attributes>
-ucs_status_t md_query(uct_md_h, Attributes* attributes) {
+ucs_status_t md_query(uct_md_h md, Attributes* attributes) {
     compat::clear(attributes);
     auto& capabilities = compat::capabilities(attributes);
-    capabilities.flags = UCT_MD_FLAG_REG | UCT_MD_FLAG_NEED_MEMH | UCT_MD_FLAG_NEED_RKEY |
-                         UCT_MD_FLAG_ADVISE | compat::kInvalidation;
+    const bool dma_buffers = compat::kDmaBuffers != 0 && memory_domain(md).dma_buffers;
+    capabilities.flags = (dma_buffers ? compat::kDmaBuffers : 0) | UCT_MD_FLAG_REG |
+                         UCT_MD_FLAG_NEED_MEMH | UCT_MD_FLAG_NEED_RKEY | UCT_MD_FLAG_ADVISE |
+                         compat::kInvalidation;
     capabilities.reg_mem_types = UCS_BIT(UCS_MEMORY_TYPE_HOST);
     capabilities.access_mem_types = UCS_BIT(UCS_MEMORY_TYPE_HOST);
-    TERN_SET_IF_PRESENT(capabilities, cache_mem_types, UCS_BIT(UCS_MEMORY_TYPE_HOST));
+    // UCX's cache ends a registration when the memory is freed, which also goes for a GPU's.
+    const uint64_t cached = dma_buffers ? UINT64_MAX : UCS_BIT(UCS_MEMORY_TYPE_HOST);
+    TERN_SET_IF_PRESENT(capabilities, cache_mem_types, cached);
     capabilities.max_reg = ULONG_MAX;
     // Nothing is allocated; UCX's tests take this value for the largest sensible buffer.
     capabilities.max_alloc = ULONG_MAX;
@@ -69,24 +74,15 @@ unsigned access_of(unsigned flags) {
 // them only with a key.
 constexpr unsigned kRightsOfKeys = kRemoteGet | kRemotePut;
 
-// Makes no system call: memory is pinned when a transfer needs it. Handles that were never packed
-// stay with their slots, because UCX 1.13 declares the memory of each put and get.
+// Makes no system call: memory is pinned when a transfer needs it. Only a DMA buffer is registered
+// at once.
 template <typename Flags>
 ucs_status_t mem_reg(uct_md_h md, void* address, size_t length, Flags flags, uct_mem_h* memh) try {
-    Regions& regions = memory_domain(md).regions;
-    Region* const region = regions.declare(
-        address, length, access_of(compat::registration_flags(flags)) | kRightsOfKeys);
-    if (region == nullptr) return UCS_ERR_NO_MEMORY;
-    auto* handle = static_cast<MemoryHandle*>(region->attachment());
-    if (handle == nullptr) {
-        handle = new (std::nothrow) MemoryHandle;
-        if (handle == nullptr) {
-            (void)regions.undeclare(region);
-            return UCS_ERR_NO_MEMORY;
-        }
-        handle->region = region;
-        region->attach(handle);
-    }
+    const unsigned access = access_of(compat::registration_flags(flags)) | kRightsOfKeys;
+    if (const compat::DmaBuffer buffer = compat::dma_buffer(flags); buffer.fd >= 0) [[unlikely]]
+        return register_device_memory(memory_domain(md), address, length, access, buffer, memh);
+    MemoryHandle* const handle = declare(memory_domain(md), address, length, access);
+    if (handle == nullptr) return UCS_ERR_NO_MEMORY;
     *memh = handle;
     TERN_TRACE("memory %p: %zu bytes at %p are declared", static_cast<void*>(handle), length,
                address);
@@ -95,25 +91,33 @@ ucs_status_t mem_reg(uct_md_h md, void* address, size_t length, Flags flags, uct
     return no_memory("declare memory");
 }
 
-// Like mem_reg, on machines with a GPU: refuses memory that the processor cannot access, because
-// Tern reads and writes memory by the processor. UCP does not come here with such memory, unless
-// UCX_TLS lacks the transports that detect it. The reason is logged once, even if the caller hides
-// errors, because the program ends by this one.
+// Like mem_reg, on machines with a GPU: refuses memory that the processor cannot access, unless it
+// comes as a DMA buffer, because Tern reads and writes other memory by the processor. UCP does not
+// come here with such memory, unless UCX_TLS lacks the transports that detect it. The reason is
+// logged once, even if the caller hides errors, because the program ends by this one.
 template <typename Flags>
 ucs_status_t mem_reg_with_gpu(uct_md_h md, void* address, size_t length, Flags flags,
                               uct_mem_h* memh) {
     MemoryTypes& types = memory_domain(md).types;
     const char* const type = types.inaccessible(address, length);
-    if (type == nullptr) [[likely]]
+    const compat::DmaBuffer buffer = compat::dma_buffer(flags);
+    if (type == nullptr || buffer.fd >= 0) [[likely]]
         return mem_reg(md, address, length, flags, memh);
     const bool hidden = (compat::registration_flags(flags) & UCT_MD_MEM_FLAG_HIDE_ERRORS) != 0;
     const bool told = types.first_refusal() || !hidden;
-    ucs_log(told ? UCS_LOG_LEVEL_ERROR : UCS_LOG_LEVEL_DEBUG,
-            "tern: %s: %p is memory of a GPU (%s), which Tern cannot access: leave the transports "
-            "of the GPU in UCX_TLS, as tern-run does (for example UCX_TLS=tern,self,%s), so that "
-            "UCX copies it",
-            memory_domain(md).device.name().c_str(), address, type,
-            strncmp(type, "ze-", 3) == 0 ? "ze" : type);
+    const ucs_log_level_t level = told ? UCS_LOG_LEVEL_ERROR : UCS_LOG_LEVEL_DEBUG;
+    const char* const device = memory_domain(md).device.name().c_str();
+    if (buffer.asked)
+        ucs_log(level,
+                "tern: %s: %p is memory of a GPU (%s), whose driver gives UCX no DMA buffer for "
+                "it: set UCX_TERN_DMA_BUFFERS=n, so that UCX copies it",
+                device, address, type);
+    else
+        ucs_log(level,
+                "tern: %s: %p is memory of a GPU (%s), which Tern cannot access: leave the "
+                "transports of the GPU in UCX_TLS, as tern-run does (for example "
+                "UCX_TLS=tern,self,%s), so that UCX copies it, or hands Tern its DMA buffer",
+                device, address, type, strncmp(type, "ze-", 3) == 0 ? "ze" : type);
     return UCS_ERR_INVALID_ADDR;
 }
 
@@ -142,6 +146,7 @@ ucs_status_t mem_dereg(uct_md_h md, const uct_md_mem_dereg_params_t* params) {
     // First, so that the last release of a lent pin deregisters it.
     if (invalidate) domain.pins->invalidate(start, end);
     if (own) take_back(domain, *own);
+    if (own && own->of_device != nullptr) domain.pins->retire(own->of_device);
     if (!invalidate) return UCS_OK;
     if (own) own->close();
     uct_invoke_completion(params->comp, UCS_OK);
@@ -357,8 +362,31 @@ ucs_config_field_t memory_config_table[] = {
      "prevent it:\n"
      "yes then fails, try does not.",
      offsetof(MemoryConfig, fork_init), UCS_CONFIG_TYPE_TERNARY},
+    {"DMA_BUFFERS", "y",
+     "Whether memory of a GPU is registered with the device, by its DMA buffer, if UCX 1.14 or "
+     "later\n"
+     "offers that. If not, UCX copies such memory to the host's and back.",
+     offsetof(MemoryConfig, dma_buffers), UCS_CONFIG_TYPE_BOOL},
     {nullptr, nullptr, nullptr, 0, {}},
 };
+
+// Handles that were never packed stay with their slots, because UCX 1.13 declares the memory of
+// each put and get.
+MemoryHandle* declare(MemoryDomain& domain, void* address, size_t length, unsigned access) {
+    Region* const region = domain.regions.declare(address, length, access);
+    if (region == nullptr) return nullptr;
+    auto* handle = static_cast<MemoryHandle*>(region->attachment());
+    if (handle == nullptr) {
+        handle = new (std::nothrow) MemoryHandle;
+        if (handle == nullptr) {
+            (void)domain.regions.undeclare(region);
+            return nullptr;
+        }
+        handle->region = region;
+        region->attach(handle);
+    }
+    return handle;
+}
 
 ucs_status_t rkey_release(uct_component_t*, uct_rkey_t, void* handle) {
     delete static_cast<RemoteKey*>(handle);
@@ -387,7 +415,9 @@ ucs_status_t md_open(uct_component_t* component, const char* name, const uct_md_
                          .opens_all_keys = config.open_all_keys != 0,
                          .lateness = {},
                          .lent_bytes = 0,
-                         .types = {}});
+                         .types = {},
+                         .dma_buffers = false});
+    domain->dma_buffers = config.dma_buffers != 0 && takes_dma_buffers(domain->device);
     open_pins(*domain, {.monitor = static_cast<MonitorKind>(config.monitor),
                         .most_bytes = config.pin_most == UCS_MEMUNITS_AUTO ? 0 : config.pin_most});
     domain->costs = calibrate(domain->device.pd.get(), *domain->pins);

@@ -34,6 +34,7 @@ struct MemoryDomain {
     Lateness lateness;    // with messages
     uint64_t lent_bytes;  // of pins that memory handles hold; under `opening`
     MemoryTypes types;
+    bool dma_buffers;  // the device takes them, and so does the setting
 };
 
 // UCX fills it in from the environment.
@@ -44,6 +45,7 @@ struct MemoryConfig {
     int publish;
     int open_all_keys;
     int fork_init;
+    int dma_buffers;
 };
 
 extern ucs_config_field_t memory_config_table[];
@@ -52,6 +54,10 @@ inline MemoryDomain& memory_domain(uct_md_h md) {
     return *reinterpret_cast<MemoryDomain*>(md);
 }
 
+// Declares memory. Null: there can be no more slots, or no memory is left. Any thread.
+MemoryHandle* declare(MemoryDomain& domain, void* address, size_t length, unsigned access);
+// Rights of peers to open memory, for verbs.
+int open_access(const ibv_device_attr& device);
 // Opens declared memory to peers that have its key, if the device can register it. Any thread.
 void open_memory(MemoryDomain& domain, MemoryHandle& handle);
 // Packs the key to declared memory, for peers. Any thread. `address`, `length`: of the message, if

@@ -28,6 +28,9 @@ struct MemoryHandle {
     // The program has packed a key of the memory, so that peers may access it at any time, open or
     // not. It stays so.
     std::atomic<bool> published = false;
+    // Of memory of another device, which was registered when it was declared: its pin, with a
+    // reference, to which the registration in `open` belongs. Null: memory of the host.
+    Pin* of_device = nullptr;
     // The pins whose rkeys were packed for messages, each with a reference: peers may read by them
     // until the declaration ends. Under MemoryDomain::opening.
     std::vector<Pin*> lent;
@@ -42,7 +45,10 @@ struct MemoryHandle {
         return !published.load(std::memory_order_relaxed) && lent.empty() &&
                open.load(std::memory_order_relaxed) == nullptr;
     }
-    void close() { verbs::MemoryRegion(open.exchange(nullptr)).reset(); }
+    void close() {
+        ibv_mr* const registered = open.exchange(nullptr);
+        if (of_device == nullptr) verbs::MemoryRegion(registered).reset();
+    }
 };
 
 // The registration of open memory, or null. `memh` may be null: empty pieces need no handle.

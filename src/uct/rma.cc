@@ -17,12 +17,6 @@ void to_one_piece(void* to, const void* data, size_t length) {
     memcpy(to, data, length);
 }
 
-ibv_sge piece_of(const Rma::Memory& memory, uint32_t lkey) {
-    return {.addr = address_of(memory.pieces.front().at),
-            .length = static_cast<uint32_t>(memory.length),
-            .lkey = lkey};
-}
-
 }  // namespace
 
 Rma::Rma(Engine& engine, PinCache& pins, const Policy& policy)
@@ -74,21 +68,53 @@ std::optional<Status> Rma::put_longer(Channel& channel, const Memory& from, cons
 }
 
 // Into open memory.
-Status Rma::get_open(Channel& channel, const Memory& to, const Remote& from, uint32_t lkey,
-                     void* cookie) {
+Status Rma::get_open(Channel& channel, const ibv_sge& to, const Remote& from, void* cookie) {
     Operation* const operation = take(channel, cookie);
     if (operation == nullptr) return Status::kNoResource;
     operation->reads = true;
     operation->buffer = nullptr;
-    const Status posted =
-        engine_.one_sided()->get_in_place(channel, piece_of(to, lkey), from.address, from.rkey,
-                                          make_cookie(CookieKind::kRma, operation));
+    const Status posted = engine_.one_sided()->get_in_place(
+        channel, to, from.address, from.rkey, make_cookie(CookieKind::kRma, operation));
     if (posted == Status::kOk) {
         ++under_way_;
         return Status::kInProgress;
     }
     give(*operation);
     return posted;
+}
+
+// Whether so many work requests can be posted now, and need not go by transfers.
+bool Rma::takes_pieces(const Channel& channel, size_t count) {
+    return channel.sends.room() > channel.transfer_reserve + (count - 1) &&
+           (count != 1 || channel.transfers == 0);
+}
+
+std::optional<Status> Rma::put_pieces(Channel& channel, std::span<const ibv_sge> pieces,
+                                      const Remote& to, void* cookie) {
+    if (!takes_pieces(channel, pieces.size()))
+        return pieces.size() == 1 ? std::nullopt : std::optional(Status::kNoResource);
+    uint64_t at = to.address;
+    for (const ibv_sge& piece : pieces) {
+        void* const own = &piece == &pieces.back() ? cookie : nullptr;
+        const Status posted = engine_.one_sided()->put_in_place(channel, piece, at, to.rkey, own);
+        if (posted != Status::kOk) return posted;
+        at += piece.length;
+    }
+    return Status::kInProgress;
+}
+
+std::optional<Status> Rma::get_pieces(Channel& channel, std::span<const ibv_sge> pieces,
+                                      const Remote& from, void* cookie) {
+    if (!takes_pieces(channel, pieces.size()))
+        return pieces.size() == 1 ? std::nullopt : std::optional(Status::kNoResource);
+    uint64_t at = from.address;
+    for (const ibv_sge& piece : pieces) {
+        void* const own = &piece == &pieces.back() ? cookie : nullptr;
+        const Status posted = get_open(channel, piece, {at, from.rkey}, own);
+        if (posted != Status::kInProgress) return posted;
+        at += piece.length;
+    }
+    return Status::kInProgress;
 }
 
 // A short one to memory that is not pinned.

@@ -45,9 +45,17 @@ class Rma {
                               const ibv_mr* open, void* cookie);
     std::optional<Status> get(Channel& channel, const Memory& to, const Remote& from,
                               const ibv_mr* open, void* cookie);
+    // The same for registered pieces, which are posted one by one. They return nothing only for one
+    // piece.
+    std::optional<Status> put_pieces(Channel& channel, std::span<const ibv_sge> pieces,
+                                     const Remote& to, void* cookie);
+    std::optional<Status> get_pieces(Channel& channel, std::span<const ibv_sge> pieces,
+                                     const Remote& from, void* cookie);
     // `unpack` is given the bytes before `cookie` is completed.
     std::optional<Status> get(Channel& channel, size_t length, const Remote& from, Unpack unpack,
                               void* argument, void* cookie);
+
+    static constexpr size_t kLongest = 1 << 20;  // bytes in place; longer operations are transfers
 
     static bool is_cookie(const void* cookie) { return kind_of(cookie) == CookieKind::kRma; }
     // rma_post.h. Ends an operation: gives the bytes of a get to the user if `good`. Returns the
@@ -63,7 +71,6 @@ class Rma {
 
   private:
     static constexpr size_t kLeastOpen = 1 << 10;  // bytes that open memory saves the copy of
-    static constexpr size_t kLongest = 1 << 20;  // bytes in place; longer operations are transfers
 
     struct alignas(64) Operation {  // one cache line
         Channel* channel = nullptr;
@@ -105,8 +112,8 @@ class Rma {
     std::optional<Status> put_longer(Channel& channel, const Memory& from, const Remote& to,
                                      const ibv_mr* open, void* cookie);
     static bool is_open(const Channel& channel, const Memory& memory, unsigned access);
-    Status get_open(Channel& channel, const Memory& to, const Remote& from, uint32_t lkey,
-                    void* cookie);
+    static bool takes_pieces(const Channel& channel, size_t count);
+    Status get_open(Channel& channel, const ibv_sge& to, const Remote& from, void* cookie);
     Status get_short(Channel& channel, const Memory& to, const Remote& from, void* cookie);
     Status copy(Channel& channel, size_t length, const Remote& from, Unpack unpack, void* argument,
                 void* cookie);

@@ -8,6 +8,12 @@
 
 namespace tern {
 
+inline ibv_sge piece_of(const Rma::Memory& memory, uint32_t lkey) {
+    return {.addr = address_of(memory.pieces.front().at),
+            .length = static_cast<uint32_t>(memory.length),
+            .lkey = lkey};
+}
+
 [[gnu::always_inline]] inline std::optional<Status> Rma::put(Channel& channel, const Memory& from,
                                                              const Remote& to, const ibv_mr* open,
                                                              void* cookie) {
@@ -21,7 +27,7 @@ namespace tern {
                                                              void* cookie) {
     if (from.rkey == 0) return std::nullopt;
     if (to.length >= kLeastOpen && open != nullptr && is_open(channel, to, kLocalWrite))
-        return get_open(channel, to, from, open->lkey, cookie);
+        return get_open(channel, piece_of(to, open->lkey), from, cookie);
     if (to.length >= least_in_place_)
         if (const auto posted = in_place<true>(channel, to, from, cookie)) return posted;
     if (!is_short(channel, to.length)) return std::nullopt;

@@ -3,6 +3,7 @@
 // Sending tagged messages. Data path.
 
 #include "tupleq/xrc/send.h"
+#include "uct/device_memory.h"
 #include "uct/md.h"
 #include "uct/send.h"
 #include "uct/tag.h"
@@ -66,6 +67,29 @@ ucs_status_t gathered(uct_ep_h ep, TagFrameId id, const Header& header, const uc
     return send_zcopy(*iface_of(ep).engine, *channel, type_of(id),
                       {reinterpret_cast<const std::byte*>(&header), sizeof(header)}, iov, count,
                       completion);
+}
+
+// From memory of a device, with a mark if the tag has a tuple.
+template <class Header>
+ucs_status_t gathered_from_device(uct_ep_h ep, TagFrameId id, const Header& header,
+                                  const uct_iov_t* iov, size_t count,
+                                  uct_completion_t* completion) {
+    ucs_status_t status = UCS_OK;
+    Channel* channel = channel_for(ep_of(ep), status);
+    if (channel == nullptr) return status;
+    DirectSender::Tuple* const tuple = tuple_of(iface_of(ep), *channel, header.tag);
+    const size_t mark = tuple != nullptr ? sizeof(WireMark) : 0;
+    return send_from_device(
+        *iface_of(ep).engine, *channel, type_of(id) | (tuple != nullptr ? kMarkedTagFrame : 0),
+        mark + sizeof(header),
+        [&](std::byte* to) {
+            if (tuple != nullptr) {
+                const WireMark own = mark_of(*tuple);
+                memcpy(to, &own, sizeof(own));
+            }
+            memcpy(to + mark, &header, sizeof(header));
+        },
+        iov, count, completion);
 }
 
 size_t longest(uct_ep_h ep, size_t header) {
@@ -239,7 +263,16 @@ ucs_status_t ep_tag_eager_zcopy(uct_ep_h ep, uct_tag_t tag, uint64_t immediate,
     UCT_CHECK_IOV_SIZE(count, size_t{iface.engine->max_pieces()}, "tag_eager_zcopy");
     UCT_CHECK_LENGTH(total(iov, count), 0, longest(ep, sizeof(ImmediateHeader)), "tag_eager_zcopy");
     ucs_status_t status = UCS_ERR_UNSUPPORTED;
-    if (iface.tupleq != nullptr)
+    if (touches_device(iov, count)) [[unlikely]] {
+        if (iface.tupleq != nullptr && immediate == 0 && count == 1)
+            status = direct_of_tuple(ep, tag, *iov, completion);
+        if (status == UCS_ERR_UNSUPPORTED)
+            status = immediate == 0 ? gathered_from_device(ep, TagFrameId::kEager, EagerHeader{tag},
+                                                           iov, count, completion)
+                                    : gathered_from_device(ep, TagFrameId::kEagerImmediate,
+                                                           ImmediateHeader{tag, immediate}, iov,
+                                                           count, completion);
+    } else if (iface.tupleq != nullptr)
         status = pieces_of_tuple(ep, tag, immediate, iov, count, completion);
     if (status == UCS_ERR_UNSUPPORTED)
         status = immediate == 0

@@ -6,6 +6,7 @@
 
 #include "base/assert.h"
 #include "base/trace.h"
+#include "uct/device_memory.h"
 #include "uct/memory.h"
 
 namespace tern {
@@ -32,7 +33,10 @@ TagReceives::TagReceives(Engine& engine, Rendezvous& rendezvous, uint32_t most,
 ucs_status_t TagReceives::post(uct_tag_t tag, uct_tag_t mask, const uct_iov_t* iov, size_t count,
                                uct_tag_context_t* context) {
     UCT_CHECK_IOV_SIZE(count, 1ul, "iface_tag_recv_zcopy");
-    TagReceive* receive = receives_.take();
+    // Short messages are copied to their receives, so UCP matches those in memory of a device: this
+    // is the status for a full list.
+    const bool of_device = count != 0 && is_of_device(iov->memh);
+    TagReceive* receive = of_device ? nullptr : receives_.take();
     if (receive == nullptr) [[unlikely]] {
         ++counters_.refused;
         return UCS_ERR_EXCEEDS_LIMIT;

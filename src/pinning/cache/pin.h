@@ -24,6 +24,9 @@ class Pin {
     uint32_t lkey() const { return region_->lkey; }
     uint32_t rkey() const { return region_->rkey; }
 
+    // Bytes that count towards PinCache::most_bytes(): memory of another device is not locked.
+    uint64_t locked() const { return of_device_ ? 0 : end_ - start_; }
+
     bool covers(uint64_t start, uint64_t end, unsigned access) const {
         return start_ <= start && end <= end_ && (access_ & access) == access;
     }
@@ -41,7 +44,8 @@ class Pin {
     uint32_t references_ = 0;
     // In the index. Written under the lock of the cache, and read without it: is_current().
     std::atomic<bool> listed_{false};
-    bool stale_ = false;  // the memory changed while it was being registered
+    bool stale_ = false;      // the memory changed while it was being registered
+    bool of_device_ = false;  // see PinCache::adopt()
     Pin* newer_ = nullptr;
     Pin* older_ = nullptr;
 };

@@ -92,6 +92,7 @@ bool PinCache::pages(const void* address, size_t length, Range& range) {
 Pin* PinCache::find(const void* address, size_t length, unsigned access) {
     Range range;
     if (guard_.inherited() || !pages(address, length, range)) return nullptr;
+    if (Pin* pin = find_of_device(address, length, access); pin != nullptr) return pin;
     Pin* pin = nullptr;
     PinList dead;
     {
@@ -150,6 +151,10 @@ Pin* PinCache::pin(const void* address, size_t length, unsigned access, bool* fo
     if (guard_.inherited() || !pages(address, length, range)) {
         errno = EINVAL;
         return nullptr;
+    }
+    if (Pin* pin = find_of_device(address, length, access); pin != nullptr) {
+        if (found != nullptr) *found = true;
+        return pin;
     }
     std::unique_ptr<Pin> fresh(new (std::nothrow) Pin);
     int error = fresh ? 0 : ENOMEM;
@@ -319,7 +324,7 @@ void PinCache::deregister(PinList dead) {
         TERN_ASSERT(pin->references_ == 0 && !pin->listed_);
         TERN_TRACE("unpins %#lx to %#lx", pin->start(), pin->end());
         registrar_->remove(pin->region_);
-        bytes += pin->end_ - pin->start_;
+        bytes += pin->locked();
         ++count;
         delete pin;
     }

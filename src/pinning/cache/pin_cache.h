@@ -85,6 +85,19 @@ class PinCache {
                (survives_fork_ ||
                 forks_seen_.load(std::memory_order_acquire) == ForkGuard::forks());
     }
+
+    // Takes over the registration of memory of another device, which the processor may not touch,
+    // and returns its pin, with a reference. Until retire(), find() and pin() return this pin for
+    // every part of the memory. It is not evicted, and no change of the process's memory affects
+    // it. Throws std::bad_alloc; then the registration is still the caller's.
+    Pin* adopt(ibv_mr* region, const void* address, size_t length, unsigned access);
+    // The memory is not found any more. Takes the caller's reference; the last one deregisters.
+    void retire(Pin* pin);
+    // A pin of such memory that covers the range, with a reference; null if there is none.
+    Pin* find_of_device(const void* address, size_t length, unsigned access);
+    // Whether there is any such memory.
+    bool has_device_memory() const { return device_pins_.load(std::memory_order_relaxed) != 0; }
+
     // A number that changes when pins should be given back soon: because some are not found any
     // more, or room is wanted.
     uint64_t changes() const { return table_.changes(); }
@@ -157,6 +170,7 @@ class PinCache {
     Clock::time_point refused_until_{};
     PinCounters counters_;
 
+    std::atomic<size_t> device_pins_{0};
     const bool survives_fork_;
     std::atomic<unsigned> forks_seen_{ForkGuard::forks()};
     Inbox inbox_;

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <utility>
+#include <vector>
 
 #include "base/assert.h"
 #include "pinning/cache/pin.h"
@@ -23,6 +25,10 @@ namespace tern {
 //   unused        hold(): find() has returned it                     used, listed
 //                 drop(), or evict()                                 dead
 //   dead          take_dead(): the caller deregisters and deletes it, and then calls gone()
+//
+// Pins of another device's memory begin in adopt(), used and listed, but not in the index, so
+// that no change of the process's memory drops them. retire() ends that; until then their owner has
+// a reference.
 class PinTable {
   public:
     // A listed pin that covers the range and gives these rights; null if there is none.
@@ -90,6 +96,28 @@ class PinTable {
     // The pin that has been unused for longest; null if all are in use.
     Pin* oldest_unused() const { return unused_.oldest(); }
 
+    // Adds a pin of another device's memory, with one reference.
+    void adopt(Pin* pin) {
+        TERN_ASSERT(pin->of_device_ && pin->references_ == 0 && !pin->listed_);
+        of_devices_.push_back(pin);
+        pin->references_ = 1;
+        pin->listed_.store(true, std::memory_order_relaxed);
+        used_.add(pin);
+    }
+    // Such a pin is not found any more. Its owner releases it next.
+    void retire(Pin* pin) {
+        TERN_ASSERT(pin->of_device_ && pin->references_ > 0 && pin->listed_);
+        std::erase(of_devices_, pin);
+        pin->listed_.store(false, std::memory_order_release);
+        want_back();
+    }
+    // Such a pin that covers the range; null if there is none.
+    Pin* find_of_device(uint64_t start, uint64_t end, unsigned access) const {
+        const auto found = std::ranges::find_if(
+            of_devices_, [&](const Pin* pin) { return pin->covers(start, end, access); });
+        return found != of_devices_.end() ? *found : nullptr;
+    }
+
     // Hands the dead pins over to the caller.
     PinList take_dead() { return std::exchange(dead_, {}); }
     // The caller has deregistered dead pins of so many bytes.
@@ -118,11 +146,12 @@ class PinTable {
   private:
     void add_dead(Pin* pin) {
         dead_.add(pin);
-        dying_ += pin->end() - pin->start();
+        dying_ += pin->locked();
     }
 
     PinIndex index_;
-    PinList unused_;  // listed, without a reference
+    std::vector<Pin*> of_devices_;  // few, and they may overlap
+    PinList unused_;                // listed, without a reference
     PinList registering_;
     PinList used_;  // with a reference
     PinList dead_;

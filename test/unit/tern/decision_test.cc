@@ -21,6 +21,7 @@ constexpr BufferState kPinned = {.pinned = true, .uses = 2};
 constexpr BufferState kUsed = {.uses = 100'000};
 constexpr BufferState kSeldom = {.uses = 2};
 constexpr BufferState kTooLong = {.can_pin = false, .uses = 100'000};
+constexpr BufferState kOfDevice = {.pinned = true, .of_device = true};
 constexpr BufferState kNotKept = {.uses = 100'000, .keeps = false};
 
 constexpr SchemeSetting kAuto = SchemeSetting::kAuto;
@@ -60,6 +61,31 @@ const Row kRows[] = {
      kSlowNetwork,
      kAuto,
      {.length = kMB, .open = true, .one_piece = false},
+     Scheme::kRead,
+     Reason::kOpenMemory},
+    // The processor may not touch the receiver's memory: no setting and no cost counts.
+    {"of a device",
+     kSlowNetwork,
+     kSuperpipeline,
+     {.length = 1, .own = kOfDevice},
+     Scheme::kPlaced,
+     Reason::kPinned},
+    {"of a device, longer",
+     kSlowNetwork,
+     kAuto,
+     {.length = kMB, .own = kOfDevice, .may_try = true},
+     Scheme::kPlaced,
+     Reason::kPinned},
+    {"of a device, readable",
+     kSlowNetwork,
+     kSuperpipeline,
+     {.length = 1, .readable = true, .own = kOfDevice},
+     Scheme::kRead,
+     Reason::kReused},
+    {"of a device, open",
+     kSlowNetwork,
+     kAuto,
+     {.length = 1, .open = true, .own = kOfDevice},
      Scheme::kRead,
      Reason::kOpenMemory},
     // A message with an rkey.
@@ -308,7 +334,7 @@ TEST(Decision, OfAReceiver) {
 TEST(Decision, TheTableHasAllReasons) {
     std::set<Reason> reasons;
     for (const Row& row : kRows) reasons.insert(row.reason);
-    EXPECT_EQ(reasons.size(), 9u);
+    EXPECT_EQ(reasons.size(), 10u);
 }
 
 // What was faster before is used, but for one message in kRarely at most.
