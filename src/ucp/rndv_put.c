@@ -15,7 +15,7 @@ static void find(const ucp_proto_init_params_t *params, const void *priv, struct
 
     (void)priv; /* laid out in a source file of UCP */
     times->count = 0;
-    if (!times_check_layout(params->worker)) return;
+    if (!times_is_of_host(params) || !times_check_layout(params->worker)) return;
     for (lane = 0; lane < config->num_lanes; ++lane) {
         if (!(config->lanes[lane].lane_types & UCS_BIT(UCP_LANE_TYPE_RMA_BW))) continue;
         if (only != NULL) return;

@@ -16,7 +16,8 @@ static void find_times(ucp_worker_h worker, const ucp_ep_config_key_t *config, c
 }
 
 static void find(const ucp_proto_init_params_t *params, const void *priv, struct times *times) {
-    find_times(params->worker, params->ep_config_key, priv, times);
+    times->count = 0;
+    if (times_is_of_host(params)) find_times(params->worker, params->ep_config_key, priv, times);
 }
 
 #if TERN_UCP_PROBES
@@ -35,6 +36,7 @@ static void query(const ucp_proto_query_params_t *params, ucp_proto_query_attr_t
     struct times times;
 
     original->query(params, attributes);
+    if (params->select_param->mem_type != UCS_MEMORY_TYPE_HOST) return;
     find_times(params->worker, params->ep_config_key, params->priv, &times);
     if (times.count == 0) return;
     range = times_range(&times, params->msg_length);

@@ -42,6 +42,13 @@ int times_check_layout(ucp_worker_h worker) {
     return misfit == NULL;
 }
 
+int times_is_of_host(const ucp_proto_init_params_t *params) {
+    const ucp_rkey_config_key_t *remote = params->rkey_config_key;
+
+    return params->select_param->mem_type == UCS_MEMORY_TYPE_HOST &&
+           (remote == NULL || remote->mem_type == UCS_MEMORY_TYPE_HOST);
+}
+
 void times_of_lane(ucp_worker_h worker, const ucp_ep_config_key_lane_t *lane, struct times *times) {
     const ucp_worker_iface_t *wiface;
 

@@ -23,6 +23,10 @@ int times_check_layout(ucp_worker_h worker);
 /* The same, after the first call of times_check_layout(); false before. */
 int times_layout_fits(void);
 
+/* Whether the memory of both sides is the host's. The device reads and writes other memory in place, at the rate of the
+ * wire, which UCP's own times are for. */
+int times_is_of_host(const ucp_proto_init_params_t *params);
+
 /* The times of a lane's interface; none if it is not Tern's. The layout must fit. */
 void times_of_lane(ucp_worker_h worker, const ucp_ep_config_key_lane_t *lane, struct times *times);
 

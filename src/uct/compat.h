@@ -39,7 +39,7 @@
 
 // Sets a member that only some versions' tables have.
 #define TERN_SET_IF_PRESENT(table, member, value)                           \
-    [](auto& present) {                                                     \
+    [&](auto& present) {                                                    \
         if constexpr (requires { present.member; }) present.member = value; \
     }(table)
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Memory as that of a GPU: UCX copies it where it knows it, as by tern-run's UCX_TLS, and Tern refuses it.
+# Memory as that of a GPU: UCX copies it where it knows it, as by tern-run's UCX_TLS, and Tern refuses it, unless it
+# gets its DMA buffer, as by UCX from 1.14 on.
 # There is no GPU: tern-gpu brings a component of UCX that detects memory that the processor cannot access.
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -38,6 +39,25 @@ if [ "$minor" -gt 13 ]; then
 else
     # With others, UCP fails an assertion of its own, over any transport.
     gpu 'messages, newer protocols, not announced' dmh ta UCX_PROTO_ENABLE=y UCX_RNDV_THRESH=inf
+fi
+
+# The processor cannot access the memory, so there are copies only by the component, which counts them. "only": none of a
+# long message. UCP still copies managed memory, for which the component has no DMA buffer.
+if [ "$minor" -ge 14 ]; then
+    export UCX_PROTO_ENABLE=y
+    gpu 'DMA buffers: messages' dh ta DMA_BUFFERS=only
+    gpu 'DMA buffers: messages that are all announced' dh ta DMA_BUFFERS=only UCX_RNDV_THRESH=0
+    gpu 'DMA buffers: messages, fetched by gets' dh ta DMA_BUFFERS=only UCX_RNDV_SCHEME=get_zcopy
+    gpu 'DMA buffers: messages, fetched by puts' dh ta DMA_BUFFERS=only UCX_RNDV_SCHEME=put_zcopy UCX_RNDV_THRESH=16k
+    gpu 'DMA buffers: messages, and stages for those of the host' dh ta DMA_BUFFERS=only \
+        UCX_TERN_RNDV_SCHEME=superpipeline
+    gpu 'DMA buffers: messages, not announced' dh ta DMA_BUFFERS=y UCX_RNDV_THRESH=inf
+    gpu 'DMA buffers: messages, tags offloaded' dh t DMA_BUFFERS=y UCX_TM_ENABLE=y
+    gpu 'DMA buffers: puts and gets' dh pg DMA_BUFFERS=only
+    gpu "DMA buffers: puts and gets of the peer's" dh PG DMA_BUFFERS=only
+    refuses 'UCX_TERN_DMA_BUFFERS=n leaves the memory to UCX' 1 'copied a long message by the transport' \
+        env DMA_BUFFERS=only UCX_TERN_DMA_BUFFERS=n "${hca[@]}" ./tern-gpu d t
+    unset UCX_PROTO_ENABLE
 fi
 
 # Without a transport that knows the memory, UCP reads it by the processor.

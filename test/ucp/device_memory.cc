@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A component of UCX that stands for that of a GPU: it detects memory that the processor cannot
 // access, and copies it. For tests of Tern on machines without a GPU; loaded by LD_PRELOAD. It has
-// the names of UCX's own component for CUDA, which UCP knows as `cuda`.
+// the names of UCX's own component for CUDA, which UCP knows as `cuda`. With DMA_BUFFERS in the
+// environment, it also hands out DMA buffers of that memory, as memory files.
 #include "device_memory.h"
 
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <array>
 #include <atomic>
+#include <cstdlib>
 
 #include "uct/compat.h"
 
@@ -29,10 +32,15 @@ struct Area {
     std::byte* device;   // as the copies have it
     size_t length;
     ucs_memory_type_t type;
+    int file;
 };
 std::array<Area, 64> areas;
 std::atomic<size_t> area_count;
 std::atomic<unsigned long> copies;
+
+bool exports() {
+    return getenv("DMA_BUFFERS") != nullptr;
+}
 
 const Area* find(const void* address) {
     const auto* at = static_cast<const std::byte*>(address);
@@ -84,6 +92,8 @@ ucs_status_t md_query(uct_md_h, Attributes* attributes) {
     capabilities.reg_mem_types = kTypes | UCS_BIT(UCS_MEMORY_TYPE_HOST);
     capabilities.access_mem_types = kAccessed;
     capabilities.detect_mem_types = kTypes;
+    if (exports())
+        TERN_SET_IF_PRESENT(capabilities, dmabuf_mem_types, UCS_BIT(UCS_MEMORY_TYPE_CUDA));
     capabilities.max_reg = ULONG_MAX;
     attributes->rkey_packed_size = 0;
     attributes->reg_cost = ucs_linear_func_make(0, 0);
@@ -116,8 +126,10 @@ ucs_status_t mem_query(uct_md_h, const void* address, size_t length, Attributes*
     if ((attr->field_mask & UCT_MD_MEM_ATTR_FIELD_ALLOC_LENGTH) != 0) attr->alloc_length = length;
 #if TERN_UCX_SINCE(14)
     if ((attr->field_mask & UCT_MD_MEM_ATTR_FIELD_DMABUF_FD) != 0)
-        attr->dmabuf_fd = UCT_DMABUF_FD_INVALID;
-    if ((attr->field_mask & UCT_MD_MEM_ATTR_FIELD_DMABUF_OFFSET) != 0) attr->dmabuf_offset = 0;
+        attr->dmabuf_fd = exports() ? fcntl(area->file, F_DUPFD_CLOEXEC, 0) : UCT_DMABUF_FD_INVALID;
+    if ((attr->field_mask & UCT_MD_MEM_ATTR_FIELD_DMABUF_OFFSET) != 0)
+        attr->dmabuf_offset =
+            static_cast<size_t>(static_cast<const std::byte*>(address) - area->address);
 #endif
     return UCS_OK;
 }
@@ -347,10 +359,9 @@ void* device_memory_allocate(size_t length, int managed) {
     constexpr int kBoth = PROT_READ | PROT_WRITE;
     void* device = mmap(nullptr, length, kBoth, MAP_SHARED, fd, 0);
     void* address = managed != 0 ? device : mmap(nullptr, length, PROT_NONE, MAP_SHARED, fd, 0);
-    close(fd);
     if (device == MAP_FAILED || address == MAP_FAILED) return nullptr;
     areas[index] = {static_cast<std::byte*>(address), static_cast<std::byte*>(device), length,
-                    managed != 0 ? UCS_MEMORY_TYPE_CUDA_MANAGED : UCS_MEMORY_TYPE_CUDA};
+                    managed != 0 ? UCS_MEMORY_TYPE_CUDA_MANAGED : UCS_MEMORY_TYPE_CUDA, fd};
     area_count = index + 1;
     announce(address, length, areas[index].type);
     return address;

@@ -4,8 +4,10 @@
  *
  * Two processes. Tagged messages (t), active messages (a), puts (p) and gets (g) of all lengths,
  * between memory that the processor cannot access (d), managed memory (m) and the host's (h).
- * Default: all of them. `gpu register`: the transport refuses to register the first kind; and
- * `gpu rwapi`: so does rwapi. See device_memory.h.
+ * Default: all of them. The target of puts and gets is the host's, or, with P and G, of the first
+ * kind. With DMA_BUFFERS=only in the environment, UCX must not copy long messages. `gpu register`:
+ * the transport refuses to register the first kind; and `gpu rwapi`: so does rwapi. See
+ * device_memory.h.
  */
 #include "device_memory.h"
 
@@ -15,9 +17,9 @@
 
 #include "two.h"
 
-enum { kMost = 1 << 20, kAmId = 3 };
+enum { kMost = 2 << 20, kLong = 64 << 10, kAmId = 3 };
 
-static const size_t kLengths[] = {0, 1, 8, 200, 2000, 8 << 10, 64 << 10, 300000, kMost};
+static const size_t kLengths[] = {0, 1, 8, 200, 2000, 8 << 10, kLong, 300000, kMost};
 enum { kLengthCount = sizeof kLengths / sizeof *kLengths };
 
 static const char* kinds = "dmh";
@@ -111,11 +113,14 @@ static void active(int sends, int from, int to, size_t length, unsigned seed) {
     }
 }
 
-/* A put or a get. The target is memory of the host, which the peer maps. */
-static void one_sided(int acts, int is_put, int local, size_t length, unsigned seed) {
+/* A put or a get. The target is memory of the host or of the device, which the peer maps. */
+static void one_sided(int acts, int is_put, int on_device, int local, size_t length,
+                      unsigned seed) {
     const char* what = is_put ? "a put" : "a get";
-    static char* target;
-    if (target == NULL) target = malloc(kMost);
+    static char* targets[2];
+    if (targets[on_device] == NULL)
+        targets[on_device] = on_device ? device_memory_allocate(kMost, 0) : malloc(kMost);
+    char* const target = targets[on_device];
     if (acts) {
         ucp_rkey_h key;
         char* here = prepared(local, is_put ? seed : 0);
@@ -133,10 +138,8 @@ static void one_sided(int acts, int is_put, int local, size_t length, unsigned s
             .length = kMost};
         ucp_mem_h handle;
         pattern(seed);
-        if (is_put)
-            memset(target, 0, kMost);
-        else
-            memcpy(target, expected, kMost);
+        memset(got, 0, kMost);
+        device_memory_copy(target, is_put ? got : expected, kMost);
         check("ucp_mem_map", ucp_mem_map(context, &params, &handle));
         tell_key(target, handle);
         meet();
@@ -147,8 +150,10 @@ static void one_sided(int acts, int is_put, int local, size_t length, unsigned s
 
 static void perform(char operation, int acts, int from, int count, size_t length) {
     static unsigned seed;
-    if (operation == 'p' || operation == 'g') {
-        if (length != 0) one_sided(acts, operation == 'p', from, length, ++seed);
+    if (strchr("pgPG", operation) != NULL) {
+        const int is_put = operation == 'p' || operation == 'P';
+        const int on_device = operation == 'P' || operation == 'G';
+        if (length != 0) one_sided(acts, is_put, on_device, from, length, ++seed);
         return;
     }
     for (int to = 0; to < count; ++to) {
@@ -181,12 +186,18 @@ static void run(int is_sender, unsigned rounds) {
         if (memory[i] == NULL) die("memory", "there is none");
     }
     const unsigned long before = device_memory_copies();
+    const char* buffers = getenv("DMA_BUFFERS");
+    const int only_buffers = buffers != NULL && strcmp(buffers, "only") == 0;
     for (const char* operation = operations; *operation != 0; ++operation)
         for (int from = 0; from < count; ++from)
-            for (int i = 0; i < kLengthCount; ++i)
+            for (int i = 0; i < kLengthCount; ++i) {
+                const unsigned long copied = device_memory_copies();
                 perform(*operation, is_sender, from, count, kLengths[i]);
-    const int copies =
-        strchr(kinds, 'd') != NULL && (is_sender || strpbrk(operations, "ta") != NULL);
+                if (only_buffers && kLengths[i] >= kLong && device_memory_copies() != copied)
+                    die("UCX", "copied a long message by the transport of the device");
+            }
+    const int copies = buffers == NULL && strchr(kinds, 'd') != NULL &&
+                       (is_sender || strpbrk(operations, "ta") != NULL);
     if (copies && device_memory_copies() == before)
         die("UCX", "did not copy by the transport of the device");
     meet();
