@@ -205,7 +205,8 @@ RWAPI_EXPORT int rwapi_region_rights(rwapi_context* context, rwapi_region region
  * ---- Write and read ----
  *
  * `region` is a peer's region or one of this process; `local` is any memory of this process:
- * memory that is not registered is copied, or registered for the operation. id may be NULL;
+ * memory that is not registered is copied, or registered for the operation. It must not be memory
+ * of a GPU: short operations would end by a segmentation fault. id may be NULL;
  * then a flush shows when the memory may be reused, and returns the operation's error.
  * RWAPI_ERR_AGAIN: too many operations are under way.
  */
