@@ -17,10 +17,13 @@
 
 #include "two.h"
 
-enum { kMost = 2 << 20, kLong = 64 << 10, kAmId = 3 };
+enum { kLong = 64 << 10, kAmId = 3 };
 
-static const size_t kLengths[] = {0, 1, 8, 200, 2000, 8 << 10, kLong, 300000, kMost};
+static const size_t kLengths[] = {0, 1, 8, 200, 2000, 8 << 10, kLong, 300000, 1 << 20, 2 << 20};
 enum { kLengthCount = sizeof kLengths / sizeof *kLengths };
+/* The last only with DMA buffers: UCX 1.13 fails an assertion of its own if it copies as much. */
+static int length_count = kLengthCount - 1;
+static size_t most;
 
 static const char* kinds = "dmh";
 static const char* operations = "tapg";
@@ -30,23 +33,23 @@ static char* got;
 static char* memory[3]; /* of each kind */
 
 static void pattern(unsigned seed) {
-    for (size_t i = 0; i < kMost; ++i) expected[i] = (char)((i * 131 + (i >> 9) + seed * 7) & 0xff);
+    for (size_t i = 0; i < most; ++i) expected[i] = (char)((i * 131 + (i >> 9) + seed * 7) & 0xff);
 }
 
 /* The memory of kind `i`, with the pattern or zeros. */
 static char* prepared(int i, unsigned seed) {
     pattern(seed);
-    memset(got, 0, kMost);
-    device_memory_copy(memory[i], seed != 0 ? expected : got, kMost);
+    memset(got, 0, most);
+    device_memory_copy(memory[i], seed != 0 ? expected : got, most);
     return memory[i];
 }
 
 static void compare(const char* what, const char* there, size_t length, unsigned seed) {
     pattern(seed);
-    memset(got, 1, kMost);
-    device_memory_copy(got, there, kMost);
+    memset(got, 1, most);
+    device_memory_copy(got, there, most);
     if (memcmp(got, expected, length) != 0) die(what, "has wrong bytes");
-    for (size_t i = length; i < kMost; ++i)
+    for (size_t i = length; i < most; ++i)
         if (got[i] != 0) die(what, "is longer than it should be");
 }
 
@@ -119,7 +122,7 @@ static void one_sided(int acts, int is_put, int on_device, int local, size_t len
     const char* what = is_put ? "a put" : "a get";
     static char* targets[2];
     if (targets[on_device] == NULL)
-        targets[on_device] = on_device ? device_memory_allocate(kMost, 0) : malloc(kMost);
+        targets[on_device] = on_device ? device_memory_allocate(most, 0) : malloc(most);
     char* const target = targets[on_device];
     if (acts) {
         ucp_rkey_h key;
@@ -135,11 +138,11 @@ static void one_sided(int acts, int is_put, int on_device, int local, size_t len
         const ucp_mem_map_params_t params = {
             .field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH,
             .address = target,
-            .length = kMost};
+            .length = most};
         ucp_mem_h handle;
         pattern(seed);
-        memset(got, 0, kMost);
-        device_memory_copy(target, is_put ? got : expected, kMost);
+        memset(got, 0, most);
+        device_memory_copy(target, is_put ? got : expected, most);
         check("ucp_mem_map", ucp_mem_map(context, &params, &handle));
         tell_key(target, handle);
         meet();
@@ -177,20 +180,21 @@ static void run(int is_sender, unsigned rounds) {
     const ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS,
                                     .address = peer_address};
     check("ucp_ep_create", ucp_ep_create(worker, &params, &peer));
-    expected = malloc(kMost);
-    got = malloc(kMost);
+    const char* buffers = getenv("DMA_BUFFERS");
+    const int only_buffers = buffers != NULL && strcmp(buffers, "only") == 0;
+    if (buffers != NULL) length_count = kLengthCount;
+    most = kLengths[length_count - 1];
+    expected = malloc(most);
+    got = malloc(most);
     const int count = (int)strlen(kinds);
     for (int i = 0; i < count; ++i) {
-        memory[i] =
-            kinds[i] == 'h' ? malloc(kMost) : device_memory_allocate(kMost, kinds[i] == 'm');
+        memory[i] = kinds[i] == 'h' ? malloc(most) : device_memory_allocate(most, kinds[i] == 'm');
         if (memory[i] == NULL) die("memory", "there is none");
     }
     const unsigned long before = device_memory_copies();
-    const char* buffers = getenv("DMA_BUFFERS");
-    const int only_buffers = buffers != NULL && strcmp(buffers, "only") == 0;
     for (const char* operation = operations; *operation != 0; ++operation)
         for (int from = 0; from < count; ++from)
-            for (int i = 0; i < kLengthCount; ++i) {
+            for (int i = 0; i < length_count; ++i) {
                 const unsigned long copied = device_memory_copies();
                 perform(*operation, is_sender, from, count, kLengths[i]);
                 if (only_buffers && kLengths[i] >= kLong && device_memory_copies() != copied)
