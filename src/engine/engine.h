@@ -129,10 +129,7 @@ class Engine final {
     }
 
     // Active messages: see FastPath.
-    bool takes_copies(Channel& channel) {
-        const base::OneThread::Scope scope(thread_);
-        return fast_path_.takes_copies(channel);
-    }
+    base::OneThread::Guarded<FastPath> fast_path() { return {thread_, fast_path_}; }
     template <class Fill>
     [[gnu::always_inline]] Status am_short(Channel& channel, uint32_t id, uint32_t length,
                                            Fill fill) {
@@ -161,12 +158,6 @@ class Engine final {
                     std::span<const ibv_sge> pieces, void* cookie) {
         const base::OneThread::Scope scope(thread_);
         return fast_path_.am_zcopy(channel, id, header, pieces, cookie);
-    }
-    template <class Fill>
-    Status am_gathered(Channel& channel, uint32_t id, uint32_t header, Fill&& fill,
-                       std::span<const FastPath::Piece> pieces, void* cookie) {
-        const base::OneThread::Scope scope(thread_);
-        return fast_path_.am_gathered(channel, id, header, fill, pieces, cookie);
     }
     // Sends a control frame; see ControlFrames::send().
     bool send_control(Channel& channel, ControlId id, const void* payload, uint32_t length,

@@ -57,8 +57,8 @@ template <class Fill>
                                      .lkey = registered != nullptr ? registered->lkey : 0},
                           .copied = registered == nullptr};
     }
-    return to_ucs(engine.am_gathered(channel, id, static_cast<uint32_t>(header), fill,
-                                     {pieces, used}, completion));
+    return to_ucs(engine.fast_path()->am_gathered(channel, id, static_cast<uint32_t>(header), fill,
+                                                  {pieces, used}, completion));
 }
 
 }  // namespace tern

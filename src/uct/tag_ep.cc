@@ -154,7 +154,7 @@ ssize_t packed_of_tuple(uct_ep_h ep, uint64_t tag, uct_pack_callback_t pack, voi
         return way.status;
     if (way.tuple == nullptr || !way.sender.may_send(*way.tuple, tag, 0))
         return UCS_ERR_UNSUPPORTED;
-    if (!iface_of(ep).engine->takes_copies(*way.channel)) return UCS_ERR_NO_RESOURCE;
+    if (!iface_of(ep).engine->fast_path()->takes_copies(*way.channel)) return UCS_ERR_NO_RESOURCE;
     SendPool::Buffer* buffer = way.sender.take_buffer();
     if (buffer == nullptr) return UCS_ERR_UNSUPPORTED;
     const size_t length = pack(buffer->data, argument);
