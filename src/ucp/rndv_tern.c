@@ -89,7 +89,7 @@ static ucs_status_t fetch(uct_pending_req_t *self) {
     return status;
 }
 
-#if TERN_UCP_PROBES
+#if TERN_UCX_SINCE(16)
 /* UCP ends such requests before. */
 static int has_failed(ucp_request_t *req) {
     (void)req;
@@ -114,14 +114,12 @@ static ucs_status_t acknowledge(uct_pending_req_t *self) {
 
     if (has_failed(req)) return ucp_proto_rndv_recv_complete_status(req, req->send.state.uct_comp.status);
     if (!is_acknowledged(req)) return original->progress[1](self);
-#if TERN_UCP_PROBES
+#if TERN_UCX_SINCE(16)
     return ucp_proto_rndv_ats_complete(req);
 #else
     return ucp_proto_rndv_recv_complete(req);
 #endif
 }
-
-#if TERN_UCP_PROBES
 
 int rndv_tern_fetches(ucp_worker_h worker, const ucp_ep_config_key_t *config, const ucp_proto_t *protocol,
                       const void *priv) {
@@ -131,8 +129,6 @@ int rndv_tern_fetches(ucp_worker_h worker, const ucp_ep_config_key_t *config, co
     find_times(worker, config, priv, &times);
     return times.count != 0;
 }
-
-#endif
 
 const ucp_proto_t *rndv_tern_make(const ucp_proto_t *get_zcopy, const struct tern_transport *transport) {
     original = get_zcopy;

@@ -11,10 +11,8 @@
 /* Makes the protocol from the one that it is to stand for. Both must stay valid. To be called once. */
 const ucp_proto_t *rndv_tern_make(const ucp_proto_t *get_zcopy, const struct tern_transport *transport);
 
-#if TERN_UCP_PROBES
 /* Whether this is rndv/tern, on a lane of Tern and with its times. `priv` is what UCP keeps for the protocol. */
 int rndv_tern_fetches(ucp_worker_h worker, const ucp_ep_config_key_t *config, const ucp_proto_t *protocol,
                       const void *priv);
-#endif
 
 #endif

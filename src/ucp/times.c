@@ -123,18 +123,14 @@ void times_probe(const ucp_proto_t *original, const ucp_proto_init_params_t *par
 #else
 
 static void set(const ucp_proto_init_params_t *params, const struct times *times) {
-    ucp_proto_caps_t *caps = params->caps;
     unsigned i;
 
     if (times->count == 0) return;
-    caps->num_ranges = times->count;
+    tern_clear_ranges(params->caps);
     for (i = 0; i < times->count; ++i) {
         const struct tern_fetch_range *range = &times->ranges[i];
-        caps->ranges[i].name = range->scheme;
-        caps->ranges[i].max_length = range->upto;
-        caps->ranges[i].perf[UCP_PROTO_PERF_TYPE_SINGLE] =
-            ucs_linear_func_make(range->latency + range->fixed, range->per_byte);
-        caps->ranges[i].perf[UCP_PROTO_PERF_TYPE_MULTI] = ucs_linear_func_make(range->fixed, range->per_byte);
+        tern_add_range(params->caps, range->upto, ucs_linear_func_make(range->latency + range->fixed, range->per_byte),
+                       ucs_linear_func_make(range->fixed, range->per_byte), range->scheme);
     }
 }
 
