@@ -59,6 +59,28 @@ shows 'both schemes are named, the second from some length on' \
     '[0-9]+\.\.inf *\| \(\?\) rendezvous zero-copy read from remote' "${slow_copies[@]}" -- -t tag_bw "${long[@]}"
 result "$(grep -Eq "[0-9]+\.\.[0-9]+ *\| \(\?\) $staged" "$tmp/table"; echo $?)" 'and the first up to it' "$tmp/table"
 
+# Where the rendezvous begins in the last table, for sends whose title matches.
+rendezvous_from() { # pattern
+    awk -F '|' -v title="$1" '
+        / by ucp_tag_send/ { ours = $0 ~ title }
+        ours && /rendezvous/ { split($2, range, /[ .]+/); print range[2]; exit }' "$tmp/table"
+}
+# From 1.16 on, UCX has a fixed threshold for sends with fast completion.
+thresholds() { # NAME THRESHOLD VARIABLES...: of these sends; empty: that of other sends
+    local name=$1 expected=$2 fast
+    shift 2
+    table "$@" -- -t tag_bw "${long[@]}"
+    fast=$(rendezvous_from '\\(fast-completion\\)')
+    if [ -z "$fast" ]; then
+        skip "$name" 'UCX shows no sends with fast completion'
+        return
+    fi
+    result "$([ "$fast" = "${expected:-$(rendezvous_from 'send\\*(\\(\\))? from')}" ]; echo $?)" "$name" "$tmp/table"
+}
+thresholds 'sends with fast completion have the threshold of others' ''
+thresholds "UCX_TERN_PROTO=n leaves them UCX's" 256K UCX_TERN_PROTO=n
+thresholds 'so does UCX_RNDV_SEND_NBR_THRESH' 300000 UCX_RNDV_SEND_NBR_THRESH=300000
+
 # unchanged NAME VARIABLES...: stock UCX chooses the same, with the plug-in and without the transport.
 # UCX asks for 4096 receives, which not every device's queues have.
 stock=('UCX_TLS=rc_v,self' UCX_RC_VERBS_RX_QUEUE_LEN=1024 UCX_UD_VERBS_RX_QUEUE_LEN=1024)
