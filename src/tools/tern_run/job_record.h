@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the processes of a job have recorded for `tern-run --explain` (src/uct/explain.h).
+// What the processes of a job have recorded for `tern-run --explain` (src/base/explain_record.h).
 #pragma once
 
 #include <cstdint>
