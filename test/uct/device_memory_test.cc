@@ -2,7 +2,6 @@
 // Memory of another device, registered as a DMA buffer: here a memory file, which the process has
 // mapped without any right, so that each access by the processor ends the test program. The bytes
 // are checked through a second mapping.
-#include <dlfcn.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -28,7 +27,7 @@ class DeviceMemory {
         bytes_ = mmap(nullptr, kSize, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
         if (address_ == MAP_FAILED || bytes_ == MAP_FAILED) conformance::fail_errno("mmap");
         const auto call = reinterpret_cast<decltype(&tern_uct_md_mem_reg_dma_buffer)>(
-            dlsym(RTLD_DEFAULT, "tern_uct_md_mem_reg_dma_buffer"));
+            tern_function("tern_uct_md_mem_reg_dma_buffer"));
         if (call == nullptr && is_tern()) fail("the function of dma_buffer.h is missing");
         if (call == nullptr) return;
         registered_ = call(md_, address_, kSize, file, 0, &handle_);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "entity.h"
 
+#include <dlfcn.h>
+#include <link.h>
 #include <sched.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -108,6 +110,24 @@ std::string contents(const std::string& name) {
 std::string transport() {
     const char* name = std::getenv("TERN_TEST_TL");
     return name ? name : "tern";
+}
+
+void* tern_function(const char* name) {
+    std::vector<std::string> paths;
+    ::dl_iterate_phdr(
+        [](dl_phdr_info* info, size_t, void* found) {
+            static_cast<std::vector<std::string>*>(found)->emplace_back(info->dlpi_name);
+            return 0;
+        },
+        &paths);
+    for (const std::string& path : paths) {
+        if (path.find("libuct_tern.so") == std::string::npos) continue;
+        void* const library = ::dlopen(path.c_str(), RTLD_LAZY | RTLD_NOLOAD);
+        void* const found = library != nullptr ? ::dlsym(library, name) : nullptr;
+        if (library != nullptr) ::dlclose(library);
+        if (found != nullptr) return found;
+    }
+    return nullptr;
 }
 
 void check(ucs_status_t status, const char* what) {

@@ -49,6 +49,10 @@ bool writes_in_order();
 #define NEEDS_BLOCKS() \
     if (!writes_in_order()) GTEST_SKIP() << "the device does not promise the order of writes"
 
+// A function that Tern exports; null if there is none. UCX and the loader load Tern with
+// RTLD_LOCAL.
+void* tern_function(const char* name);
+
 // Throws unless `status` is UCS_OK.
 void check(ucs_status_t status, const char* what);
 

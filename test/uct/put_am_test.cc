@@ -2,8 +2,6 @@
 // A put and its message in one call: uct/put_am.h.
 #include "uct/put_am.h"
 
-#include <dlfcn.h>
-
 #include <cstring>
 #include <string>
 #include <vector>
@@ -25,7 +23,7 @@ struct Put {
 class PutAmTest : public TernTest {
   protected:
     void SetUp() override {
-        call_ = reinterpret_cast<decltype(call_)>(dlsym(RTLD_DEFAULT, "tern_uct_ep_put_am_short"));
+        call_ = reinterpret_cast<decltype(call_)>(tern_function("tern_uct_ep_put_am_short"));
         ASSERT_NE(call_, nullptr);
         b_.handle(kOther, [this](Bytes) { ++others_; });
         b_.handle(kId, [this](Bytes message) {

@@ -2,8 +2,6 @@
 // Active messages that travel with the end of a get: the functions of uct/ucp_interface.h.
 #include "uct/ucp_interface.h"
 
-#include <dlfcn.h>
-
 #include <string>
 #include <vector>
 
@@ -17,7 +15,7 @@ constexpr uint8_t kId = 9;
 
 template <class Function>
 Function* function(const char* name) {
-    void* const found = dlsym(RTLD_DEFAULT, name);
+    void* const found = tern_function(name);
     if (found == nullptr) fail(name);
     return reinterpret_cast<Function*>(found);
 }
