@@ -14,11 +14,7 @@ tools=$folder/src/tools
 # What the programs below run, and nothing else; on a line, the number of steps so far.
 build_what_runs() {
     set_up $folder CXXFLAGS=-O2 >"$log" 2>&1 || return
-    # There is no plug-in for releases of UCX that it does not know.
-    local plugin=libucp_tern.la
-    grep -qF 'S["UCP_PLUGIN_TRUE"]=""' $folder/config.status || plugin=
-    # shellcheck disable=SC2086
-    make -C $folder/src -j"$(nproc)" libuct_tern.la $plugin softhca/libsofthca.la tools/softhca tools/tern-run \
+    make -C $folder/src -j"$(nproc)" transport softhca/libsofthca.la tools/softhca tools/tern-run \
         tools/tern-bench 2>&1 | tee -a "$log" | awk -v terminal="$([ -t 1 ] && echo 1)" '
             /^  (CC|CXX|CCLD|CXXLD) / { ++steps; if (terminal) printf "\r   %d steps, %-60s", steps, $NF; fflush() }
             END { printf "%s   %d steps%s\n", terminal ? "\r" : "", steps, terminal ? sprintf("%60s", "") : "" }'

@@ -126,7 +126,7 @@ sanitize() {
     [ "$sanitizers" != address ] || compilers=(CC=clang CXX=clang++)
     set_up "$folder" --enable-werror --enable-debug --enable-sanitizers="$sanitizers" "${compilers[@]}" \
         CXXFLAGS='-g1 -O1'
-    make -C "$folder/src" -s -j"$(nproc)" libuct_tern.la ucp/librelease.la softhca/libsofthca.la librwapi.la \
+    make -C "$folder/src" -s -j"$(nproc)" transport ucp/librelease.la softhca/libsofthca.la librwapi.la \
         tools/softhca tools/tern-run tools/rwapi-run
     build_tests "$folder" check_PROGRAMS="$programs"
     run_tests "$folder" check -j2 check_PROGRAMS="$programs" TESTS="$tests"

@@ -2,8 +2,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # Common functions of the tests of the transport, in addition to lib.sh.
+#
+# tern_library is what programs load, tern_transport the transport that it loads with the UCX of this build.
 tern_library=$(dirname "$SOFTHCA")/../.libs/libuct_tern.so.0
 tern_library=$(readlink -e "$(dirname "$tern_library")")/libuct_tern.so.0
+tern_transport=${tern_library%/.libs/*}/release/.libs/libuct_tern.so.0
 if [ ! -e "$tern_library" ]; then
     echo "1..0 # SKIP built without UCX"
     exit 0

@@ -60,7 +60,7 @@ every_protocol() {
     use_tern
     verify 'newer protocols' 2 "${sections[@]}"
     UCX_RNDV_THRESH=1 verify 'newer protocols, all rendezvous' 4 "${sections[@]}"
-    [ -e "$(dirname "$tern_library")/libucp_tern.so.0" ] || return
+    [ -e "$(dirname "$tern_transport")/libucp_tern.so.0" ] || return
     UCX_PROTO_INFO=y check_match "UCX's tables name the scheme" 'rendezvous superpipeline read from remote *\| tern/' \
         bash -c 'launch_"$@"' _ "$mpi" 2 "${hca[@]}" "$tmp/verify" point-to-point
 }

@@ -8,7 +8,7 @@
 # shellcheck source-path=SCRIPTDIR source=tern.sh
 . "$(dirname "$0")/tern.sh"
 require ucx_perftest ucx_info cc
-if [ ! -e "$(dirname "$tern_library")/libucp_tern.so.0" ]; then
+if [ ! -e "$(dirname "$tern_transport")/libucp_tern.so.0" ]; then
     echo "1..0 # SKIP there is no plug-in for this UCX"
     exit 0
 fi
@@ -131,7 +131,7 @@ fi
 
 # A UCP that lacks something: a plug-in with a reference that nothing resolves.
 mkdir "$tmp/folder"
-cp "$tern_library" "$tmp/folder/libuct_tern.so.0"
+cp "$tern_transport" "$tmp/folder/libuct_tern.so.0"
 echo 'void ucp_missing(void); void* tern_ucp_install(void* t) { ucp_missing(); return t; }' >"$tmp/missing.c"
 cc -shared -fPIC -o "$tmp/folder/libucp_tern.so.0" "$tmp/missing.c"
 alone() { # NAME PATTERN

@@ -24,10 +24,11 @@ struct Library {
 // Empty: it was not found, and *error has the places that were searched.
 std::string find_library(const Library& library, std::string* error);
 
-// The path of the transport libuct_tern.so.0, as find_library().
+// The path of libuct_tern.so.0, which programs load and which loads the transport, as
+// find_library().
 std::string find_transport(std::string* error);
-// Whether this release of UCX loads the transport from UCX_PLUGIN_PATH. For other releases, the
-// library is preloaded.
+// Whether this release of UCX loads plug-ins from UCX_PLUGIN_PATH. For other releases, the library
+// is preloaded.
 bool finds_plug_ins(unsigned major, unsigned minor);
 
 // The paths in a list like that of LD_PRELOAD.

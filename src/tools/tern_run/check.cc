@@ -14,6 +14,7 @@
 #include <sstream>
 #include <stdexcept>
 
+#include "loader/releases.h"
 #include "tern_config.h"
 #include "tools/common/library.h"
 #include "tools/common/mpi.h"
@@ -105,7 +106,9 @@ class Checker {
                  "install ucx-tern, or the UCX that it was built for (LD_LIBRARY_PATH)");
             return false;
         }
-        line(Verdict::kGood, "library", transport_.path + ", ucx-tern " PACKAGE_VERSION);
+        line(Verdict::kGood, "library",
+             transport_.path + ", ucx-tern " PACKAGE_VERSION ", for UCX " +
+                 loader::text_of(transport_.releases));
         if (!transport_.misfit.empty()) {
             line(Verdict::kWrong, "UCX", transport_.ucx_path + ": " + transport_.misfit,
                  value_of("LD_LIBRARY_PATH").empty()

@@ -10,6 +10,7 @@
 #include <sstream>
 #include <stdexcept>
 
+#include "loader/releases.h"
 #include "tools/common/command.h"
 #include "tools/common/library.h"
 #include "tools/common/mpi.h"
@@ -37,6 +38,30 @@ namespace {
 int softhca_env(const std::string& profile, bool quiet, std::string* output) {
     const int status = tools::capture([&] { become_softhca(profile); }, quiet, output);
     return status < 0 ? 1 : status;
+}
+
+// The release of the UCX that the dynamic linker finds for programs; empty: it finds none.
+std::string release_found() {
+    std::string output;
+    const auto print_release = [] {
+        void* const libucp = ::dlopen("libucp.so.0", RTLD_LAZY | RTLD_LOCAL);
+        if (libucp == nullptr) ::_exit(1);
+        const auto get_version = reinterpret_cast<void (*)(unsigned*, unsigned*, unsigned*)>(
+            ::dlsym(libucp, "ucp_get_version"));
+        if (get_version == nullptr) ::_exit(1);
+        unsigned major, minor, patch;
+        get_version(&major, &minor, &patch);
+        ::dprintf(STDOUT_FILENO, "%u.%u.%u", major, minor, patch);
+        ::_exit(0);
+    };
+    return tools::capture(print_release, true, &output) == 0 ? output : "";
+}
+
+bool finds_plug_ins(const std::string& release) {
+    unsigned major = 0;
+    unsigned minor = 0;
+    return std::sscanf(release.c_str(), "%u.%u", &major, &minor) == 2 &&
+           tools::finds_plug_ins(major, minor);
 }
 
 }  // namespace
@@ -71,26 +96,40 @@ Transport Transport::load() {
     std::string error;
     transport.path = tools::find_transport(&error);
     if (transport.path.empty()) throw std::runtime_error(error);
+    const std::string folder = transport.path.substr(0, transport.path.rfind('/'));
+    transport.releases = loader::releases_in(folder);
+    const auto& releases = transport.releases;
+    if (releases.empty())
+        throw std::runtime_error("there is no transport beside " + transport.path +
+                                 ", in a folder that is called like a release of UCX");
+    // Of several, that of the UCX that is found; otherwise the latest, which may know where its UCX
+    // is.
+    const std::string found = releases.size() > 1 ? release_found() : "";
+    const bool unknown = !found.empty() && std::ranges::count(releases, found) == 0;
+    const std::string library =
+        loader::transport_path(folder, found.empty() || unknown ? releases.back() : found);
     ::setenv("TERN_MISFIT_TOLD", "1", 0);  // this program reports the misfit itself
     // The dynamic linker finds the same UCX for the library as for the command.
-    transport.handle_ = ::dlopen(transport.path.c_str(), RTLD_LAZY | RTLD_LOCAL);
+    transport.handle_ = ::dlopen(library.c_str(), RTLD_LAZY | RTLD_LOCAL);
     ::unsetenv("TERN_MISFIT_TOLD");
-    if (transport.handle_ == nullptr) throw std::runtime_error(::dlerror());
+    if (transport.handle_ == nullptr)
+        throw std::runtime_error(unknown ? loader::misfit(releases, found) : ::dlerror());
     const auto misfit = transport.function<const char*()>("tern_misfit");
     const auto version = transport.function<const char*()>("ucp_get_version_string");
     const auto get_version =
         transport.function<void(unsigned*, unsigned*, unsigned*)>("ucp_get_version");
-    if (misfit == nullptr || version == nullptr || get_version == nullptr) {
-        throw std::runtime_error(transport.path + " is not the transport tern");
-    }
-    if (misfit() != nullptr) transport.misfit = misfit();
+    if (misfit == nullptr || version == nullptr || get_version == nullptr)
+        throw std::runtime_error(unknown ? loader::misfit(releases, found)
+                                         : library + " is not the transport tern");
     transport.ucx_version = version();
+    if (misfit() != nullptr)
+        transport.misfit = unknown ? loader::misfit(releases, found) : misfit();
     Dl_info info{};
     if (::dladdr(reinterpret_cast<void*>(get_version), &info) != 0)
         transport.ucx_path = info.dli_fname;
     unsigned major, minor, release;
     get_version(&major, &minor, &release);
-    transport.plug_in = tools::finds_plug_ins(major, minor);
+    transport.plug_in = std::ranges::all_of(releases, finds_plug_ins);
     transport.transports = default_transports(
         major, minor, transport.ucx_path.substr(0, transport.ucx_path.rfind('/')) + "/ucx");
     return transport;

@@ -27,7 +27,7 @@ class Environment {
     std::vector<std::string> names_;
 };
 
-// The library of the transport, loaded into this process with the UCX that programs would get.
+// The transport, loaded into this process with the UCX that programs would get.
 struct Transport {
     // Throws if the library cannot be found or loaded.
     static Transport load();
@@ -36,11 +36,14 @@ struct Transport {
         return reinterpret_cast<Function*>(::dlsym(handle_, name));
     }
 
-    std::string path;
-    std::string misfit;  // why it does not fit that UCX; empty if it does
+    std::string path;                   // of the library that programs load
+    std::vector<std::string> releases;  // of UCX that it serves, the oldest first
+    std::string misfit;                 // why it does not fit that UCX; empty if it does
     std::string ucx_version;
     std::string ucx_path;
-    bool plug_in = false;    // this UCX loads it as a plug-in; for older versions it is preloaded
+    // All these releases load it as a plug-in. Where there is an older one, it is preloaded, which
+    // works with each.
+    bool plug_in = false;
     std::string transports;  // the default of UCX_TLS
 
   private:

@@ -116,7 +116,9 @@ int main_of(int argc, char** argv) {
     app.add_flag("-v,--verbose", options.verbose, "print what is set, as NAME=value");
     app.footer(
         "tern-run can start mpirun, or mpirun can start tern-run and the program; on several "
-        "machines, only the\nlatter. Variables that are set already are not changed, for example "
+        "machines, only the\nlatter. Each program gets the transport for the release of its UCX; "
+        "--check names the releases that there are.\nVariables that are set already are not "
+        "changed, for example "
         "UCX_TLS, whose default here leaves tern,\nself and the transports that know the memory of "
         "GPUs.");
     return tools::run_command(&app, "[OPTION...] [--] COMMAND [ARGUMENT...]", argc, argv,
