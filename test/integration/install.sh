@@ -7,7 +7,7 @@
 . "$(dirname "$0")/lib.sh"
 # shellcheck source-path=SCRIPTDIR source=tern.sh
 . "$(dirname "$0")/tern.sh"
-require make ucx_info
+require make ucx_info nm readelf
 build=$(readlink -e "$(dirname "$SOFTHCA")/../..")
 root=$tmp/root
 unset LD_PRELOAD UCX_PLUGIN_PATH UCX_TLS
@@ -37,6 +37,19 @@ check_match 'the installed tern-run takes the installed transport' "^(LD_PRELOAD
 check_match 'and the installed software HCA' "^LD_PRELOAD=.*$root/[^:]*/libsofthca\.so" "$commands/tern-run" --soft-hca -v true
 check_match 'the installed softhca too' "^LD_PRELOAD=$root/.*/libsofthca\.so" "$commands/softhca" run -v true
 
+# The calls of rwapi.h, those of exports.map with their version, and the symbols of the library are the same.
+library=$(find "$root" -name librwapi.so.0)
+header=$(find "$root" -name rwapi.h)
+sed -n 's/^RWAPI_EXPORT.*[ *]\(rwapi_[a-z_0-9]*\)(.*/\1/p' "$header" | sort >"$tmp/declared"
+awk '/^RWAPI_/ { node = $1 } /^ *rwapi_[a-z_0-9]*;/ { sub(/;/, ""); print $1 "@@" node }' \
+    "$srcdir/../src/rwapi/exports.map" | sort >"$tmp/listed"
+nm -D --defined-only --with-symbol-versions "$library" | awk '$2 != "A" { print $3 }' | sort >"$tmp/exported"
+check 'librwapi exports what exports.map lists' diff "$tmp/listed" "$tmp/exported"
+check 'which is what rwapi.h declares' diff "$tmp/declared" <(sed 's/@@.*//' "$tmp/exported")
+check_match "its name has the interface's number" 'SONAME.*\[librwapi\.so\.0\]' readelf -d "$library"
+check_match 'the macros of rwapi.h have the version of the package' "^$("$SOFTHCA" --version | sed 's/[^0-9]*//; s/\.[0-9]*$//')$" \
+    sh -c "printf '#include \"%s\"\nRWAPI_VERSION_MAJOR.RWAPI_VERSION_MINOR\n' '$header' | cc -E -P -x c - | tail -n 1 | tr -d ' '"
+
 pc=$(find "$root" -name tern.pc)
 if command -v pkg-config >/dev/null; then
     for variable in preload plugin_path softhca; do
@@ -45,7 +58,6 @@ if command -v pkg-config >/dev/null; then
     # shellcheck disable=SC2016 # the quotes are Markdown's
     sed -n '/^```c$/,/^```$/p' "$(dirname "$0")/../../docs/rwapi.md" | sed '/^```/d' >"$tmp/rwapi.c"
     # A sanitizer's run-time library must be the program's too.
-    library=$(find "$root" -name librwapi.so.0)
     case $(ldd "$library") in
         *libasan*) sanitize=-fsanitize=address,undefined ;;
         *libtsan*) sanitize=-fsanitize=thread ;;
@@ -66,6 +78,11 @@ if command -v cmake >/dev/null; then
     config=$(dirname "$(find "$root" -name rwapi-config.cmake)")
     check 'CMake: find_package(rwapi)' cmake -S "$tmp" -B "$tmp/cmake" -Drwapi_DIR="$config" -DCMAKE_C_FLAGS="$sanitize"
     check 'CMake: a program that uses rwapi' cmake --build "$tmp/cmake"
+    check_match 'it runs too' 'node 1: node 0 says hello' \
+        "$commands/tern-run" --soft-hca -- "$commands/rwapi-run" -np 2 "$tmp/cmake/program"
+    sed -i 's/rwapi 0.2/rwapi 1.0/' "$tmp/CMakeLists.txt"
+    refuses 'CMake: a later major version is not found' 1 'version "1.0"' \
+        cmake -S "$tmp" -B "$tmp/cmake-later" -Drwapi_DIR="$config"
 else
     skip 'CMake: a program that uses rwapi' 'cmake is not installed'
 fi
