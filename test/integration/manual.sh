@@ -41,9 +41,25 @@ check_match 'completion: commands that read results' '^compare$' "${completed[@]
 check_match 'completion: their options' '^--output$' "${completed[@]}" tern-bench report folder --o
 check_match 'completion: a program of the user' '^true$' "${completed[@]}" tern-bench program --rounds 3 tru
 check_match 'completion: programs' '^true$' "${completed[@]}" tern-run -v tru
+# What zsh would be offered: the functions of its completion that choose among words print these words.
 if command -v zsh >/dev/null; then
-    check 'completion for zsh has no errors' zsh -n "$srcdir/../contrib/completion/_ucx-tern"
+    cat >"$tmp/offered" <<END
+PATH=$(dirname "$SOFTHCA"):\$PATH
+words=("\$@") CURRENT=\$# service=\$1 PREFIX=\$@[-1]
+compadd() { shift; print -l -- \$@ }
+_files() { print files }
+_normal() { print normal \$words }
+complete() { . "$srcdir/../contrib/completion/_ucx-tern" }
+complete
+END
+    offered=(zsh -f "$tmp/offered")
+    check_match 'zsh: commands' '^inject$' "${offered[@]}" softhca in
+    check_match 'zsh: options' '^--profile$' "${offered[@]}" softhca run --pr
+    check_match 'zsh: experiments' '^rwapi$' "${offered[@]}" tern-bench r
+    check_match 'zsh: results' '^files$' "${offered[@]}" tern-bench report ''
+    check_match 'zsh: options of a command that reads results' '^--output$' "${offered[@]}" tern-bench report folder --o
+    check_match 'zsh: programs, and their arguments' '^normal true arg$' "${offered[@]}" tern-run -v true arg
 else
-    skip 'completion for zsh has no errors' 'zsh is not installed'
+    skip 'completion for zsh' 'zsh is not installed'
 fi
 finish
