@@ -41,6 +41,7 @@ phase 'form of the sources' run_lint yes --tidy all
 phase 'build with clang++' clang_build
 phase 'build of each file by itself' build build/nightly-files --enable-werror --disable-units CXXFLAGS='-g1 -O1'
 phase 'build without the commands' build build/nightly-libraries --enable-werror --disable-tools CXXFLAGS='-g1 -O2'
+phase 'files of a release' run_tap build/dist.log test/packaging/dist.sh build/check
 phase 'source package' source_package
 phase 'Debian packages' packages
 phase 'arm64' run_tap build/arm64.log contrib/arm64.sh

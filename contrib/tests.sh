@@ -29,6 +29,17 @@ phase() {
     say "$name: $((SECONDS - begin)) s"
 }
 
+# Packages of what build/check has compiled, which work in a layer above this machine's root and leave nothing behind.
+built_packages() {
+    local log=build/deb-built.log
+    if contrib/packaging/deb.sh --built build/check build/deb-built >$log 2>&1; then
+        PACKAGES_ROOT=/ run_tap build/packages-built.log test/packaging/deb.sh build/deb-built
+    else
+        tail -n 40 $log
+        failed=$((failed + 1))
+    fi
+}
+
 # The lines of a log that count as failures, each with the beginning of its output.
 excerpts() { # log
     awk -v max="$max_lines" '
