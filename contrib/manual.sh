@@ -130,6 +130,6 @@ fill() { # source
 mkdir -p "$folder"
 for source in docs/man/*.scd; do
     page=$(basename "$source" .scd)
-    # Without the date, which would differ each time. Empty lines in a row mean nothing.
-    fill "$source" | cat -s | scdoc | sed '/^\.TH/ s/"[0-9-]*" "ucx-tern"/"" "ucx-tern"/' >"$folder/$page"
+    # Without the date and the version of scdoc, which differ elsewhere. Empty lines in a row mean nothing.
+    fill "$source" | cat -s | scdoc | sed '1 s/scdoc [0-9.]*/scdoc/; /^\.TH/ s/"[0-9-]*" "ucx-tern"/"" "ucx-tern"/' >"$folder/$page"
 done

@@ -27,7 +27,7 @@ value() { # file variable
         libdir=$(eval "echo $(sed -n 's/^libdir=//p' "$1")")
         datarootdir=$(eval "echo $(sed -n 's/^set datarootdir //p' "$1")")
     }
-    eval "echo $(sed -nE "s/^(prepend-path )?$2[ =]//p" "$1")"
+    eval "echo $(sed -nE "s/^ *(prepend-path )?$2[ =]//p" "$1")"
 }
 
 check 'make install' make -C "$build" install DESTDIR="$root" || finish
