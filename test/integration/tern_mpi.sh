@@ -137,6 +137,22 @@ every_large() { # [section of one-sided communication]
     done
     UCX_TERN_PIN_MAX=64k verify 'TERN_PIN_MAX=64k' 2 large
     other_allocators
+    on_demand_paging
+}
+
+# A device whose page faults take time and are answered like a missing receive: Tern uses it for the memory of large
+# messages, or pins that memory.
+on_demand_paging() {
+    local value
+    use_tern --rules odp=1,odp-faults=570
+    for value in odp userfaultfd; do
+        export UCX_TERN_PIN_MONITOR=$value
+        UCX_RNDV_THRESH=1k verify "on-demand paging, TERN_PIN_MONITOR=$value" 4 large point one-sided
+        UCX_TERN_TM_ENABLE=y UCX_TM_THRESH=0 UCX_TERN_TM_TUPLE_AFTER=1 UCX_TERN_TM_TUPLE_MIN=0 \
+            verify "on-demand paging, TERN_PIN_MONITOR=$value, direct messages" 2 matching large
+    done
+    unset UCX_TERN_PIN_MONITOR
+    use_tern
 }
 
 # The transport matches messages with receives: in software, and by the device.
