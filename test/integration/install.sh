@@ -95,8 +95,8 @@ if command -v tclsh >/dev/null; then
     echo 'proc unknown {args} { if {[lindex $args 0] eq "setenv"} { puts [lindex $args 1]=[lindex $args 2] } }
 source [lindex $argv 0]' >"$tmp/module.tcl"
     "$commands/tern-run" -v true 2>&1 | grep '^UCX_TLS=' >"$tmp/transports"
-    check 'environment modules: UCX_TLS as by tern-run' sh -c 'tclsh "$1" "$2" | grep -Fxf "$3"' _ \
-        "$tmp/module.tcl" "$module" "$tmp/transports"
+    check 'environment modules: UCX_TLS as by tern-run' sh -c 'tclsh "$1" "$2" >"$4" && grep -Fxf "$3" "$4"' _ \
+        "$tmp/module.tcl" "$module" "$tmp/transports" "$tmp/set"
 else
     skip 'environment modules: UCX_TLS as by tern-run' 'tclsh is not installed'
 fi

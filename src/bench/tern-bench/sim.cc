@@ -175,8 +175,7 @@ std::string run_in_virtual_time(const Adapter& adapter, const std::string& trans
                                    std::to_string(adapter.slow), "--clock", "virtual"});
     Words program = command(result.path());
     std::string error;
-    program.front() = tools::find_library(
-        {program.front().c_str(), "", TERN_LIBEXECDIR, "../libexec/ucx-tern"}, &error);
+    program.front() = tools::find_library({program.front().c_str(), "", TERN_LIBEXECDIR}, &error);
     if (program.front().empty()) throw Failure(error);
     words.insert(words.end(), program.begin(), program.end());
     Environment changes = environment(setup.with_tern, model_of(adapter));

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <climits>
 #include <cstdlib>
+#include <filesystem>
 
 namespace tools {
 namespace {
@@ -18,8 +19,9 @@ std::vector<std::string> folders(const Library& library) {
     // In a build tree, libtool may put this program into a folder .libs.
     for (const char* commands : {"/", "/../"})
         folders.push_back(here + commands + library.build_folder);
-    if (library.installed_folder != nullptr) folders.emplace_back(library.installed_folder);
-    folders.push_back(here + "/" + library.beside);
+    folders.emplace_back(library.installed_folder);
+    const std::filesystem::path installed = library.installed_folder;
+    folders.push_back(here + "/" + installed.lexically_relative(TERN_BINDIR).string());
     return folders;
 }
 
@@ -56,7 +58,7 @@ std::string find_library(const Library& library, std::string* error) {
 }
 
 std::string find_transport(std::string* error) {
-    return find_library({"libuct_tern.so.0", "../.libs", TERN_LIBDIR, "../lib/ucx-tern"}, error);
+    return find_library({"libuct_tern.so.0", "../.libs", TERN_LIBDIR}, error);
 }
 
 bool finds_plug_ins(unsigned major, unsigned minor) {

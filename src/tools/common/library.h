@@ -16,12 +16,12 @@ std::string program_folder();
 struct Library {
     const char* file;
     const char* build_folder;      // relative to the folder of the commands in the build tree
-    const char* installed_folder;  // as configured; null: unknown
-    const char* beside;            // relative to the folder of the installed commands
+    const char* installed_folder;  // as configured
 };
 
-// The path of a library: from the build tree that holds this program, otherwise the installed one.
-// Empty: it was not found, and *error has the places that were searched.
+// The path of a library: from the build tree that holds this program, otherwise the installed one,
+// also if the installation has been moved as a whole. Empty: it was not found, and *error has the
+// places that were searched.
 std::string find_library(const Library& library, std::string* error);
 
 // The path of libuct_tern.so.0, which programs load and which loads the transport, as

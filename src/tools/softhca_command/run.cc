@@ -20,7 +20,7 @@
 namespace softhca {
 namespace {
 
-constexpr tools::Library kLibrary = {"libsofthca.so", "../softhca/.libs", SOFTHCA_LIBDIR, "../lib"};
+constexpr tools::Library kLibrary = {"libsofthca.so", "../softhca/.libs", SOFTHCA_LIBDIR};
 constexpr const char* kPreload = "LD_PRELOAD";
 
 using Variable = std::pair<const char*, std::string>;
