@@ -20,16 +20,17 @@ ucs_status_t register_device_memory(MemoryDomain& domain, void* address, size_t 
                                     unsigned access, const compat::DmaBuffer& buffer,
                                     uct_mem_h* memh);
 
-inline bool is_of_device(uct_mem_h memh) {
-    const auto* handle = static_cast<const MemoryHandle*>(memh);
+// UCP 1.13 leaves the handle of an empty piece undefined.
+inline bool is_of_device(const uct_iov_t& piece) {
+    if (uct_iov_get_length(&piece) == 0) return false;
+    const auto* handle = static_cast<const MemoryHandle*>(piece.memh);
     return handle != nullptr && handle->of_device != nullptr;
 }
 // Whether a piece is in such memory.
 [[gnu::always_inline]] inline bool touches_device(const uct_iov_t* iov, size_t count) {
     if (count == 1) [[likely]]
-        return is_of_device(iov->memh);
-    return std::any_of(iov, iov + count,
-                       [](const uct_iov_t& piece) { return is_of_device(piece.memh); });
+        return is_of_device(*iov);
+    return std::any_of(iov, iov + count, is_of_device);
 }
 
 // Puts and gets of such memory. Several pieces must all be registered, and the peer's memory must

@@ -2,11 +2,24 @@
 
 // The control path of endpoints: creation, pending requests, flush, failure of the peer.
 
+#include <utility>
+
 #include "base/assert.h"
 #include "base/trace.h"
 #include "uct/tag.h"
 
 using tern::Engine;
+
+namespace tern {
+
+// The endpoint's pending requests are in the arbiter now, or there are none.
+static void end_wait(TernEp& ep) {
+    if (!std::exchange(ep.waits, false)) return;
+    TERN_ASSERT(iface_of(&ep.super.super).waiting != 0);
+    --iface_of(&ep.super.super).waiting;
+}
+
+}  // namespace tern
 
 UCS_CLASS_INIT_FUNC(TernEp, const uct_ep_params_t* params) {
     UCT_EP_PARAMS_CHECK_DEV_IFACE_ADDRS(params);
@@ -25,6 +38,7 @@ UCS_CLASS_INIT_FUNC(TernEp, const uct_ep_params_t* params) {
     self->channel = nullptr;
     self->failed = UCS_OK;
     ucs_arbiter_group_init(&self->pending);
+    self->waits = false;
     self->fences = nullptr;
     self->last_fence = nullptr;
     self->fence_is_last = false;
@@ -60,6 +74,7 @@ static UCS_CLASS_CLEANUP_FUNC(TernEp) {
     tern::ep_pending_purge(
         &self->super.super, [](uct_pending_req_t*, void*) {}, nullptr);
     tern::drop_fences(*self);
+    tern::end_wait(*self);
     ucs_arbiter_group_cleanup(&self->pending);
     ucs_list_del(&self->in_interface);
     --iface.endpoint_count;
@@ -136,8 +151,9 @@ void pending_changed(TernEp& ep) {
 }
 
 void pending_may_go(TernEp& ep) {
-    if (!ucs_arbiter_group_is_empty(&ep.pending))
-        ucs_arbiter_group_schedule(&iface_of(&ep.super.super).arbiter, &ep.pending);
+    if (!ep.waits) return;
+    end_wait(ep);
+    ucs_arbiter_group_schedule(&iface_of(&ep.super.super).arbiter, &ep.pending);
 }
 
 ucs_status_t ep_pending_add(uct_ep_h uct_ep, uct_pending_req_t* request, unsigned) {
@@ -176,10 +192,12 @@ static ucs_arbiter_cb_result_t dispatch_to(TernEp& ep, ucs_arbiter_elem_t* eleme
     if (!UCS_STATUS_IS_ERR(status)) ++*static_cast<unsigned*>(count);
     if (status == UCS_OK) return UCS_ARBITER_CB_RESULT_REMOVE_ELEM;
     if (status == UCS_INPROGRESS) return UCS_ARBITER_CB_RESULT_NEXT_GROUP;
-    // Requests of a failed endpoint stay until they are purged. Until a connection is up, or over,
-    // trying again is in vain; see pending_may_go().
-    const bool waits = ep.failed != UCS_OK || (ep.channel != nullptr && !ep.channel->up());
-    return waits ? UCS_ARBITER_CB_RESULT_DESCHED_GROUP : UCS_ARBITER_CB_RESULT_RESCHED_GROUP;
+    // Requests of a failed endpoint stay until they are purged.
+    if (ep.failed != UCS_OK) return UCS_ARBITER_CB_RESULT_DESCHED_GROUP;
+    // Until the connection is up, or over, trying again is in vain.
+    if (ep.channel == nullptr || ep.channel->up()) return UCS_ARBITER_CB_RESULT_RESCHED_GROUP;
+    if (!std::exchange(ep.waits, true)) ++iface_of(&ep.super.super).waiting;
+    return UCS_ARBITER_CB_RESULT_DESCHED_GROUP;
 }
 
 // UCX's arbiter calls it, and is written in C.
@@ -218,6 +236,7 @@ void ep_pending_purge(uct_ep_h uct_ep, uct_pending_purge_callback_t callback, vo
         },
         &purge);
     ep.fence_is_last = ep.fences != nullptr;
+    if (ucs_arbiter_group_is_empty(&ep.pending)) end_wait(ep);
     pending_changed(ep);
 }
 

@@ -115,8 +115,7 @@ ucs_status_t ep_fence(uct_ep_h uct_ep, unsigned) try {
 ucs_status_t iface_fence(uct_iface_h uct_iface, unsigned) {
     TernIface& iface = iface_of(uct_iface);
     if (iface.rendezvous->idle() && iface.atomics->under_way() == 0 &&
-        iface.rma->under_way() == 0 && iface.tupleq == nullptr &&
-        ucs_arbiter_is_empty(&iface.arbiter))
+        iface.rma->under_way() == 0 && iface.tupleq == nullptr && nothing_pending(iface))
         return UCS_OK;
     ucs_status_t status = UCS_OK;
     TernEp* ep;

@@ -267,7 +267,7 @@ unsigned iface_progress(uct_iface_h uct_iface) {
 
 ucs_status_t flush_status(TernIface& self) {
     // UCP's flush of a worker relies on this: it has to cover the pending queues of the endpoints.
-    if (!ucs_arbiter_is_empty(&self.arbiter)) return UCS_INPROGRESS;
+    if (!tern::nothing_pending(self)) return UCS_INPROGRESS;
     if (!self.rendezvous->idle() || (self.tags != nullptr && self.tags->receives.has_work()))
         return UCS_INPROGRESS;
     if (self.tupleq != nullptr && !self.tupleq->sender().idle()) return UCS_INPROGRESS;
@@ -476,6 +476,7 @@ static ucs_status_t open_interface(TernIface& self, uct_md_h md, const uct_iface
                      why.c_str());
     }
     ucs_arbiter_init(&self.arbiter);
+    self.waiting = 0;
     ucs_list_head_init(&self.endpoints);
     self.endpoint_count = 0;
     self.engine = state->engine.get();

@@ -46,7 +46,8 @@ struct TernIface {
     ReplyOffer offer;                   // to the next get
     uct_am_callback_t request_handler;  // of compat::kUcpRequestToSend, when last looked at
     bool requests_of_ucp;               // whether it is UCP's
-    ucs_arbiter_t arbiter;              // endpoints with pending requests
+    ucs_arbiter_t arbiter;              // endpoints whose pending requests are tried
+    uint32_t waiting;                   // endpoints whose pending requests wait for a connection
     ucs_list_link_t endpoints;
     uint32_t endpoint_count;
     State* state;
@@ -60,6 +61,7 @@ struct TernEp {
     tern::Channel* channel;
     tern::PeerAddress peer;
     ucs_arbiter_group_t pending;
+    bool waits;           // counted in TernIface::waiting: `pending` is not in the arbiter
     tern::Fence* fences;  // the fences among the elements of `pending`, in order
     tern::Fence* last_fence;
     bool fence_is_last;   // the last element of `pending` is a fence
@@ -91,8 +93,12 @@ inline TernEp& ep_of(uct_ep_h ep) {
 Channel* find_channel(TernEp& ep, ucs_status_t& status);
 // `pending` has become empty, or is no longer empty.
 void pending_changed(TernEp& ep);
-// The connection has come up, or is over in good order: pending requests are tried again.
+// The connection has come up, or is over: pending requests that wait for that are tried again.
 void pending_may_go(TernEp& ep);
+// Whether no endpoint has pending requests, but those that have failed.
+inline bool nothing_pending(TernIface& iface) {
+    return iface.waiting == 0 && ucs_arbiter_is_empty(&iface.arbiter);
+}
 // The peer asks for a pause of messages, or for its end: until then, sends find no room.
 void pause(Channel& channel, bool paused);
 // Retries pending requests. Returns how many were sent.

@@ -35,7 +35,7 @@ ucs_status_t TagReceives::post(uct_tag_t tag, uct_tag_t mask, const uct_iov_t* i
     UCT_CHECK_IOV_SIZE(count, 1ul, "iface_tag_recv_zcopy");
     // Short messages are copied to their receives, so UCP matches those in memory of a device: this
     // is the status for a full list.
-    const bool of_device = count != 0 && is_of_device(iov->memh);
+    const bool of_device = count != 0 && is_of_device(*iov);
     TagReceive* receive = of_device ? nullptr : receives_.take();
     if (receive == nullptr) [[unlikely]] {
         ++counters_.refused;

@@ -47,6 +47,9 @@ class UnreachableTest : public TernTest {
             ASSERT_STATUS(UCS_OK, uct_ep_pending_add(ep.get(), &request, 0));
         }
         const auto start = Clock::now();
+        linger(all, milliseconds(10));
+        EXPECT_STATUS(UCS_INPROGRESS, uct_iface_flush(a.iface(), 0, nullptr))
+            << "it covers what waits for a connection";
         ASSERT_TRUE(eventually(
             all, [&] { return a.failures(ep) > 0; }, kLimit));
         EXPECT_GE(Clock::now() - start, milliseconds(100)) << "hardly tried";

@@ -46,11 +46,15 @@ class ZcopyTest : public testing::Test {
     std::vector<std::vector<std::byte>> inbox_;
 };
 
-// UCX sends empty pieces without a memory handle (UCX_ZCOPY_THRESH=0).
+// UCX sends empty pieces without a memory handle (UCX_ZCOPY_THRESH=0), or leaves it undefined (a
+// request to receive with protocols v2).
 TEST_F(ZcopyTest, PiecesOfNoBytesNeedNoHandle) {
-    const uct_iov_t nothing{nullptr, 0, UCT_MEM_HANDLE_NULL, 0, 1};
-    round_trip(pattern(2, 16), {nothing});
-    round_trip(pattern(3, 16), {nothing, memory_.iov(100, 2000), nothing});
+    for (uct_mem_h undefined :
+         {static_cast<uct_mem_h>(nullptr), reinterpret_cast<uct_mem_h>(0x551)}) {
+        const uct_iov_t nothing{nullptr, 0, undefined, 0, 1};
+        round_trip(pattern(2, 16), {nothing});
+        round_trip(pattern(3, 16), {nothing, memory_.iov(100, 2000), nothing});
+    }
 }
 
 TEST_F(ZcopyTest, AsManyPiecesAsAllowed) {
