@@ -273,7 +273,7 @@ TEST_F(UserfaultTest, TheEndOfTheCacheEndsTheWatch) {
     const auto child = static_cast<pid_t>(syscall(SYS_clone, SIGCHLD, nullptr, nullptr, nullptr));
     if (child == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
-        for (;;) syscall(SYS_pause);
+        for (;;) syscall(SYS_ppoll, nullptr, 0, nullptr, nullptr, 0);
     }
     std::atomic<bool> stop{false};
     std::thread busy([&] {
