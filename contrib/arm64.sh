@@ -28,7 +28,8 @@ done
 # One program's lines of TAP after the other's, with one plan.
 cd $folder/test
 for program in softhca-unit tern-unit; do
-    # The models of all orders of events take long even without qemu.
+    # The models of all orders of events take long even without qemu. qemu-user does not show the threads, the end or the
+    # stop of other processes as the kernel does, which FabricTest and HostTest are about.
     "$source_dir/test/gtest_tap.sh" -t 600 qemu-aarch64 -L "$root" ./$program \
-        --gtest_filter='-*EveryOrderOfEvents*:TupleSchedules.*'
+        --gtest_filter='-*EveryOrderOfEvents*:TupleSchedules.*:FabricTest.*:HostTest.*'
 done | awk '/^1\.\.[0-9]/ { sum += substr($0, 4); next } /^(not )?ok / { sub(/ok [0-9]+/, "ok " ++n) } { print } END { print "1.." sum }'
