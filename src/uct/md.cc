@@ -106,18 +106,18 @@ ucs_status_t mem_reg_with_gpu(uct_md_h md, void* address, size_t length, Flags f
     const bool hidden = (compat::registration_flags(flags) & UCT_MD_MEM_FLAG_HIDE_ERRORS) != 0;
     const bool told = types.first_refusal() || !hidden;
     const ucs_log_level_t level = told ? UCS_LOG_LEVEL_ERROR : UCS_LOG_LEVEL_DEBUG;
-    const char* const device = memory_domain(md).device.name().c_str();
+    const std::string device = memory_domain(md).device.name();
     if (buffer.asked)
         ucs_log(level,
                 "tern: %s: %p is memory of a GPU (%s), whose driver gives UCX no DMA buffer for "
                 "it: set UCX_TERN_DMA_BUFFERS=n, so that UCX copies it",
-                device, address, type);
+                device.c_str(), address, type);
     else
         ucs_log(level,
                 "tern: %s: %p is memory of a GPU (%s), which Tern cannot access: leave the "
                 "transports of the GPU in UCX_TLS, as tern-run does (for example "
                 "UCX_TLS=tern,self,%s), so that UCX copies it, or hands Tern its DMA buffer",
-                device, address, type, strncmp(type, "ze-", 3) == 0 ? "ze" : type);
+                device.c_str(), address, type, strncmp(type, "ze-", 3) == 0 ? "ze" : type);
     return UCS_ERR_INVALID_ADDR;
 }
 
