@@ -6,7 +6,7 @@
 #include <atomic>
 #include <cerrno>
 #include <new>
-#include <optional>
+#include <span>
 
 #include "base/trace.h"
 #include "uct/dma_buffer.h"
@@ -33,6 +33,10 @@ struct DevicePieces {
         }
     }
 
+    // Whether work requests can move them, if the peer's memory has this rkey.
+    bool posts(uint32_t rkey) const { return rkey != 0 && short_and_registered; }
+    std::span<const ibv_sge> registered() const { return {device, used}; }
+
     Buffers::Piece user[Buffers::kMost];
     ibv_sge device[Buffers::kMost];
     size_t used = 0;
@@ -50,43 +54,47 @@ ucs_status_t refuse_pieces(const char* operation) {
     return UCS_ERR_UNSUPPORTED;
 }
 
+// `operate(iface, channel, pieces)`, if there is a channel and any byte to move.
+template <class Operate>
+ucs_status_t with_device_pieces(uct_ep_h ep, const uct_iov_t* iov, size_t count,
+                                Operate&& operate) {
+    ucs_status_t status = UCS_OK;
+    Channel* const channel = channel_for(ep_of(ep), status);
+    if (channel == nullptr) return status;
+    const DevicePieces pieces(iov, count);
+    return pieces.used == 0 ? UCS_OK : operate(iface_of(ep), *channel, pieces);
+}
+
 }  // namespace
 
 ucs_status_t put_from_device(uct_ep_h ep, const uct_iov_t* iov, size_t count, uint64_t to,
                              const RemoteKey& key, uct_completion_t* completion) {
-    ucs_status_t status = UCS_OK;
-    Channel* const channel = channel_for(ep_of(ep), status);
-    if (channel == nullptr) return status;
-    const DevicePieces pieces(iov, count);
-    if (pieces.used == 0) return UCS_OK;
-    TernIface& iface = iface_of(ep);
-    const bool one = pieces.used == 1;
-    if (!one && (key.rkey == 0 || !pieces.short_and_registered)) return refuse_pieces("put");
-    if (key.rkey != 0 && pieces.short_and_registered)
-        if (const auto put = iface.rma->put_pieces(*channel, {pieces.device, pieces.used},
-                                                   {to, key.rkey}, completion))
-            return to_ucs(*put);
-    return to_ucs(
-        iface.rendezvous->put(*channel, {pieces.user, 1}, to, key.region, key.rkey, completion));
+    return with_device_pieces(
+        ep, iov, count, [&](TernIface& iface, Channel& channel, const DevicePieces& pieces) {
+            if (pieces.posts(key.rkey))
+                if (const auto put = iface.rma->put_pieces(channel, pieces.registered(),
+                                                           {to, key.rkey}, completion))
+                    return to_ucs(*put);
+            if (pieces.used != 1) return refuse_pieces("put");
+            return to_ucs(iface.rendezvous->put(channel, {pieces.user, 1}, to, key.region, key.rkey,
+                                                completion));
+        });
 }
 
 ucs_status_t get_to_device(uct_ep_h ep, const uct_iov_t* iov, size_t count, uint64_t from,
                            const RemoteKey& key, uct_completion_t* completion) {
-    ucs_status_t status = UCS_OK;
-    Channel* const channel = channel_for(ep_of(ep), status);
-    if (channel == nullptr) return status;
-    const DevicePieces pieces(iov, count);
-    if (pieces.used == 0) return UCS_OK;
-    TernIface& iface = iface_of(ep);
-    const bool one = pieces.used == 1;
-    const uint32_t rkey = one ? key.to_read(*iface.rendezvous, {pieces.user, 1}) : key.read_rkey;
-    if (!one && (rkey == 0 || !pieces.short_and_registered)) return refuse_pieces("get");
-    if (rkey != 0 && pieces.short_and_registered)
-        if (const auto get = iface.rma->get_pieces(*channel, {pieces.device, pieces.used},
-                                                   {from, rkey}, completion))
-            return to_ucs(*get);
-    return to_ucs(iface.rendezvous->get(*channel, {pieces.user, 1}, from, key.region, rkey,
-                                        key.source, completion, nullptr));
+    return with_device_pieces(
+        ep, iov, count, [&](TernIface& iface, Channel& channel, const DevicePieces& pieces) {
+            const uint32_t rkey =
+                pieces.used == 1 ? key.to_read(*iface.rendezvous, {pieces.user, 1}) : key.read_rkey;
+            if (pieces.posts(rkey))
+                if (const auto get = iface.rma->get_pieces(channel, pieces.registered(),
+                                                           {from, rkey}, completion))
+                    return to_ucs(*get);
+            if (pieces.used != 1) return refuse_pieces("get");
+            return to_ucs(iface.rendezvous->get(channel, {pieces.user, 1}, from, key.region, rkey,
+                                                key.source, completion, nullptr));
+        });
 }
 
 // As UCX's own transport asks: a device that takes DMA buffers says that this descriptor is bad.

@@ -89,32 +89,36 @@ bool Rma::takes_pieces(const Channel& channel, size_t count) {
            (count != 1 || channel.transfers == 0);
 }
 
-std::optional<Status> Rma::put_pieces(Channel& channel, std::span<const ibv_sge> pieces,
-                                      const Remote& to, void* cookie) {
+// `post(piece, address, cookie)` returns kOk or kInProgress if it has posted.
+template <class Post>
+std::optional<Status> Rma::post_pieces(Channel& channel, std::span<const ibv_sge> pieces,
+                                       uint64_t address, void* cookie, Post&& post) {
     if (!takes_pieces(channel, pieces.size()))
         return pieces.size() == 1 ? std::nullopt : std::optional(Status::kNoResource);
-    uint64_t at = to.address;
     for (const ibv_sge& piece : pieces) {
         void* const own = &piece == &pieces.back() ? cookie : nullptr;
-        const Status posted = engine_.one_sided()->put_in_place(channel, piece, at, to.rkey, own);
-        if (posted != Status::kOk) return posted;
-        at += piece.length;
+        const Status posted = post(piece, address, own);
+        if (posted != Status::kOk && posted != Status::kInProgress) return posted;
+        address += piece.length;
     }
     return Status::kInProgress;
 }
 
+std::optional<Status> Rma::put_pieces(Channel& channel, std::span<const ibv_sge> pieces,
+                                      const Remote& to, void* cookie) {
+    return post_pieces(channel, pieces, to.address, cookie,
+                       [&](const ibv_sge& piece, uint64_t address, void* own) {
+                           return engine_.one_sided()->put_in_place(channel, piece, address,
+                                                                    to.rkey, own);
+                       });
+}
+
 std::optional<Status> Rma::get_pieces(Channel& channel, std::span<const ibv_sge> pieces,
                                       const Remote& from, void* cookie) {
-    if (!takes_pieces(channel, pieces.size()))
-        return pieces.size() == 1 ? std::nullopt : std::optional(Status::kNoResource);
-    uint64_t at = from.address;
-    for (const ibv_sge& piece : pieces) {
-        void* const own = &piece == &pieces.back() ? cookie : nullptr;
-        const Status posted = get_open(channel, piece, {at, from.rkey}, own);
-        if (posted != Status::kInProgress) return posted;
-        at += piece.length;
-    }
-    return Status::kInProgress;
+    return post_pieces(channel, pieces, from.address, cookie,
+                       [&](const ibv_sge& piece, uint64_t address, void* own) {
+                           return get_open(channel, piece, {address, from.rkey}, own);
+                       });
 }
 
 // A short one to memory that is not pinned.

@@ -113,6 +113,9 @@ class Rma {
                                      const ibv_mr* open, void* cookie);
     static bool is_open(const Channel& channel, const Memory& memory, unsigned access);
     static bool takes_pieces(const Channel& channel, size_t count);
+    template <class Post>
+    std::optional<Status> post_pieces(Channel& channel, std::span<const ibv_sge> pieces,
+                                      uint64_t address, void* cookie, Post&& post);
     Status get_open(Channel& channel, const ibv_sge& to, const Remote& from, void* cookie);
     Status get_short(Channel& channel, const Memory& to, const Remote& from, void* cookie);
     Status copy(Channel& channel, size_t length, const Remote& from, Unpack unpack, void* argument,
