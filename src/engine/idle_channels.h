@@ -30,9 +30,6 @@ class WorkRequests;
 //            users have no channel, and the handshake ends the connection
 class IdleChannels {
   public:
-    // The limit for an interface that has none.
-    static constexpr uint32_t kUnlimited = UINT32_MAX;
-
     IdleChannels(uint32_t limit, Connector& connector, WorkRequests& requests, EngineOwner& owner)
         : limit_(limit), connector_(connector), requests_(requests), owner_(owner) {}
 

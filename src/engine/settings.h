@@ -15,11 +15,13 @@ enum class PollMode : uint8_t { kAuto, kMemory, kCq };
 
 // The settings of an interface's messaging. The defaults of UCX's configuration are these.
 struct EngineSettings {
+    static constexpr uint32_t kUnlimited = UINT32_MAX;
+
     uint32_t segment_size = 8256;  // bytes of the longest active message: 8 KiB and UCP's header
     uint32_t send_queue = 256;     // work requests of a connection
     uint32_t send_buffers = 1024;  // at most, for all connections
     uint32_t receive_queue = 512;  // buffers, for all connections
-    uint32_t connections = UINT32_MAX;  // beyond so many, see IdleChannels
+    uint32_t connections = kUnlimited;  // beyond so many, see IdleChannels
     uint32_t inline_bytes = 128;        // at least
     uint32_t block_first = 4096;        // bytes of a peer's first block
     uint32_t block_most = 65536;        // bytes of a peer's largest block

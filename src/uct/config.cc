@@ -326,7 +326,7 @@ bool is_in_range(const TernConfig& config, const ibv_device_attr& device, std::s
 uint32_t most_connections(unsigned long setting, const ibv_device_attr& device) {
     if (setting == UCS_ULUNITS_AUTO)
         return std::clamp(static_cast<uint32_t>(device.max_qp) / 16, 64u, 4096u);
-    return static_cast<uint32_t>(std::min<unsigned long>(setting, IdleChannels::kUnlimited));
+    return static_cast<uint32_t>(std::min<unsigned long>(setting, EngineSettings::kUnlimited));
 }
 
 EngineSettings engine_settings(const TernConfig& config, const ibv_device_attr& device) {

@@ -4,7 +4,6 @@
 
 #include <gtest/gtest.h>
 
-#include <cstring>
 #include <iostream>
 #include <memory>
 #include <random>
@@ -96,14 +95,8 @@ class World {
     }
     void send(size_t from, size_t to) {
         Way& way = ways_[from][to];
-        uint32_t length = 0;
-        const Status status = nodes_[from]->engine->am_bcopy(
-            *way.channel, static_cast<uint32_t>(from),
-            [&](void* at) {
-                memcpy(at, &way.sent, sizeof(way.sent));
-                return static_cast<uint32_t>(sizeof(way.sent));
-            },
-            length);
+        const Status status =
+            nodes_[from]->send_number(*way.channel, static_cast<uint32_t>(from), way.sent);
         if (status == Status::kOk) {
             ++way.sent;
             ++sent_;
@@ -123,8 +116,7 @@ class World {
         }
         node.closures.clear();
         for (const Node::Message& message : node.messages) {
-            uint64_t number = 0;
-            memcpy(&number, message.data.data(), sizeof(number));
+            const uint64_t number = message.number();
             if (number == ways_[message.id][at].received++) continue;
             ADD_FAILURE() << "message " << number << " from " << message.id << " to " << at;
             good_ = false;

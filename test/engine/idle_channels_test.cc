@@ -6,7 +6,6 @@
 
 #include <gtest/gtest.h>
 
-#include <cstring>
 #include <iostream>
 #include <memory>
 #include <random>
@@ -40,14 +39,8 @@ class World {
     bool send(size_t from, size_t to) {
         Way& way = ways_[from][to];
         if (!attach(from, to)) return false;
-        uint32_t length = 0;
-        const Status status = node(from).engine->am_bcopy(
-            *way.channel, static_cast<uint32_t>(from),
-            [&](void* at) {
-                memcpy(at, &way.sent, sizeof(way.sent));
-                return static_cast<uint32_t>(sizeof(way.sent));
-            },
-            length);
+        const Status status =
+            node(from).send_number(*way.channel, static_cast<uint32_t>(from), way.sent);
         if (status == Status::kOk) {
             ++way.sent;
             ++sent_;
@@ -70,9 +63,8 @@ class World {
         }
         here.closures.clear();
         for (const Node::Message& message : here.messages) {
-            uint64_t number = 0;
-            memcpy(&number, message.data.data(), sizeof(number));
-            EXPECT_EQ(number, ways_[message.id][at].received++) << message.id << " to " << at;
+            EXPECT_EQ(message.number(), ways_[message.id][at].received++)
+                << message.id << " to " << at;
         }
         here.messages.clear();
     }
@@ -115,7 +107,7 @@ class World {
 TEST(IdleChannelsTest, TheLimitIsKeptAndEndpointsStay) {
     constexpr size_t kPeers = 12;
     constexpr uint32_t kLimit = 4;
-    World world(1 + kPeers, IdleChannels::kUnlimited);
+    World world(1 + kPeers, EngineSettings::kUnlimited);
     World limited(1 + kPeers, kLimit);
     for (World* each : {&world, &limited}) {
         for (size_t to = 1; to <= kPeers; ++to)

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cstring>
 #include <deque>
 #include <memory>
 #include <string>
@@ -33,6 +34,13 @@ EngineSettings memory_settings();
 // An engine, and what its owner has been told.
 struct Node final : EngineOwner {
     struct Message {
+        // Of send_number().
+        uint64_t number() const {
+            uint64_t number = 0;
+            memcpy(&number, data.data(), sizeof(number));
+            return number;
+        }
+
         uint32_t id;
         std::string data;
     };
@@ -67,6 +75,18 @@ struct Node final : EngineOwner {
         unsigned count = 0;
         (void)engine->poll(*this, count);
         return count;
+    }
+
+    // Sends a message that contains a number.
+    Status send_number(Channel& channel, uint32_t id, uint64_t number) const {
+        uint32_t length = 0;
+        return engine->am_bcopy(
+            channel, id,
+            [&](void* to) {
+                memcpy(to, &number, sizeof(number));
+                return static_cast<uint32_t>(sizeof(number));
+            },
+            length);
     }
 
     // Sends `text`, with as many tries as needed; polls both ends. False: an error, or it took too
