@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Which memory is pinned, remembered and unpinned; without a device.
-#include "pinning/cache/pin_cache.h"
+#include "fake_registrar.h"
 #include "pinning/cache/held_pins.h"
 
-#include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -20,95 +19,6 @@
 
 namespace tern {
 namespace pin_cache_test {
-
-constexpr uint64_t kPage = 4096;
-constexpr unsigned kPut = kLocalRead | kRemotePut;
-
-void* at(uint64_t address) {
-    return reinterpret_cast<void*>(address);
-}
-
-// A device, as a cache sees it.
-struct Device {
-    struct Region {
-        ibv_mr mr{};
-        int access = 0;
-    };
-    std::set<Region*> regions;
-    uint64_t limit = UINT64_MAX;  // bytes
-    uint64_t read_only = 0;       // pages from this address on are read-only
-    unsigned attempts = 0;
-    uint32_t keys = 0;
-    bool on_demand = false;
-    bool survives_fork = true;
-    std::mutex mutex;                 // the cache has a thread of its own
-    std::function<void()> meanwhile;  // called while memory is being registered
-
-    uint64_t bytes() {
-        const std::lock_guard lock(mutex);
-        uint64_t sum = 0;
-        for (const Region* region : regions) sum += region->mr.length;
-        return sum;
-    }
-};
-
-class FakeRegistrar final : public Registrar {
-  public:
-    explicit FakeRegistrar(Device& device) : device_(device) {}
-    ibv_mr* add(void* address, size_t length, int access) override {
-        ++device_.attempts;
-        const auto end = reinterpret_cast<uintptr_t>(address) + length;
-        if (device_.bytes() + length > device_.limit) {
-            errno = ENOMEM;
-            return nullptr;
-        }
-        if (device_.read_only != 0 && end > device_.read_only &&
-            (access & IBV_ACCESS_LOCAL_WRITE) != 0) {
-            errno = EFAULT;
-            return nullptr;
-        }
-        auto* region = new Device::Region;
-        region->mr.addr = address;
-        region->mr.length = length;
-        region->access = access;
-        region->mr.lkey = region->mr.rkey = ++device_.keys;
-        {
-            const std::lock_guard lock(device_.mutex);
-            device_.regions.insert(region);
-        }
-        if (device_.meanwhile) device_.meanwhile();
-        return &region->mr;
-    }
-    void remove(ibv_mr* mr) override {
-        auto* region = reinterpret_cast<Device::Region*>(mr);
-        const std::lock_guard lock(device_.mutex);
-        ASSERT_EQ(device_.regions.erase(region), 1u) << "deregistered twice";
-        delete region;
-    }
-    bool on_demand() const override { return device_.on_demand; }
-    bool survives_fork() const override { return device_.survives_fork; }
-
-  private:
-    Device& device_;
-};
-
-// With a monitor whose events come from the test.
-PinSettings remembering(uint64_t most = 1u << 30) {
-    return {.monitor = MonitorKind::kUcm,
-            .has_hooks = true,
-            .most_bytes = most,
-            .refusal = std::chrono::milliseconds(50),
-            .quarantine = std::chrono::milliseconds(0),
-            .background = false};
-}
-
-class PinCacheTest : public testing::Test {
-  protected:
-    PinCache make(const PinSettings& settings) {
-        return PinCache(std::make_unique<FakeRegistrar>(device), settings);
-    }
-    Device device;
-};
 
 TEST_F(PinCacheTest, RemembersWholePages) {
     PinCache cache = make(remembering());
@@ -483,50 +393,6 @@ TEST_F(PinCacheTest, AnyNumberOfPinsMayBeHeld) {
     cache.progress();
     held.progress();
     EXPECT_TRUE(device.regions.empty());
-}
-
-// It is found exactly, whatever happens to the process's memory, and needs no room of the cap.
-TEST_F(PinCacheTest, MemoryOfADeviceIsFoundUntilItIsRetired) {
-    FakeRegistrar registrar(device);
-    PinCache cache = make(remembering(2 * kPage));
-    EXPECT_FALSE(cache.has_device_memory());
-    Pin* own = cache.adopt(registrar.add(at(0x10010), 4 * kPage, 0), at(0x10010), 4 * kPage, kPut);
-    Pin* other = cache.adopt(registrar.add(at(0x10010), kPage, 0), at(0x10010), kPage, kPut);
-    EXPECT_TRUE(cache.has_device_memory());
-    EXPECT_EQ(cache.counters().pinned_bytes, 0u);
-    cache.invalidate(at(0), at(UINT64_MAX));
-    cache.unmapped(at(0x10000), at(0x20000));
-    Pin* room = cache.pin(at(1 << 20), 2 * kPage, kPut);
-    EXPECT_TRUE(room);
-    bool found = false;
-    Pin* pin = cache.pin(at(0x10010 + kPage), 3 * kPage, kPut, &found);
-    EXPECT_EQ(pin, own);
-    EXPECT_TRUE(found);
-    cache.release(pin);
-    EXPECT_EQ(cache.find_of_device(at(0x1000f), 8, 0), nullptr);
-    EXPECT_EQ(cache.find_of_device(at(0x10011), 4 * kPage, 0), nullptr);
-    EXPECT_EQ(cache.find_of_device(at(0x10010), 8, kRemoteAtomic), nullptr) << "no such right";
-    // The same memory twice: one registration is as good as the other, while it lasts.
-    HeldPins held(cache);
-    const HeldPins::Use use = held.find(at(0x10010), 8, kLocalRead);
-    ASSERT_TRUE(use);
-    EXPECT_TRUE(use.pin == own || use.pin == other);
-    cache.retire(own);
-    Pin* rest = cache.find(at(0x10010), 8, kPut);
-    EXPECT_EQ(rest, other);
-    cache.release(rest);
-    EXPECT_EQ(cache.find_of_device(at(0x10010 + kPage), 8, 0), nullptr);
-    held.release(use);
-    held.progress();
-    EXPECT_EQ(device.regions.size(), 2u) << "the retired one is deregistered";
-    rest = cache.find_of_device(at(0x10010), 8, 0);
-    cache.retire(other);
-    EXPECT_FALSE(cache.has_device_memory());
-    EXPECT_EQ(device.regions.size(), 2u) << "in use";
-    cache.release(rest);
-    EXPECT_EQ(device.regions.size(), 1u);
-    cache.release(room);
-    EXPECT_EQ(cache.counters().pins, 1u);
 }
 
 TEST_F(PinCacheTest, OfAParentIsNothingToItsChild) {
