@@ -42,8 +42,7 @@ class Timers {
     }
     // A connection whose time has come, which is cancelled. Null: there is none.
     Connection* take(uint64_t now) {
-        if (next() > now) return nullptr;
-        if (heap_.empty()) return nullptr;  // `now` is UINT64_MAX
+        if (next() > now || heap_.empty()) return nullptr;
         Connection* const connection = find(heap_.front());
         pop();
         cancel(*connection);
