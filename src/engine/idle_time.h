@@ -6,8 +6,9 @@
 
 namespace tern {
 
-// Says when a side that waits for its peer's process should look whether the peer is alive: after
-// many calls of progress that found nothing, or after some time. A program that polls all the time
+// Says when a side that waits for its peer's process has waited for long, and should look whether
+// the peer is alive, or do without it: after many calls of progress that found nothing, or after
+// some time. A program that polls all the time
 // seldom reads the clock for that; one that gives its processor away between two polls, or
 // computes, makes few calls.
 class IdleTime {
@@ -18,10 +19,11 @@ class IdleTime {
     // A call has found nothing. True: it is time to look; then the count begins anew.
     bool count() { return ++calls_ % kCallsPerLook == 0 && look(); }
 
+    static constexpr uint32_t kMostCalls = 1 << 14;
+
   private:
     using Clock = std::chrono::steady_clock;
     static constexpr uint32_t kCallsPerLook = 16;  // at the clock
-    static constexpr uint32_t kMostCalls = 1 << 14;
     static constexpr auto kMost = std::chrono::milliseconds(100);
 
     [[gnu::noinline]] bool look() {

@@ -187,8 +187,12 @@ unsigned IncomingTransfers::begin_waiting() {
         (void)later.pop(*transfer.channel);
         proceed(transfer, now);
     }
-    count += lend_rings();
-    if (rings_.queue().waits_too_long()) count += do_without_rings();
+    const unsigned lent = lend_rings();
+    if (lent != 0 || !rings_.any_waits())
+        without_ring_.end();
+    else if (without_ring_.count())
+        count += do_without_rings();
+    count += lent;
     while (!waiting_.failed.empty()) {
         Incoming* transfer = waiting_.failed.back();
         waiting_.failed.pop_back();

@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "engine/idle_time.h"
 #include "rendezvous/incoming_pins.h"
 #include "rendezvous/incoming_preparation.h"
 #include "rendezvous/incoming_reads.h"
@@ -114,6 +115,7 @@ class IncomingTransfers {
     TransferTable<Incoming> table_;
     WaitingRequests<Deliver> requests_;
     Waiting waiting_;
+    IdleTime without_ring_;    // while transfers wait for a ring, and none gets one
     Turns<Incoming> running_;  // kAsking, kRunning, kReading
 };
 

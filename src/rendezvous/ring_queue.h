@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 
 #include "base/assert.h"
 #include "rendezvous/incoming_transfer.h"
@@ -10,7 +9,7 @@
 
 namespace tern {
 
-// Incoming transfers that wait for a ring, in turn by peer, and how long they have waited. Pure.
+// Incoming transfers that wait for a ring, in turn by peer. Pure.
 class RingQueue {
   public:
     bool empty() const { return turns_.empty(); }
@@ -28,7 +27,6 @@ class RingQueue {
     // Removes the transfer that next() has returned, since it need not wait any more; its peer
     // comes last from now on.
     void pop(Incoming& transfer) {
-        calls_ = 0;
         transfer.waits_for_ring = false;
         [[maybe_unused]] const Incoming* const first = turns_.pop(*transfer.channel);
         TERN_ASSERT(first == &transfer);
@@ -38,14 +36,6 @@ class RingQueue {
         if (!transfer.waits_for_ring) return;
         transfer.waits_for_ring = false;
         turns_.remove(*transfer.channel, &transfer);
-    }
-    // To be called once in each call of progress, after the transfers that got a ring have gone.
-    // Whether transfers have waited in kPatience calls in a row without one of them getting a ring;
-    // the count then begins anew.
-    bool waits_too_long() {
-        if (empty() || ++calls_ < kPatience) return false;
-        calls_ = 0;
-        return true;
     }
     // Removes the transfers for which `is(transfer)` is true, and returns their number.
     template <class Is>
@@ -57,11 +47,8 @@ class RingQueue {
         });
     }
 
-    static constexpr uint32_t kPatience = 1 << 14;
-
   private:
     PeerTurns<Incoming*> turns_;
-    uint32_t calls_ = 0;  // of kPatience
 };
 
 }  // namespace tern

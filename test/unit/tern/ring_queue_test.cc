@@ -136,27 +136,5 @@ TEST(RingQueueTest, PeersAreServedInTurn) {
     }
 }
 
-TEST(RingQueueTest, PatienceEndsWhenNobodyGetsARing) {
-    QueueRun run;
-    EXPECT_FALSE(run.queue.waits_too_long());
-    run.push(0);
-    run.push(1);
-    const auto calls = [&] {
-        uint32_t count = 1;
-        while (!run.queue.waits_too_long()) ++count;
-        return count;
-    };
-    EXPECT_EQ(calls(), RingQueue::kPatience);
-    EXPECT_EQ(calls(), RingQueue::kPatience);
-    // A transfer that gets a ring begins the count anew; one that ends does not.
-    for (uint32_t i = 0; i < 10; ++i) EXPECT_FALSE(run.queue.waits_too_long());
-    run.serve(kPeers);
-    EXPECT_EQ(calls(), RingQueue::kPatience);
-    for (uint32_t i = 0; i < 10; ++i) EXPECT_FALSE(run.queue.waits_too_long());
-    run.push(2);
-    run.remove(2);
-    EXPECT_EQ(calls(), RingQueue::kPatience - 10);
-}
-
 }  // namespace
 }  // namespace tern
