@@ -23,6 +23,7 @@ bool Acceptor::opens(const Packet& packet) {
 
 bool Acceptor::accept(const Packet& packet, uint64_t now, Packet& reply) {
     if (!opens(packet) || packet.from == self_) return false;
+    uint32_t sends = queue_pairs_.short_sends;
     {
         const std::lock_guard lock(mutex_);
         const auto known = find(packet.from);
@@ -35,8 +36,10 @@ bool Acceptor::accept(const Packet& packet, uint64_t now, Packet& reply) {
             !allowed_.load(std::memory_order_relaxed))
             return false;
         making_ = packet.from;
+        if (accepted_.size() < long_queues_.load(std::memory_order_relaxed))
+            sends = queue_pairs_.sizes.sends;
     }
-    std::optional<Accepted> made = make(packet, now, reply);
+    std::optional<Accepted> made = make(packet, sends, now, reply);
     const std::lock_guard lock(mutex_);
     const bool wanted = std::exchange(making_, std::nullopt).has_value();
     if (!made || !wanted) return false;
@@ -45,17 +48,17 @@ bool Acceptor::accept(const Packet& packet, uint64_t now, Packet& reply) {
     return true;
 }
 
-std::optional<Acceptor::Accepted> Acceptor::make(const Packet& packet, uint64_t now,
+std::optional<Acceptor::Accepted> Acceptor::make(const Packet& packet, uint32_t sends, uint64_t now,
                                                  Packet& reply) {
     const char* what = nullptr;  // unused: the owner fails likewise, and reports it
-    auto qp = queue_pairs_.create(what);
+    auto qp = queue_pairs_.create(sends, what);
     if (!qp) return {};
     const uint32_t token = next_token();
     Handshake handshake(token, self_, packet.from, queue_pairs_.parameters(*qp), times_);
     const auto actions = handshake.receive(packet, now);
     if (queue_pairs_.connect(qp.get(), packet.from, handshake) != 0) return {};
     reply = actions.packet;
-    return Accepted{packet.from, std::move(qp), handshake, packet.token};
+    return Accepted{packet.from, std::move(qp), handshake, packet.token, sends};
 }
 
 bool Acceptor::claim(const PeerAddress& peer) {

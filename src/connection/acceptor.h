@@ -43,6 +43,7 @@ class Acceptor {
         verbs::QueuePair qp;
         Handshake handshake;
         uint32_t peer_token;
+        uint32_t sends;  // places of its send queue
     };
 
     Acceptor(const QueuePairs& queue_pairs, const PeerAddress& self, const HandshakeTimes& times);
@@ -65,22 +66,28 @@ class Acceptor {
     bool has_accepted() const { return count_.load(std::memory_order_acquire) != 0; }
     // Takes all accepted connections, and claims their peers.
     std::vector<Accepted> take();
-    // Sets whether accept() may make connections. The owner must have room for kMost of them.
-    void allow(bool more) { allowed_.store(more, std::memory_order_relaxed); }
+    // Sets whether accept() may make connections. The owner must have room for kMost of them. At
+    // most `long_queues` of those that are accepted get a long send queue.
+    void allow(bool more, uint32_t long_queues) {
+        allowed_.store(more, std::memory_order_relaxed);
+        long_queues_.store(long_queues, std::memory_order_relaxed);
+    }
 
     // Returns a token for a new connection, newer (modulo 2^32) than all before. For both threads.
     uint32_t next_token();
 
   private:
-    std::optional<Accepted> make(const Packet& packet, uint64_t now, Packet& reply);
+    std::optional<Accepted> make(const Packet& packet, uint32_t sends, uint64_t now, Packet& reply);
     std::vector<Accepted>::iterator find(const PeerAddress& peer);
 
     const QueuePairs queue_pairs_;
     const PeerAddress self_;
     const HandshakeTimes times_;
     std::atomic<uint32_t> token_;
-    std::atomic<uint32_t> count_ = 0;   // size of accepted_; written under the mutex
-    std::atomic<bool> allowed_ = true;  // written by the owner; orders no other data
+    std::atomic<uint32_t> count_ = 0;  // size of accepted_; written under the mutex
+    // Written by the owner; they order no other data.
+    std::atomic<bool> allowed_ = true;
+    std::atomic<uint32_t> long_queues_ = 0;
 
     std::mutex mutex_;  // protects the members below
     std::unordered_set<PeerAddress, PeerAddressHash> claimed_;

@@ -8,8 +8,8 @@
 
 namespace tern {
 
-bool Admission::reserve_completions() {
-    const bool room = owner_.reserve_completions((table_.size() + 1) * sends_);
+bool Admission::reserve_completions(uint32_t places) {
+    const bool room = owner_.reserve_completions(table_.places() + places);
     starved_ = !room;
     update();
     return room;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <algorithm>
+#include <cstdint>
 #include <string>
 
 #include "connection/acceptor.h"
@@ -10,29 +12,46 @@ namespace tern {
 
 class ConnectorOwner;
 
+// The send queues of connections. One has many places while all together have few; then the others
+// are short, as most peers are silent, until a connection turns out to be busy.
+struct SendQueues {
+    uint32_t long_places;
+    uint32_t short_places;
+    uint32_t long_queues;  // so many from the beginning
+};
+
 // Whether this side has room for one more connection: a row of the table, and places in the
 // completion queue. Keeps rows for connections accepted in the background, whose peers are told
 // beforehand. Control path.
 class Admission {
   public:
-    // `sends`: places of a connection's send queue.
     Admission(Acceptor& acceptor, const ConnectionTable& table, ConnectorOwner& owner,
-              uint32_t sends)
-        : acceptor_(acceptor), table_(table), owner_(owner), sends_(sends) {}
+              const SendQueues& queues)
+        : acceptor_(acceptor), table_(table), owner_(owner), queues_(queues) {}
 
     bool table_is_full() const { return table_.room() <= Acceptor::kMost; }
-    // Makes room in the completion queue. False and errno: impossible.
-    bool reserve_completions();
+    // Places of the next connection's send queue. `busy`: a short one does not suffice.
+    uint32_t places_of_next(bool busy) const {
+        return busy || long_queues_left() != 0 ? queues_.long_places : queues_.short_places;
+    }
+    // Makes room in the completion queue for a connection with so many places. False and errno:
+    // impossible.
+    bool reserve_completions(uint32_t places);
     // Lets the background thread accept connections, or not. To be called when the table changes.
-    void update() { acceptor_.allow(!table_is_full() && !starved_); }
+    void update() { acceptor_.allow(!table_is_full() && !starved_, long_queues_left()); }
     // A peer is refused for lack of room. The first one is reported to the owner.
     void on_refused(const PeerAddress& peer, const std::string& why);
 
   private:
+    uint32_t long_queues_left() const {
+        return queues_.long_queues -
+               std::min(table_.places() / queues_.long_places, queues_.long_queues);
+    }
+
     Acceptor& acceptor_;
     const ConnectionTable& table_;
     ConnectorOwner& owner_;
-    uint32_t sends_;
+    SendQueues queues_;
     bool starved_ = false;  // the last reserve_completions() has failed
     bool reported_ = false;
 };

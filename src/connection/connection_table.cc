@@ -25,6 +25,7 @@ Connection& ConnectionTable::add(std::unique_ptr<Connection> connection, verbs::
     added.qp = std::move(qp);
     this->index(added);
     most_ = std::max(most_, ++live_);
+    places_ += added.sends.depth();
     return added;
 }
 
@@ -32,6 +33,7 @@ void ConnectionTable::destroy(Connection& connection) {
     const uint32_t index = connection.index;
     TERN_ASSERT(rows_[index].get() == &connection);
     free_.push_back(index);
+    places_ -= connection.sends.depth();
     rows_[index].reset();
 }
 

@@ -54,6 +54,8 @@ class ConnectionTable {
     uint32_t live() const { return live_; }
     uint32_t most() const { return most_; }
     uint32_t size() const { return static_cast<uint32_t>(rows_.size() - free_.size()); }
+    // Places in the send queues of all of them.
+    uint32_t places() const { return places_; }
     // Connections that may still be added.
     uint32_t room() const { return work_request_id::kMaxConnections - size(); }
 
@@ -81,6 +83,7 @@ class ConnectionTable {
     uint32_t generation_ = 0;
     uint32_t live_ = 0;
     uint32_t most_ = 0;
+    uint32_t places_ = 0;
 };
 
 }  // namespace tern

@@ -40,8 +40,8 @@ Connector::Connector(ibv_pd* pd, const verbs::Port& port, const ConnectorSetting
       inbox_(*datagrams_),
       timers_(table_, alarm_),
       ended_(table_, owner, alarm_),
-      new_({pd, cq, srq, port, settings.queues, settings.retry}, self, settings.times, table_,
-           timers_, peers_, former_, ended_, owner) {}
+      new_({pd, cq, srq, port, settings.queues, settings.short_sends, settings.retry}, self,
+           settings.times, settings.long_queues, table_, timers_, peers_, former_, ended_, owner) {}
 
 Connector::~Connector() {
     // Peers learn that no attempt to connect to this interface will be answered. A few datagrams
@@ -256,7 +256,7 @@ void Connector::on_closed(Connection& connection, const Handshake::Actions& acti
 // old ones. The handshake begins with the packet that is being handled, or at the next tick.
 bool Connector::begin_anew(Connection& connection) {
     std::string why;
-    Connection* other = new_.make(connection.peer, why);
+    Connection* other = new_.make(connection.peer, connection.sends.depth(), why);
     if (other == nullptr) return false;
     table_.unindex(connection);
     table_.unindex(*other);
@@ -280,7 +280,7 @@ void Connector::disconnect(Connection& connection, bool patient) {
     // The peer has not seen this side's queue pair connected, so it has sent nothing.
     if (connection.handshake.state() == Handshake::State::kConnecting && !waited_for)
         return fail(connection, Status::kOk, "its last endpoint has gone");
-    connection.closing = true;
+    connection.ending = Connection::Ending::kLeft;
     connection.patient = patient;
     connection.handshake.want(false, owner_.now());
     timers_.set(connection, due(connection, peers_));
@@ -288,8 +288,23 @@ void Connector::disconnect(Connection& connection, bool patient) {
 }
 
 void Connector::resume(Connection& connection) {
-    connection.closing = false;
+    if (connection.ending == Connection::Ending::kLeft)
+        connection.ending = Connection::Ending::kNot;
     connection.handshake.want(true, owner_.now());
+}
+
+bool Connector::lengthen(Connection& connection) {
+    TERN_ASSERT(connection.up() && connection.sends.idle());
+    if (peers_.next(connection.peer) != nullptr) return false;
+    former_.on_busy(connection.peer);
+    std::string why;
+    Connection* const next = new_.make(connection.peer, why);
+    if (next == nullptr) return false;
+    TERN_DEBUG("ends the connection to %s for one with a long send queue",
+               connection.peer.to_string().c_str());
+    peers_.set_next(connection.peer, *next);
+    act(connection, connection.handshake.disconnect(owner_.now(), true));
+    return true;
 }
 
 void Connector::finish_if_idle(Connection& connection) {
@@ -298,8 +313,9 @@ void Connector::finish_if_idle(Connection& connection) {
         // Transfers finish first, if the connection was up so that they could begin.
         if (connection.transfers != 0 && connection.established) return;
         act(connection, connection.handshake.drained());
-    } else if (connection.closing && connection.up() && connection.transfers == 0) {
-        connection.closing = false;
+    } else if (connection.ending == Connection::Ending::kLeft && connection.up() &&
+               connection.transfers == 0) {
+        connection.ending = Connection::Ending::kNot;
         connection.sends.reserve(SendQueue::kAllPlaces);
         act(connection, connection.handshake.disconnect(owner_.now(), connection.patient));
     }
@@ -327,14 +343,20 @@ void Connector::close(Connection& connection, Status status, const std::string& 
     connection.status = status;
     Timers::cancel(connection);
     // The next connection to the peer, if one waits, may then begin.
-    if (peers_.remove(connection.peer, connection))
-        timers_.set(*peers_.current(connection.peer), 0);
+    Connection* next = nullptr;
+    if (peers_.remove(connection.peer, connection)) {
+        next = peers_.current(connection.peer);
+        timers_.set(*next, 0);
+    }
     new_.release(connection.peer);
     ended_.add(connection);
     table_.end();
     (void)verbs::to_error(connection.qp.get());
     if (!connection.sends.idle()) owner_.post_marker(connection);
     if (connection.established && status != Status::kTimedOut) former_.on_over(connection.peer);
+    // The peer has died while the connection was being replaced.
+    if (next != nullptr && connection.established && status == Status::kTimedOut)
+        fail(*next, status, why);
 }
 
 void Connector::fail_all(Status status, const std::string& why) {
@@ -367,6 +389,15 @@ void Connector::begin_handshake(Connection& connection, uint64_t now) {
         act(connection, connection.handshake.connect(now));
 }
 
+// The next connection waits for the end of this one, for as long as the peer lives: a work request
+// shows that.
+void Connector::on_deadline(Connection& connection, uint64_t now) {
+    act(connection, connection.handshake.tick(now));
+    if (connection.handshake.state() == Handshake::State::kClosing && connection.sends.idle() &&
+        peers_.next(connection.peer) != nullptr)
+        owner_.post_marker(connection);
+}
+
 void Connector::look_at(Connection& connection, uint64_t now) {
     TERN_ASSERT(!connection.failed);
     if (!connection.sends.open())
@@ -374,7 +405,7 @@ void Connector::look_at(Connection& connection, uint64_t now) {
     else if (may_connect(connection, peers_))
         begin_handshake(connection, now);
     else if (connection.handshake.deadline() <= now)
-        act(connection, connection.handshake.tick(now));
+        on_deadline(connection, now);
     else
         timers_.set(connection, due(connection, peers_));
 }

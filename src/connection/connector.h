@@ -21,7 +21,9 @@
 namespace tern {
 
 struct ConnectorSettings {
-    verbs::QueueSizes queues;
+    verbs::QueueSizes queues;           // `sends`: of a long send queue
+    uint32_t short_sends = 0;           // places of a short one
+    uint32_t long_queues = UINT32_MAX;  // see SendQueues
     verbs::RetrySettings retry;
     HandshakeTimes times;  // nanoseconds
 };
@@ -86,6 +88,9 @@ class Connector {
     // Ends a connection in good order, as soon as nothing is outstanding. One that the peer has not
     // answered yet ends at once, unless operations wait for it. `patient`: see Handshake.
     void disconnect(Connection& connection, bool patient = false);
+    // Ends a connection that is up and idle, so that the next one, which begins then, has a long
+    // send queue. False: the device or memory has no room for it.
+    bool lengthen(Connection& connection);
     // Tells the peer that this side could do without the connection, which is up. The packet may be
     // lost.
     void suggest_end(const Connection& connection) {
@@ -129,6 +134,7 @@ class Connector {
     bool begin_anew(Connection& connection);
     void turn_away(Connection& connection);
     void close(Connection& connection, Status status, const std::string& why);
+    void on_deadline(Connection& connection, uint64_t now);
     void look_at(Connection& connection, uint64_t now);
     void tick(uint64_t now);
 

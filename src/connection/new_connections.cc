@@ -10,8 +10,9 @@
 namespace tern {
 
 NewConnections::NewConnections(const QueuePairs& queue_pairs, const PeerAddress& self,
-                               const HandshakeTimes& times, ConnectionTable& table, Timers& timers,
-                               Peers& peers, const FormerPeers& former, EndedConnections& ended,
+                               const HandshakeTimes& times, uint32_t long_queues,
+                               ConnectionTable& table, Timers& timers, Peers& peers,
+                               const FormerPeers& former, EndedConnections& ended,
                                ConnectorOwner& owner)
     : queue_pairs_(queue_pairs),
       self_(self),
@@ -23,7 +24,12 @@ NewConnections::NewConnections(const QueuePairs& queue_pairs, const PeerAddress&
       ended_(ended),
       owner_(owner),
       acceptor_(queue_pairs_, self, times),
-      admission_(acceptor_, table, owner, queue_pairs.sizes.sends) {}
+      admission_(acceptor_, table, owner,
+                 {.long_places = queue_pairs.sizes.sends,
+                  .short_places = queue_pairs.short_sends,
+                  .long_queues = long_queues}) {
+    admission_.update();
+}
 
 void NewConnections::claim(const PeerAddress& peer) {
     while (!acceptor_.claim(peer)) adopt();
@@ -33,26 +39,27 @@ void NewConnections::release(const PeerAddress& peer) {
     if (!peers_.has(peer)) acceptor_.release(peer);
 }
 
-Connection* NewConnections::make(const PeerAddress& peer, std::string& why) {
+Connection* NewConnections::make(const PeerAddress& peer, uint32_t places, std::string& why) {
     const auto refuse = [&](const char* what, int error) {
         why = std::string(what) + ": " + strerror(error);
         return nullptr;
     };
     if (admission_.table_is_full()) return refuse("too many connections", ENOMEM);
-    if (!admission_.reserve_completions()) return refuse("the completion queue cannot grow", errno);
+    if (!admission_.reserve_completions(places))
+        return refuse("the completion queue cannot grow", errno);
     const char* what = nullptr;
-    auto qp = queue_pairs_.create(what);
+    auto qp = queue_pairs_.create(places, what);
     if (!qp) return refuse(what, errno);
     const uint32_t token = acceptor_.next_token();
     const Handshake handshake(token, self_, peer, queue_pairs_.parameters(*qp), times_);
-    return &enter(peer, std::move(qp), handshake, queue_pairs_.sizes.sends);
+    return &enter(peer, std::move(qp), handshake, places);
 }
 
-// Makes a row in the table. `sends`: places in the send queue; the completion queue must have room.
+// Makes a row in the table. `places`: of the send queue; the completion queue must have room.
 Connection& NewConnections::enter(const PeerAddress& peer, verbs::QueuePair qp,
-                                  const Handshake& handshake, uint32_t sends) {
+                                  const Handshake& handshake, uint32_t places) {
     auto connection = owner_.make_connection(table_.next_index(), peer, handshake);
-    connection->sends.open(sends);
+    connection->sends.open(places);
     ended_.make_room();
     timers_.make_room();
     Connection& added = table_.add(std::move(connection), std::move(qp));
@@ -73,9 +80,9 @@ void NewConnections::adopt() {
             ended_.retire(std::move(accepted.qp), false);
             continue;
         }
-        const bool room = admission_.reserve_completions();
+        const bool room = admission_.reserve_completions(accepted.sends);
         Connection& connection = enter(accepted.peer, std::move(accepted.qp), accepted.handshake,
-                                       room ? queue_pairs_.sizes.sends : 0);
+                                       room ? accepted.sends : 0);
         peers_.set_current(accepted.peer, connection);
         timers_.set(connection, room ? connection.handshake.deadline() : 0);
     }

@@ -19,8 +19,8 @@ namespace tern {
 class NewConnections {
   public:
     NewConnections(const QueuePairs& queue_pairs, const PeerAddress& self,
-                   const HandshakeTimes& times, ConnectionTable& table, Timers& timers,
-                   Peers& peers, const FormerPeers& former, EndedConnections& ended,
+                   const HandshakeTimes& times, uint32_t long_queues, ConnectionTable& table,
+                   Timers& timers, Peers& peers, const FormerPeers& former, EndedConnections& ended,
                    ConnectorOwner& owner);
 
     // Keeps the background thread from accepting the peer from now on. If it has accepted the peer
@@ -31,7 +31,11 @@ class NewConnections {
 
     // Makes a queue pair, a row in the table and a handshake that has not begun. The peer must be
     // claimed; the caller enters the connection into Peers. Null on failure; `why` has the reason.
-    Connection* make(const PeerAddress& peer, std::string& why);
+    Connection* make(const PeerAddress& peer, std::string& why) {
+        return make(peer, admission_.places_of_next(former_.was_busy(peer)), why);
+    }
+    // The same, with so many places in its send queue.
+    Connection* make(const PeerAddress& peer, uint32_t places, std::string& why);
     // Connects the queue pair to the peer's. Returns 0 or an errno value.
     int connect(const Connection& connection) const {
         return queue_pairs_.connect(connection.qp.get(), connection.peer, connection.handshake);
@@ -47,7 +51,7 @@ class NewConnections {
 
   private:
     Connection& enter(const PeerAddress& peer, verbs::QueuePair qp, const Handshake& handshake,
-                      uint32_t sends);
+                      uint32_t places);
 
     QueuePairs queue_pairs_;
     PeerAddress self_;

@@ -5,9 +5,11 @@
 
 namespace tern {
 
-verbs::QueuePair QueuePairs::create(const char*& what) const {
+verbs::QueuePair QueuePairs::create(uint32_t sends, const char*& what) const {
     ibv_qp_cap capacity{};
-    auto qp = verbs::create_queue_pair(pd, IBV_QPT_RC, cq, srq, sizes, capacity);
+    verbs::QueueSizes wanted = sizes;
+    wanted.sends = sends;
+    auto qp = verbs::create_queue_pair(pd, IBV_QPT_RC, cq, srq, wanted, capacity);
     if (!qp) {
         what = "cannot create a queue pair";
         return qp;

@@ -13,11 +13,13 @@ struct QueuePairs {
     ibv_cq* cq;  // for every queue pair
     ibv_srq* srq;
     verbs::Port port;
-    verbs::QueueSizes sizes;
+    verbs::QueueSizes sizes;  // `sends`: of a long send queue
+    uint32_t short_sends;     // places of a short one
     verbs::RetrySettings retry;
 
-    // Creates a queue pair. Null on failure: `what` and errno say why.
-    verbs::QueuePair create(const char*& what) const;
+    // Creates a queue pair whose send queue has `sends` places. Null on failure: `what` and errno
+    // say why.
+    verbs::QueuePair create(uint32_t sends, const char*& what) const;
     // What a connection sends the peer about `qp`.
     QpParameters parameters(const ibv_qp& qp) const;
     // Connects `qp` to the queue pair that the peer has offered. Returns 0 or an errno value.

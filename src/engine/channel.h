@@ -105,6 +105,12 @@ struct Channel final : Connection {
         uint64_t since = 0;  // when a look found a change, or the peer was asked to end the channel
     };
 
+    // Of QueueGrowth.
+    struct Growth {
+        uint32_t freed = 0;     // of SendPath, at the last refusal that was counted, ...
+        uint32_t refusals = 0;  // ... and how many there were
+    };
+
     // Whether an operation is under way whose cookie `is` accepts.
     template <class Is>
     bool any_cookie(Is&& is) const {
@@ -134,7 +140,8 @@ struct Channel final : Connection {
     bool paused = false;
     uint16_t paused_sends = 0;
 
-    Use use;                   // of IdleChannels
+    Use use;  // of IdleChannels
+    Growth growth;
     Backlog backlog;           // of EarlySends; empty once the connection is up
     std::vector<void*> users;  // of Channels: the endpoints
     Tally tally;

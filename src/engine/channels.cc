@@ -14,6 +14,7 @@
 #include "engine/offered_blocks.h"
 #include "engine/owner.h"
 #include "engine/peer_blocks.h"
+#include "engine/queue_growth.h"
 #include "engine/work_requests.h"
 #include "verbs/queue_pair.h"
 
@@ -36,6 +37,7 @@ void Channels::leave(Channel* channel, void* user) {
     if (channel == nullptr) return;
     std::erase(channel->users, user);
     if (!channel->users.empty() || channel->failed) return;
+    if (channel->ending == Connection::Ending::kGrows) QueueGrowth::cancel(*channel);
     parts_.requests.report_all(*channel);
     connector_.disconnect(*channel);
 }
@@ -129,8 +131,8 @@ bool Channels::wanted(const Connection& connection) const {
 
 void Channels::established(Connection& connection) {
     auto& channel = static_cast<Channel&>(connection);
-    channel.sends.reserve(engine_limits::kControlPlaces);
-    channel.transfer_reserve = engine_limits::kControlPlaces;
+    channel.sends.reserve(engine_limits::control_places(channel.sends.depth()));
+    channel.transfer_reserve = channel.sends.reserved();
     channel.receiving.polls_memory =
         poll_ == PollMode::kMemory ||
         (poll_ == PollMode::kAuto && verbs::writes_in_order(channel.qp.get()));

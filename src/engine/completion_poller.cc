@@ -4,13 +4,17 @@
 #include <string>
 
 #include "engine/device_health.h"
+#include "engine/queue_growth.h"
 
 namespace tern {
 
 // A work request of a channel that ends has completed. A control frame may have been posted after
 // the last signaled one.
 void CompletionPoller::sent_last(Channel& channel) {
-    if (!channel.sends.idle()) requests_.report_all(channel);
+    if (!channel.sends.idle())
+        requests_.report_all(channel);
+    else if (channel.ending == Connection::Ending::kGrows && channel.up())
+        return growth_.on_idle(channel);
     connector_.finish_if_idle(channel);
 }
 

@@ -20,6 +20,7 @@
 namespace tern {
 
 class DeviceHealth;
+class QueueGrowth;
 
 // Takes completions: of sends, of cold frames, and of notified writes. For the sink see Engine.
 // Data path.
@@ -29,7 +30,7 @@ class CompletionPoller {
 
     CompletionPoller(ibv_cq* cq, ReceiveQueue& receives, SendPool& pool, BlockPoller& blocks,
                      OfferedBlocks& offered, ControlFrames& control, WorkRequests& requests,
-                     Connector& connector, DeviceHealth& health)
+                     Connector& connector, DeviceHealth& health, QueueGrowth& growth)
         : cq_(cq),
           receives_(receives),
           pool_(pool),
@@ -38,7 +39,8 @@ class CompletionPoller {
           control_(control),
           requests_(requests),
           connector_(connector),
-          health_(health) {}
+          health_(health),
+          growth_(growth) {}
 
     // The frames of blocks that may be taken, from now on, because a cold frame follows them.
     void allow_preceding() { preceding_ = kPreceding; }
@@ -124,6 +126,7 @@ class CompletionPoller {
     WorkRequests& requests_;
     Connector& connector_;
     DeviceHealth& health_;
+    QueueGrowth& growth_;
     uint64_t received_ = 0;       // cold frames
     uint64_t notifications_ = 0;  // of frames in blocks
 };
@@ -261,7 +264,8 @@ template <class Sink>
     } else {
         on_failed_send(*channel, completion, sink);
     }
-    if (channel->closing || channel->handshake.state() == Handshake::State::kDraining) [[unlikely]]
+    if (channel->ending != Connection::Ending::kNot ||
+        channel->handshake.state() == Handshake::State::kDraining) [[unlikely]]
         sent_last(*channel);
 }
 

@@ -46,7 +46,9 @@ struct Counters : MessageCounters, OneSidedCounters, BlockCounters {
 // What an interface uses.
 struct EngineUsage {
     uint32_t connections_most = 0;
-    uint64_t connections_ended = 0;  // in silence, on behalf of peers with too many
+    uint64_t connections_ended = 0;       // in silence, on behalf of peers with too many
+    uint64_t connections_lengthened = 0;  // replaced for a long send queue
+    uint32_t send_queue_places = 0;       // work requests, of all connections
     uint32_t hot_peers = 0;
     uint64_t receive_queue_bytes = 0;
     uint64_t send_pool_bytes = 0;

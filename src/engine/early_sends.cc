@@ -22,12 +22,13 @@ EarlySends::EarlySends(const EngineSettings& settings, SendPool& pool, SendRoom&
       owner_(owner),
       accepts_any_(settings.early_sends),
       accepted_id_(settings.early_id),
-      most_(std::min(kMost, settings.send_queue - engine_limits::kControlPlaces)),
       most_of_all_(settings.send_buffers / 2) {}
 
 bool EarlySends::has_room(const Channel& channel) const {
     if (channel.failed || channel.established) return false;
-    return channel.backlog.sends() + channel.transfers < most_ && waiting_ < most_of_all_ &&
+    const uint32_t depth = channel.sends.depth();
+    const uint32_t most = std::min(kMost, depth - engine_limits::control_places(depth));
+    return channel.backlog.sends() + channel.transfers < most && waiting_ < most_of_all_ &&
            pool_.available();
 }
 

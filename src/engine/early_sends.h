@@ -80,7 +80,6 @@ class EarlySends {
     EngineOwner& owner_;
     bool accepts_any_;
     uint32_t accepted_id_;  // of active messages that may wait in any case
-    uint32_t most_;         // sends and transfers, for one connection
     uint32_t most_of_all_;  // sends, for all connections
     uint32_t waiting_ = 0;  // sends
 };

@@ -66,13 +66,16 @@ void IdleChannels::on_spare(Channel& channel) {
     (void)was_used(channel);
 }
 
-// Whether nothing is under way, and nobody waits for something.
+bool IdleChannels::nothing_under_way(const Channel& channel) {
+    return channel.up() && channel.ending == Connection::Ending::kNot && channel.transfers == 0 &&
+           channel.holds == 0 && channel.replies == 0 && channel.rings == 0 &&
+           channel.incoming == 0 && channel.outgoing == 0 && channel.backlog.empty() &&
+           channel.failures == 0 && !channel.paused && channel.control.due == 0;
+}
+
+// Whether nobody waits for something.
 bool IdleChannels::may_end(const Channel& channel) const {
-    return channel.up() && !channel.closing && channel.transfers == 0 && channel.holds == 0 &&
-           channel.replies == 0 && channel.rings == 0 && channel.incoming == 0 &&
-           channel.outgoing == 0 && channel.backlog.empty() && channel.failures == 0 &&
-           !channel.paused && !channel.sends.has_waiters() && channel.control.due == 0 &&
-           owner_.may_end(channel);
+    return nothing_under_way(channel) && !channel.sends.has_waiters() && owner_.may_end(channel);
 }
 
 void IdleChannels::end_channel(Channel& channel) {

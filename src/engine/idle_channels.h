@@ -38,6 +38,10 @@ class IdleChannels {
     // The peer could do without the channel.
     void on_spare(Channel& channel);
 
+    // Whether nothing is under way, and nobody waits for something, but for work requests, and for
+    // what the owner knows of.
+    static bool nothing_under_way(const Channel& channel);
+
     // Channels that this side has ended because the peer could do without them.
     uint64_t ended() const { return ended_; }
 

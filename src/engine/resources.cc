@@ -18,8 +18,10 @@ namespace {
 
 constexpr uint32_t kLeastReceives = 16;
 using engine_limits::kLeastInline;
-// Connections for which a completion queue that cannot grow has room.
-constexpr uint32_t kFixedConnections = 256;
+// Connections for which a completion queue that cannot grow has room: with a long send queue, and
+// with a short one.
+constexpr uint32_t kFixedLong = 256;
+constexpr uint32_t kFixedShort = 1024;
 
 uint64_t random_instance() {
     std::random_device random;
@@ -41,6 +43,8 @@ Resources::Resources(const verbs::Device& device, const verbs::Port& own_port,
                                                       engine_limits::kInline),
                            .pieces = std::min(engine_limits::kPieces,
                                               static_cast<uint32_t>(device.attributes.max_sge))},
+                .short_sends = EngineSettings::kShortSendQueue,
+                .long_queues = settings.long_queues,
                 .retry = settings.retry,
                 .times = settings.handshake} {
     if (device.events) device_events = std::make_unique<verbs::AsyncEvents::Inbox>(*device.events);
@@ -102,11 +106,14 @@ bool Resources::open_receives(EngineSettings& settings, EngineOwner& owner) {
 
 // The queue grows with the number of connections, where it can.
 bool Resources::open_completions(const EngineSettings& settings) {
-    const auto room = [&](uint32_t connections) {
-        return std::min(settings.receive_queue + settings.send_queue * connections, max_cqe);
+    const auto room = [&](uint32_t long_queues, uint32_t short_queues) {
+        return std::min(settings.receive_queue + settings.send_queue * long_queues +
+                            EngineSettings::kShortSendQueue * short_queues,
+                        max_cqe);
     };
-    cq = verbs::create_completion_queue(port.context, room(4), room(kFixedConnections),
-                                        events.get());
+    cq = verbs::create_completion_queue(
+        port.context, room(4, 0), room(std::min(settings.long_queues, kFixedLong), kFixedShort),
+        events.get());
     return cq != nullptr;
 }
 

@@ -39,8 +39,11 @@ bool SendPool::grow_later() noexcept try { return grow(); } catch (const std::ba
     return false;
 }
 
-Status SendRoom::no_place(const Channel& channel) {
-    if (channel.up() && !channel.failed) ++refused_;
+Status SendRoom::no_place(Channel& channel) {
+    if (channel.up() && !channel.failed) {
+        ++refused_;
+        growth_.on_full(channel);
+    }
     return Status::kNoResource;
 }
 

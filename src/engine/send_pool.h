@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "connection/connection.h"
+#include "engine/queue_growth.h"
 #include "verbs/memory.h"
 
 namespace tern {
@@ -75,21 +76,30 @@ class SendPool {
 // brings them back. Control path.
 class SendRoom {
   public:
-    SendRoom(SendPool& pool, Connector& connector, WorkRequests& requests, EngineOwner& owner)
-        : pool_(pool), connector_(connector), requests_(requests), owner_(owner) {}
+    SendRoom(SendPool& pool, uint32_t long_queue, Connector& connector, WorkRequests& requests,
+             IdleChannels& idle, EngineOwner& owner)
+        : pool_(pool),
+          connector_(connector),
+          requests_(requests),
+          owner_(owner),
+          growth_(long_queue, connector, requests, idle, owner) {}
 
     // The send queue has no place, or the connection is not up. Returns kNoResource.
-    [[gnu::cold]] Status no_place(const Channel& channel);
+    [[gnu::cold]] Status no_place(Channel& channel);
     // All buffers are in work requests. Returns kNoResource.
     [[gnu::cold]] Status no_buffer();
 
     uint64_t refused() const { return refused_; }
+    // Which makes more places.
+    QueueGrowth& growth() { return growth_; }
+    const QueueGrowth& growth() const { return growth_; }
 
   private:
     SendPool& pool_;
     Connector& connector_;
     WorkRequests& requests_;
     EngineOwner& owner_;
+    QueueGrowth growth_;
     bool warned_send_pool_ = false;  // the owner, that the send pool cannot grow
     uint64_t refused_ = 0;           // sends on connections that are up
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "connection/handshake.h"
@@ -18,7 +19,8 @@ struct EngineSettings {
     static constexpr uint32_t kUnlimited = UINT32_MAX;
 
     uint32_t segment_size = 8256;  // bytes of the longest active message: 8 KiB and UCP's header
-    uint32_t send_queue = 256;     // work requests of a connection
+    uint32_t send_queue = 256;     // work requests of a connection's send queue, if it is long
+    uint32_t long_queues = 64;     // connections for which it is from the beginning
     uint32_t send_buffers = 1024;  // at most, for all connections
     uint32_t receive_queue = 512;  // buffers, for all connections
     uint32_t connections = kUnlimited;  // beyond so many, see IdleChannels
@@ -33,6 +35,10 @@ struct EngineSettings {
     verbs::RetrySettings retry;
     HandshakeTimes handshake;
 
+    // Work requests of a short send queue. With 128 bytes inline, mlx5 makes 384 bytes of each, so
+    // that a queue is one page.
+    static constexpr uint32_t kShortSendQueue = 10;
+
     uint32_t max_header() const { return segment_size / 2; }
 };
 
@@ -44,7 +50,10 @@ inline constexpr uint32_t kOwnPieces = 2;  // of these, of a frame's own words
 inline constexpr uint32_t kInline = 1024;  // bytes of a frame on the stack
 // Bytes of inline data that a device must take: control frames are sent inline.
 inline constexpr uint32_t kLeastInline = uint32_t{sizeof(Word)} + kMaxControl;
-inline constexpr uint32_t kControlPlaces = 8;  // of a send queue, reserved for control frames
+// Places of a send queue with `depth` places that are reserved for control frames.
+constexpr uint32_t control_places(uint32_t depth) {
+    return std::min(8u, depth / 4);
+}
 // Bytes that an interface must register at least, with the default segment size.
 inline constexpr size_t kLeastMemory = 512 * 1024;
 

@@ -90,17 +90,23 @@ ucs_config_field_t config_table[] = {
                "the send pool.",
                messages.segment_size, UCS_CONFIG_TYPE_MEMUNITS),
     TERN_FIELD("TX_QUEUE_LEN", kText<kEngine.send_queue>,
-               "Work requests that a connection's send queue holds.", messages.send_queue,
-               UCS_CONFIG_TYPE_UINT),
+               "Work requests that a connection's send queue holds, if it is a long one.",
+               messages.send_queue, UCS_CONFIG_TYPE_UINT),
+    TERN_FIELD("TX_LONG_QUEUES", kText<kEngine.long_queues>,
+               "Connections of an interface that have a long send queue from the beginning. The "
+               "others have a short\n"
+               "one, of 10 work requests, until they turn out to be busy. With TM_ENABLE, all "
+               "queues are long.",
+               messages.long_queues, UCS_CONFIG_TYPE_UINT),
     TERN_FIELD(
         "QP_MAX", "auto",
         "Connections of an interface beyond which those that neither side uses are ended, "
         "the longest unused first.\n"
         "Their endpoints connect again when they are used. The limit is soft: no connection "
         "is refused for it.\n"
-        "inf: no limit; auto: a sixteenth of the device's queue pairs, at least 64 and at most "
-        "4096. No effect with\n"
-        "TM_ENABLE.",
+        "inf: no limit; auto: a sixteenth of the device's queue pairs, or half of what fits into "
+        "a completion\n"
+        "queue, at least 64 and at most 4096. No effect with TM_ENABLE.",
         messages.connections, UCS_CONFIG_TYPE_ULUNITS),
     TERN_FIELD("TX_BUFFERS", kText<kEngine.send_buffers>,
                "Most buffers of the send pool, which all connections of an interface share. It "
@@ -322,10 +328,25 @@ bool is_in_range(const TernConfig& config, const ibv_device_attr& device, std::s
         why);
 }
 
-// The limit of QP_MAX. `auto` leaves queue pairs of the device to the other processes of the node.
-uint32_t most_connections(unsigned long setting, const ibv_device_attr& device) {
+// Connections for which a completion queue has room.
+uint32_t room_for_completions(const EngineSettings& engine, const ibv_device_attr& device) {
+    const auto entries = static_cast<uint64_t>(device.max_cqe);
+    const uint64_t taken = engine.receive_queue + uint64_t{engine.long_queues} * engine.send_queue;
+    if (taken >= entries)
+        return static_cast<uint32_t>((entries - std::min<uint64_t>(engine.receive_queue, entries)) /
+                                     engine.send_queue);
+    return engine.long_queues +
+           static_cast<uint32_t>((entries - taken) / EngineSettings::kShortSendQueue);
+}
+
+// The limit of QP_MAX. `auto` leaves queue pairs of the device to the other processes of the node,
+// and half of the completion queue to connections that grow, or are over and still have places.
+uint32_t most_connections(unsigned long setting, const EngineSettings& engine,
+                          const ibv_device_attr& device) {
     if (setting == UCS_ULUNITS_AUTO)
-        return std::clamp(static_cast<uint32_t>(device.max_qp) / 16, 64u, 4096u);
+        return std::clamp(std::min(static_cast<uint32_t>(device.max_qp) / 16,
+                                   room_for_completions(engine, device) / 2),
+                          64u, 4096u);
     return static_cast<uint32_t>(std::min<unsigned long>(setting, EngineSettings::kUnlimited));
 }
 
@@ -333,9 +354,12 @@ EngineSettings engine_settings(const TernConfig& config, const ibv_device_attr& 
     EngineSettings engine;
     engine.segment_size = static_cast<uint32_t>(config.messages.segment_size) & ~(Word::kUnit - 1);
     engine.send_queue = config.messages.send_queue;
-    engine.connections = most_connections(config.messages.connections, device);
+    // TupleQ's links belong to a connection, which therefore must not be replaced.
+    engine.long_queues =
+        config.tags.matching != UCS_NO ? EngineSettings::kUnlimited : config.messages.long_queues;
     engine.send_buffers = config.messages.send_buffers;
     engine.receive_queue = config.messages.receive_queue;
+    engine.connections = most_connections(config.messages.connections, engine, device);
     engine.inline_bytes = config.messages.inline_bytes;
     engine.block_first = static_cast<uint32_t>(config.blocks.first_bytes) & ~(Word::kUnit - 1);
     engine.block_most = static_cast<uint32_t>(config.blocks.most_bytes) & ~(Word::kUnit - 1);

@@ -19,6 +19,7 @@ struct TernConfig {
     struct {
         size_t segment_size;
         unsigned send_queue;
+        unsigned long_queues;
         unsigned long connections;
         unsigned send_buffers;
         unsigned receive_queue;

@@ -55,6 +55,8 @@ std::string counters_of(const Engine& engine, const Rendezvous& rendezvous, cons
         {"queue_pairs", engine.connections()},
         {"queue_pairs_most", usage.connections_most},
         {"queue_pairs_ended", usage.connections_ended},
+        {"queue_pairs_lengthened", usage.connections_lengthened},
+        {"send_queue_places", usage.send_queue_places},
         {"hot_peers", usage.hot_peers},
         {"hot_peers_most", counters.hot_peers_most},
         {"registered_bytes", usage.registered_bytes + rendezvous.registered_bytes() +

@@ -128,6 +128,8 @@ class BlockWriter {
 
     uint32_t size() const { return size_; }
     bool empty() const { return used() == 0; }
+    // Bytes that the reader has freed, modulo 2^32, as far as is known.
+    uint32_t freed() const { return freed_; }
 
   private:
     // Credit by frames may be ahead of the word by what they bring while the word is not read.

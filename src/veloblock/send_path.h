@@ -111,6 +111,8 @@ class SendPath {
 
     bool hot() const { return hot_; }
     uint32_t block_size() const { return writer_.size(); }
+    // See BlockWriter; without a block, it stays the same.
+    uint32_t freed() const { return writer_.freed(); }
 
   private:
     static constexpr uint32_t kWindow = 12;  // payloads

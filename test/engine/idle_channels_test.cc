@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "node.h"
+#include "world.h"
 
 namespace tern::test {
 namespace {
@@ -23,92 +23,11 @@ EngineSettings limited_settings(uint32_t connections) {
     return settings;
 }
 
-// Nodes that send numbered messages to each other. An endpoint attaches when it is used.
-class World {
-  public:
-    World(size_t nodes, uint32_t limit) : ways_(nodes, std::vector<Way>(nodes)) {
-        for (size_t i = 0; i < nodes; ++i)
-            nodes_.push_back(std::make_unique<Node>(limited_settings(limit)));
-    }
-
-    size_t size() const { return nodes_.size(); }
-    Node& node(size_t at) { return *nodes_[at]; }
-    Channel* channel(size_t from, size_t to) { return ways_[from][to].channel; }
-
-    // Sends a message if there is room. False: there is none.
-    bool send(size_t from, size_t to) {
-        Way& way = ways_[from][to];
-        if (!attach(from, to)) return false;
-        const Status status =
-            node(from).send_number(*way.channel, static_cast<uint32_t>(from), way.sent);
-        if (status == Status::kOk) {
-            ++way.sent;
-            ++sent_;
-        }
-        EXPECT_TRUE(status == Status::kOk || status == Status::kNoResource);
-        return status == Status::kOk;
-    }
-    void flush(size_t from, size_t to) {
-        if (channel(from, to) == nullptr) return;
-        const Status status = node(from).engine->flushing()->flush(*channel(from, to), {});
-        EXPECT_TRUE(status == Status::kOk || status == Status::kInProgress ||
-                    status == Status::kNoResource);
-    }
-    void poll(size_t at) {
-        Node& here = node(at);
-        here.poll();
-        for (const auto& [user, status] : here.closures) {
-            static_cast<Way*>(user)->channel = nullptr;
-            EXPECT_EQ(status, Status::kOk) << here.reason;
-        }
-        here.closures.clear();
-        for (const Node::Message& message : here.messages) {
-            EXPECT_EQ(message.number(), ways_[message.id][at].received++)
-                << message.id << " to " << at;
-        }
-        here.messages.clear();
-    }
-    void poll_all() {
-        for (size_t i = 0; i < size(); ++i) poll(i);
-    }
-    bool all_received() const {
-        for (const auto& row : ways_)
-            for (const Way& way : row)
-                if (way.received != way.sent) return false;
-        return true;
-    }
-    uint64_t ended() const {
-        uint64_t sum = 0;
-        for (const auto& each : nodes_) sum += each->engine->usage().connections_ended;
-        return sum;
-    }
-    uint64_t sent() const { return sent_; }
-
-  private:
-    struct Way {
-        Channel* channel = nullptr;
-        uint64_t sent = 0, received = 0;
-    };
-
-    bool attach(size_t from, size_t to) {
-        Way& way = ways_[from][to];
-        if (way.channel != nullptr) return true;
-        std::string why;
-        way.channel = node(from).engine->attach(node(to).engine->address(), &way, why);
-        EXPECT_NE(way.channel, nullptr) << why;
-        return way.channel != nullptr;
-    }
-
-    std::vector<std::unique_ptr<Node>> nodes_;
-    std::vector<std::vector<Way>> ways_;
-    uint64_t sent_ = 0;
-};
-
 TEST(IdleChannelsTest, TheLimitIsKeptAndEndpointsStay) {
     constexpr size_t kPeers = 12;
     constexpr uint32_t kLimit = 4;
-    World world(1 + kPeers, EngineSettings::kUnlimited);
-    World limited(1 + kPeers, kLimit);
+    World world(1 + kPeers, limited_settings(EngineSettings::kUnlimited));
+    World limited(1 + kPeers, limited_settings(kLimit));
     for (World* each : {&world, &limited}) {
         for (size_t to = 1; to <= kPeers; ++to)
             ASSERT_TRUE(until([&] { each->poll_all(); }, [&] { return each->send(0, to); }));
@@ -127,7 +46,7 @@ TEST(IdleChannelsTest, TheLimitIsKeptAndEndpointsStay) {
 
 // It answers no suggestion, so its connection stays, and takes messages meanwhile.
 TEST(IdleChannelsTest, APeerThatComputesKeepsItsConnection) {
-    World world(4, 1);
+    World world(4, limited_settings(1));
     for (size_t to = 1; to < 4; ++to)
         ASSERT_TRUE(until([&] { world.poll_all(); }, [&] { return world.send(0, to); }));
     ASSERT_TRUE(until([&] { world.poll_all(); }, [&] { return world.all_received(); }));
@@ -144,7 +63,7 @@ TEST(IdleChannelsTest, APeerThatComputesKeepsItsConnection) {
 }
 
 TEST(IdleChannelsTest, WhatIsUsedStays) {
-    World world(6, 2);
+    World world(6, limited_settings(2));
     std::vector<Channel*> channels;
     const auto round = [&] {
         for (size_t to = 1; to < world.size(); ++to) (void)world.send(0, to);
@@ -176,7 +95,7 @@ TEST(IdleChannelsTest, NothingIsLostOrReordered) {
     std::mt19937 random(seed);
     constexpr size_t kNodes = 24;
     constexpr uint64_t kMessages = 300'000;
-    World world(kNodes, 4);
+    World world(kNodes, limited_settings(4));
     const auto pick = [&](size_t below) { return random() % below; };
     std::vector<std::array<size_t, 3>> friends(kNodes);
     std::vector<unsigned> computes(kNodes);

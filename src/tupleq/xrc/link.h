@@ -95,7 +95,8 @@ class XrcLink {
   private:
     XrcLink() = default;
     bool host_stays() const {
-        return host == nullptr || (host->up() && !host->closing && !host->failed);
+        return host == nullptr ||
+               (host->up() && host->ending == Connection::Ending::kNot && !host->failed);
     }
 
     uint32_t index_ = 0;
