@@ -89,7 +89,7 @@ class PeerBlocks {
     size_t registered_bytes() const { return words_.registered_bytes(); }
 
   private:
-    static constexpr uint16_t kStallCheck = 4096;  // sends refused, between two looks at the time
+    static constexpr uint16_t kStallCheck = 16;  // sends refused, between two looks at the time
 
     void check_peer(Channel& channel);
     void choose_notification(Channel& channel, const BlockOffer& offer);
