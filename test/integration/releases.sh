@@ -3,7 +3,8 @@
 #
 # The loader and tern-run choose the transport by the release of UCX. With any build: this release among others that do
 # not exist. With a build for several releases (configure --with-ucx=PREFIX:PREFIX...): all of them, installed into one
-# folder. TERN_TEST_UCX: prefixes of further releases of UCX, with colons between them, for which nothing is built.
+# folder. What is built once, for the first release, runs with all of them. TERN_TEST_UCX: prefixes of further releases of
+# UCX, with colons between them, for which nothing is built.
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 . "$(dirname "$0")/lib.sh"
 # shellcheck source-path=SCRIPTDIR source=tern.sh
@@ -167,6 +168,37 @@ prefix_of() { # build folder
     echo "${prefix:-/usr}"
 }
 
+# once_tests NAME TRANSPORT TERN-BENCH: what uses UCT's public interface and is built once, with the UCX of `with_ucx`.
+once_tests() {
+    local launcher=("${with_ucx[@]}" env RWAPI_TLS="$2" UCX_LOG_LEVEL=error)
+    if [ -x ./rwapi-job ]; then
+        if [ "$2" = tern ]; then launcher+=("$root_commands/tern-run" --soft-hca); else launcher+=("${hca[@]}"); fi
+        check "$1: rwapi over $2" "${launcher[@]}" "$(dirname "$SOFTHCA")/rwapi-run" -np 2 ./rwapi-job traffic
+    else
+        skip "$1: rwapi over $2" 'the program is not built'
+    fi
+    check_match "$1: tern-bench over $2" "^ *$2 / rc_verbs " "${with_ucx[@]}" env UCX_LOG_LEVEL=error \
+        "$3" latency --quick --transport "$2"
+}
+
+# A UCX that says that it is of a release that nobody knows.
+unknown_tests() {
+    local says="was built for UCX 1\.[0-9]+ and fits UCX 1\.13 to 1\.22, and this is UCX 1\.99\.0; build it for this one"
+    echo 'void ucp_get_version(unsigned* major, unsigned* minor, unsigned* patch) { *major = 1; *minor = 99; *patch = 0; }
+        const char* ucp_get_version_string(void) { return "1.99.0"; }' |
+        cc -shared -fPIC -o "$tmp/unknown.so" -x c - || { echo 'Bail out! cc cannot compile'; exit 1; }
+    local launcher=("${hca[@]}" env LD_PRELOAD="$soft_hca:$tmp/unknown.so")
+    if [ -x ./rwapi-job ]; then
+        refuses 'rwapi refuses a release that it does not know' 1 "^rwapi: librwapi $says" \
+            "${launcher[@]}" env RWAPI_TLS=rc_verbs ./rwapi-job traffic
+        result "$([ "$(grep -c '^rwapi: ' "$tmp/stderr")" = 1 ]; echo $?)" 'in one line' "$tmp/stderr"
+    else
+        skip 'rwapi refuses a release that it does not know' 'the program is not built'
+    fi
+    refuses 'so does tern-bench' 3 "tern-bench $says" \
+        "${launcher[@]}" "$(dirname "$SOFTHCA")/tern-bench" latency --quick --transport rc_verbs
+}
+
 # release_tests RELEASE PREFIX: the installed transport for it.
 release_tests() {
     local release=$1 at=() run load
@@ -197,6 +229,7 @@ release_tests() {
     else
         skip "$release: UCT" "$2 has no ucx_perftest"
     fi
+    once_tests "$release" tern "$root_commands/tern-bench"
     unset UCX_NET_DEVICES UCX_RNDV_THRESH UCX_LOG_LEVEL
 }
 
@@ -213,9 +246,6 @@ installed_tests() {
         sh -c "cd '${root_library%/*}' && echo \$(ls -d [0-9]*/libuct_tern.so.0 | sed 's,/.*,,' | sort -V)"
     release_tests "$this" "$(prefix_of "$build")"
     for release in $others; do release_tests "$release" "$(prefix_of "$build/releases/$release")"; done
-    if [ -z "${TERN_TEST_UCX-}" ]; then
-        skip 'a UCX for which nothing is built' 'TERN_TEST_UCX names none'
-    fi
     for prefix in ${TERN_TEST_UCX//:/ }; do
         use_ucx "$prefix"
         refused "$prefix, for which nothing is built: preloaded" "it is installed for UCX $this.* and this is UCX" \
@@ -230,4 +260,12 @@ installed_tests() {
 loader_tests
 tern_run_tests
 installed_tests
+unknown_tests
+if [ -z "${TERN_TEST_UCX-}" ]; then
+    skip 'a UCX for which nothing is built' 'TERN_TEST_UCX names none'
+fi
+for prefix in ${TERN_TEST_UCX//:/ }; do
+    use_ucx "$prefix"
+    once_tests "$prefix, for which nothing is built" rc_verbs "$(dirname "$SOFTHCA")/tern-bench"
+done
 finish

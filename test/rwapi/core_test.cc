@@ -17,6 +17,7 @@
 #include "rwapi/core/operation_pool.h"
 #include "rwapi/core/slots.h"
 #include "rwapi/core/tags.h"
+#include "rwapi/core/ucx_release.h"
 
 namespace rwapi {
 namespace {
@@ -390,6 +391,15 @@ TEST(Errors, AllHaveNames) {
     for (int error = RWAPI_OK; error >= RWAPI_ERR_BUSY; --error)
         EXPECT_STRNE(rwapi_strerror(error), "unknown error") << error;
     EXPECT_STREQ(rwapi_strerror(RWAPI_ERR_BUSY - 1), "unknown error");
+}
+
+TEST(UcxRelease, OfAnotherLayoutOrUnknown) {
+    EXPECT_EQ(callback_bytes({0, 20}), 0u);
+    EXPECT_EQ(callback_bytes({1, 12}), 0u);
+    for (unsigned minor = 13; minor <= 15; ++minor) EXPECT_EQ(callback_bytes({1, minor}), 24u);
+    for (unsigned minor = 16; minor <= 22; ++minor) EXPECT_EQ(callback_bytes({1, minor}), 16u);
+    EXPECT_EQ(callback_bytes({1, 23}), 0u);
+    EXPECT_EQ(callback_bytes({2, 14}), 0u);
 }
 
 }  // namespace

@@ -40,6 +40,8 @@ Node::Node(Machine& machine, uint32_t rank, const TransportCosts& costs,
 }
 
 void Node::open(const rwapi::Resource& resource) {
+    if (const std::string reason = worker_progress_.misfit("tern-bench"); !reason.empty())
+        throw Failure(reason);
     // No thread: it would act by the machine's time.
     async_ = created<rwapi::Async>("ucs_async_context_create", ucs_async_context_create,
                                    UCS_ASYNC_MODE_POLL);
@@ -159,7 +161,7 @@ std::suspend_always Node::step() {
     const uint64_t polls = machine_.polls();
     const uint64_t received = received_;
     machine_.spend(ns_of(costs_.poll));
-    uct_worker_progress(worker_.get());
+    worker_progress_(worker_.get());
     if (machine_.polls() != polls) machine_.spend(ns_of(costs_.full_poll - costs_.poll));
     machine_.spend((received_ - received) * ns_of(costs_.receive));
     return {};

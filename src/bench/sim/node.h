@@ -16,6 +16,7 @@
 #include "bench/sim/costs.h"
 #include "bench/sim/machine.h"
 #include "rwapi/transport/resources.h"
+#include "rwapi/transport/worker_progress.h"
 
 namespace bench::sim {
 
@@ -73,6 +74,7 @@ class Node {
     uct_component_h component_ = nullptr;
     rwapi::Async async_;
     rwapi::Worker worker_;
+    rwapi::WorkerProgress worker_progress_;
     rwapi::Domain md_;
     rwapi::Interface iface_;
     uct_iface_attr_t attributes_ = {};

@@ -10,6 +10,7 @@
 #include "bench/measure/exchange.h"
 #include "bench/tern-bench/ports.h"
 #include "rwapi/transport/resources.h"
+#include "rwapi/transport/worker_progress.h"
 
 namespace bench {
 namespace {
@@ -45,6 +46,8 @@ class UctPort : public Port {
                                              UCS_THREAD_MODE_SINGLE)),
           md_(open_domain(job)),
           iface_(open_iface(job)) {
+        if (const std::string reason = worker_progress_.misfit("tern-bench"); !reason.empty())
+            throw Failure(reason);
         check("uct_iface_query", uct_iface_query(iface_.get(), &attributes_));
         if (std::max({attributes_.device_addr_len, attributes_.iface_addr_len,
                       attributes_.ep_addr_len}) > sizeof(UctAddress)) {
@@ -81,7 +84,7 @@ class UctPort : public Port {
     }
     void add_peer(Peer& peer) override { connect(peer); }
 
-    void progress() { uct_worker_progress(worker_.get()); }
+    void progress() { worker_progress_(worker_.get()); }
 
     void receive(uint32_t) {
         ++now_->awaited;
@@ -200,6 +203,7 @@ class UctPort : public Port {
 
     rwapi::Async async_;
     rwapi::Worker worker_;
+    rwapi::WorkerProgress worker_progress_;
     rwapi::Domain md_;
     rwapi::Interface iface_;
     uct_iface_attr_t attributes_ = {};

@@ -59,6 +59,10 @@ Transport::~Transport() {
 
 int Transport::open(const TransportEvents& events, int threads) {
     if (!read_setting("RWAPI_MAX_TRANSFER", 1, UINT64_MAX, max_transfer_)) return RWAPI_ERR_INVALID;
+    if (const std::string reason = worker_progress_.misfit("librwapi"); !reason.empty()) {
+        log_error("%s", reason.c_str());
+        return RWAPI_ERR_TRANSPORT;
+    }
     wake_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (wake_fd_ < 0) return RWAPI_ERR_MEMORY;
     ucs_async_context_t* async = nullptr;

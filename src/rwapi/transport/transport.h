@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "rwapi/transport/resources.h"
+#include "rwapi/transport/worker_progress.h"
 #include "uct/put_am.h"
 
 namespace rwapi {
@@ -71,7 +72,7 @@ class Transport {
     ucs_status_t connect_to(const Endpoint& endpoint, const InterfaceAddress& peer,
                             std::span<const std::byte> endpoint_address) const;
 
-    unsigned progress() { return uct_worker_progress(worker_.get()); }
+    unsigned progress() { return worker_progress_(worker_.get()); }
     bool can_check() const { return can_check_; }
     bool can_check_wireup() const { return can_check_wireup_; }
     // Posts a put and a message in one call. Null: the transport has no such function.
@@ -106,6 +107,7 @@ class Transport {
 
     Async async_;
     Worker worker_;
+    WorkerProgress worker_progress_;
     uct_component_h component_ = nullptr;
     Domain domain_;
     Interface interface_;
