@@ -101,7 +101,7 @@ int main(int argc, char** argv) {
             return 2;
         }
     }
-    MPI_Init_thread(&argc, NULL, level, &provided);
+    MPI_Init_thread(NULL, NULL, level, &provided);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     if (ranks % 2 != 0 || provided < level) {
