@@ -98,7 +98,9 @@ handle_line() {
             started=$SECONDS
             skipped=
             output=() ;;
-        *'[     SKIP ] '*) skipped=${1##*'[     SKIP ] '} ;;
+        *'[     SKIP ] '*)
+            skipped=${1##*'[     SKIP ] '}
+            skipped=${skipped:-no reason given} ;;
         *"[       OK ] $current ("*) [ -z "$current" ] || finish_case ok ${skipped:+"SKIP ${skipped//\#/}"} ;;
         *"[  SKIPPED ] $current ("*) [ -z "$current" ] || finish_case ok "SKIP $(skip_reason)" ;;
         *"[  FAILED  ] $current"[\ ,]*) [ -z "$current" ] || finish_case 'not ok' ;;
