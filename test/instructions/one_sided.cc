@@ -3,6 +3,7 @@
 #include <ucp/api/ucp.h>
 
 #include <array>
+#include <cstdint>
 
 #include "counted.h"
 

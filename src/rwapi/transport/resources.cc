@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "rwapi/transport/resources.h"
 
+#include <algorithm>
 #include <span>
 #include <string_view>
 
