@@ -3,11 +3,11 @@
 # shellcheck source-path=SCRIPTDIR
 #
 # What takes too long for contrib/check.sh, which is to pass first: clang-tidy on all files; builds with clang++ and of
-# each file by itself; Debian packages in a clean root; the unit tests for arm64; every test with all its settings; the
-# tests of Tern and of verbs, and CI's selection of UCX's own, with each personality of the software HCA; all of UCX's
-# own tests; all tests on rdma_rxe; all tests that the sanitizers can run. Takes about five hours on two processors. Of
-# these, a personality takes some ten minutes; on processors that had other work, the suites took 36 minutes under mlx5.
-# The last line is "N passed, N failed, N skipped".
+# each file by itself; packages of Debian 12 and 13 in clean roots; the unit tests for arm64; every test with all its
+# settings; the tests of Tern and of verbs, and CI's selection of UCX's own, with each personality of the software HCA;
+# all of UCX's own tests; all tests on rdma_rxe; all tests that the sanitizers can run. Takes about five hours on two
+# processors. Of these, a personality takes some ten minutes; on processors that had other work, the suites took 36
+# minutes under mlx5. The last line is "N passed, N failed, N skipped".
 . "$(dirname "$0")/common.sh"
 . contrib/tests.sh
 
@@ -34,6 +34,17 @@ packages() {
     run_tap build/packages.log test/packaging/deb.sh build/deb build/deb-again
 }
 
+# Another release of Debian, in roots of its own. TRIXIE_UCX_SRC=FOLDER: its UCX's source, if the mirror has none.
+packages_of() { # release
+    local log=build/deb-$1.log
+    if UCX_SRC=${TRIXIE_UCX_SRC:-} contrib/packaging/release.sh "$1" "build/deb-$1" >"$log" 2>&1; then
+        RELEASE=$1 run_tap "build/packages-$1.log" test/packaging/deb.sh "build/deb-$1"
+    else
+        tail -n 40 "$log"
+        failed=$((failed + 1))
+    fi
+}
+
 say "this takes about five hours on two processors"
 install_packages
 phase 'build' build_to_check
@@ -44,6 +55,7 @@ phase 'build without the commands' build build/nightly-libraries --enable-werror
 phase 'files of a release' run_tap build/dist.log test/packaging/dist.sh build/check
 phase 'source package' source_package
 phase 'Debian packages' packages
+phase 'packages of Debian 13' packages_of trixie
 phase 'arm64' run_tap build/arm64.log contrib/arm64.sh
 phase 'build of the tests' build_tests build/check
 phase 'tests without a device' run_tests build/check check-pure

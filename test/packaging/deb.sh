@@ -5,9 +5,9 @@
 #
 # The packages that contrib/packaging/deb.sh has made in FOLDER: lintian finds no errors; they are installed, their tests
 # (debian/tests) run without privileges, and they are removed without leftovers. Those of another build, in AGAIN, have
-# the same bytes. All that happens in a layer above a clean root of this release of Debian, which mmdebstrap makes, or
-# with PACKAGES_ROOT=FOLDER above that one: with PACKAGES_ROOT=/ above this machine's, which takes seconds. Prints TAP.
-# Needs root; without lintian, that part is skipped.
+# the same bytes. All that happens in a layer above a clean root of Debian's RELEASE (that of this machine; or trixie),
+# which mmdebstrap makes, or with PACKAGES_ROOT=FOLDER above that one: with PACKAGES_ROOT=/ above this machine's, which
+# takes seconds. Prints TAP. Needs root; without lintian, that part is skipped.
 set -u
 [ $# -ge 1 ] || { sed -n '/^# Usage/,/^[^#]/ s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 if [ "$(id -u)" != 0 ] || ! unshare --mount true 2>/dev/null; then
@@ -17,7 +17,7 @@ fi
 folder=$(realpath "$1")
 again=${2:-}
 tests=$(realpath "$(dirname "$0")/../../contrib/packaging/debian/tests")
-suite=$(. /etc/os-release && echo "$VERSION_CODENAME")
+release=${RELEASE:-$(. /etc/os-release && echo "$VERSION_CODENAME")}
 tmp=$(mktemp -d)
 clean=${PACKAGES_ROOT:-$tmp/clean}
 mkdir "$tmp/mnt" "$tmp/upper" "$tmp/work" "$tmp/root"
@@ -105,7 +105,7 @@ if [ -n "$again" ]; then
     done
 fi
 [ -n "${PACKAGES_ROOT:-}" ] ||
-    check 'a clean root' mmdebstrap --quiet --variant=minbase --include="$(dependencies | paste -sd ,)" "$suite" "$clean"
+    check "a clean root of $release" mmdebstrap --quiet --variant=minbase --include="$(dependencies | paste -sd ,)" "$release" "$clean"
 check 'the packages are installed' inside sh -c 'dpkg -i /mnt/*.deb'
 for test in $(sed -n 's/^Tests: //p' "$tests/control"); do
     check "$test, without privileges" as_user "$test"
