@@ -31,7 +31,8 @@ inline bool names_tern(std::string_view list) {
 
 // Whether UCX may take another transport to another process.
 inline bool allows_others(std::string_view list) {
-    if (list.starts_with('^')) return list != TERN_OTHER_TLS;  // the default from UCX 1.18 on
+    constexpr std::string_view kOurs = TERN_OTHER_TLS;  // the default from UCX 1.18 on
+    if (list.starts_with('^')) return list != kOurs;
     bool others = false;
     for_each_transport(list, [&](std::string_view name) {
         others |= name != "tern" && name != "self" && !name.starts_with("cuda") &&
