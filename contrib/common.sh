@@ -53,7 +53,7 @@ set_up() {
     mkdir -p m4 "$folder"
     contrib/fetch-ucx-headers.sh
     [ configure -nt configure.ac ] || autoreconf -i
-    (cd "$folder" && "$source_dir/configure" --quiet "$@")
+    (cd "$folder" && "$(realpath --relative-to=. "$source_dir")/configure" --quiet "$@")
 }
 
 # build FOLDER [configure option...]: configures and builds.
@@ -63,10 +63,18 @@ build() {
     make -C "$1" -s -j"$(nproc)"
 }
 
+# Runs a command with ccache, for which the build of an unpacked release in build/check (make distcheck) is the same as
+# the one in build/check itself.
+cached() { # command...
+    PATH=/usr/lib/ccache:$PATH CCACHE_DIR=$source_dir/build/ccache CCACHE_BASEDIR=$source_dir/build/check \
+        CCACHE_NOHASHDIR=1 "$@"
+}
+
 # The build for the tests. Their reports need only lines and functions; full debugging information takes a third of the
 # compiler's time. Its folders are Debian's, so that packages can be made of it.
+check_flags='-g1 -O2'
 build_to_check() {
     local folders
     read -ra folders <<<"$(contrib/packaging/deb.sh --folders)"
-    build build/check --enable-werror CXXFLAGS='-g1 -O2' "${folders[@]}"
+    cached build build/check --enable-werror CXXFLAGS="$check_flags" "${folders[@]}"
 }

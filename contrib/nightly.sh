@@ -17,12 +17,6 @@ clang_build() {
     build_tests build/nightly-clang
 }
 
-# That a release builds outside of its source tree, installs, uninstalls and cleans up; without tests, which run anyway.
-source_package() {
-    make -C build/check -s distcheck TESTS= check_PROGRAMS= \
-        DISTCHECK_CONFIGURE_FLAGS="--quiet --with-ucx-src=$source_dir/build/ucx-headers CXXFLAGS='-g1 -O1'"
-}
-
 # Two builds of the packages have the same bytes; what is installed works and goes away.
 packages() {
     local command
