@@ -253,11 +253,12 @@ TEST_F(RuleTest, KeyOfADeadRegionHitsItsSuccessorInMlx5) {
 
 TEST_F(RuleTest, SingleRuleChangesThePersonality) {
     set("PERSONALITY", "mlx5");
-    set("RULES", "inline=64,cq-resize=0,in-order=0,qps=3");
+    set("RULES", "inline=64,cq-resize=0,in-order=0,max-qp=3,max-cqe=500");
     on_device([](const Hca& hca, ibv_pd* pd) {
         const Pair pair(hca, pd);
         EXPECT_EQ(hca.attr().max_qp, 3);
-        EXPECT_EQ(hca.attr().max_cqe, kMega - 1);
+        EXPECT_EQ(hca.attr().max_cqe, 500);
+        EXPECT_EQ(Cq(ibv_create_cq(hca.get(), 501, nullptr, nullptr, 0)), nullptr) << "max_cqe";
         EXPECT_EQ(ibv_resize_cq(pair.a.send_cq.get(), 40), EOPNOTSUPP);
         EXPECT_EQ(ibv_query_qp_data_in_order(pair.a.qp.get(), IBV_WR_RDMA_WRITE, 0), 0);
         ibv_qp_init_attr init = init_attr({}, pair.a.send_cq.get(), pair.a.send_cq.get());

@@ -58,12 +58,16 @@ constexpr Rule kRules[] = {
      "`max_qp_wr`"},
     {"srq-entries", &P::srq_entries, 16, 65536, {32768, 32767, 16383, 4063, 65407, 32768, 32767, 4063},
      "`max_srq_wr`"},
-    // Those above are cut to what the memory of a process of the fabric holds.
-    {"cq-entries", &P::cq_entries, 16, 1 << 20, {1 << 20, (1 << 20) - 1, (1 << 20) - 1, 1048574, 1 << 20, 1 << 20, 32767, 32767},
+    // The limits of queues are cut to what the memory of a process of the fabric holds: real mlx5 and
+    // mlx4 have 4194303 (libibverbs' ibv_devinfo in open-mpi/ompi pull request 6137 and
+    // claudebarthels/infinity issue 5), rxe 32767 (openucx/ucx issue 5045).
+    {"max-cqe", &P::max_cqe, 16, 1 << 20, {1 << 20, (1 << 20) - 1, (1 << 20) - 1, 1048574, 1 << 20, 1 << 20, 32767, 32767},
      "`max_cqe`"},
+    // The same reports: ConnectX-5, ConnectX-3, rxe. irdma, bnxt_re, hns: memory. More than one
+    // process of this device can have, which is 8191.
+    {"max-qp", &P::max_qp, 1, 1 << 20, {1 << 18, 1 << 18, 131000, 1 << 16, 1 << 16, 1 << 16, 1 << 16, 1 << 16},
+     "`max_qp`: queue pairs of a device, of all processes"},
     // Of this device: real ones have more. rxe_param.h of older kernels: 960 SRQs.
-    {"qps", &P::qps, 1, 8191, {8191, 8191, 8191, 8191, 8191, 8191, 8191, 8191},
-     "`max_qp`, for each process"},
     {"srqs", &P::srqs, 0, 8191, {8191, 8191, 8191, 0, 8191, 8191, 960, 960},
      "`max_srq`, for each process"},
     // irdma icrdma_hw.c. mlx5, mlx4, bnxt_re, hns: memory. rxe_param.h.
@@ -120,6 +124,10 @@ constexpr Rule kRules[] = {
     // bnxt_re/verbs.c bnxt_re_check_qp_limits, whose result becomes a null pointer only.
     {"create-error", &P::create_error, -kErrno, kErrno, {EINVAL, EINVAL, EINVAL, EINVAL, 0, EINVAL, EINVAL, 0},
      "errno of a refused queue pair; 0: not set"},
+    // MLX5_CMD_STAT_LIM_ERR: ENOMEM. irdma/main.h irdma_alloc_rsrc. sw/rxe/rxe_pool.c
+    // __rxe_add_to_pool. Others: memory.
+    {"max-qp-error", &P::max_qp_error, 1, kErrno, {ENOMEM, ENOMEM, ENOMEM, EOVERFLOW, ENOMEM, ENOMEM, EINVAL, EOVERFLOW},
+     "errno of a queue pair beyond `max-qp`"},
     // mlx5/qp.c, mlx4/qp.c, irdma/uverbs.c, bnxt_re/verbs.c, hns_roce_u_hw_v2.c, rxe/rxe.c. Negative
     // ones, like those of qedr, siw and erdma, in strict.
     {"inline-error", &P::inline_error, -kErrno, kErrno, {EINVAL, ENOMEM, ENOMEM, EINVAL, ENOMEM, EINVAL, EINVAL, -EINVAL},
@@ -209,6 +217,9 @@ constexpr Rule kRules[] = {
     // 570 us, against 3.66 us of a pinned page: TeRM (FAST 2024).
     {"odp-faults", &P::odp_faults, 0, 1'000'000, {0, 570, 0, 0, 0, 0, 0, 570},
      "us that a fault of on-demand paging takes; the responder refuses the request as if it had no receive; 0: none"},
+    // core/queue_memory.cc.
+    {"queue-driver", &P::queue_driver, 0, 5, {0, 0, 1, 2, 3, 4, 5, 0},
+     "whose driver's memory of queues is counted: 0 mlx5, 1 mlx4, 2 irdma, 3 bnxt_re, 4 hns, 5 rxe"},
 };
 // clang-format on
 

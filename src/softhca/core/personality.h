@@ -35,8 +35,9 @@ struct Personality {
 
     int32_t max_inline;  // bytes
     int32_t send_sge, recv_sge, srq_sge, read_sge;
-    int32_t queue_entries, srq_entries, cq_entries;
-    int32_t qps, srqs;  // of each process
+    int32_t queue_entries, srq_entries, max_cqe;
+    int32_t max_qp;  // of a device
+    int32_t srqs;    // of each process
     int32_t rd_atomic;
     int32_t message;  // bytes
 
@@ -51,6 +52,7 @@ struct Personality {
 
     int32_t inline_at_create;
     int32_t create_error;  // 0: errno stays as it was
+    int32_t max_qp_error;
     int32_t inline_error, sge_error, recv_sge_error, full_error, recv_full_error;
     int32_t srq_full_error, srq_sge_error;
     int32_t early_send, early_error;
@@ -70,6 +72,7 @@ struct Personality {
     int32_t neighbor_timeout;  // ms
     int32_t gid_table;
     int32_t odp, odp_faults;
+    int32_t queue_driver;
 };
 
 // Entries of a queue for which a program asks for `asked` entries; 0 stays 0.

@@ -90,7 +90,7 @@ std::unique_ptr<Host> Host::join(std::shared_ptr<Segment> segment, bool thread_e
 
 void Host::configure_pools() {
     const auto numbers = static_cast<rule::Numbers>(personality().qp_numbers);
-    qp_indices.configure(numbers, static_cast<uint32_t>(personality().qps));
+    qp_indices.configure(numbers, kMaxObjects - 1);
     srq_indices.configure(numbers, static_cast<uint32_t>(personality().srqs));
     cq_indices.configure(numbers, kMaxObjects - 1);
     key_indices.configure(static_cast<rule::Numbers>(personality().keys), kMaxKeys - 1);

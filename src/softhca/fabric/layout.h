@@ -21,11 +21,12 @@
 #include "softhca/core/receive_ring.h"
 #include "softhca/core/robust_lock.h"
 #include "softhca/fabric/address_space.h"
+#include "softhca/fabric/queue_usage.h"
 
 namespace softhca {
 
 constexpr uint64_t kFabricMagic = 0x31414348'74666f73;  // "softHCA1"
-constexpr uint32_t kLayoutVersion = 11;
+constexpr uint32_t kLayoutVersion = 12;
 constexpr uint32_t kMaxDevices = 16;
 constexpr uint32_t kMaxPorts = 2;
 constexpr uint32_t kMaxLinks = kMaxDevices * kMaxPorts;
@@ -282,6 +283,8 @@ struct alignas(4096) ProcessSlot {
 
     alignas(64) Counters counters;
     Lateness lateness;
+    QueueUsage queues;
+    std::atomic<uint32_t> device_queue_pairs[kMaxDevices];
     std::atomic<uint64_t> inbound_used{0};  // one bit for each entry of `inbound`
     InboundWrite inbound[kMaxInbound];
     LinkPair links[kMaxLinks];      // the model gives each process ports of its own
@@ -318,6 +321,8 @@ struct alignas(4096) FabricHeader {
     std::atomic<uint32_t> next_domain{1};
     // One bit for each slot that is not free; set before the process is alive.
     std::atomic<uint64_t> members[kMaxProcesses / 64];
+    // The most that all processes have had together, by QueueUsage::Kind.
+    std::atomic<uint64_t> queue_peaks[QueueUsage::kKinds];
     XrcDomain domains[kMaxDomains];
     NodePorts nodes[kMaxProcesses];
     ProcessSlot slots[kMaxProcesses];

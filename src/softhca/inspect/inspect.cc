@@ -136,7 +136,13 @@ int softhca_inspect_process(softhca_inspect_fabric* fabric, pid_t process,
             why.clear();
             usage->registered_bytes +=
                 slot.counters.registered_bytes.load(std::memory_order_relaxed);
-            usage->queue_pairs += fabric->view->count_objects(i).queue_pairs;
+            const auto live = [&slot](softhca::QueueUsage::Kind kind) {
+                return slot.queues.levels[kind].live.load(std::memory_order_relaxed);
+            };
+            usage->queue_bytes += live(softhca::QueueUsage::kBytes);
+            usage->completion_entries += live(softhca::QueueUsage::kCompletionEntries);
+            usage->receive_queues += live(softhca::QueueUsage::kReceiveQueues);
+            usage->queue_pairs += static_cast<uint32_t>(live(softhca::QueueUsage::kQueuePairs));
         }
         return why;
     });

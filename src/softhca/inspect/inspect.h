@@ -64,9 +64,13 @@ void softhca_inspect_close(softhca_inspect_fabric* fabric);
    still are, and how many of these operations were later than the timing model says. */
 void softhca_inspect_lateness(softhca_inspect_fabric* fabric, uint64_t* operations, uint64_t* late);
 
-/* The resources that a process uses on the device. */
+/* The resources that a process uses on the device. The memory of queues is that of the driver that
+   rule queue-driver names. */
 typedef struct softhca_inspect_usage {
     uint64_t registered_bytes;
+    uint64_t queue_bytes;
+    uint64_t completion_entries;
+    uint64_t receive_queues;
     uint32_t queue_pairs;
 } softhca_inspect_usage;
 /* Fails if the process was not in the fabric at softhca_inspect_open(), or is not any more. */

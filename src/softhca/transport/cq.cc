@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include "softhca/transport/adapter.h"
 #include "softhca/transport/inbound.h"
@@ -118,7 +119,7 @@ void repair_completions(Host& host, CqShared& cq) {
     cq.lock.unlock();
 }
 
-Cq* Cq::create(Adapter& adapter, uint32_t entries) {
+Cq* Cq::create(Adapter& adapter, uint32_t entries, uint64_t memory) {
     Host& host = adapter.host();
     const auto index = host.cq_indices.allocate();
     if (!index) return nullptr;
@@ -148,6 +149,8 @@ Cq* Cq::create(Adapter& adapter, uint32_t entries) {
     shared.head.store(0, std::memory_order_relaxed);
     shared.number.store(number, std::memory_order_release);
     adapter.cqs.put(*index, cq);
+    cq->memory_ = memory;
+    add_queues(host, {0, entries, 0, memory});
     return cq;
 }
 
@@ -157,6 +160,7 @@ Cq::~Cq() {
     adapter_.cqs.drop(index);
     shared_->number.store(0, std::memory_order_seq_cst);
     host.wait_for_accesses();
+    remove_queues(host, {0, shared_->capacity, 0, memory_});
     host.heap.release(shared_->ring);
     host.cq_indices.release(index);
 }
@@ -245,7 +249,7 @@ uint64_t Cq::first_event_time() {
     return first;
 }
 
-int Cq::resize(uint32_t asked, uint32_t entries) {
+int Cq::resize(uint32_t asked, uint32_t entries, uint64_t memory) {
     Host& host = adapter_.host();
     const uint64_t size = slots_for(entries);
     const std::lock_guard guard(poll_mutex);
@@ -265,14 +269,18 @@ int Cq::resize(uint32_t asked, uint32_t entries) {
     CompletionRing to(slots, size - 1);
     for (uint64_t i = head; i != tail; ++i) to.write(i, from.at(i).wc, from.at(i).position);
     const uint64_t old = shared_->ring;
+    const uint64_t old_entries = std::exchange(shared_->capacity, entries);
     shared_->ring = ring;
     shared_->mask = size - 1;
-    shared_->capacity = entries;
     slots_ = slots;
     mask_ = size - 1;
     shared_->lock.unlock();
     host.wait_for_accesses();
     host.heap.release(old);
+    // A driver has both buffers for a moment.
+    add_queues(host, {0, 0, 0, memory});
+    remove_queues(host, {0, old_entries, 0, std::exchange(memory_, memory)});
+    add_queues(host, {0, entries, 0, 0});
     return 0;
 }
 

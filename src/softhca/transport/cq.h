@@ -22,8 +22,9 @@ void repair_completions(Host& host, CqShared& cq);
 // The owner's handle of a completion queue. Destroyed only when no queue pair uses it.
 class Cq {
   public:
-    // A queue of `entries` entries; nullptr if there is no number or memory left.
-    static Cq* create(Adapter& adapter, uint32_t entries);
+    // A queue of `entries` entries; nullptr if there is no number or memory left. `memory`: bytes
+    // that a driver takes for it.
+    static Cq* create(Adapter& adapter, uint32_t entries, uint64_t memory = 0);
     ~Cq();
     Cq(const Cq&) = delete;
     Cq& operator=(const Cq&) = delete;
@@ -57,8 +58,8 @@ class Cq {
     // raised at once.
     void arm(bool solicited_only);
     // 0, EINVAL if the program has `asked` for too few for the completions in the queue, or ENOMEM.
-    // `entries`: what the device gives it.
-    int resize(uint32_t asked, uint32_t entries);
+    // `entries`: what the device gives it; `memory`: as for create().
+    int resize(uint32_t asked, uint32_t entries, uint64_t memory);
     // Removes the completions of a queue pair that is reset or destroyed.
     void purge(uint32_t qp_number);
     // Leaves the completions of a queue pair that is destroyed, and frees the entries that they
@@ -84,6 +85,7 @@ class Cq {
     Adapter& adapter_;
     CqShared* shared_;
     uint32_t number_;
+    uint64_t memory_ = 0;
     // Copies of `ring` and `mask` of CqShared, so that polling does not read the producers' cache
     // line. Under poll_mutex.
     Cqe* slots_ = nullptr;

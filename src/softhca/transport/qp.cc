@@ -24,13 +24,17 @@ Qp::Qp(Adapter& adapter, const Attributes& attributes, QpShared* shared, uint32_
 
 Qp* Qp::create(Adapter& adapter, const Attributes& attributes) {
     Host& host = adapter.host();
+    if (!take_queue_pair(host, attributes.device)) return nullptr;
     const auto index = host.qp_indices.allocate();
-    if (!index) return nullptr;
-    QpShared& shared = host.tables().qps[*index];
-    if (!allocate_ring(host, shared.ring, attributes.max_recv_wr, attributes.max_recv_sge)) {
-        host.qp_indices.release(*index);
+    const auto give_up = [&] {
+        if (index) host.qp_indices.release(*index);
+        return_queue_pair(host, attributes.device);
         return nullptr;
-    }
+    };
+    if (!index) return give_up();
+    QpShared& shared = host.tables().qps[*index];
+    if (!allocate_ring(host, shared.ring, attributes.max_recv_wr, attributes.max_recv_sge))
+        return give_up();
     shared.state.store(QpState::kReset, std::memory_order_relaxed);
     shared.type = attributes.type;
     shared.device = attributes.device;
@@ -52,9 +56,9 @@ Qp* Qp::create(Adapter& adapter, const Attributes& attributes) {
         qp = new Qp(adapter, attributes, &shared, number);
     } catch (const std::bad_alloc&) {
         host.heap.release(shared.ring.slots);
-        host.qp_indices.release(*index);
-        return nullptr;
+        return give_up();
     }
+    add_queues(host, qp->amounts());
     for (Cq* cq : {attributes.send_cq, attributes.recv_cq})
         if (cq != nullptr) cq->users.fetch_add(1, std::memory_order_relaxed);
     if (attributes.srq != nullptr) attributes.srq->users.fetch_add(1, std::memory_order_relaxed);
@@ -82,6 +86,12 @@ Qp::~Qp() {
     if (attributes_.srq != nullptr) attributes_.srq->users.fetch_sub(1, std::memory_order_relaxed);
     host.heap.release(shared_->ring.slots);
     host.qp_indices.release(index);
+    remove_queues(host, amounts());
+    return_queue_pair(host, attributes_.device);
+}
+
+QueueAmounts Qp::amounts() const {
+    return {1, 0, attributes_.max_recv_wr != 0 ? 1u : 0u, attributes_.memory};
 }
 
 namespace {

@@ -36,6 +36,7 @@ class Qp {
         uint32_t max_recv_sge = 0;
         uint32_t max_inline = 0;
         bool signal_all = false;
+        uint64_t memory = 0;       // bytes that a driver takes for the queues
         QueueAllocator allocator;  // for the memory of the send queue
     };
 
@@ -60,7 +61,8 @@ class Qp {
         bool drained_event = false;
     };
 
-    // A queue pair in state reset; nullptr if there is no number or memory left.
+    // A queue pair in state reset; nullptr if there is no number or memory left, or the device has
+    // as many as rule `max-qp` says.
     static Qp* create(Adapter& adapter, const Attributes& attributes);
     ~Qp();
     Qp(const Qp&) = delete;
@@ -108,6 +110,7 @@ class Qp {
 
   private:
     Qp(Adapter& adapter, const Attributes& attributes, QpShared* shared, uint32_t number);
+    QueueAmounts amounts() const;
     void set_requester_fields(const Change& change);
     uint8_t effective_timeout(uint8_t code) const;
     void after_transition(QpState state);

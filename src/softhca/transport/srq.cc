@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "softhca/transport/adapter.h"
 #include "softhca/transport/cq.h"
@@ -61,7 +62,8 @@ Srq* Srq::create(Adapter& adapter, const Attributes& attributes) {
     shared.notices.store(0, std::memory_order_relaxed);
     const uint32_t number = adapter.next_number(*index);
     if (attributes.cq != nullptr) attributes.cq->users.fetch_add(1, std::memory_order_relaxed);
-    Srq* srq = new Srq(adapter, &shared, number, attributes.cq);
+    Srq* srq = new Srq(adapter, &shared, number, attributes.cq, attributes.memory);
+    add_queues(host, {0, 0, 1, attributes.memory});
     adapter.srqs.put(*index, srq);
     shared.number.store(number, std::memory_order_release);
     return srq;
@@ -81,6 +83,7 @@ Srq::~Srq() {
     if (cq_ != nullptr) cq_->users.fetch_sub(1, std::memory_order_relaxed);
     host.heap.release(shared_->ring.slots);
     host.srq_indices.release(index);
+    remove_queues(host, {0, 0, 1, memory_});
 }
 
 int Srq::post(uint64_t wr_id, const Sge* sges, uint32_t count) {
@@ -108,7 +111,7 @@ int Srq::set_limit(uint32_t limit) {
     return 0;
 }
 
-int Srq::resize(uint32_t max_wr) {
+int Srq::resize(uint32_t max_wr, uint64_t memory) {
     Host& host = adapter_.host();
     const std::lock_guard post_lock(post_mutex_);
     RecvRing& ring = shared_->ring;
@@ -130,6 +133,8 @@ int Srq::resize(uint32_t max_wr) {
     shared_->lock.unlock();
     host.wait_for_accesses();
     host.heap.release(old);
+    add_queues(host, {0, 0, 0, memory});
+    remove_queues(host, {0, 0, 0, std::exchange(memory_, memory)});
     return 0;
 }
 

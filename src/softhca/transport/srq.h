@@ -21,6 +21,7 @@ class Srq {
         uint32_t limit = 0;
         uint32_t xrc_domain = 0;  // 0: a basic SRQ
         Cq* cq = nullptr;         // of an XRC SRQ: the completion queue of its receives
+        uint64_t memory = 0;      // bytes that a driver takes for it
     };
     // An empty queue; nullptr if there is no number or memory left.
     static Srq* create(Adapter& adapter, const Attributes& attributes);
@@ -36,7 +37,8 @@ class Srq {
     // the capacity.
     int set_limit(uint32_t limit);
     // 0, EINVAL if `max_wr` is too few for the posted receives, or ENOMEM.
-    int resize(uint32_t max_wr);
+    // `memory`: as in Attributes.
+    int resize(uint32_t max_wr, uint64_t memory);
     uint32_t limit() const { return shared_->limit.load(std::memory_order_relaxed); }
     uint32_t number() const { return number_; }
     SrqShared& shared() { return *shared_; }
@@ -46,12 +48,13 @@ class Srq {
     void* cookie = nullptr;
 
   private:
-    Srq(Adapter& adapter, SrqShared* shared, uint32_t number, Cq* cq)
-        : adapter_(adapter), shared_(shared), number_(number), cq_(cq) {}
+    Srq(Adapter& adapter, SrqShared* shared, uint32_t number, Cq* cq, uint64_t memory)
+        : adapter_(adapter), shared_(shared), number_(number), cq_(cq), memory_(memory) {}
     Adapter& adapter_;
     SrqShared* shared_;
     uint32_t number_;
     Cq* cq_;
+    uint64_t memory_;
     std::mutex post_mutex_;  // for posting to, releasing and moving slots
 };
 

@@ -36,7 +36,7 @@ namespace {
 
 uint32_t rounded_cq(const Personality& personality, uint32_t entries) {
     return rounded_entries(entries, personality.cq_rounding, personality.least_cq,
-                           personality.cq_entries);
+                           personality.max_cqe);
 }
 
 }  // namespace
@@ -45,12 +45,13 @@ CqObject* make_cq(ibv_context* context, uint32_t entries, void* cq_context,
                   ibv_comp_channel* channel, uint32_t vector) {
     const Personality& personality = personality_of(context);
     if (inherited(context) || entries == 0 ||
-        entries > static_cast<uint32_t>(personality.cq_entries) || vector != 0) {
+        entries > static_cast<uint32_t>(personality.max_cqe) || vector != 0) {
         set_error(EINVAL);
         return nullptr;
     }
     if (take_creation_failure(faults_of(context))) return fail(ENOMEM);
-    Cq* cq = Cq::create(adapter_of(context), rounded_cq(personality, entries));
+    Cq* cq = Cq::create(adapter_of(context), rounded_cq(personality, entries),
+                        completion_queue_memory(queue_driver(personality), entries));
     if (cq == nullptr) return fail(ENOMEM);
     auto* object = new CqObject;
     object->cq = cq;
@@ -85,10 +86,12 @@ SOFTHCA_EXPORT ibv_cq* ibv_create_cq(ibv_context* context, int entries, void* cq
 SOFTHCA_EXPORT int ibv_resize_cq(ibv_cq* ibv, int entries) {
     const Personality& personality = personality_of(ibv->context);
     if (personality.cq_resize == 0) return EOPNOTSUPP;
-    if (entries <= 0 || entries > personality.cq_entries || inherited(ibv->context)) return EINVAL;
+    if (entries <= 0 || entries > personality.max_cqe || inherited(ibv->context)) return EINVAL;
     auto* object = object_of<CqObject>(ibv);
     const auto asked = static_cast<uint32_t>(entries);
-    const int status = object->cq->resize(asked, rounded_cq(personality, asked));
+    const int status =
+        object->cq->resize(asked, rounded_cq(personality, asked),
+                           completion_queue_memory(queue_driver(personality), asked));
     if (status == 0) ibv->cqe = static_cast<int>(object->cq->capacity());
     return status;
 }

@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "softhca/core/queue_memory.h"
 #include "softhca/settings.h"
 #include "softhca/transport/adapter.h"
 #include "softhca/verbs/objects.h"
@@ -37,6 +38,10 @@ inline Faults& faults_of(ibv_context* context) {
 
 inline const Personality& personality_of(ibv_context* context) {
     return adapter_of(context).host().personality();
+}
+
+inline QueueDriver queue_driver(const Personality& personality) {
+    return static_cast<QueueDriver>(personality.queue_driver);
 }
 
 // Contexts that receive asynchronous events of ports and devices.

@@ -79,6 +79,18 @@ void set_send_queue(const Personality& personality, const ibv_qp_init_attr_ex& i
     attributes->max_inline = sizes.inline_bytes;
 }
 
+uint64_t memory_of(const Personality& personality, const ibv_qp_init_attr_ex& init, bool receives) {
+    constexpr uint64_t kBinds =
+        IBV_QP_EX_WITH_BIND_MW | IBV_QP_EX_WITH_LOCAL_INV;  // all, unless the program names some
+    const bool binds = (init.comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) == 0 ||
+                       (init.send_ops_flags & kBinds) != 0;
+    ReceiveQueueShape own;
+    if (receives) own = {init.cap.max_recv_wr, init.cap.max_recv_sge};
+    return queue_pair_memory(
+        queue_driver(personality), static_cast<QpType>(init.qp_type),
+        {init.cap.max_send_wr, init.cap.max_send_sge, init.cap.max_inline_data, binds}, own);
+}
+
 Qp::Attributes device_attributes(ibv_context* context, const ibv_qp_init_attr_ex& init) {
     Qp::Attributes attributes;
     const bool receives =
@@ -99,6 +111,7 @@ Qp::Attributes device_attributes(ibv_context* context, const ibv_qp_init_attr_ex
         attributes.recv_cq = object_of<CqObject>(init.recv_cq)->cq;
         attributes.srq = init.srq == nullptr ? nullptr : object_of<SrqObject>(init.srq)->srq;
     }
+    attributes.memory = memory_of(personality_of(context), init, receives);
     if (receives) {
         attributes.max_recv_wr = rounded_queue(personality_of(context), init.cap.max_recv_wr);
         attributes.max_recv_sge = std::max<uint32_t>(init.cap.max_recv_sge, 1);
@@ -156,7 +169,11 @@ ibv_qp* make_qp(ibv_context* context, ibv_qp_init_attr_ex* init) {
     if (status != 0) return fail(status);
     if (take_creation_failure(faults_of(context))) return fail(ENOMEM);
     Qp* qp = Qp::create(adapter_of(context), device_attributes(context, *init));
-    if (qp == nullptr) return fail(ENOMEM);
+    if (qp == nullptr) {
+        const bool full =
+            has_all_queue_pairs(adapter_of(context).host(), Context::of(context)->device->index);
+        return fail(full ? personality_of(context).max_qp_error : ENOMEM);
+    }
     auto* object = new QpObject;
     object->qp = qp;
     fill_public_part(context, *init, object);

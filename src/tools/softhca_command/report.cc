@@ -7,6 +7,7 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "softhca/core/queue_memory.h"
 #include "softhca/core/text.h"
 
 namespace softhca {
@@ -28,6 +29,10 @@ constexpr struct {
     {"dropped", &Counters::dropped},
     {"registered_bytes", &Counters::registered_bytes},
 };
+
+constexpr const char* kQueueKinds[] = {"queue_pairs", "completion_entries", "receive_queues",
+                                       "bytes"};
+static_assert(std::size(kQueueKinds) == QueueUsage::kKinds);
 
 // A text in shared memory may lack its terminating zero.
 template <size_t size>
@@ -57,6 +62,10 @@ ProcessReport read_process(const FabricView& fabric, uint32_t slot, const Proces
     for (const auto& counter : kCounters) {
         report.counters.emplace_back(counter.name,
                                      (process.counters.*counter.field).load(kRelaxed));
+    }
+    for (uint32_t kind = 0; kind < QueueUsage::kKinds; ++kind) {
+        report.queues.live[kind] = process.queues.levels[kind].live.load(kRelaxed);
+        report.queues.peak[kind] = process.queues.levels[kind].peak.load(kRelaxed);
     }
     report.lateness = read_lateness(process.lateness);
     return report;
@@ -136,6 +145,26 @@ std::string counters(const Report& report) {
     return table(rows);
 }
 
+Row queue_row(const std::string& name, const QueueReport& queues) {
+    Row row = {name};
+    for (uint32_t kind = 0; kind < QueueUsage::kKinds; ++kind) {
+        row.push_back(std::to_string(queues.live[kind]));
+        row.push_back(std::to_string(queues.peak[kind]));
+    }
+    return row;
+}
+
+// The memory is that of a driver of real devices.
+std::string queues(const Report& report) {
+    const std::string memory = report.queue_driver + " bytes";
+    std::vector<Row> rows = {
+        {"QUEUES", "QP", "peak", "CQ entries", "peak", "receive queues", "peak", memory, "peak"}};
+    for (const ProcessReport& process : report.processes)
+        rows.push_back(queue_row(who(process), process.queues));
+    rows.push_back(queue_row("all", report.queues));
+    return table(rows);
+}
+
 std::string percent(uint64_t part, uint64_t whole) {
     char text[16];
     std::snprintf(
@@ -187,6 +216,13 @@ nlohmann::ordered_json model_json(const NicParameters& nic) {
     return json;
 }
 
+nlohmann::ordered_json queues_json(const QueueReport& queues) {
+    nlohmann::ordered_json json = nlohmann::ordered_json::object();
+    for (uint32_t kind = 0; kind < QueueUsage::kKinds; ++kind)
+        json[kQueueKinds[kind]] = {{"live", queues.live[kind]}, {"peak", queues.peak[kind]}};
+    return json;
+}
+
 nlohmann::ordered_json process_json(const ProcessReport& process) {
     const ObjectCounts& objects = process.objects;
     const LatenessReport& lateness = process.lateness;
@@ -202,6 +238,7 @@ nlohmann::ordered_json process_json(const ProcessReport& process) {
               {"completion_queues", objects.completion_queues},
               {"memory_regions", objects.memory_regions},
               {"memory_windows", objects.memory_windows}}},
+            {"queues", queues_json(process.queues)},
             {"counters", counters},
             {"lateness",
              {{"operations", lateness.count},
@@ -243,13 +280,19 @@ Report make_report(const std::string& name, FabricView* fabric) {
         report.processes.push_back(read_process(*fabric, slot, process));
     }
     std::ranges::sort(report.processes, {}, &ProcessReport::pid);
+    report.queue_driver = queue_driver_name(header.config.personality.queue_driver);
+    for (uint32_t kind = 0; kind < QueueUsage::kKinds; ++kind) {
+        report.queues.peak[kind] = header.queue_peaks[kind].load(kRelaxed);
+        for (const ProcessReport& process : report.processes)
+            if (process.alive) report.queues.live[kind] += process.queues.live[kind];
+    }
     return report;
 }
 
 std::string as_text(const Report& report) {
     std::string text = heading(report) + ports(report);
     if (report.processes.empty()) return text;
-    text += "\n" + objects(report) + "\n" + counters(report);
+    text += "\n" + objects(report) + "\n" + queues(report) + "\n" + counters(report);
     if (report.nic.models_time()) text += "\n" + lateness(report);
     return text;
 }
@@ -263,6 +306,8 @@ std::string as_json(const Report& report) {
                                    {"profile", report.profile},
                                    {"model", model_json(report.nic)},
                                    {"faults", report.faults},
+                                   {"queue_driver", report.queue_driver},
+                                   {"queues", queues_json(report.queues)},
                                    {"ports", nlohmann::ordered_json::array()},
                                    {"processes", nlohmann::ordered_json::array()}};
     for (const PortReport& port : report.ports) {

@@ -22,12 +22,19 @@ struct LatenessReport {
     void add(const LatenessReport& other);
 };
 
+// Of the device's queues: now, and at most so far. By QueueUsage::Kind.
+struct QueueReport {
+    QueueAmounts live = {};
+    QueueAmounts peak = {};
+};
+
 struct ProcessReport {
     int32_t pid = 0;
     std::string name;
     bool alive = false;
     bool thread_executor = false;
     ObjectCounts objects;
+    QueueReport queues;
     std::vector<std::pair<const char*, uint64_t>> counters;  // the name and value of each
     LatenessReport lateness;
 };
@@ -48,6 +55,8 @@ struct Report {
     NicParameters nic = {};
     std::string faults;
     std::vector<PortReport> ports;
+    std::string queue_driver;
+    QueueReport queues;  // of all processes that live; at most at one time
     std::vector<ProcessReport> processes;
 };
 
