@@ -7,7 +7,7 @@
 # The suites of GoogleTest, which check.sh runs with the address sanitizer only, except tern_unit.sh, which runs fewer
 # random schedules there.
 suites='uct.sh uct_ethernet.sh tern_engine.sh tern_engine_ethernet.sh unit.sh tern_unit.sh'
-suites+=' uct_odp.sh conformance_inline.sh conformance_thread.sh conformance_ethernet.sh'
+suites+=' uct_odp.sh uct_limits.sh conformance_inline.sh conformance_thread.sh conformance_ethernet.sh'
 # The programs that the tests with the address sanitizer need, and those that the others need.
 sanitized_programs='softhca-unit tern-unit tern-engine tern-uct verbs-conformance rwapi-core rwapi-job'
 other_programs='verbs-conformance softhca-device tern-engine tern-unit tern-instructions'

@@ -30,7 +30,9 @@ std::unique_ptr<Datagrams> Datagrams::create(const verbs::Device& device, const 
     std::unique_ptr<Datagrams> datagrams(new Datagrams(port));
     if (datagrams->open(device)) return datagrams;
     why = std::string("cannot set up the datagram queue pair: ") + strerror(errno);
-    if (errno == ENOMEM) why += "; raise the limit of locked memory (ulimit -l)";
+    why +=
+        "; the limit of locked memory (ulimit -l) may be too low, or the device have no queue pair "
+        "left: a smaller UCX_TERN_QP_MAX in the other processes needs less";
     return nullptr;
 }
 

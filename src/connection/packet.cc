@@ -64,7 +64,8 @@ const char* refusal_text(Refusal refusal) {
             return "it gives no reason";
         case Refusal::kResources:
             return "its device or memory has no room for another connection; fewer peers, or a "
-                   "smaller UCX_TERN_TX_QUEUE_LEN or UCX_TERN_RX_QUEUE_LEN there, need less";
+                   "smaller UCX_TERN_QP_MAX, UCX_TERN_TX_QUEUE_LEN or UCX_TERN_RX_QUEUE_LEN there, "
+                   "need less";
         case Refusal::kDevice:
             return "its device cannot connect a queue pair; see its log";
         case Refusal::kVersion:

@@ -120,9 +120,8 @@ bool Channels::reserve_completions(uint32_t sends) {
 
 void Channels::refused(const PeerAddress& peer, const std::string& why) {
     if (parts_.health.has_failed()) return;  // which has been reported
-    owner_.warn("a connection of " + peer.to_string() + " is refused: " + why +
-                "; fewer peers, or a smaller UCX_TERN_TX_QUEUE_LEN or UCX_TERN_RX_QUEUE_LEN, need "
-                "less of the device");
+    owner_.warn("a connection of " + peer.to_string() + " is refused: " + why + "; " +
+                engine_limits::kNeedsLess);
 }
 
 bool Channels::wanted(const Connection& connection) const {

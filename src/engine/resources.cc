@@ -62,7 +62,9 @@ bool Resources::open_queues(const verbs::Device& device, EngineSettings& setting
                             EngineOwner& owner, std::string& why) {
     const auto refuse = [&why](const char* what) {
         why = std::string(what) + ": " + strerror(errno);
-        if (errno == ENOMEM) why += "; raise the limit of locked memory (ulimit -l)";
+        why +=
+            "; the limit of locked memory (ulimit -l) may be too low, or the device have none "
+            "left: a smaller UCX_TERN_QP_MAX in the other processes needs less";
         return false;
     };
     events.reset(ibv_create_comp_channel(port.context));

@@ -56,6 +56,10 @@ constexpr uint32_t control_places(uint32_t depth) {
 }
 // Bytes that an interface must register at least, with the default segment size.
 inline constexpr size_t kLeastMemory = 512 * 1024;
+// The remedy if a device has no room for a connection.
+inline constexpr const char* kNeedsLess =
+    "fewer peers, or a smaller UCX_TERN_QP_MAX (in all processes of the node), "
+    "UCX_TERN_TX_QUEUE_LEN or UCX_TERN_RX_QUEUE_LEN, need less of the device";
 
 }  // namespace engine_limits
 

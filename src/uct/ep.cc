@@ -94,6 +94,17 @@ UCS_CLASS_DEFINE_DELETE_FUNC(TernEp, uct_ep_t);
 
 namespace tern {
 
+// The device has no room: of an interface's many endpoints, the first says it.
+static void tell_no_room(const TernEp& ep, const std::string& why) {
+    TernIface& iface = iface_of(ep.super.super.iface);
+    if (std::exchange(iface.told_no_room, true)) {
+        TERN_DEBUG("cannot connect to %s: %s", ep.peer.to_string().c_str(), why.c_str());
+        return;
+    }
+    ucs_error("tern: cannot connect to %s: %s; %s", ep.peer.to_string().c_str(), why.c_str(),
+              engine_limits::kNeedsLess);
+}
+
 // False: the device refuses to make a queue pair, and the endpoint has failed.
 static bool attach(TernEp& ep) {
     if (ep.channel != nullptr) return true;
@@ -104,7 +115,7 @@ static bool attach(TernEp& ep) {
                    static_cast<void*>(ep.channel));
         return true;
     }
-    ucs_error("tern: cannot connect to %s: %s", ep.peer.to_string().c_str(), why.c_str());
+    tell_no_room(ep, why);
     ep.failed = UCS_ERR_IO_ERROR;
     return false;
 }

@@ -286,6 +286,7 @@ ucs_status_t iface_flush(uct_iface_h iface, unsigned, uct_completion_t* completi
     }
     if (status != UCS_OK || !self.flushing) return status;
     self.flushing = false;
+    self.told_no_room = false;
     return self.lost;
 } catch (const std::bad_alloc&) {
     return tern::out_of_memory(iface);

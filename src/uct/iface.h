@@ -50,6 +50,7 @@ struct TernIface {
     uint32_t waiting;                   // endpoints whose pending requests wait for a connection
     ucs_list_link_t endpoints;
     uint32_t endpoint_count;
+    bool told_no_room;  // the first endpoint that the device had no room for has been reported
     State* state;
 };
 

@@ -31,7 +31,8 @@ constexpr About kAbout[kParts] = {
     {"overlap", "Overlap",
      "What a processor can compute while its message travels: availability is the share of the "
      "message's time, at best 1. An overhead is time of the processor that is not work."},
-    {"memory", "Memory", "What a process registers, and its queue pairs, by number of peers."},
+    {"memory", "Memory",
+     "What a process registers, what its queues take, and its queue pairs, by number of peers."},
     {"scale", "Scale",
      "Patterns of many ranks, in virtual time. In a storm only Tern connects within the time, so "
      "it is "

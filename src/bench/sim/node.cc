@@ -26,15 +26,15 @@ size_t pack(void* to, void* from) {
 }  // namespace
 
 Node::Node(Machine& machine, uint32_t rank, const TransportCosts& costs,
-           const rwapi::Resource& resource, uint32_t ranks)
+           const rwapi::Resource& resource, uint32_t ranks, uint64_t memory)
     : machine_(machine),
       rank_(rank),
       costs_(costs),
       component_(resource.component),
       // Pages that nobody writes to take no memory.
-      buffer_(static_cast<char*>(std::calloc(kMemory, 1)), &std::free) {
+      buffer_bytes_(memory),
+      buffer_(static_cast<char*>(std::calloc(memory + 1, 1)), &std::free) {
     if (!buffer_) throw std::bad_alloc();
-    machine_.become(rank);
     open(resource);
     peers_.resize(ranks);
 }
@@ -69,9 +69,10 @@ void Node::open(const rwapi::Resource& resource) {
     check("uct_iface_set_am_handler",
           uct_iface_set_am_handler(iface_.get(), kMessageId, count, this, 0));
     uct_iface_progress_enable(iface_.get(), UCT_PROGRESS_SEND | UCT_PROGRESS_RECV);
-    check("uct_md_mem_reg",
-          uct_md_mem_reg(md_.get(), buffer_.get(), kMemory, UCT_MD_MEM_ACCESS_ALL, &memory_));
     completion_.func = [](uct_completion_t*) {};
+    if (buffer_bytes_ == 0) return;
+    check("uct_md_mem_reg",
+          uct_md_mem_reg(md_.get(), buffer_.get(), buffer_bytes_, UCT_MD_MEM_ACCESS_ALL, &memory_));
 }
 
 void Node::make_endpoint(Node& peer) {
@@ -94,6 +95,7 @@ void Node::make_endpoint(Node& peer) {
 }
 
 void Node::unpack_key(Node& peer) {
+    if (buffer_bytes_ == 0) return;
     Address key{};
     check("uct_md_mkey_pack", uct_md_mkey_pack(peer.md_.get(), peer.memory_, key.data()));
     check("uct_rkey_unpack", uct_rkey_unpack(component_, key.data(), &peers_[peer.rank_].key));

@@ -22,10 +22,11 @@ namespace bench::sim {
 
 class Node {
   public:
-    static constexpr uint64_t kMemory = 4 << 20;  // bytes that others may put to
+    static constexpr uint64_t kMemory = 4 << 20;
 
+    // `memory`: as many bytes others may put to; 0: none.
     Node(Machine& machine, uint32_t rank, const TransportCosts& costs,
-         const rwapi::Resource& resource, uint32_t ranks);
+         const rwapi::Resource& resource, uint32_t ranks, uint64_t memory = kMemory);
     Node(const Node&) = delete;
     Node& operator=(const Node&) = delete;
 
@@ -80,6 +81,7 @@ class Node {
     uct_iface_attr_t attributes_ = {};
     uint32_t most_ = 0;
     std::vector<char> payload_;
+    uint64_t buffer_bytes_;
     std::unique_ptr<char[], decltype(&std::free)> buffer_;
     uct_mem_h memory_ = nullptr;
     std::vector<Peer> peers_;

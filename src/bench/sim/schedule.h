@@ -160,14 +160,18 @@ struct Turn {
 };
 
 // Whose turn is next, after the device has done what is due until then. Whoever has slept, and is
-// concerned by it, runs first. `device`: a Machine.
+// concerned by it, runs first. `device`: a Machine. `stride`: ranks from one of a member to the
+// next.
 template <typename Device>
-Turn next_turn(Schedule& schedule, Device& device) {
+Turn next_turn(Schedule& schedule, Device& device, uint32_t stride = UINT32_MAX) {
     for (;;) {
         softhca_virtual_event event;
         if (device.peek(&event) && event.time <= schedule.next_time()) {
-            const bool concerns = event.seen != 0 && event.member < schedule.ranks();
-            if (!concerns || !schedule.may_find(event.member, event.time)) device.step();
+            bool woken = false;
+            for (uint64_t rank = event.member; event.seen != 0 && rank < schedule.ranks();
+                 rank += rank == 0 ? UINT32_MAX : stride)
+                woken = schedule.may_find(static_cast<uint32_t>(rank), event.time) || woken;
+            if (!woken) device.step();
         } else if (!schedule.may_find_at_last(schedule.next())) {
             return {schedule.next(), schedule.next_time()};
         }

@@ -7,9 +7,11 @@
 #include <fstream>
 
 #include "bench/measure/clock.h"
+#include "bench/sim/memory.h"
 #include "bench/sim/patterns.h"
 
-// The transport, the number of ranks, the file for the result, and the patterns.
+// The transport, the number of ranks, the file for the result, and the patterns; or "memory" and
+// the number of hot peers.
 int main(int argc, char** argv) {
     if (argc < 5) {
         std::fputs("tern-sim is started by 'tern-bench sim'\n", stderr);
@@ -21,8 +23,12 @@ int main(int argc, char** argv) {
     try {
         std::string text;
         const auto ranks = static_cast<uint32_t>(std::strtoul(argv[2], nullptr, 10));
-        for (const bench::sim::Value& value :
-             bench::sim::measure(argv[1], ranks, {argv + 4, argv + argc}))
+        const bool counts = argc == 6 && std::string(argv[4]) == bench::sim::kMemoryPattern;
+        const auto values =
+            counts ? bench::sim::count_memory(
+                         argv[1], ranks, static_cast<uint32_t>(std::strtoul(argv[5], nullptr, 10)))
+                   : bench::sim::measure(argv[1], ranks, {argv + 4, argv + argc});
+        for (const bench::sim::Value& value : values)
             text += report::formatted("%s\t%.0f\t%s\t%.6f\n", value.test.c_str(), value.x,
                                       value.unit.c_str(), value.value);
         std::ofstream file(argv[3]);

@@ -8,7 +8,8 @@
 namespace bench::sim {
 namespace {
 
-constexpr uint64_t kLimit = 1'000'000'000;  // ns of virtual time, for what runs at once
+constexpr uint64_t kLimit = 1'000'000'000;  // ns, of as many ranks as
+constexpr uint32_t kLimitRanks = 256;
 
 // When Tern opens a device, it measures copies that the compiler has made instructions of, again
 // and again until some time has passed. The results are not used: see the settings in sim.cc.
@@ -17,7 +18,7 @@ constexpr uint64_t kOpeningReading = 50'000;
 const TransportCosts& costs_of(const std::string& transport) {
     for (const TransportCosts& costs : kTransports)
         if (costs.name == transport) return costs;
-    throw Failure("the costs of " + transport + " are not known");
+    return kTransports.back();
 }
 
 rwapi::Resource resource_of(const std::string& transport) {
@@ -28,12 +29,20 @@ rwapi::Resource resource_of(const std::string& transport) {
 
 }  // namespace
 
-World::World(const std::string& transport, uint32_t ranks)
-    : machine_({}), connected_(size_t{ranks} * ranks) {
+// Other ranks than the first one share members.
+World::World(const std::string& transport, uint32_t ranks, const Shape& shape)
+    : machine_({}),
+      connected_(size_t{ranks} * ranks),
+      members_(shape.members),
+      limit_(kLimit * (1 + ranks / kLimitRanks)) {
     machine_.let_readings_take(kOpeningReading);
     const rwapi::Resource resource = resource_of(transport);
-    for (uint32_t rank = 0; rank < ranks; ++rank)
-        nodes_.emplace_back(machine_, rank, costs_of(transport), resource, ranks);
+    for (uint32_t rank = 0; rank < ranks; ++rank) {
+        const uint32_t member = rank < shape.members ? rank : 1 + (rank - 1) % (shape.members - 1);
+        machine_.become(member);
+        nodes_.emplace_back(machine_, rank, costs_of(transport), resource, ranks, shape.memory);
+        if (rank == 0) shape.opened_first();
+    }
     machine_.let_readings_take(kReadClock);
     end_ = machine_.now();
 }
@@ -49,10 +58,10 @@ void World::connect(uint32_t one, uint32_t other) {
 }
 
 void World::run(std::vector<Program> programs) {
-    const uint64_t limit = end_ + kLimit;
+    const uint64_t limit = end_ + limit_;
     Schedule schedule(static_cast<uint32_t>(programs.size()), end_);
     for (size_t left = programs.size(); left != 0;) {
-        const auto [rank, time] = next_turn(schedule, machine_);
+        const auto [rank, time] = next_turn(schedule, machine_, members_ - 1);
         if (time > limit) throw Failure("a simulated program does not end");
         if (step(schedule, rank, time, programs[rank])) --left;
     }

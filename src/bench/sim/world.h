@@ -17,8 +17,15 @@ namespace bench::sim {
 
 class World {
   public:
+    struct Shape {
+        uint32_t members = UINT32_MAX;    // of the fabric: beyond, ranks share that of another
+        uint64_t memory = Node::kMemory;  // see there; 0: no puts and gets
+        void (*opened_first)() = [] {};   // called when rank 0 has its interface
+    };
+
     // Opens the transport for each rank.
-    World(const std::string& transport, uint32_t ranks);
+    World(const std::string& transport, uint32_t ranks) : World(transport, ranks, Shape()) {}
+    World(const std::string& transport, uint32_t ranks, const Shape& shape);
 
     uint32_t ranks() const { return static_cast<uint32_t>(nodes_.size()); }
     Node& node(uint32_t rank) { return nodes_[rank]; }
@@ -35,6 +42,8 @@ class World {
     std::deque<Node> nodes_;
     std::vector<bool> connected_;  // of two ranks
     uint64_t end_;                 // of what has run
+    uint32_t members_;
+    uint64_t limit_;  // ns of virtual time, for what runs at once
 };
 
 }  // namespace bench::sim

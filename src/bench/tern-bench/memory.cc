@@ -1,164 +1,231 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Registered memory and queue pairs of a process, by the numbers of its peers and of its hot peers.
+// Registered memory, memory of queues and queue pairs of a process, by the numbers of its peers and
+// of its hot peers. Counted in virtual time, where one process has the interfaces of all peers.
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdlib>
 #include <map>
 #include <set>
+#include <sstream>
+#include <string_view>
 
-#include "bench/measure/clock.h"
 #include "bench/series/interrupt.h"
+#include "bench/sim/memory.h"
 #include "bench/tern-bench/command.h"
-#include "softhca/inspect/inspect.h"
+#include "bench/tern-bench/sim.h"
 
 namespace bench {
 namespace {
 
+constexpr const char* kDriver = "mlx5";        // whose queues are counted
 constexpr uint32_t kClassicBytes = 512 << 10;  // 32 slots of 8 KiB at each end
-constexpr uint32_t kLongMessage = 8192;
-constexpr uint32_t kAllHot = 32;  // UCX_TERN_HOT_MAX
+constexpr uint32_t kAllHot = 32;               // UCX_TERN_HOT_MAX
+constexpr uint32_t kMostConnections = 4096;    // UCX_TERN_QP_MAX on a device of many queue pairs
+constexpr uint32_t kInitiators = 8;            // UCX_DC_MLX5_NUM_DCI
+constexpr uint32_t kRanks = 32;                // of a node, for XRC
+constexpr uint32_t kMany[] = {1024, 4096, 10'000, 100'000};
 
-// Stages in the life of a process with peers.
-enum Stage { kIdle, kTalked, kHot, kHotLong, kStages };
-constexpr const char* kStageNames[kStages] = {
+constexpr const char* kStageNames[sim::kStages] = {
     "endpoints made, nothing sent", "a message with each peer", "many small messages with each",
     "many messages of up to 8 KiB with each"};
 
-// What the device counts for a process: registered bytes, and queue pairs.
-struct Footprint {
-    double bytes = 0;
-    double queue_pairs = 0;
-};
-using Life = std::array<Footprint, kStages>;
+// What the device counts for a process, at each stage.
+using Footprint = std::array<double, sim::kCounts>;
+using Life = std::array<Footprint, sim::kStages>;
 
-Footprint footprint_of(pid_t process) {
-    char error[256] = {};
-    const std::unique_ptr<softhca_inspect_fabric, void (*)(softhca_inspect_fabric*)> fabric(
-        softhca_inspect_open(nullptr, error, sizeof error), softhca_inspect_close);
-    softhca_inspect_usage usage = {};
-    if (fabric == nullptr ||
-        softhca_inspect_process(fabric.get(), process, &usage, error, sizeof error) != 0)
-        throw Failure(error);
-    return {static_cast<double>(usage.registered_bytes), static_cast<double>(usage.queue_pairs)};
+// UCX's settings of this environment, which the simulation would leave out.
+Environment settings_of_ucx() {
+    Environment settings = {{"SOFTHCA_PERSONALITY", kDriver}};
+    for (char** entry = environ; *entry != nullptr; ++entry) {
+        const std::string_view variable = *entry;
+        const size_t sign = variable.find('=');
+        if (variable.starts_with("UCX_") && !variable.starts_with("UCX_NET_DEVICES"))
+            settings.emplace_back(variable.substr(0, sign), variable.substr(sign + 1));
+    }
+    return settings;
 }
 
-Life live(const Arm& arm, const Setup& setup, uint32_t peers, uint32_t hot) {
-    Pair middle(arm, setup, peers);
-    Life life;
-    // `count` round trips with each of the first `others` peers in turn, `rounds` times.
-    const auto talk = [&](Stage stage, uint32_t others, uint32_t size, uint32_t rounds,
-                          uint64_t count) {
-        Order order = {Order::Kind::kMessages, size, count};
-        for (uint32_t i = 0; i < rounds * others; ++i) {
-            order.peer = i % others;
-            middle.run(order);
-        }
-        life[stage] = footprint_of(middle.pid());
-    };
-    talk(kIdle, 0, 8, 0, 0);
-    talk(kTalked, peers, 8, 1, 1);
-    talk(kHot, hot, 8, 4, 20);
-    talk(kHotLong, hot, kLongMessage, 8, 20);
-    middle.finish();
-    return life;
-}
-
-// The figures for many more peers. Beyond the largest number of hot peers each peer adds the same
-// amount, so the measurements with two numbers of peers give all others.
-Life extrapolated(const Life& few, uint32_t few_peers, const Life& many, uint32_t many_peers,
-                  uint32_t peers) {
-    const auto line = [&](double low, double high) {
-        return std::trunc(low + (high - low) / (many_peers - few_peers) * (peers - few_peers));
-    };
-    Life life;
-    for (int stage = 0; stage < kStages; ++stage) {
-        life[stage] = {line(few[stage].bytes, many[stage].bytes),
-                       line(few[stage].queue_pairs, many[stage].queue_pairs)};
+Life live(const std::string& transport, uint32_t peers, uint32_t hot) {
+    Life life = {};
+    std::istringstream text(sim::run_in_virtual_time(
+        {}, transport,
+        [&](const std::string& result) -> Words {
+            return {"tern-sim", transport,           std::to_string(peers + 1),
+                    result,     sim::kMemoryPattern, std::to_string(hot)};
+        },
+        settings_of_ucx()));
+    for (std::string line; std::getline(text, line);) {
+        std::istringstream words(line);
+        uint32_t stage = 0, x = 0, count = 0;
+        double value = 0;
+        if (words >> stage >> x >> count >> value && stage < sim::kStages && count < sim::kCounts)
+            life[stage][count] = value;
     }
     return life;
 }
+
+// Two numbers of peers that were counted. Beyond the largest number of hot peers each peer adds the
+// same amount, so these give all others.
+class CountLine {
+  public:
+    CountLine(uint32_t few_peers, const Life& few, uint32_t many_peers, const Life& many)
+        : few_peers_(few_peers), few_(few), peers_(many_peers - few_peers), many_(many) {}
+
+    double slope(int stage, int count) const {
+        return (many_[stage][count] - few_[stage][count]) / peers_;
+    }
+    double at(int stage, int count, double peers) const {
+        return std::trunc(few_[stage][count] + slope(stage, count) * (peers - few_peers_));
+    }
+    Life life(uint32_t peers) const {
+        Life life;
+        for (int stage = 0; stage < sim::kStages; ++stage)
+            for (int count = 0; count < sim::kCounts; ++count)
+                life[stage][count] = at(stage, count, peers);
+        return life;
+    }
+
+  private:
+    uint32_t few_peers_;
+    const Life& few_;
+    uint32_t peers_;
+    const Life& many_;
+};
 
 // The figures of all numbers of peers.
-struct MemoryFigures {
+class MemoryFigures {
+  public:
     void add(const std::string& name, uint32_t peers, const Life& life) {
-        for (int stage = 0; stage < kStages; ++stage) {
+        for (int stage = 0; stage < sim::kStages; ++stage) {
             const std::string text = name + ": " + kStageNames[stage];
-            add_bytes(peers, text, life[stage].bytes);
+            add_bytes(registered_, peers, text, life[stage][sim::kRegistered]);
+            add_bytes(queues_, peers, text, life[stage][sim::kQueues]);
             // The number of messages does not affect queue pairs.
-            if (stage > kTalked) continue;
-            queue_pairs.push_back(exact_figure("queue pairs of a process", peers, peers_text(peers),
-                                               text, "", life[stage].queue_pairs));
+            if (stage > sim::kTalked) continue;
+            pairs_.push_back(exact_figure("queue pairs of a process", peers, peers_text(peers),
+                                          text, "", life[stage][sim::kPairs]));
         }
+        add_bytes(all_, peers, name, all_of(life));
     }
-    void add_bytes(uint32_t peers, const std::string& name, double count) {
-        bytes.push_back(exact_figure("registered memory of a process", peers, peers_text(peers),
-                                     name, "KiB", count / 1024));
+    // The slots of the first designs, and what only queues are known of.
+    void add_classic(uint32_t peers) {
+        add_bytes(registered_, peers, "fixed slots of the classic design, calculated",
+                  static_cast<double>(peers) * kClassicBytes);
+    }
+    void add_queues(const std::string& name, uint32_t peers, double bytes) {
+        add_bytes(queues_, peers, name, bytes);
+    }
+    void compare(const std::string& name, uint32_t peers, const Life& one, const Life& other) {
+        all_.push_back(exact_figure(kAll, peers, peers_text(peers), name,
+                                    std::string(1, report::kRatioUnit),
+                                    all_of(one) / all_of(other)));
+    }
+    std::vector<Figure> take() {
+        for (auto* const more : {&queues_, &registered_, &pairs_})
+            all_.insert(all_.end(), more->begin(), more->end());
+        return std::move(all_);
     }
     static std::string peers_text(uint32_t peers) {
         return std::to_string(peers) + (peers == 1 ? " peer" : " peers");
     }
 
-    std::vector<Figure> bytes;
-    std::vector<Figure> queue_pairs;
+  private:
+    static constexpr const char* kAll = "registered memory and queues of a process";
+
+    static double all_of(const Life& life) {
+        return life[sim::kHotLong][sim::kRegistered] + life[sim::kHotLong][sim::kQueues];
+    }
+    void add_bytes(std::vector<Figure>& to, uint32_t peers, const std::string& name, double bytes) {
+        const char* test = &to == &queues_       ? "memory of the queues of a process"
+                           : &to == &registered_ ? "registered memory of a process"
+                                                 : kAll;
+        to.push_back(exact_figure(test, peers, peers_text(peers), name, "KiB", bytes / 1024));
+    }
+
+    std::vector<Figure> all_;
+    std::vector<Figure> queues_;
+    std::vector<Figure> registered_;
+    std::vector<Figure> pairs_;
 };
+
+// Of other designs, whose queues would be as long as those of rc_verbs.
+void add_designs(MemoryFigures& figures, const CountLine& verbs, uint32_t peers) {
+    const double each = verbs.slope(sim::kHotLong, sim::kQueues);
+    const double none = verbs.at(sim::kHotLong, sim::kQueues, 0);
+    figures.add_queues("dc, calculated", peers, none + each * std::min(peers, kInitiators));
+    figures.add_queues("XRC with nodes of " + std::to_string(kRanks) + " ranks, calculated", peers,
+                       none + each * std::ceil(static_cast<double>(peers) / kRanks));
+}
 
 }  // namespace
 
 Result run_memory(const Options& options, const Setup& setup) {
     if (!setup.device.starts_with("softhca"))
-        throw Failure("only the software HCA counts what a process registers");
+        throw Failure("only the software HCA counts what a process takes");
     const std::vector<uint32_t>& peers = options.peers;
+    const std::string transports[] = {options.transport, "rc_verbs"};
     MemoryFigures figures;
     std::map<std::string, std::map<uint32_t, Life>> lives;
     std::set<std::string> failed;
     Progress progress;
     const size_t kind = progress.time().add(static_cast<uint32_t>(2 * peers.size()));
-    const auto report = [&](uint32_t count, const char* how, const auto& life_of) {
-        for (const std::string& transport : {options.transport, std::string("rc_verbs")}) {
+    const auto both = [&] { return failed.empty() && interrupted() == 0; };
+    for (const uint32_t count : peers) {
+        const uint32_t hot = options.hot < 0 ? count : std::min<uint32_t>(options.hot, count);
+        for (const std::string& transport : transports) {
             if (interrupted() != 0 || failed.contains(transport)) continue;
             try {
-                const Life life = lives[transport][count] = life_of(transport);
-                figures.add(transport + how, count, life);
+                progress.step(kind, transport + " with " + MemoryFigures::peers_text(count));
+                const Life life = lives[transport][count] = live(transport, count, hot);
+                figures.add(transport, count, life);
             } catch (const Failure& failure) {
                 progress.clear();
                 failed.insert(transport);
                 if (interrupted() == 0 && failed.size() == 2) throw;
-                if (interrupted() == 0) add_gap(setup, failure.what());
+                if (interrupted() == 0) add_gap(setup, transport + ": " + failure.what());
             }
         }
-        if (interrupted() != 0) return;
-        figures.add_bytes(count, "fixed slots of the classic design, calculated",
-                          static_cast<double>(count) * kClassicBytes);
-    };
-    for (const uint32_t count : peers) {
-        const uint32_t hot = options.hot < 0 ? count : std::min<uint32_t>(options.hot, count);
-        report(count, "", [&](const std::string& transport) {
-            progress.step(kind, transport + " with " + MemoryFigures::peers_text(count));
-            return live(uct_arm(transport), setup, count, hot);
-        });
+        if (interrupted() != 0) break;
+        figures.add_classic(count);
+        if (both())
+            figures.compare(transports[0] + " / rc_verbs", count, lives[transports[0]][count],
+                            lives["rc_verbs"][count]);
     }
     progress.end();
     progress.clear();
-    if (interrupted() != 0) add_gap(setup, "interrupted before all numbers of peers were measured");
+    if (interrupted() != 0) add_gap(setup, "interrupted before all numbers of peers were counted");
     const size_t last = peers.size() - 1;
-    if (last > 0 && peers[last - 1] >= kAllHot && peers[last] > peers[last - 1]) {
-        for (const uint32_t count : {1024, 4096}) {
-            report(count, ", calculated", [&](const std::string& transport) {
-                auto& measured = lives[transport];
-                return extrapolated(measured[peers[last - 1]], peers[last - 1],
-                                    measured[peers[last]], peers[last], count);
-            });
+    if (both() && last > 0 && peers[last - 1] >= kAllHot && peers[last] > peers[last - 1]) {
+        const auto line = [&](const std::string& transport) {
+            auto& counted = lives[transport];
+            return CountLine(peers[last - 1], counted[peers[last - 1]], peers[last],
+                             counted[peers[last]]);
+        };
+        const CountLine tern = line(transports[0]), verbs = line("rc_verbs");
+        for (const uint32_t count : peers) add_designs(figures, verbs, count);
+        for (const uint32_t count : kMany) {
+            const Life ours = tern.life(count), theirs = verbs.life(count);
+            figures.add(transports[0] + ", calculated", count, ours);
+            figures.add("rc_verbs, calculated", count, theirs);
+            figures.compare(transports[0] + " / rc_verbs, calculated", count, ours, theirs);
+            if (count > kMostConnections)
+                figures.add(transports[0] + " with " + std::to_string(kMostConnections) +
+                                " connections, calculated",
+                            count, tern.life(kMostConnections));
+            figures.add_classic(count);
+            add_designs(figures, verbs, count);
         }
     }
-    figures.bytes.insert(figures.bytes.end(), figures.queue_pairs.begin(),
-                         figures.queue_pairs.end());
     return table_of(
-        figures.bytes,
-        "One process in the middle of its peers, all on this machine, talking to one after the "
-        "other. rc_verbs\n"
-        "registers its receive queue at the start (4095 buffers of 8256 B). With \"many messages\" "
-        "all peers are hot,\n"
-        "or as many as UCX_TERN_HOT_MAX.\n");
+        figures.take(),
+        "One process in the middle of its peers, talking to one after the other, in virtual time. "
+        "The memory of queues is\n"
+        "that of mlx5's driver. rc_verbs has a receive queue of 4095 buffers of 8256 B. With "
+        "\"many "
+        "messages\" all peers\n"
+        "are hot, or as many as UCX_TERN_HOT_MAX. dc has 8 queue pairs for sends, XRC one for each "
+        "node.\n");
 }
 
 }  // namespace bench

@@ -41,7 +41,8 @@ const Command kCommands[] = {
     {"overlap", "how much of a message the processor can leave to the network", run_overlap},
     {"tune", "the costs of copies, registrations and the network here, and the model's choices",
      run_tune},
-    {"memory", "registered bytes and queue pairs by number of peers", run_memory}};
+    {"memory", "registered bytes, memory of queues and queue pairs by number of peers",
+     run_memory}};
 
 const Command& command_of(const Options& options) {
     return *std::ranges::find(kCommands, options.command, &Command::name);

@@ -77,6 +77,10 @@ typedef struct softhca_inspect_usage {
 int softhca_inspect_process(softhca_inspect_fabric* fabric, pid_t process,
                             softhca_inspect_usage* usage, char* error, size_t size);
 
+/* The same of a member of the fabric in virtual time, of which one process has all. */
+int softhca_inspect_member(softhca_inspect_fabric* fabric, uint32_t member,
+                           softhca_inspect_usage* usage, char* error, size_t size);
+
 /* Removes the file of a fabric. Fails if a process is in the fabric. */
 int softhca_inspect_remove(const char* name, char* error, size_t size);
 
