@@ -117,7 +117,7 @@ void add_options(CLI::App& app, std::vector<uint32_t>& sizes, Options* options) 
     add_list(app, "--peers", options->peers, ',',
              "memory: numbers of peers to measure [1,4,16,32,63; with --quick 1,4]")
         ->option_text("LIST")
-        ->check(CLI::Range(1, 200));
+        ->check(CLI::Range(1, 4000));
     app.add_option("--hot", options->hot, "memory: how many of the peers keep talking [all]")
         ->check(CLI::Range(0, 200));
 }
