@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "bench/sim/memory.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <memory>
 
@@ -12,11 +13,13 @@ namespace {
 
 // Of the fabric's; the peers' interfaces share them.
 constexpr uint32_t kMembers = 200;
+constexpr uint32_t kAtOnce = 64;  // peers
 constexpr uint32_t kLongMessage = 8192;
 
 // One peer after the other: so many round trips with each and a flush, so many times.
 struct Talk {
-    uint32_t peers;
+    uint32_t first = 1;
+    uint32_t peers = 0;
     uint32_t size;
     uint32_t rounds;
     uint32_t trips;
@@ -24,7 +27,7 @@ struct Talk {
 
 Program talk(Node& me, const Talk& talk) {
     for (uint32_t i = 0; i < talk.rounds * talk.peers; ++i) {
-        const uint32_t peer = 1 + i % talk.peers;
+        const uint32_t peer = talk.first + i % talk.peers;
         for (uint32_t trip = 0; trip < talk.trips; ++trip) {
             const uint64_t before = me.received_from(peer);
             while (!me.send(peer, talk.size)) co_await me.step();
@@ -82,19 +85,25 @@ std::vector<Value> count_memory(const std::string& transport, uint32_t ranks, ui
     Footprints footprints;
     std::vector<Value> values;
     footprints.add(kIdle, values);
-    const auto run = [&](Stage stage, const Talk& all) {
-        std::vector<Program> programs;
-        programs.push_back(talk(world.node(0), all));
-        // The other peers do nothing, not even poll.
-        for (uint32_t peer = 1; peer <= all.peers; ++peer)
-            programs.push_back(
-                answer(world.node(peer), all.size, uint64_t{all.rounds} * all.trips));
-        world.run(std::move(programs));
+    // Few at once: the others do not even poll.
+    const auto run = [&](Stage stage, uint32_t peers, const Talk& with_each) {
+        for (uint32_t first = 1; first <= peers; first += kAtOnce) {
+            Talk talk_now = with_each;
+            talk_now.first = first;
+            talk_now.peers = std::min(kAtOnce, peers - first + 1);
+            std::vector<Program> programs;
+            programs.push_back(talk(world.node(0), talk_now));
+            for (uint32_t i = 0; i < talk_now.peers; ++i)
+                programs.push_back(answer(world.node(first + i), with_each.size,
+                                          uint64_t{with_each.rounds} * with_each.trips));
+            world.run(std::move(programs), first);
+        }
         footprints.add(stage, values);
     };
-    run(kTalked, {ranks - 1, 8, 1, 1});
-    run(kHot, {hot, 8, 4, 20});
-    run(kHotLong, {hot, std::min(kLongMessage, world.node(0).most()), 8, 20});
+    run(kTalked, ranks - 1, {.size = 8, .rounds = 1, .trips = 1});
+    run(kHot, hot, {.size = 8, .rounds = 4, .trips = 20});
+    run(kHotLong, hot,
+        {.size = std::min(kLongMessage, world.node(0).most()), .rounds = 8, .trips = 20});
     return values;
 }
 

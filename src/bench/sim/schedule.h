@@ -159,18 +159,32 @@ struct Turn {
     uint64_t time;
 };
 
+// Which ranks a schedule has: rank 0, and others from one on.
+struct Part {
+    uint32_t first = 1;
+    uint32_t stride = UINT32_MAX;  // ranks from one of a member of the fabric to the next
+
+    uint32_t rank(uint32_t turn) const { return turn == 0 ? 0 : first + turn - 1; }
+    uint32_t turn(uint64_t rank) const {
+        if (rank == 0) return 0;
+        return rank < first ? UINT32_MAX : static_cast<uint32_t>(rank - first + 1);
+    }
+};
+
 // Whose turn is next, after the device has done what is due until then. Whoever has slept, and is
-// concerned by it, runs first. `device`: a Machine. `stride`: ranks from one of a member to the
-// next.
+// concerned by it, runs first. `device`: a Machine.
 template <typename Device>
-Turn next_turn(Schedule& schedule, Device& device, uint32_t stride = UINT32_MAX) {
+Turn next_turn(Schedule& schedule, Device& device, const Part& part = {}) {
     for (;;) {
         softhca_virtual_event event;
         if (device.peek(&event) && event.time <= schedule.next_time()) {
             bool woken = false;
-            for (uint64_t rank = event.member; event.seen != 0 && rank < schedule.ranks();
-                 rank += rank == 0 ? UINT32_MAX : stride)
-                woken = schedule.may_find(static_cast<uint32_t>(rank), event.time) || woken;
+            const uint64_t end = uint64_t{part.first} + schedule.ranks();
+            for (uint64_t rank = event.member; event.seen != 0 && rank < end;
+                 rank += rank == 0 ? end : part.stride) {
+                const uint32_t turn = part.turn(rank);
+                if (turn < schedule.ranks() && schedule.may_find(turn, event.time)) woken = true;
+            }
             if (!woken) device.step();
         } else if (!schedule.may_find_at_last(schedule.next())) {
             return {schedule.next(), schedule.next_time()};

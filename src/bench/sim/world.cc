@@ -8,8 +8,7 @@
 namespace bench::sim {
 namespace {
 
-constexpr uint64_t kLimit = 1'000'000'000;  // ns, of as many ranks as
-constexpr uint32_t kLimitRanks = 256;
+constexpr uint64_t kLimit = 1'000'000'000;  // ns of virtual time, for what runs at once
 
 // When Tern opens a device, it measures copies that the compiler has made instructions of, again
 // and again until some time has passed. The results are not used: see the settings in sim.cc.
@@ -31,10 +30,7 @@ rwapi::Resource resource_of(const std::string& transport) {
 
 // Other ranks than the first one share members.
 World::World(const std::string& transport, uint32_t ranks, const Shape& shape)
-    : machine_({}),
-      connected_(size_t{ranks} * ranks),
-      members_(shape.members),
-      limit_(kLimit * (1 + ranks / kLimitRanks)) {
+    : machine_({}), connected_(size_t{ranks} * ranks), members_(shape.members) {
     machine_.let_readings_take(kOpeningReading);
     const rwapi::Resource resource = resource_of(transport);
     for (uint32_t rank = 0; rank < ranks; ++rank) {
@@ -57,21 +53,23 @@ void World::connect(uint32_t one, uint32_t other) {
     end_ = machine_.now();
 }
 
-void World::run(std::vector<Program> programs) {
-    const uint64_t limit = end_ + limit_;
+void World::run(std::vector<Program> programs, uint32_t first) {
+    const uint64_t limit = end_ + kLimit;
+    const Part part = {first, members_ - 1};
     Schedule schedule(static_cast<uint32_t>(programs.size()), end_);
     for (size_t left = programs.size(); left != 0;) {
-        const auto [rank, time] = next_turn(schedule, machine_, members_ - 1);
+        const auto [turn, time] = next_turn(schedule, machine_, part);
         if (time > limit) throw Failure("a simulated program does not end");
-        if (step(schedule, rank, time, programs[rank])) --left;
+        if (step(schedule, turn, part.rank(turn), time, programs[turn])) --left;
     }
     machine_.leave_out(0);
 }
 
 // A step of a rank. True: its program has ended in it.
-bool World::step(Schedule& schedule, uint32_t rank, uint64_t time, Program& program) {
+bool World::step(Schedule& schedule, uint32_t turn, uint32_t rank, uint64_t time,
+                 Program& program) {
     machine_.set(time);
-    machine_.leave_out(schedule.slept(rank));
+    machine_.leave_out(schedule.slept(turn));
     Node& node = nodes_[rank];
     const uint64_t done = node.done();
     const bool ended = program.done();
@@ -81,7 +79,7 @@ bool World::step(Schedule& schedule, uint32_t rank, uint64_t time, Program& prog
         program.step();
     const uint64_t now = machine_.now();
     end_ = std::max(end_, now);
-    end_turn(schedule, machine_, rank, now, node.done() == done);
+    end_turn(schedule, machine_, turn, now, node.done() == done);
     return !ended && program.done();
 }
 

@@ -33,17 +33,17 @@ class World {
     void connect(uint32_t one, uint32_t other);
     // Runs a program on each of the first ranks, from one time on, until all have ended. Ranks
     // whose program has ended poll until then. Throws what programs throw.
-    void run(std::vector<Program> programs);
+    // `first`: the rank of the second one.
+    void run(std::vector<Program> programs, uint32_t first = 1);
 
   private:
-    bool step(Schedule& schedule, uint32_t rank, uint64_t time, Program& program);
+    bool step(Schedule& schedule, uint32_t turn, uint32_t rank, uint64_t time, Program& program);
 
     Machine machine_;
     std::deque<Node> nodes_;
     std::vector<bool> connected_;  // of two ranks
     uint64_t end_;                 // of what has run
     uint32_t members_;
-    uint64_t limit_;  // ns of virtual time, for what runs at once
 };
 
 }  // namespace bench::sim
