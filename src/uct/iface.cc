@@ -286,7 +286,6 @@ ucs_status_t iface_flush(uct_iface_h iface, unsigned, uct_completion_t* completi
     }
     if (status != UCS_OK || !self.flushing) return status;
     self.flushing = false;
-    self.told_no_room = false;
     return self.lost;
 } catch (const std::bad_alloc&) {
     return tern::out_of_memory(iface);
@@ -457,6 +456,7 @@ static ucs_status_t open_interface(TernIface& self, uct_md_h md, const uct_iface
     self.flushing = false;
     self.lost = UCS_OK;
     self.offer = {};
+    self.told_no_room = false;
     self.request_handler = nullptr;
     self.requests_of_ucp = false;
     if (config.tags.matching != UCS_NO && tern::wants_tags(params))
