@@ -96,8 +96,7 @@ namespace tern {
 
 // The device has no room: of an interface's many endpoints, the first says it.
 static void tell_no_room(const TernEp& ep, const std::string& why) {
-    TernIface& iface = iface_of(ep.super.super.iface);
-    if (std::exchange(iface.told_no_room, true)) {
+    if (!says_no_room(iface_of(ep.super.super.iface))) {
         TERN_DEBUG("cannot connect to %s: %s", ep.peer.to_string().c_str(), why.c_str());
         return;
     }

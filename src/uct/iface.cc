@@ -164,6 +164,7 @@ struct TernIface::State final : tern::EngineOwner, tern::RendezvousOwner {
 
     TernIface& iface;
     bool out_of_memory = false;  // why the interface fails
+    bool no_room_is_told = false;
     tern::verbs::Port port;
     std::string device;  // name and port
     std::string counters;
@@ -456,7 +457,6 @@ static ucs_status_t open_interface(TernIface& self, uct_md_h md, const uct_iface
     self.flushing = false;
     self.lost = UCS_OK;
     self.offer = {};
-    self.told_no_room = false;
     self.request_handler = nullptr;
     self.requests_of_ucp = false;
     if (config.tags.matching != UCS_NO && tern::wants_tags(params))
@@ -541,6 +541,10 @@ UCS_CLASS_DEFINE_NEW_FUNC(TernIface, uct_iface_t, uct_md_h, uct_worker_h, const 
 static UCS_CLASS_DEFINE_DELETE_FUNC(TernIface, uct_iface_t);
 
 namespace tern {
+
+bool says_no_room(TernIface& iface) {
+    return !std::exchange(iface.state->no_room_is_told, true);
+}
 
 ucs_status_t no_memory(const char* what) {
     ucs_error(

@@ -50,7 +50,6 @@ struct TernIface {
     uint32_t waiting;                   // endpoints whose pending requests wait for a connection
     ucs_list_link_t endpoints;
     uint32_t endpoint_count;
-    bool told_no_room;  // the first endpoint that the device had no room for has been reported
     State* state;
 };
 
@@ -78,6 +77,9 @@ UCS_CLASS_DECLARE_NEW_FUNC(TernEp, uct_ep_t, const uct_ep_params_t*);
 UCS_CLASS_DECLARE_DELETE_FUNC(TernEp, uct_ep_t);
 
 namespace tern {
+
+// True at the first call: of an interface's endpoints, one says that the device has no room.
+bool says_no_room(TernIface& iface);
 
 inline TernIface& iface_of(uct_iface_h iface) {
     return *reinterpret_cast<TernIface*>(iface);

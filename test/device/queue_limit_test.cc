@@ -112,9 +112,9 @@ TEST_F(QueueLimitTest, QueuesAreCounted) {
     });
     // Of 256 bytes each 16 sends, in a page with 16 receives or without; 128 completions and 256
     // receives of the shared queue.
-    constexpr uint64_t kOwn = 2 * 4096 + 64 * 16 + 16 * 8, kSharing = 4096 + 64 * 16;
+    constexpr uint64_t kSeparate = 2 * 4096 + 64 * 16 + 16 * 8, kSharing = 4096 + 64 * 16;
     constexpr uint64_t kShared = 256 * 32 + 256 * 8 + 256 / 8;
-    constexpr uint64_t kRest = kOwn + kSharing + kShared;
+    constexpr uint64_t kRest = kSeparate + kSharing + kShared;
     const auto has = [](const std::string& kind, uint64_t live, uint64_t peak) {
         const std::string json = status();
         const size_t at = json.find("\"" + kind + "\"", json.find("\"queues\""));

@@ -14,9 +14,8 @@ namespace bench::sim {
 constexpr double kGigahertz = 3.0;
 constexpr double kPerCycle = 2.0;
 
-constexpr uint64_t ns_of(double instructions) {
-    const double ns = instructions / (kPerCycle * kGigahertz);
-    return static_cast<uint64_t>(ns + 0.5);
+inline uint64_t ns_of(double instructions) {
+    return static_cast<uint64_t>(std::llround(instructions / (kPerCycle * kGigahertz)));
 }
 
 // Calls of verbs, in ns: what the library of the adapter needs. All transports need the same.

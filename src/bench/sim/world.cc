@@ -34,7 +34,8 @@ World::World(const std::string& transport, uint32_t ranks, const Shape& shape)
     machine_.let_readings_take(kOpeningReading);
     const rwapi::Resource resource = resource_of(transport);
     for (uint32_t rank = 0; rank < ranks; ++rank) {
-        const uint32_t member = rank < shape.members ? rank : 1 + (rank - 1) % (shape.members - 1);
+        const uint32_t member =
+            rank < shape.members ? rank : 1 + (rank - 1) % std::max(shape.members - 1, 1U);
         machine_.become(member);
         nodes_.emplace_back(machine_, rank, costs_of(transport), resource, ranks, shape.memory);
         if (rank == 0) shape.opened_first();
