@@ -8,7 +8,6 @@
 #include "base/trace.h"
 #include "uct/tag.h"
 
-using tern::Engine;
 
 namespace tern {
 
