@@ -4,10 +4,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <deque>
 #include <map>
 #include <random>
 #include <set>
+#include <vector>
 
 #include "rwapi/core/credit.h"
 #include "rwapi/core/handles.h"
@@ -18,6 +20,7 @@
 #include "rwapi/core/slots.h"
 #include "rwapi/core/tags.h"
 #include "rwapi/core/ucx_release.h"
+#include "rwapi/core/turns.h"
 
 namespace rwapi {
 namespace {
@@ -300,6 +303,46 @@ TEST(Inbox, GrowsInOrder) {
         ASSERT_TRUE(inbox.pop(message));
         EXPECT_EQ(message.node, i);
     }
+}
+
+TEST(Inbox, CopiesItsMessagesSeldom) {
+    constexpr uint32_t kSenders = 1000, kCredit = 64;
+    Inbox inbox;
+    size_t copied = 0;
+    for (uint32_t i = 0; i < kSenders; ++i) {
+        const size_t room = inbox.room();
+        inbox.add_sender(kCredit);
+        if (inbox.room() != room) copied += room;
+    }
+    EXPECT_GE(inbox.room(), size_t{kSenders} * kCredit);
+    EXPECT_LE(inbox.room(), size_t{2} * kSenders * kCredit);
+    EXPECT_LE(copied, size_t{2} * kSenders * kCredit);
+}
+
+TEST(Turns, EachComesInItsTurn) {
+    for (const size_t count : {0u, 1u, 15u, 16u, 17u, 1000u}) {
+        constexpr size_t kMost = 16;
+        Turns turns;
+        std::vector<unsigned> visits(count);
+        for (size_t round = 0; round < count; ++round) {
+            size_t visited = 0;
+            turns.round(count, kMost, [&](size_t i) {
+                ++visits[i];
+                ++visited;
+            });
+            EXPECT_EQ(visited, std::min(count, kMost));
+        }
+        const unsigned each = static_cast<unsigned>(std::min(count, kMost));
+        for (size_t i = 0; i < count; ++i) EXPECT_EQ(visits[i], each) << i << " of " << count;
+    }
+}
+
+TEST(Turns, TheNumberMayShrink) {
+    Turns turns;
+    turns.round(100, 50, [](size_t) {});
+    std::vector<size_t> visited;
+    turns.round(3, 16, [&](size_t i) { visited.push_back(i); });
+    EXPECT_EQ(visited, (std::vector<size_t>{0, 1, 2}));
 }
 
 TEST(NetAddress, SurvivesAdditionAndFindsForgeries) {

@@ -8,6 +8,7 @@
 //   together:  left + messages under way + held + owed + units under way = credit
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -74,7 +75,8 @@ class SmallReceiver {
 };
 
 // Small messages that have arrived, in order. It grows with the number of peers that send, because
-// each of them has credit.
+// each of them has credit: to twice the size at least, so that all of them together copy no more
+// messages than it then has room for.
 class Inbox {
   public:
     struct Message {
@@ -84,7 +86,9 @@ class Inbox {
 
     // Makes room for a peer's messages.
     void add_sender(uint32_t credit) {
-        std::vector<Message> larger(ring_.size() + credit);
+        needed_ += credit;
+        if (needed_ <= ring_.size()) return;
+        std::vector<Message> larger(std::max(needed_, 2 * ring_.size()));
         for (size_t i = 0; i < count_; ++i) larger[i] = ring_[(first_ + i) % ring_.size()];
         ring_ = std::move(larger);
         first_ = 0;
@@ -104,8 +108,12 @@ class Inbox {
         return true;
     }
 
+    // Messages that it has room for.
+    size_t room() const { return ring_.size(); }
+
   private:
     std::vector<Message> ring_;
+    size_t needed_ = 0;  // the credit of all senders
     size_t first_ = 0;
     size_t count_ = 0;
 };

@@ -24,7 +24,8 @@ void FailureDetector::probe_if_due() {
     const Clock::time_point now = Clock::now();
     if (now - last_probe_ < kProbeInterval) return;
     last_probe_ = now;
-    peers_.for_each([this](Peer& peer) { probe(peer); });
+    all_.round(peers_.in_use(), kProbes, [this](size_t i) { probe(peers_.in_use(i)); });
+    waiting_.round(peers_.with_work(), kProbes, [this](size_t i) { probe(peers_.with_work(i)); });
 }
 
 }  // namespace rwapi

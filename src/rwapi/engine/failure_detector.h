@@ -2,8 +2,10 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 
+#include "rwapi/core/turns.h"
 #include "rwapi/engine/peers.h"
 
 namespace rwapi {
@@ -17,7 +19,8 @@ class FailureDetector {
     // Has UCT check a peer in use. An error that UCT finds later goes to
     // Peers::on_endpoint_error().
     void probe(Peer& peer);
-    // Probes all peers if the last time was 200 ms ago.
+    // If the last time was 200 ms ago: probes a few of the peers in turn, and a few of those for
+    // which operations wait, so that the probes do not grow with the peers.
     void probe_if_due();
     // For each progress: reads the clock in few of them.
     void on_progress() {
@@ -27,11 +30,13 @@ class FailureDetector {
   private:
     using Clock = std::chrono::steady_clock;
     static constexpr uint32_t kCallsPerClock = 1024;
+    static constexpr size_t kProbes = 16;  // of each kind, at a time
 
     const Transport& transport_;
     Peers& peers_;
     uint32_t calls_ = 0;
     Clock::time_point last_probe_{};
+    Turns all_, waiting_;
 };
 
 }  // namespace rwapi

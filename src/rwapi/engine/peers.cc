@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/make_room.h"
 #include "rwapi/base/log.h"
 
 namespace rwapi {
@@ -11,9 +12,11 @@ Peer& Peers::at(uint32_t node) {
     TERN_ASSERT(node < self_.size);
     std::unique_ptr<Peer>& peer = peers_[node];
     if (!peer) {
+        tern::base::make_room(in_use_, peers_.size());
         peer = std::make_unique<Peer>();
         peer->node = node;
         peer->receiver.open(self_.credit);
+        in_use_.push_back(peer.get());
     }
     return *peer;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <unordered_map>
@@ -28,6 +29,10 @@ class Peers {
         for (const auto& [node, peer] : peers_) function(*peer);
     }
 
+    // The peers in use, in the order of their first use.
+    size_t in_use() const { return in_use_.size(); }
+    Peer& in_use(size_t i) const { return *in_use_[i]; }
+
     // The sender of a message. Null: the header is invalid, which has been logged.
     Peer* sender_of(const Header& header) {
         if (header.node >= self_.size || header.node == self_.rank) [[unlikely]] {
@@ -42,6 +47,8 @@ class Peers {
     // Has the next serve() call its function for the peer.
     void add_work(Peer& peer);
     bool has_work() const { return !with_work_.empty(); }
+    size_t with_work() const { return with_work_.size(); }
+    Peer& with_work(size_t i) const { return *with_work_[i]; }
     // Calls serve(peer) for each peer with work. It returns whether work is left for the next time,
     // and may add work and peers.
     template <class Serve>
@@ -72,6 +79,7 @@ class Peers {
   private:
     const Self self_;
     std::unordered_map<uint32_t, std::unique_ptr<Peer>> peers_;
+    std::vector<Peer*> in_use_;  // all of these
     std::vector<Peer*> with_work_;
     std::vector<Peer*> served_;  // the peers of the serve() that runs
     std::vector<Peer*> failed_;
