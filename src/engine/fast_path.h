@@ -118,8 +118,8 @@ class FastPath {
     template <class Fill>
     Status am_short_slow(Channel& channel, uint32_t id, uint32_t length, Fill fill);
     Status post_frame(Channel& channel, const SendPath::Choice& choice, uint32_t id,
-                      uint32_t length, ibv_sge* pieces, int count, unsigned flags, void* buffer,
-                      void* cookie);
+                      uint32_t length, ibv_sge* pieces, int count, unsigned flags,
+                      SendPool::Buffer* buffer, void* cookie);
     static uint32_t frame_length(bool hot, uint32_t payload) {
         return hot ? padded(payload) + BlockWriter::kOverhead : payload + uint32_t{sizeof(Word)};
     }
@@ -334,7 +334,7 @@ inline Status FastPath::am_zcopy(Channel& channel, uint32_t id, std::span<const 
 // here: into the memory of the first piece and, for a block, of the last.
 inline Status FastPath::post_frame(Channel& channel, const SendPath::Choice& choice, uint32_t id,
                                    uint32_t length, ibv_sge* pieces, int count, unsigned flags,
-                                   void* buffer, void* cookie) {
+                                   SendPool::Buffer* buffer, void* cookie) {
     Channel::Sending& sending = channel.sending;
     const uint16_t credit = channel.receiving.path.credit();
     auto* head = reinterpret_cast<uint64_t*>(pieces[0].addr);
@@ -364,6 +364,7 @@ inline Status FastPath::post_frame(Channel& channel, const SendPath::Choice& cho
         ++counters_.sent_cold;
     }
     channel.receiving.path.credit_sent();
+    if (buffer != nullptr) buffer->holder = channel.tag;
     if (buffer != nullptr || cookie != nullptr) channel.sends.record(buffer, cookie);
     return Status::kOk;
 }

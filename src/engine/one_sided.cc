@@ -38,6 +38,7 @@ bool OneSided::post_copy(Channel& channel, uint32_t length, uint64_t to, uint32_
     request.wr.rdma.remote_addr = to;
     request.wr.rdma.rkey = rkey;
     if (!requests_.post(channel, request, true) || at_once) return false;
+    buffer.holder = channel.tag;
     channel.sends.record(&buffer, nullptr);
     return true;
 }

@@ -218,6 +218,7 @@ Status OneSided::put_bcopy(Channel& channel, Pack&& pack, uint32_t& length, uint
         pool_.give(buffer);
         return Status::kDevice;
     }
+    buffer->holder = channel.tag;
     channel.sends.record(buffer, nullptr);
     return Status::kOk;
 }

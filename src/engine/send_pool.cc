@@ -48,7 +48,8 @@ Status SendRoom::no_place(Channel& channel) {
 }
 
 // The last work request of a connection may be unsignaled; only a later signaled one reports its
-// completion, so each such connection gets one.
+// completion, so each such connection gets one, if it has a buffer. All buffers are in use, so
+// those who posted them last have them still.
 Status SendRoom::no_buffer() {
     ++refused_;
     if (pool_.refused() && !warned_send_pool_) {
@@ -57,8 +58,10 @@ Status SendRoom::no_buffer() {
             "cannot register more memory for the send pool: raise the limit of locked memory "
             "(ulimit -l) or lower UCX_TERN_TX_BUFFERS");
     }
-    connector_.table().for_each([this](Connection& connection) {
-        if (connection.up()) requests_.report_all(static_cast<Channel&>(connection));
+    pool_.for_each_holder([this](uint64_t tag) {
+        Connection* const connection = connector_.table().find_send(tag);
+        if (connection != nullptr && connection->up())
+            requests_.report_all(static_cast<Channel&>(*connection));
     });
     return Status::kNoResource;
 }

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "connection/connection.h"
@@ -20,10 +21,13 @@ struct Channel;
 // Grows by chunks up to a limit. take() and give() are on the data path.
 class SendPool {
   public:
+    static constexpr uint64_t kNobody = UINT64_MAX;
+
     struct Buffer {
         std::byte* data = nullptr;
         Buffer* next = nullptr;
         uint32_t lkey = 0;
+        uint64_t holder = kNobody;  // Connection::tag of the one that posted it last
     };
 
     SendPool(ibv_pd* pd, uint32_t buffer_size, uint32_t most)
@@ -41,6 +45,16 @@ class SendPool {
     void give(Buffer* buffer) {
         buffer->next = free_;
         free_ = buffer;
+    }
+
+    // Calls visit(tag) for the connections that have posted buffers, some of them several times.
+    template <class Visit>
+    void for_each_holder(Visit visit) const {
+        uint64_t last = kNobody;
+        for (const Chunk& chunk : chunks_)
+            for (const Buffer& buffer : chunk.buffers)
+                if (const uint64_t holder = buffer.holder; std::exchange(last, holder) != holder)
+                    visit(holder);
     }
 
     bool available() const { return free_ != nullptr || count_ < most_; }
