@@ -53,7 +53,7 @@ class Alarm {
 
   private:
     // Calls of progress after a packet in which the next packet is expected.
-    static constexpr uint32_t kExpecting = 4096;
+    static constexpr uint32_t kExpecting = 512;
 
     void decide() { urgent_ = ended_ || (expecting_ != 0 && deadline_ != UINT64_MAX); }
 

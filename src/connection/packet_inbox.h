@@ -31,7 +31,9 @@ class PacketInbox {
         packets_.pop_front();
         return true;
     }
-    // Whether a packet waits, gathered or not.
+    // Whether it has packets, gathered or not; more may have come.
+    bool holds() const { return !packets_.empty(); }
+    // Whether a packet waits, gathered or not. Looks for some.
     bool waits() {
         look();
         return !packets_.empty();

@@ -20,6 +20,9 @@ class PollGap {
         return gap > longest_;
     }
 
+    // The poll has taken long itself: the next gap begins now.
+    void restart() { last_ = static_cast<Ticks>(ticks()); }
+
   private:
     // Modulo 2^32: by chance, one long gap in a million looks short, and its poll is as any other.
     using Ticks = uint32_t;

@@ -60,8 +60,8 @@ class Poller {
 
     // The usual poll_rest(), in steps. Whether nothing is due but the completion queue.
     [[gnu::always_inline]] bool only_queue_is_due() const {
-        return !(budget_.has_reason() && sleep_.is_asleep()) && !budget_.seldom_is_next() &&
-               !connector_.urgent() && !control_.any_due() && !completions_.late().waits();
+        return !(budget_.has_reason() && sleep_.is_asleep()) && !seldom_is_next() &&
+               !control_.any_due() && !completions_.late().waits();
     }
     // If so: returns 0 if the queue is empty, which ends the poll. Otherwise call handle() with the
     // result.
@@ -97,6 +97,14 @@ class Poller {
     // Of the polls after which an answer is likely, one in this many sends the control frames that
     // are due.
     static constexpr unsigned kDeferredPolls = 8;
+    // Whether the next poll that looks at everything calls poll_seldom(). While packets are
+    // expected each poll of a program that polls rarely does, but not each of one that waits for a
+    // message.
+    bool seldom_is_next() const {
+        const bool urgent = connector_.urgent();
+        return (urgent && after_gap_) || budget_.seldom_is_next(urgent);
+    }
+
     // Calls of poll_seldom() between two looks at the device's asynchronous events and at the
     // channels that no endpoint uses.
     static constexpr unsigned kEventPolls = 1024;
@@ -176,8 +184,11 @@ template <class Sink>
     const bool answers = completed != 0 || count == 1;
     if (control_.any_due() && (!answers || ++deferred_ % kDeferredPolls == 0)) [[unlikely]]
         control_.send_due();
-    if (budget_.seldom_is_due() || connector_.urgent()) [[unlikely]]
+    const bool urgent = connector_.urgent();
+    if (budget_.seldom_is_due(urgent) || (urgent && after_gap_)) [[unlikely]] {
         count += poll_seldom(sink);
+        gap_.restart();
+    }
     budget_.refill();
     return count;
 }
@@ -223,9 +234,12 @@ unsigned Poller::poll_seldom(Sink& sink) {
     if (!gathered_) connector_.inbox().gather();
     gathered_ = !take_arrived(sink, count);
     if (gathered_) return count + packets;
-    packets += connector_.progress();
+    const unsigned handled = connector_.progress();
+    packets += handled;
     idle_.look();
-    if (!connector_.inbox().waits()) budget_.seldom_is_done();
+    // After none has come, the next look is soon enough.
+    if (!connector_.inbox().holds() && (handled == 0 || !connector_.inbox().waits()))
+        budget_.seldom_is_done();
     if (connector_.datagrams().failed()) [[unlikely]]
         health_.break_down("its completion queue for datagrams cannot be polled");
     count += packets + connector_.destroy_closed();
