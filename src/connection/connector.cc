@@ -109,9 +109,11 @@ unsigned Connector::progress() {
     PortAddress unreachable;
     for (int error = 0; datagrams_->take_unreachable(unreachable, error);)
         on_unreachable(unreachable, error);
-    const uint64_t now = owner_.now();
-    // A waiting packet may be the answer that is due.
-    if (now >= alarm_.deadline() && !inbox_.waits()) tick(now);
+    if (alarm_.deadline() != UINT64_MAX) {
+        const uint64_t now = owner_.now();
+        // A waiting packet may be the answer that is due.
+        if (now >= alarm_.deadline() && !inbox_.waits()) tick(now);
+    }
     // Or each poll would look for packets until the deadline of a handshake that is over.
     if (alarm_.stale()) look_at_deadlines();
     return handled;
@@ -176,12 +178,9 @@ void Connector::on_unreachable(const PortAddress& port, int error) {
     const std::string why = "no datagram can be sent to its address (" +
                             std::string(strerror(error)) +
                             "); check that the host is up, and the GID or LID of its port";
-    for (size_t i = 0; i < table_.rows(); ++i) {
-        Connection* connection = table_.row(i);
-        if (connection == nullptr || connection->failed || connection->peer.port != port) continue;
+    while (Connection* const connection = new_.connecting().take(port))
         if (connection->handshake.state() < Handshake::State::kUp)
             fail(*connection, Status::kRefused, why);
-    }
     probes_.on_unreachable(port);
 }
 
@@ -219,6 +218,7 @@ void Connector::act(Connection& connection, const Handshake::Actions& actions) {
     if (actions.send) send();
     if (actions.established) {
         connection.established = true;
+        new_.connecting().remove(connection);
         alarm_.happened();
         owner_.established(connection);
         finish_if_idle(connection);
@@ -342,6 +342,7 @@ void Connector::close(Connection& connection, Status status, const std::string& 
     connection.transfer_reserve = SendQueue::kAllPlaces;
     connection.status = status;
     Timers::cancel(connection);
+    new_.connecting().remove(connection);
     // The next connection to the peer, if one waits, may then begin.
     Connection* next = nullptr;
     if (peers_.remove(connection.peer, connection)) {

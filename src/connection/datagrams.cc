@@ -42,9 +42,8 @@ Datagrams::~Datagrams() {
 }
 
 bool Datagrams::open(const verbs::Device& device) {
-    memory_ = verbs::RegisteredMemory(
-        device.pd.get(), size_t{kReceives} * kReceiveSize + size_t{kSends} * Packet::kMaxSize,
-        IBV_ACCESS_LOCAL_WRITE);
+    memory_ = verbs::RegisteredMemory(device.pd.get(), size_t{kSends} * Packet::kMaxSize,
+                                      IBV_ACCESS_LOCAL_WRITE);
     if (!memory_) return false;
     aside_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (aside_fd_ < 0) return false;
@@ -52,28 +51,60 @@ bool Datagrams::open(const verbs::Device& device) {
     if (!events_) return false;
     const int flags = fcntl(events_->fd, F_GETFL);
     if (flags < 0 || fcntl(events_->fd, F_SETFL, flags | O_NONBLOCK) != 0) return false;
-    cq_.reset(
-        ibv_create_cq(port_.context, kReceives + kSends, verbs::next_identity(), events_.get(), 0));
+    // Some devices cannot resize it.
+    const int most = std::min(device.attributes.max_qp_wr, device.attributes.max_cqe - int{kSends});
+    receives_.most = std::clamp(static_cast<uint32_t>(std::max(most, 0)), kReceives, kMostReceives);
+    cq_.reset(ibv_create_cq(port_.context, static_cast<int>(receives_.most + kSends),
+                            verbs::next_identity(), events_.get(), 0));
     if (!cq_) return false;
     address_handles_.use(device.pd.get());
     ibv_qp_cap capacity{};
     qp_ = verbs::create_queue_pair(device.pd.get(), IBV_QPT_UD, cq_.get(), nullptr,
-                                   {.sends = kSends, .receives = kReceives}, capacity);
+                                   {.sends = kSends, .receives = receives_.most}, capacity);
     if (!qp_) return false;
     const int error = verbs::start_datagrams(qp_.get(), port_, kKey, 0);
     if (error != 0) {
         errno = error;
         return false;
     }
-    for (uint32_t slot = 0; slot < kReceives; ++slot)
-        if (!post_receive(slot)) return false;
+    return add_receives(kReceives) && !broken_;
+}
+
+size_t Datagrams::registered_bytes() const {
+    const std::lock_guard lock(mutex_);
+    return memory_.size() + size_t{receives_.count()} * kReceiveSize;
+}
+
+DatagramCounts Datagrams::counts() const {
+    const std::lock_guard lock(mutex_);
+    return counts_;
+}
+
+bool Datagrams::add_receives(uint32_t count) {
+    for (; count != 0; count -= kReceives) {
+        verbs::RegisteredMemory memory(qp_->pd, size_t{kReceives} * kReceiveSize,
+                                       IBV_ACCESS_LOCAL_WRITE);
+        if (!memory) return false;
+        receives_.memory.push_back(std::move(memory));
+        for (uint32_t slot = receives_.count() - kReceives; slot < receives_.count(); ++slot)
+            if (!post_receive(slot)) on_failed(false, slot);
+    }
     return true;
+}
+
+// Many packets have come between two looks. The device has dropped others, or nearly so.
+void Datagrams::grow() {
+    receives_.in_a_row = 0;
+    const uint32_t more = std::min(receives_.count(), receives_.most - receives_.count());
+    if (more < kReceives || !add_receives(more / kReceives * kReceives))
+        receives_.most = receives_.count();
+    TERN_DEBUG("there are %u receives for handshakes", receives_.count());
 }
 
 bool Datagrams::post_receive(uint32_t slot) {
     ibv_sge piece{.addr = reinterpret_cast<uint64_t>(receive_slot(slot)),
                   .length = kReceiveSize,
-                  .lkey = memory_.lkey()};
+                  .lkey = receives_.memory[slot / kReceives].lkey()};
     ibv_recv_wr request{};
     request.wr_id = slot;
     request.sg_list = &piece;
@@ -95,19 +126,36 @@ void Datagrams::send_locked(const Packet& packet, const PortAddress& to) {
     AddressHandles::Handle handle;
     switch (address_handles_.get(to, handle)) {
         case AddressHandles::State::kMade:
-            return post(packet, handle);
+            return send_or_wait(packet, handle);
         case AddressHandles::State::kMaking:
-            if (unsent_.size() < kMostUnsent) unsent_.push_back({packet, to});
+            if (unsent_.size() < kMostUnsent)
+                unsent_.push_back({packet, to});
+            else
+                ++counts_.dropped;
             return;
         case AddressHandles::State::kRefused:
             return;
     }
 }
 
+void Datagrams::send_or_wait(const Packet& packet, const AddressHandles::Handle& handle) {
+    if (waiting_.empty() && post(packet, handle)) return;
+    if (waiting_.size() < kMostUnsent)
+        waiting_.push_back({packet, handle});
+    else
+        ++counts_.dropped;
+}
+
+// Sends have completed.
+void Datagrams::post_waiting() {
+    while (!waiting_.empty() && post(waiting_.front().packet, waiting_.front().handle))
+        waiting_.pop_front();
+}
+
 void Datagrams::on_made(const PortAddress& to, const AddressHandles::Handle& handle) {
     std::erase_if(unsent_, [&](const Unsent& unsent) {
         if (unsent.to != to) return false;
-        post(unsent.packet, handle);
+        send_or_wait(unsent.packet, handle);
         return true;
     });
 }
@@ -133,15 +181,9 @@ bool Datagrams::take_unreachable(PortAddress& to, int& error) {
     return true;
 }
 
-void Datagrams::post(const Packet& packet, const AddressHandles::Handle& handle) {
-    auto free_handle = std::find(handles_.begin(), handles_.end(), nullptr);
-    if (free_handle == handles_.end()) {
-        // Polling frees the places of completed sends.
-        Packet packet_of_peer;
-        while (poll(packet_of_peer)) put_aside(packet_of_peer);
-        free_handle = std::find(handles_.begin(), handles_.end(), nullptr);
-    }
-    if (free_handle == handles_.end()) return;
+bool Datagrams::post(const Packet& packet, const AddressHandles::Handle& handle) {
+    const auto free_handle = std::find(handles_.begin(), handles_.end(), nullptr);
+    if (free_handle == handles_.end()) return false;
     const auto slot = static_cast<uint32_t>(free_handle - handles_.begin());
 
     const size_t size =
@@ -159,7 +201,11 @@ void Datagrams::post(const Packet& packet, const AddressHandles::Handle& handle)
     request.wr.ud.remote_qpn = packet.to.qp_num;
     request.wr.ud.remote_qkey = kKey;
     ibv_send_wr* bad = nullptr;
-    if (ibv_post_send(qp_.get(), &request, &bad) == 0) *free_handle = handle;
+    if (ibv_post_send(qp_.get(), &request, &bad) == 0) {
+        *free_handle = handle;
+        ++counts_.sent;
+    }
+    return true;
 }
 
 bool Datagrams::sends_under_way() const {
@@ -173,7 +219,8 @@ void Datagrams::complete_sends() {
     for (;;) {
         // A thread may need the mutex to send what waits.
         const std::lock_guard lock(mutex_);
-        if ((!sends_under_way() && unsent_.empty()) || std::chrono::steady_clock::now() >= limit)
+        if ((!sends_under_way() && unsent_.empty() && waiting_.empty()) ||
+            std::chrono::steady_clock::now() >= limit)
             return;
         (void)poll(dropped);
     }
@@ -203,7 +250,10 @@ void Datagrams::clear_aside() {
 void Datagrams::put_aside(const Packet& packet) {
     const bool once = packet.type == PacketType::kGone || packet.type == PacketType::kLeft;
     const size_t most = once ? 2 * kMostAside : kMostAside;
-    if (aside_.size() < most) aside_.push_back(packet);
+    if (aside_.size() < most)
+        aside_.push_back(packet);
+    else
+        ++counts_.dropped;
 }
 
 bool Datagrams::arm() {
@@ -259,25 +309,31 @@ bool Datagrams::poll(Packet& packet) {
     while ((count = ibv_poll_cq(cq_.get(), 1, &completion)) > 0) {
         const auto slot = static_cast<uint32_t>(completion.wr_id);
         const bool send = (completion.wr_id & kSendTag) != 0;
-        if (send) handles_[slot].reset();
+        if (send) {
+            handles_[slot].reset();
+            post_waiting();
+        }
         if (completion.status != IBV_WC_SUCCESS) [[unlikely]]
             on_failed(send, slot);
         if (send || completion.status != IBV_WC_SUCCESS) continue;
         const uint32_t size = completion.byte_len > kGrh ? completion.byte_len - kGrh : 0;
         const auto unpacked = Packet::unpack({receive_slot(slot) + kGrh, size});
         if (!post_receive(slot)) on_failed(false, slot);
-        if (unpacked) {
-            packet = *unpacked;
-            return true;
-        }
+        if (!unpacked) continue;
+        ++counts_.received;
+        if (++receives_.in_a_row >= receives_.count() / 2 && receives_.count() < receives_.most)
+            grow();
+        packet = *unpacked;
+        return true;
     }
+    receives_.in_a_row = 0;
     if (count < 0 || (broken_ && !recover())) failed_.store(true, std::memory_order_relaxed);
     return false;
 }
 
 void Datagrams::on_failed(bool send, uint32_t slot) {
     broken_ = true;
-    if (!send) not_posted_.push_back(slot);
+    if (!send) receives_.not_posted.push_back(slot);
 }
 
 // After a failed send the queue pair accepts no sends, and after a failed receive it is in error.
@@ -287,16 +343,16 @@ bool Datagrams::recover() {
     ibv_qp_init_attr unused{};
     if (ibv_query_qp(qp_.get(), &attributes, IBV_QP_STATE, &unused) != 0) return false;
     TERN_DEBUG("a datagram has failed; the queue pair is in state %d, %zu receives are lost",
-               static_cast<int>(attributes.qp_state), not_posted_.size());
+               static_cast<int>(attributes.qp_state), receives_.not_posted.size());
     if (attributes.qp_state == IBV_QPS_ERR) {
         // The completions of all its work requests must come before it may be reset.
-        if (not_posted_.size() < kReceives || sends_under_way()) return true;
+        if (receives_.not_posted.size() < receives_.count() || sends_under_way()) return true;
         if (verbs::restart_datagrams(qp_.get(), port_, kKey, 0) != 0) return false;
     } else if (attributes.qp_state == IBV_QPS_SQE && verbs::resume_sends(qp_.get()) != 0) {
         return false;
     }
-    std::erase_if(not_posted_, [this](uint32_t slot) { return post_receive(slot); });
-    broken_ = !not_posted_.empty();
+    std::erase_if(receives_.not_posted, [this](uint32_t slot) { return post_receive(slot); });
+    broken_ = !receives_.not_posted.empty();
     return true;
 }
 

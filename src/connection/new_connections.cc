@@ -63,6 +63,7 @@ Connection& NewConnections::enter(const PeerAddress& peer, verbs::QueuePair qp,
     ended_.make_room();
     timers_.make_room();
     Connection& added = table_.add(std::move(connection), std::move(qp));
+    connecting_.add(added);
     admission_.update();
     return added;
 }

@@ -6,6 +6,7 @@
 
 #include "connection/acceptor.h"
 #include "connection/admission.h"
+#include "connection/connecting.h"
 #include "connection/ended_connections.h"
 #include "connection/former_peers.h"
 #include "connection/peers.h"
@@ -41,6 +42,8 @@ class NewConnections {
         return queue_pairs_.connect(connection.qp.get(), connection.peer, connection.handshake);
     }
 
+    // Those that are not up yet.
+    Connecting& connecting() { return connecting_; }
     // Where the background thread accepts connections.
     Acceptor& acceptor() { return acceptor_; }
     // Enters the connections that were accepted in the background into the tables.
@@ -62,6 +65,7 @@ class NewConnections {
     const FormerPeers& former_;
     EndedConnections& ended_;
     ConnectorOwner& owner_;
+    Connecting connecting_;
     Acceptor acceptor_;
     Admission admission_;
 };

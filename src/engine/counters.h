@@ -41,6 +41,9 @@ struct Counters : MessageCounters, OneSidedCounters, BlockCounters {
     uint64_t sleeps = 0;           // calls of arm() that returned kOk
     uint64_t notify_requests = 0;  // writes to peers' notify words
     uint64_t notifications = 0;    // of writes into polled blocks
+    uint64_t packets_sent = 0;     // of handshakes
+    uint64_t packets_received = 0;
+    uint64_t packets_dropped = 0;  // by this side
 };
 
 // What an interface uses.

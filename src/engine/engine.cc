@@ -69,6 +69,10 @@ Counters Engine::counters() const {
     counters.sleeps = sleep_.sleeps();
     counters.notify_requests = sleep_.notify_requests();
     counters.notifications = completions_.notifications();
+    const DatagramCounts packets = connector_.datagrams().counts();
+    counters.packets_sent = packets.sent;
+    counters.packets_received = packets.received;
+    counters.packets_dropped = packets.dropped;
     return counters;
 }
 
