@@ -19,8 +19,8 @@
 #include "rwapi/core/operation_pool.h"
 #include "rwapi/core/slots.h"
 #include "rwapi/core/tags.h"
-#include "rwapi/core/ucx_release.h"
 #include "rwapi/core/turns.h"
+#include "rwapi/core/ucx_release.h"
 
 namespace rwapi {
 namespace {
