@@ -31,14 +31,11 @@ class PollBudget {
     }
     bool has_reason() const { return reasons_ != 0; }
 
-    // Called when a poll looks at everything: whether this one also looks for packets and
-    // deadlines, which only one in kSeldom does, or one in kUrgent if it is urgent, until
-    // seldom_is_done().
-    bool seldom_is_due(bool urgent) { return ++since_seldom_ >= (urgent ? kUrgent : kSeldom); }
-    // Whether the next call of seldom_is_due() returns true.
-    bool seldom_is_next(bool urgent) const {
-        return since_seldom_ >= (urgent ? kUrgent : kSeldom) - 1;
-    }
+    // Whether the next poll that looks at everything also looks for packets and deadlines, which
+    // only one in kSeldom does, or one in kUrgent if it is urgent, until seldom_is_done().
+    bool seldom_is_next() const { return since_seldom_ >= kSeldom - 1; }
+    bool urgent_is_next() const { return since_seldom_ >= kUrgent - 1; }
+    // A poll has looked at everything.
     void seldom_is_nearer() { ++since_seldom_; }
     void make_seldom_due() { since_seldom_ = kSeldom; }
     void seldom_is_done() { since_seldom_ = 0; }

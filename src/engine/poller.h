@@ -101,8 +101,9 @@ class Poller {
     // expected each poll of a program that polls rarely does, but not each of one that waits for a
     // message.
     bool seldom_is_next() const {
-        const bool urgent = connector_.urgent();
-        return (urgent && after_gap_) || budget_.seldom_is_next(urgent);
+        if (connector_.urgent()) [[unlikely]]
+            return after_gap_ || budget_.urgent_is_next();
+        return budget_.seldom_is_next();
     }
 
     // Calls of poll_seldom() between two looks at the device's asynchronous events and at the
@@ -184,8 +185,9 @@ template <class Sink>
     const bool answers = completed != 0 || count == 1;
     if (control_.any_due() && (!answers || ++deferred_ % kDeferredPolls == 0)) [[unlikely]]
         control_.send_due();
-    const bool urgent = connector_.urgent();
-    if (budget_.seldom_is_due(urgent) || (urgent && after_gap_)) [[unlikely]] {
+    const bool seldom = seldom_is_next();
+    budget_.seldom_is_nearer();
+    if (seldom) [[unlikely]] {
         count += poll_seldom(sink);
         gap_.restart();
     }
