@@ -25,8 +25,8 @@ class Acceptor;
 struct DatagramCounts {
     uint64_t sent = 0;
     uint64_t received = 0;
-    uint64_t dropped =
-        0;  // by this side, because too many wait; what the device drops is not known
+    // By this side, because too many wait; what the device drops is not known.
+    uint64_t dropped = 0;
 };
 
 // The unreliable datagram queue pair over which an interface makes its connections. Control path.

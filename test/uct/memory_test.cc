@@ -305,7 +305,8 @@ TEST_F(MemoryTest, InterfaceWithLessMemory) {
     const uint64_t usual = Entity().close_and_count()["receive_queue_bytes"];
     auto host = std::make_shared<Host>();
     Entity other;
-    softhca::inject("reg-fail=3");
+    // After the send pool, and the sends and receives of datagrams.
+    softhca::inject("reg-fail=4");
     Entity entity({}, host);
     Stream stream;
     stream.count = 2000;
