@@ -8,7 +8,6 @@
 #include "base/trace.h"
 #include "uct/tag.h"
 
-
 namespace tern {
 
 // The endpoint's pending requests are in the arbiter now, or there are none.
