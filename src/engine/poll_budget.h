@@ -41,7 +41,7 @@ class PollBudget {
     void seldom_is_done() { since_seldom_ = 0; }
 
     static constexpr unsigned kSeldom = 64;
-    static constexpr unsigned kUrgent = 8;
+    static constexpr unsigned kUrgent = 4;
 
   private:
     // Polls that find a frame cost 1, others kEmptyPoll.
