@@ -23,6 +23,13 @@ killed() {
         kill -0 "$client_pid" 2>/dev/null || break
         sleep 0.1
     done
+    # What is to be seen is that a peer fails in the middle, because it is killed.
+    if ! grep -q '^\[thread' "$tmp/client" || grep -q 'error handler called' "$tmp/server" "$tmp/client"; then
+        kill -KILL -- "-$server_pid" "-$client_pid" 2>/dev/null
+        pids=()
+        result 1 "$name (it failed before the kill)" "$tmp/server" "$tmp/client"
+        return
+    fi
     if [ "$victim" = server ]; then
         victim_pid=$server_pid survivor=client
     else
