@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Random operations of random shapes between several queue pairs; every byte is compared with a
-// model. CONFORMANCE_SEED repeats a run.
+// model. TERN_TEST_SEED repeats a run.
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -10,17 +10,13 @@
 #include <vector>
 
 #include "qp.h"
+#include "seed.h"
 
 namespace conformance {
 namespace {
 
 constexpr std::size_t kBytes = 1 << 17;
 constexpr std::size_t kLargest = 20000;
-
-uint64_t seed() {
-    const char* text = std::getenv("CONFORMANCE_SEED");
-    return text ? std::strtoull(text, nullptr, 0) : std::random_device{}();
-}
 
 // One direction of a connection: operations of `from` on the memory of `to`. Each direction has one
 // half of each memory, so that the directions do not race.
@@ -222,9 +218,7 @@ class Direction {
 class StressTest : public TransportTest {};
 
 TEST_P(StressTest, RandomTrafficLeavesEveryByteRight) {
-    const uint64_t start = seed();
-    SCOPED_TRACE("CONFORMANCE_SEED=" + std::to_string(start));
-    std::mt19937_64 random(start);
+    std::mt19937_64 random(tern::test::any_seed());
     constexpr int kPairs = 3;
     const bool rc = GetParam() == IBV_QPT_RC;
     QpSpec spec;

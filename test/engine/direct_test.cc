@@ -6,6 +6,7 @@
 #include <random>
 
 #include "direct_pair.h"
+#include "seed.h"
 #include "verbs_faults.h"
 
 namespace tern::test {
@@ -471,8 +472,7 @@ TEST_F(DirectMessages, PeerWithoutRoomGoes) {
 
 // The k-th message of a tag goes to the k-th receive posted for it, whatever happens meanwhile.
 TEST_F(DirectMessages, RandomTrafficEndsWhereItShould) {
-    const unsigned seed = std::random_device{}();
-    std::cout << "seed " << seed << std::endl;
+    const uint32_t seed = tern::test::any_seed();
     std::mt19937 random(seed);
     const auto chance = [&](unsigned percent) { return random() % 100 < percent; };
     constexpr uint64_t kTags = 6;  // more than there are queues

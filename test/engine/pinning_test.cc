@@ -3,8 +3,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <random>
-
+#include "seed.h"
 #include "storm.h"
 
 namespace tern::test {
@@ -39,8 +38,7 @@ TEST_P(PinningStorm, NeverMovesStaleBytes) {
                     .quarantine = std::chrono::milliseconds(storm_tells ? 1 : 20)});
     if (cache.monitor() != (both ? MonitorKind::kUserfaultfd : wanted))
         GTEST_SKIP() << "userfaultfd is not allowed here";
-    const unsigned seed = std::random_device{}();
-    std::cout << "seed " << seed << std::endl;
+    const uint32_t seed = tern::test::any_seed();
     Storm storm(*device, cache, stamps, {.seed = seed, .tells = storm_tells, .shares = both});
     storm.run();
     for (const std::string& error : storm.errors()) ADD_FAILURE() << error;

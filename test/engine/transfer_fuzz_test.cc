@@ -4,6 +4,7 @@
 
 #include <random>
 
+#include "seed.h"
 #include "transfer_rogue.h"
 
 namespace tern::test {
@@ -12,8 +13,7 @@ namespace {
 class TransferFuzzTest : public TransferRogueTest {};
 
 TEST_P(TransferFuzzTest, RandomFrames) {
-    const unsigned seed = std::random_device{}();
-    SCOPED_TRACE("seed " + std::to_string(seed));
+    const uint32_t seed = tern::test::any_seed();
     std::mt19937_64 random(seed);
     const auto any = [&](std::initializer_list<uint64_t> choices) {
         return *(choices.begin() + random() % choices.size());

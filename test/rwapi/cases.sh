@@ -53,7 +53,7 @@ cases() {
         [[ $each != killed-* ]] || { keep_going=--keep-going; wanted=137; }
         job "$processes" "$options" ./rwapi-job "$each"
         status=$?
-        grep -h '^# RWAPI_SEED' "$tmp/output"
+        grep -h '^# TERN_TEST_SEED' "$tmp/output"
         # One process is killed; all others must be well.
         if [[ $each == killed-* ]] && { grep -q '_cases.cc:\|job.cc:\|^rwapi_finalize:\|has ended ' "$tmp/output" ||
             [ "$(grep -c '^rwapi-run: process [0-9]* was ended by a signal: Killed' "$tmp/output")" != 1 ]; }; then

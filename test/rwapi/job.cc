@@ -146,7 +146,7 @@ bool matches(const std::byte* memory, size_t length, uint64_t seed) {
 }
 
 uint64_t seed() {
-    const char* given = std::getenv("RWAPI_SEED");
+    const char* given = std::getenv("TERN_TEST_SEED");
     if (given != nullptr) return std::strtoull(given, nullptr, 0);
     return static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
 }

@@ -78,7 +78,7 @@ void flush(int node);
 void fill(std::byte* memory, size_t length, uint64_t seed);
 bool matches(const std::byte* memory, size_t length, uint64_t seed);
 
-// Random numbers from the seed that the environment's RWAPI_SEED gives, or the clock.
+// Random numbers from the seed that the environment's TERN_TEST_SEED gives, or the clock.
 class Random {
   public:
     explicit Random(uint64_t seed) : state_(seed) {}

@@ -30,7 +30,7 @@ void killed_peer() {
     if (rank() == victim) {
         // At any time: sometimes before the others write, and while this one writes.
         const uint64_t begun = seed();
-        std::printf("# RWAPI_SEED=%llu\n", static_cast<unsigned long long>(begun));
+        std::printf("# TERN_TEST_SEED=%llu\n", static_cast<unsigned long long>(begun));
         std::fflush(stdout);
         Random random(begun);
         for (uint64_t left = random.below(2000); left > 0; --left) {

@@ -187,7 +187,7 @@ void traffic() {
     // The first process's seed is everybody's.
     uint64_t common = seed();
     if (rank() == 0) {
-        std::printf("# RWAPI_SEED=%llu\n", static_cast<unsigned long long>(common));
+        std::printf("# TERN_TEST_SEED=%llu\n", static_cast<unsigned long long>(common));
         std::fflush(stdout);
         for (int node = 1; node < size(); ++node) send(node, {9, 0, common});
     } else {

@@ -2,8 +2,6 @@
 #include "traffic.h"
 
 #include <algorithm>
-#include <cstdlib>
-#include <random>
 #include <sstream>
 #include <utility>
 
@@ -20,13 +18,6 @@ uint64_t scramble(uint64_t value) {
 }
 
 }  // namespace
-
-uint64_t any_seed() {
-    const char* text = std::getenv("TERN_TEST_SEED");
-    const uint64_t seed = text ? std::strtoull(text, nullptr, 0) : std::random_device()();
-    std::printf("TERN_TEST_SEED=%llu\n", static_cast<unsigned long long>(seed));
-    return seed;
-}
 
 Stream::Message Stream::at(uint64_t number, const uct_iface_attr_t& sender) const {
     uint64_t random = scramble(seed + scramble(number + 1));

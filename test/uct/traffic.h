@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "message.h"
+#include "seed.h"
 
 namespace uct_test {
 
@@ -31,8 +32,7 @@ struct Stream {
     Message at(uint64_t number, const uct_iface_attr_t& sender) const;
 };
 
-// A seed that differs in each run, unless TERN_TEST_SEED sets it. Printed.
-uint64_t any_seed();
+using tern::test::any_seed;
 
 class Sender {
   public:

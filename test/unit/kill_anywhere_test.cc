@@ -8,6 +8,7 @@
 #include <random>
 
 #include "fabric_process.h"
+#include "seed.h"
 #include "softhca/transport/cq.h"
 #include "softhca/transport/qp.h"
 #include "softhca/transport/region.h"
@@ -234,8 +235,7 @@ uint64_t send_length(WrOpcode opcode) {
 }
 
 TEST_P(KillAnywhereTest, EveryReceiveCompletesOnce) {
-    const auto seed = static_cast<uint32_t>(testing::UnitTest::GetInstance()->random_seed());
-    SCOPED_TRACE("seed " + std::to_string(seed));
+    const uint32_t seed = tern::test::any_seed();
     std::mt19937_64 random(seed);
     const uint64_t length = send_length(GetParam());
     bool over = false;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "softhca/core/nic_model.h"
+#include "seed.h"
 
 #include <gtest/gtest.h>
 
@@ -132,8 +133,7 @@ TEST(NicModel, ArrivalWithinAMessageAscendsToItsEnd) {
 }
 
 TEST(NicModel, RandomBookingsOfOnePairKeepOrderAndBandwidth) {
-    const auto seed = std::random_device{}();
-    SCOPED_TRACE("seed " + std::to_string(seed));
+    const uint32_t seed = tern::test::any_seed();
     std::mt19937_64 random(seed);
     for (int round = 0; round < 50; ++round) {
         LinkPair egress[3] = {}, ingress{};
@@ -321,8 +321,7 @@ TEST(QpClock, EachOperationHasItsOwnSpacing) {
 
 // Data that is fetched takes longer than inline data: what follows must not arrive before it.
 TEST(QpClock, RequestsOfOneQueuePairArriveInOrder) {
-    const auto seed = std::random_device{}();
-    SCOPED_TRACE("seed " + std::to_string(seed));
+    const uint32_t seed = tern::test::any_seed();
     std::mt19937_64 random(seed);
     for (const char* name : {"cx3-fdr", "cx5-edr", "cx6-hdr", "graphene"}) {
         const NicParameters& nic = *find_profile(name);

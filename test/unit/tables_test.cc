@@ -6,6 +6,7 @@
 #include <random>
 #include <set>
 
+#include "seed.h"
 #include "softhca/core/handles.h"
 #include "softhca/core/key_table.h"
 #include "softhca/core/retry.h"
@@ -104,8 +105,7 @@ TEST(IndexPool, ReusesTheOldestIndexAndNeverZero) {
 }
 
 TEST(ArenaHeap, NeverOverlapsAndMergesWhatIsFreed) {
-    const auto seed = static_cast<uint32_t>(testing::UnitTest::GetInstance()->random_seed());
-    SCOPED_TRACE("seed " + std::to_string(seed));
+    const uint32_t seed = tern::test::any_seed();
     std::mt19937 random(seed);
     constexpr uint64_t kBegin = 4096;
     constexpr uint64_t kEnd = kBegin + (1 << 16);

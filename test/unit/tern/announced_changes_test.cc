@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // How long an announced change is kept.
 #include "pinning/watch/announced_changes.h"
+#include "seed.h"
 
 #include <gtest/gtest.h>
 
@@ -118,8 +119,7 @@ TEST(AnnouncedChangesTest, AnExaminationDoesNotForgetANewChangeInAnOldPlace) {
 
 // Threads tell changes and see that each is kept as long as it matters, whatever others do.
 TEST(AnnouncedChangesTest, NoneThatMattersIsForgottenWhateverOtherThreadsDo) {
-    const unsigned seed = std::random_device{}();
-    SCOPED_TRACE(seed);
+    const uint32_t seed = tern::test::any_seed();
     constexpr unsigned kTellers = 3;
     constexpr int kRounds = 20000;
     AnnouncedChanges changes;

@@ -55,7 +55,7 @@ TEST(KeyMask, NeverLeavesAFieldOpen) {
 }
 
 TEST(KeyMask, IsNotThatOfTheMinority) {
-    Random random(number_from_environment("TERN_SEED", 1));
+    Random random(number_from_environment("TERN_TEST_SEED", 1));
     KeyMask key;
     EXPECT_EQ(changes(key, 100'000,
                       [&](unsigned) { return random.chance(50) ? kTwoOpen : KeyMask::kFull; }),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // How much work one call of progress begins.
 #include "rendezvous/progress_budget.h"
+#include "seed.h"
 
 #include <gtest/gtest.h>
 
@@ -99,8 +100,7 @@ TEST(ProgressBudgetTest, PagesAreProvidedOnceInACall) {
 }
 
 TEST(ProgressBudgetTest, NoOrderOfWorkTakesLongerThanTheLongestRegistration) {
-    const auto seed = std::random_device()();
-    SCOPED_TRACE(seed);
+    const uint32_t seed = tern::test::any_seed();
     std::mt19937 random(seed);
     constexpr uint64_t kCopy = 64 << 10;
     const double copy = 2 * static_cast<double>(kCopy) / graphene().copy.memory_bandwidth;

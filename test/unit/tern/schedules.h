@@ -6,8 +6,9 @@
 
 #include <cstdint>
 #include <cstdlib>
-#include <random>
 #include <string>
+
+#include "seed.h"
 
 namespace tern {
 
@@ -43,17 +44,17 @@ inline constexpr uint64_t kShareOfSchedules = 1;
 #endif
 
 // Calls `run` with a Random for each schedule; `run` returns an error, or an empty string. The
-// environment variables TERN_SEED and TERN_SCHEDULES set the seed of the first schedule and the
-// number of schedules.
+// environment variables TERN_TEST_SEED and TERN_SCHEDULES set the seed of the first schedule and
+// the number of schedules.
 template <typename Run>
 void each_schedule(uint64_t schedules, Run run) {
-    const uint64_t seed = number_from_environment("TERN_SEED", std::random_device{}());
+    const uint64_t seed = test::any_seed();
     schedules = number_from_environment("TERN_SCHEDULES",
                                         (schedules + kShareOfSchedules - 1) / kShareOfSchedules);
     for (uint64_t i = 0; i < schedules; ++i) {
         const std::string wrong = run(Random(seed + i));
         if (wrong.empty()) continue;
-        ADD_FAILURE() << wrong << "\nagain: TERN_SEED=" << seed + i << " TERN_SCHEDULES=1";
+        ADD_FAILURE() << wrong << "\nagain: TERN_TEST_SEED=" << seed + i << " TERN_SCHEDULES=1";
         return;
     }
 }

@@ -10,6 +10,7 @@
 
 #include "rendezvous/policy.h"
 #include "schedules.h"
+#include "seed.h"
 
 namespace tern {
 namespace scheme_timings_test {
@@ -88,8 +89,7 @@ double share(const Score& score) {
 // The model may be wrong by three times about either way, or about both.
 TEST(SchemeTimings, FindsTheFasterWay) {
     constexpr unsigned kLearning = 1500;
-    const uint64_t seed = number_from_environment("TERN_SEED", std::random_device{}());
-    SCOPED_TRACE("TERN_SEED=" + std::to_string(seed));
+    const uint32_t seed = tern::test::any_seed();
     for (const Way way : {Way::kPlaced, Way::kPinning})
         for (const double noise : {0.0, 0.3})
             for (const double wrong_staged : {1 / 3.0, 1.0, 3.0})
@@ -113,8 +113,7 @@ TEST(SchemeTimings, FindsTheFasterWay) {
 // The model of real costs, with messages of all lengths, on a machine whose copies are three times
 // as slow as measured, or whose network is.
 TEST(SchemeTimings, CorrectsThePolicy) {
-    const uint64_t seed = number_from_environment("TERN_SEED", std::random_device{}());
-    SCOPED_TRACE("TERN_SEED=" + std::to_string(seed));
+    const uint32_t seed = tern::test::any_seed();
     for (const char* name : {"graphene", "infini", "hdr200"})
         for (const std::array<double, 3> factors :
              {std::array{1.0, 1.0, 1.0}, std::array{3.0, 1.0, 1.0}, std::array{1.0, 3.0, 3.0},
@@ -137,8 +136,7 @@ TEST(SchemeTimings, CorrectsThePolicy) {
 
 // Two ways that are equally fast: the one that is used is kept.
 TEST(SchemeTimings, NoiseChangesNothing) {
-    const uint64_t seed = number_from_environment("TERN_SEED", std::random_device{}());
-    SCOPED_TRACE("TERN_SEED=" + std::to_string(seed));
+    const uint32_t seed = tern::test::any_seed();
     for (const double ratio : {0.98, 1.02}) {
         Machine machine({1, 1, 1}, 0.3, seed);
         SchemeTimings timings;

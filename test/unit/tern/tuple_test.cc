@@ -97,7 +97,7 @@ TEST(TupleSender, AGrantDoesNotComeBackWhenTheNumbersDo) {
 // One sender and one receiver, for several times as many messages as there are numbers.
 TEST(TupleReceiver, KeepsPaceWithTheSenderWhenNumbersWrap) {
     constexpr uint32_t kDepth = 8;
-    Random random(number_from_environment("TERN_SEED", 1));
+    Random random(number_from_environment("TERN_TEST_SEED", 1));
     uint64_t slots[TupleSender::words(kDepth)] = {};
     TupleSender sender(slots, kDepth);
     TupleReceiver receiver(kDepth);

@@ -196,8 +196,8 @@ TEST_F(TupleTraffic, ChangesAllTheTime) {
 // Each message could be direct with some probability. If it is low, there are only tries; if it is
 // high, most messages that could be direct are.
 TEST_F(TupleTraffic, ChangesByChance) {
-    const uint64_t seed = number_from_environment("TERN_SEED", 1);
-    SCOPED_TRACE("TERN_SEED=" + std::to_string(seed));
+    const uint64_t seed = number_from_environment("TERN_TEST_SEED", 1);
+    SCOPED_TRACE("TERN_TEST_SEED=" + std::to_string(seed));
     Random random(seed);
     const struct {
         uint32_t chance;  // per cent
@@ -215,8 +215,8 @@ TEST_F(TupleTraffic, ChangesByChance) {
 
 // The longer the messages, the more often a grant is tried.
 TEST_F(TupleTraffic, LongMessagesAreWorthMoreTries) {
-    const uint64_t seed = number_from_environment("TERN_SEED", 1);
-    SCOPED_TRACE("TERN_SEED=" + std::to_string(seed));
+    const uint64_t seed = number_from_environment("TERN_TEST_SEED", 1);
+    SCOPED_TRACE("TERN_TEST_SEED=" + std::to_string(seed));
     Random random(seed);
     for (const uint64_t kibi : {16, 64, 256, 1024}) {
         const Pattern late{.wait = kWay - 1, .length = kibi << 10};

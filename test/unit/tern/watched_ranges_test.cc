@@ -11,13 +11,13 @@
 #include <vector>
 
 #include "pinning/watch/inbox.h"
+#include "seed.h"
 
 namespace tern {
 namespace {
 
 TEST(WatchedRanges, AreASetOfAddresses) {
-    const unsigned seed = std::random_device{}();
-    SCOPED_TRACE(seed);
+    const uint32_t seed = tern::test::any_seed();
     std::mt19937 random(seed);
     constexpr uint64_t kEnd = 64;
     WatchedRanges ranges;
