@@ -249,47 +249,55 @@ TEST_P(TupleModel, EveryOrderOfEvents) {
 INSTANTIATE_TEST_SUITE_P(All, TupleModel, testing::ValuesIn(kScenarios),
                          [](const auto& each) { return std::string(each.param.name); });
 
-// Each rule, with a scenario in which the search notices that the rule is left out.
+// Each rule, with a scenario in which the search notices that the rule is left out, and what is
+// then wrong.
 struct Rule {
     Sabotage sabotage;
     const char* scenario;
+    const char* wrong;
 };
 
+constexpr const char* kQueueEmpty = "a direct message finds the queue empty";
+constexpr const char* kWrongReceive = "a direct message is in the wrong receive";
+
 const Rule kRules[] = {
-    {Sabotage::kEpochIgnored, "LongMessagesAndCancels"},
-    {Sabotage::kSequenceIgnored, "LongMessagesAndCancels"},
-    {Sabotage::kCapacityIgnored, "LongMessagesAndCancels"},
-    {Sabotage::kGrantsStay, "Rebinding"},
-    {Sabotage::kPostAfterGrant, "DeepQueue"},
-    {Sabotage::kWildcardsIgnored, "Wildcards"},
-    {Sabotage::kMarksIgnored, "DeepQueue"},
-    {Sabotage::kClaimsIgnored, "DeepQueue"},
-    {Sabotage::kVoidsNotDrained, "LongMessagesAndCancels"},
-    {Sabotage::kDrainsEarly, "LongMessagesAndCancels"},
-    {Sabotage::kNotRead, "LongMessagesAndCancels"},
-    {Sabotage::kReadEarly, "LongMessagesAndCancels"},
-    {Sabotage::kNotAnnounced, "LongMessagesAndCancels"},
-    {Sabotage::kNotLookedAgain, "SlowSenderAndCancels"},
-    {Sabotage::kCancelAtOnce, "LongMessagesAndCancels"},
-    {Sabotage::kAnswerOvertakes, "Rebinding"},
-    {Sabotage::kUnbindOvertakes, "Rebinding"},
-    {Sabotage::kConflictIgnored, "TagOfTwoPeers"},
-    {Sabotage::kHeldIgnored, "HeldMessagesOfATuple"},
-    {Sabotage::kMarksHeld, "HeldMessagesAndWildcards"},
-    {Sabotage::kTagIgnored, "OpenBits"},
-    {Sabotage::kKeyChangesAtOnce, "KeyMaskChanges"},
+    {Sabotage::kEpochIgnored, "LongMessagesAndCancels", kQueueEmpty},
+    {Sabotage::kSequenceIgnored, "LongMessagesAndCancels", kQueueEmpty},
+    {Sabotage::kCapacityIgnored, "LongMessagesAndCancels",
+     "a direct message is longer than its receive"},
+    {Sabotage::kGrantsStay, "Rebinding", kQueueEmpty},
+    {Sabotage::kPostAfterGrant, "DeepQueue", kQueueEmpty},
+    {Sabotage::kWildcardsIgnored, "Wildcards", kWrongReceive},
+    {Sabotage::kMarksIgnored, "DeepQueue", "an ordinary message is in the wrong receive"},
+    {Sabotage::kClaimsIgnored, "DeepQueue", "an ordinary message is in the wrong receive"},
+    {Sabotage::kVoidsNotDrained, "LongMessagesAndCancels", kWrongReceive},
+    {Sabotage::kDrainsEarly, "LongMessagesAndCancels", kWrongReceive},
+    {Sabotage::kNotRead, "LongMessagesAndCancels", kWrongReceive},
+    {Sabotage::kReadEarly, "LongMessagesAndCancels", kQueueEmpty},
+    {Sabotage::kNotAnnounced, "LongMessagesAndCancels", kWrongReceive},
+    {Sabotage::kNotLookedAgain, "SlowSenderAndCancels", kWrongReceive},
+    {Sabotage::kCancelAtOnce, "LongMessagesAndCancels", kWrongReceive},
+    {Sabotage::kAnswerOvertakes, "Rebinding", "a message is not accepted"},
+    {Sabotage::kUnbindOvertakes, "Rebinding", kQueueEmpty},
+    {Sabotage::kConflictIgnored, "TagOfTwoPeers", "a receive is canceled that does not wait"},
+    {Sabotage::kHeldIgnored, "HeldMessagesOfATuple", kWrongReceive},
+    {Sabotage::kMarksHeld, "HeldMessagesAndWildcards", "Closed is not accepted"},
+    {Sabotage::kTagIgnored, "OpenBits", "a direct message has the tag of another"},
+    {Sabotage::kKeyChangesAtOnce, "KeyMaskChanges", kWrongReceive},
 };
 
 class TupleRule : public testing::TestWithParam<Rule> {};
 
 TEST_P(TupleRule, IsMissedWhenItIsLeftOut) {
-    for (const TupleScenario& scenario : kScenarios) {
-        if (std::string(scenario.name) != GetParam().scenario) continue;
-        Search search(scenario, GetParam().sabotage);
-        EXPECT_FALSE(search.run());
-        if (number_from_environment("TERN_VERBOSE", 0) != 0)
-            printf("%s: %s\n", name_of(GetParam().sabotage), search.report().c_str());
-    }
+    const auto scenario = std::ranges::find_if(kScenarios, [](const TupleScenario& each) {
+        return std::string(each.name) == GetParam().scenario;
+    });
+    ASSERT_NE(scenario, std::end(kScenarios));
+    Search search(*scenario, GetParam().sabotage);
+    EXPECT_FALSE(search.run());
+    EXPECT_TRUE(search.report().starts_with(GetParam().wrong)) << search.report();
+    if (number_from_environment("TERN_VERBOSE", 0) != 0)
+        printf("%s: %s\n", name_of(GetParam().sabotage), search.report().c_str());
 }
 
 INSTANTIATE_TEST_SUITE_P(All, TupleRule, testing::ValuesIn(kRules), [](const auto& each) {
