@@ -70,6 +70,9 @@ class UndeclareTest : public TernTest,
             return put_zcopy(ep, {&other_iov, 1}, other.remote().address, other_key, &beside);
         }));
         for (unsigned i = 0; i < turns; ++i) progress(all);
+        if (!get_ && completion.calls == 1 && completion.status == UCS_OK) {
+            EXPECT_TRUE(filled(far.part(0, kSize), kSent)) << "complete, " << turns;
+        }
         // Memory that is only deregistered may be read to the end: that of a get is invalidated.
         Completion gone;
         if (get_)
