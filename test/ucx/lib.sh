@@ -7,7 +7,7 @@
 #   ok                 the test passes over Tern
 #   ok # SKIP          the test is skipped over Tern and does not pass over the stock transport; or it fails over both
 #   not ok             the test fails, hangs or dies over Tern, or is skipped, but not over the stock transport
-#   not ok # TODO      the same, and departures.txt gives the reason
+#   not ok # TODO      the same, and departures.txt gives the verdict and its reason
 #   ok # TODO          departures.txt says that the test differs, but it passes: this counts as a failure
 #
 # By hand: SOFTHCA=path/to/softhca test/ucx/uct.sh ['FILTER']. TERN_PERSONALITY: the device that is imitated.
@@ -84,15 +84,15 @@ verdicts() {
         -e 's/^ok [0-9]+ - ([^ ]+)$/\1\tok\t/p;t' -e 's/^not ok [0-9]+ - ([^ ]+).*$/\1\tfailed\t/p'
 }
 
-# The reason in departures.txt for which a test may differ; empty if it may not differ.
+# The verdict that a test must have by departures.txt, and the reason: "VERDICT<tab>REASON". Empty: it may not differ.
 departure() { # name
-    local where pattern reason
-    while IFS=$'\t' read -r where pattern reason; do
+    local where pattern verdict reason
+    while IFS=$'\t' read -r where pattern verdict reason; do
         [[ $where != '#'* && -n $reason ]] || continue
         # shellcheck disable=SC2053,SC2254 # patterns
         case $configuration in $where) ;; *) continue ;; esac
         # shellcheck disable=SC2053
-        [[ $1 == $pattern ]] && echo "$reason" && return
+        [[ $1 == $pattern ]] && echo "$verdict"$'\t'"$reason" && return
     done <"$srcdir/ucx/departures.txt"
 }
 
@@ -123,8 +123,12 @@ judge() {
         number=$((number + 1))
         why=$(departure "$name")
         control=${stock[$(control_of "$name")]:-absent}
-        if [ -n "$why" ] && [ "$verdict" != ok ]; then
-            echo "not ok $number - $name # TODO $verdict: $why"
+        if [ -n "$why" ] && [ "$verdict" = "${why%%$'\t'*}" ]; then
+            echo "not ok $number - $name # TODO $verdict: ${why#*$'\t'}"
+        elif [ -n "$why" ] && [ "$verdict" != ok ]; then
+            echo "not ok $number - $name"
+            echo "# $verdict over tern, and departures.txt says ${why%%$'\t'*}"
+            output_of "$name"
         elif [ -n "$why" ]; then
             echo "ok $number - $name # TODO it passes: strike it off departures.txt"
         elif [ "$verdict" = ok ]; then
