@@ -58,7 +58,6 @@ struct Order {
     bool chained = false;    // kWrites, kExchanges, kStream: writes as in chain.h
     Request request = Request::kWrite;  // kOneSided, kSpacings, kCopySpacings; rwapi, MPI: all
     uint32_t window = 8;                // the same: outstanding requests
-    uint32_t peer = 0;                  // UCT: of a worker with several
     uint32_t bytes = 0;                 // kPieces: bytes of the message to wait for
     uint32_t warm_up = 0;               // MPI: round trips or windows before those that are counted
 

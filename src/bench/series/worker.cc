@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <deque>
 
 #include "bench/measure/clock.h"
 #include "bench/series/interrupt.h"
@@ -44,27 +43,21 @@ void say(Channel& control, const std::string& text) {
     control.put(reply);
 }
 
-// Connects this worker with the others of its pair.
-std::deque<Peer> meet_peers(Channel& control, const WorkerJob& job) {
+// Connects this worker with the other of its pair.
+Peer meet_peer(Channel& control, const WorkerJob& job) {
     const std::string whom = "the peer process";
-    std::deque<Peer> peers;
-    if (*job.meeting != '\0') {
-        peers.emplace_back(Channel::join(job.meeting, whom), false);
-        return peers;
-    }
+    if (*job.meeting != '\0') return {Channel::join(job.meeting, whom), false};
     Meeting meeting;
     say(control, meeting.name());
-    while (peers.size() < job.peers) peers.emplace_back(meeting.wait(whom, [] {}), true);
-    return peers;
+    return {meeting.wait(whom, [] {}), true};
 }
 
 void work(OpenPort open_port, Channel& control) {
     const auto job = control.take<WorkerJob>();
-    std::deque<Peer> peers = meet_peers(control, job);
+    Peer peer = meet_peer(control, job);
     // Threads that libraries start inherit the CPU.
     if (job.device_cpu >= 0) stay_on(job.device_cpu);
-    const std::unique_ptr<Port> port = open_port(peers.front(), job);
-    for (size_t i = 1; i < peers.size(); ++i) port->add_peer(peers[i]);
+    const std::unique_ptr<Port> port = open_port(peer, job);
     if (job.cpu >= 0) stay_on(job.cpu);
     say(control, port->library());
     // The loop also ends when the process that gives the orders has ended.
@@ -98,8 +91,7 @@ WorkerJob job_of(const Arm& arm, const Setup& setup, bool measures) {
 
 }  // namespace
 
-Pair::Pair(const Arm& arm, const Setup& setup, uint32_t peers)
-    : name_(arm.name), workers_(peers + 1) {
+Pair::Pair(const Arm& arm, const Setup& setup) : name_(arm.name), workers_(2) {
     Meeting meeting;
     Words words = arm.launcher;
     words.insert(words.end(), setup.launcher.begin(), setup.launcher.end());
@@ -120,18 +112,16 @@ Pair::Pair(const Arm& arm, const Setup& setup, uint32_t peers)
         });
     }
     WorkerJob job = job_of(arm, setup, true);
-    job.peers = peers;
     workers_.front().put(job);
     job = job_of(arm, setup, false);
     set_text(job.meeting, reply_of(workers_.front(), name_).text);
-    for (size_t i = 1; i < workers_.size(); ++i) workers_[i].put(job);
+    workers_.back().put(job);
     for (Channel& worker : workers_) library_ = reply_of(worker, name_).text;
 }
 
-Outcome Pair::run(Order order) {
+Outcome Pair::run(const Order& order) {
     Channel& measuring = workers_.front();
-    Channel& answering = workers_.at(order.peer + 1);
-    order.peer = static_cast<uint32_t>(answering.pid());
+    Channel& answering = workers_.back();
     answering.put(order);
     measuring.put(order);
     Outcome outcome;

@@ -58,16 +58,15 @@ struct Outcome {
     double cpu_share = 1;  // the lower of both processes'; one-sided: the measuring one's
 };
 
-// Two connected workers of one arm, or one with several peers. They sleep while they wait for
-// orders.
+// Two connected workers of one arm. They sleep while they wait for orders.
 class Pair {
   public:
-    Pair(const Arm& arm, const Setup& setup, uint32_t peers = 1);
+    Pair(const Arm& arm, const Setup& setup);
     Pair(const Pair&) = delete;
     Pair& operator=(const Pair&) = delete;
 
-    // Throws Failure. order.peer is the number of a peer.
-    Outcome run(Order order);
+    // Throws Failure.
+    Outcome run(const Order& order);
     // Port::library() of the worker that measures.
     const std::string& library() const { return library_; }
     // Of the worker that measures.
@@ -79,7 +78,7 @@ class Pair {
     const std::string name_;
     std::string library_;
     std::vector<Process> processes_;  // the workers, or their launcher
-    std::vector<Channel> workers_;    // the first measures; the peers follow
+    std::vector<Channel> workers_;    // the first measures, the other one answers
 };
 
 // One end of the connection between the two workers of a pair. Both workers construct it, and call
@@ -92,8 +91,6 @@ class Port {
     // messages, one sample for each burst; in us. The result is empty in the worker that answers,
     // and in both if messages of the size are impossible.
     virtual Samples run(const Order& order) = 0;
-    // Connects to one more peer, whose port is opened at the same time. Orders name the peer.
-    virtual void add_peer(Peer&) { throw Failure("this port has one peer only"); }
     // The library that is measured, and its version, if a reader needs the name. Short.
     virtual std::string library() const { return {}; }
 };
@@ -106,7 +103,6 @@ struct WorkerJob {
     char meeting[32] = {};  // of the worker that measures; empty: it is this worker
     Memory::Kind memory = Memory::Kind::kPrivate;
     int gid_index = 0;
-    uint32_t peers = 1;
     int cpu = -1;         // -1: any
     int device_cpu = -1;  // for threads that libraries start
 };

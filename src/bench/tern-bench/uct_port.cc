@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <deque>
 
 #include "bench/measure/exchange.h"
 #include "bench/tern-bench/ports.h"
@@ -40,7 +39,8 @@ rwapi::Domain open_domain(const WorkerJob& job) {
 class UctPort : public Port {
   public:
     UctPort(Peer& peer, const WorkerJob& job)
-        : async_(created<decltype(async_)>("ucs_async_context_create", ucs_async_context_create,
+        : peer_(peer),
+          async_(created<decltype(async_)>("ucs_async_context_create", ucs_async_context_create,
                                            UCS_ASYNC_MODE_THREAD_SPINLOCK)),
           worker_(created<decltype(worker_)>("uct_worker_create", uct_worker_create, async_.get(),
                                              UCS_THREAD_MODE_SINGLE)),
@@ -57,15 +57,13 @@ class UctPort : public Port {
         uct_iface_progress_enable(iface_.get(), UCT_PROGRESS_SEND | UCT_PROGRESS_RECV);
         check("uct_iface_set_am_handler",
               uct_iface_set_am_handler(iface_.get(), kMessageId, take, this, 0));
-        connect(peer);
+        connect();
     }
     ~UctPort() override {
         try {
             flush();
-            // The peers that end later do not have to wait for each other.
-            for (const Connection& connection : connections_) connection.peer->channel().put('.');
-            for (const Connection& connection : connections_)
-                await_in_progress(*connection.peer, *this);
+            peer_.channel().put('.');
+            await_in_progress(peer_, *this);
         } catch (const Failure&) {
             // The peer has ended already.
         }
@@ -73,29 +71,24 @@ class UctPort : public Port {
 
     Samples run(const Order& order) override {
         if (order.size > attributes_.cap.am.max_bcopy) return {};
-        // The order names this process in the one that answers, which has one connection.
-        const auto found = std::ranges::find(connections_, static_cast<pid_t>(order.peer),
-                                             [](const Connection& one) { return one.peer->pid(); });
-        now_ = found == connections_.end() ? &connections_.front() : &*found;
-        Samples samples = run_messages(*now_->peer, *this, order);
+        Samples samples = run_messages(peer_, *this, order);
         flush();
         if (out_of_order_ != 0) throw Failure("messages came out of order or were damaged");
         return samples;
     }
-    void add_peer(Peer& peer) override { connect(peer); }
 
     void progress() { worker_progress_(worker_.get()); }
 
     void receive(uint32_t) {
-        ++now_->awaited;
+        ++awaited_;
         wait_until(
-            "messages", [&] { return now_->received >= now_->awaited; }, [&] { progress(); });
+            "messages", [&] { return received_ >= awaited_; }, [&] { progress(); });
     }
 
     // The header, the first 8 bytes, numbers the messages; the rest is arbitrary. Waits for room.
     void send(uint32_t size) {
-        Message message{now_->sent++, size, payload_.data()};
-        uct_ep_h endpoint = now_->endpoint.get();
+        Message message{sent_++, size, payload_.data()};
+        uct_ep_h endpoint = endpoint_.get();
         const bool is_short = size <= attributes_.cap.am.max_short;
         const auto is_sent = [&] {
             const ssize_t sent = is_short
@@ -110,13 +103,6 @@ class UctPort : public Port {
     }
 
   private:
-    struct Connection {
-        Peer* peer;
-        rwapi::Endpoint endpoint;
-        uint64_t sent = 0;
-        uint64_t awaited = 0;
-        uint64_t received = 0;
-    };
     struct Message {
         uint64_t number;
         uint32_t size;
@@ -162,19 +148,19 @@ class UctPort : public Port {
         }
         return created<rwapi::Endpoint>("uct_ep_create", uct_ep_create, &parameters);
     }
-    void connect(Peer& peer) {
-        UctAddresses theirs = peer.exchange(addresses());
-        now_ = &connections_.emplace_back(Connection{&peer, make_endpoint(theirs)});
+    void connect() {
+        UctAddresses theirs = peer_.exchange(addresses());
+        endpoint_ = make_endpoint(theirs);
         if (connects_endpoints()) {
             UctAddress mine = {};
-            uct_ep_h endpoint = now_->endpoint.get();
+            uct_ep_h endpoint = endpoint_.get();
             check("uct_ep_get_address", uct_ep_get_address(endpoint, as<uct_ep_addr_t>(mine)));
-            UctAddress other = peer.exchange(mine);
+            UctAddress other = peer_.exchange(mine);
             check("uct_ep_connect_to_ep",
                   uct_ep_connect_to_ep(endpoint, as<uct_device_addr_t>(theirs.device),
                                        as<uct_ep_addr_t>(other)));
         }
-        meet_in_progress(peer, *this);
+        meet_in_progress(peer_, *this);
     }
     static size_t pack(void* to, void* from) {
         const auto* const message = static_cast<Message*>(from);
@@ -186,11 +172,11 @@ class UctPort : public Port {
         auto* const port = static_cast<UctPort*>(self);
         uint64_t number;
         std::memcpy(&number, data, sizeof number);
-        if (number != port->now_->received) ++port->out_of_order_;
-        ++port->now_->received;
+        if (number != port->received_) ++port->out_of_order_;
+        ++port->received_;
         return UCS_OK;
     }
-    // Waits until all messages have reached their peers.
+    // Waits until all messages have reached the peer.
     void flush() {
         const auto is_flushed = [&] {
             const ucs_status_t status = uct_iface_flush(iface_.get(), 0, nullptr);
@@ -201,6 +187,7 @@ class UctPort : public Port {
         wait_until("what was sent", is_flushed, [&] { progress(); });
     }
 
+    Peer& peer_;
     rwapi::Async async_;
     rwapi::Worker worker_;
     rwapi::WorkerProgress worker_progress_;
@@ -208,8 +195,10 @@ class UctPort : public Port {
     rwapi::Interface iface_;
     uct_iface_attr_t attributes_ = {};
     std::vector<char> payload_;
-    std::deque<Connection> connections_;
-    Connection* now_ = nullptr;  // that of the order
+    rwapi::Endpoint endpoint_;
+    uint64_t sent_ = 0;
+    uint64_t awaited_ = 0;
+    uint64_t received_ = 0;
     uint64_t out_of_order_ = 0;
 };
 
