@@ -13,6 +13,9 @@ namespace tern {
 // computes, makes few calls.
 class IdleTime {
   public:
+    explicit IdleTime(std::chrono::nanoseconds most = std::chrono::milliseconds(100))
+        : most_(most) {}
+
     // Calls since the last one that found something.
     uint32_t calls() const { return calls_; }
     void end() { calls_ = 0; }
@@ -24,16 +27,16 @@ class IdleTime {
   private:
     using Clock = std::chrono::steady_clock;
     static constexpr uint32_t kCallsPerLook = 16;  // at the clock
-    static constexpr auto kMost = std::chrono::milliseconds(100);
 
     [[gnu::noinline]] bool look() {
         const Clock::time_point now = Clock::now();
         if (calls_ == kCallsPerLook) since_ = now;
-        if (calls_ < kMostCalls && now - since_ < kMost) return false;
+        if (calls_ < kMostCalls && now - since_ < most_) return false;
         calls_ = 0;
         return true;
     }
 
+    std::chrono::nanoseconds most_;
     uint32_t calls_ = 0;
     Clock::time_point since_;
 };

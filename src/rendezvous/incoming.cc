@@ -29,6 +29,7 @@ IncomingTransfers::IncomingTransfers(Engine& engine, TransferMemory& memory,
       writes_(engine, pins_, accounts, policy, settings, counters, budget),
       reads_(engine, pins_, rings_, policy, timings, budget),
       requests_(accounts),
+      without_ring_(settings.ring_patience),
       running_(budget) {}
 
 IncomingTransfers::~IncomingTransfers() {

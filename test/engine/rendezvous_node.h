@@ -33,12 +33,19 @@ class CountingRegistrar final : public Registrar {
 struct RendezvousNode final : EngineOwner, RendezvousOwner {
     static constexpr size_t kSize = 256 * 1024;
 
+    // Whether transfers wait for rings depends on calls alone, not on the machine.
+    static RendezvousSettings unhurried() {
+        RendezvousSettings settings;
+        settings.ring_patience = std::chrono::hours(1);
+        return settings;
+    }
+
     explicit RendezvousNode(SchemeSetting scheme = SchemeSetting::kAuto,
                             PollMode poll = PollMode::kAuto,
                             uint32_t rings = RendezvousSettings().rings,
                             const Costs& costs = *find_costs("graphene"),
                             MonitorKind monitor = MonitorKind::kNone,
-                            RendezvousSettings moving = {})
+                            RendezvousSettings moving = unhurried())
         : pins{std::make_unique<CountingRegistrar>(device().pd.get(), registered),
                {.monitor = monitor, .has_hooks = monitor == MonitorKind::kUcm}} {
         EngineSettings settings = quick_settings();

@@ -164,14 +164,19 @@ TEST_P(TransferRogueTest, ManyTransfersThatDoWithoutRings) {
 
 // A side that makes few calls of progress waits no longer for a ring: it shares its processor with
 // others, or computes between its calls.
-TEST_P(TransferRogueTest, FewCallsAreEnoughToDoWithoutRings) {
-    const uint32_t rings = RendezvousSettings().rings;
-    for (uint32_t i = 0; i != 2 * rings; ++i)
-        rogue->send_control(TransferId::kDeliver, Deliver{.sender = i,
-                                                          .address = victim.address(),
-                                                          .length = 64,
-                                                          .key = victim.key(victim.open)});
-    ASSERT_TRUE(turn([&] { return victim.rendezvous->counters().ring_waits != 0; }));
+TEST(TransferRogueRingsTest, FewCallsAreEnoughToDoWithoutRings) {
+    RendezvousSettings hurried;
+    hurried.ring_patience = std::chrono::milliseconds(20);
+    RogueWorld<RendezvousNode> world(SchemeSetting::kSuperpipeline, PollMode::kMemory, 1u,
+                                     *find_costs("graphene"), MonitorKind::kNone, hurried);
+    ASSERT_NO_FATAL_FAILURE(world.meet());
+    RendezvousNode& victim = world.victim;
+    for (uint32_t i = 0; i != 2; ++i)
+        world.rogue->send_control(TransferId::kDeliver, Deliver{.sender = i,
+                                                                .address = victim.address(),
+                                                                .length = 64,
+                                                                .key = victim.key(victim.open)});
+    ASSERT_TRUE(world.turn([&] { return victim.rendezvous->counters().ring_waits != 0; }));
     for (int i = 0; i != 1000 && victim.rendezvous->counters().zero_copy == 0; ++i) {
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
         victim.poll();
