@@ -261,10 +261,9 @@ loader_tests
 tern_run_tests
 installed_tests
 unknown_tests
-if [ -z "${TERN_TEST_UCX-}" ]; then
-    skip 'a UCX for which nothing is built' 'TERN_TEST_UCX names none'
-fi
-for prefix in ${TERN_TEST_UCX//:/ }; do
+prefixes=${TERN_TEST_UCX-}
+[ -n "$prefixes" ] || skip 'a UCX for which nothing is built' 'TERN_TEST_UCX names none'
+for prefix in ${prefixes//:/ }; do
     use_ucx "$prefix"
     once_tests "$prefix, for which nothing is built" rc_verbs "$(dirname "$SOFTHCA")/tern-bench"
 done
