@@ -20,6 +20,14 @@
 
 namespace tern {
 
+void release_users(Channel& channel, EngineOwner& owner, Status status) {
+    while (!channel.users.empty()) {
+        void* user = channel.users.back();
+        channel.users.pop_back();
+        owner.closed(user, status);
+    }
+}
+
 Channel* Channels::attach(const PeerAddress& peer, void* user, std::string& why) {
     if (parts_.health.has_failed()) {
         why = "the device has failed";
@@ -168,12 +176,7 @@ void Channels::closed(Connection& connection, Status status, const std::string& 
     if (!parts_.health.has_failed() && status != Status::kOk &&
         (!channel.users.empty() || status != Status::kTimedOut))
         owner_.lost(channel.peer, status, why);
-    // closed() may remove other endpoints from the list.
-    while (!channel.users.empty()) {
-        void* user = channel.users.back();
-        channel.users.pop_back();
-        owner_.closed(user, status);
-    }
+    release_users(channel, owner_, status);
 }
 
 uint64_t Channels::now() {

@@ -35,6 +35,10 @@ struct ChannelParts {
     PollBudget& budget;
 };
 
+// The users have no channel any more: takes them off, and calls closed() for each, which may take
+// off others.
+void release_users(Channel& channel, EngineOwner& owner, Status status);
+
 // The life of channels: who uses them, what happens when they come up, and what when they end. The
 // states are those of Handshake. Control path, except transfers.
 class Channels final : public ConnectorOwner {

@@ -6,6 +6,7 @@
 
 #include "base/trace.h"
 #include "connection/connector.h"
+#include "engine/channels.h"
 #include "engine/owner.h"
 #include "engine/work_requests.h"
 
@@ -82,11 +83,7 @@ void IdleChannels::end_channel(Channel& channel) {
     TERN_DEBUG("ends the connection to %s, which could do without it",
                channel.peer.to_string().c_str());
     ++ended_;
-    while (!channel.users.empty()) {
-        void* user = channel.users.back();
-        channel.users.pop_back();
-        owner_.closed(user, Status::kOk);
-    }
+    release_users(channel, owner_, Status::kOk);
     connector_.disconnect(channel, true);
 }
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "connection/connector.h"
+#include "engine/channels.h"
 #include "engine/idle_channels.h"
 #include "engine/owner.h"
 #include "engine/settings.h"
@@ -31,11 +32,7 @@ void QueueGrowth::on_idle(Channel& channel) {
     if (channel.users.empty() || !idle_.nothing_under_way(channel) || !connector_.lengthen(channel))
         return cancel(channel);
     ++grown_;
-    while (!channel.users.empty()) {
-        void* user = channel.users.back();
-        channel.users.pop_back();
-        owner_.closed(user, Status::kOk);
-    }
+    release_users(channel, owner_, Status::kOk);
 }
 
 void QueueGrowth::cancel(Channel& channel) {
