@@ -7,12 +7,9 @@
 #include <gtest/gtest.h>
 
 #include <iostream>
-#include <memory>
-#include <random>
 #include <string>
 #include <vector>
 
-#include "seed.h"
 #include "world.h"
 
 namespace tern::test {
@@ -89,40 +86,11 @@ TEST(IdleChannelsTest, WhatIsUsedStays) {
     for (size_t to = 1; to < world.size(); ++to) EXPECT_EQ(world.channel(0, to), channels[to - 1]);
 }
 
-// Each node talks to a few others for a while, then to others. Some nodes do not poll for a while.
 TEST(IdleChannelsTest, NothingIsLostOrReordered) {
-    const uint32_t seed = tern::test::any_seed();
-    std::mt19937 random(seed);
-    constexpr size_t kNodes = 24;
-    constexpr uint64_t kMessages = 300'000;
-    World world(kNodes, limited_settings(4));
-    const auto pick = [&](size_t below) { return random() % below; };
-    std::vector<std::array<size_t, 3>> friends(kNodes);
-    std::vector<unsigned> computes(kNodes);
-    const auto choose = [&](size_t from) {
-        for (size_t& each : friends[from]) each = (from + 1 + pick(kNodes - 1)) % kNodes;
-    };
-    for (size_t i = 0; i < kNodes; ++i) choose(i);
-    const auto step = [&] {
-        const size_t at = pick(kNodes);
-        if (computes[at] != 0) {
-            --computes[at];
-            return;
-        }
-        if (pick(500) == 0) choose(at);
-        if (pick(2000) == 0) computes[at] = static_cast<unsigned>(pick(2000));
-        const size_t to = friends[at][pick(3)];
-        for (size_t i = pick(5); i > 0; --i) (void)world.send(at, to);
-        if (pick(50) == 0) world.flush(at, to);
-        for (size_t i = pick(3); i > 0; --i) world.poll(at);
-    };
-    constexpr uint64_t kEnded = 500;
-    EXPECT_TRUE(until(step, [&] {
-        return HasFailure() || (world.sent() >= kMessages && world.ended() >= kEnded);
-    }));
-    EXPECT_TRUE(until([&] { world.poll_all(); }, [&] { return world.all_received(); }));
-    for (size_t i = 0; i < kNodes; ++i)
-        EXPECT_TRUE(world.node(i).losses.empty()) << world.node(i).reason;
+    constexpr uint64_t kMessages = 300'000, kEnded = 500;
+    World world(24, limited_settings(4));
+    run_random_traffic(world, {.friends = 3, .computes = 2000, .burst = 5},
+                       [&] { return world.sent() >= kMessages && world.ended() >= kEnded; });
     std::cout << world.sent() << " messages, " << world.ended() << " connections ended\n";
 }
 

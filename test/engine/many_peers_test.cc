@@ -103,7 +103,7 @@ TEST(ManyPeersTest, AnEmptyPollTakesAsManyInstructionsAsWithFew) {
 }
 
 TEST(ManyPeersTest, TheirEndTakesTimeInProportion) {
-    if (getenv("TERN_MANY_PEERS") == nullptr) GTEST_SKIP() << "takes long";
+    if (getenv("TERN_MANY_PEERS") == nullptr) GTEST_SKIP() << "takes long: set TERN_MANY_PEERS";
     const auto of_each = [](size_t peers) {
         Hub hub;
         hub.connect(peers);

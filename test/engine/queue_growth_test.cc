@@ -6,12 +6,8 @@
 
 #include <gtest/gtest.h>
 
-#include <array>
 #include <iostream>
-#include <random>
-#include <vector>
 
-#include "seed.h"
 #include "verbs/queue_pair.h"
 #include "world.h"
 
@@ -153,41 +149,13 @@ TEST(QueueGrowthTest, ThePeerMayDieMeanwhile) {
     EXPECT_NE(here.reason.find("a work request failed"), std::string::npos) << here.reason;
 }
 
-// Each node streams to a few others for a while, then to others. Some nodes do not poll for a
-// while, and the number of connections is limited.
+// The number of connections is limited, too.
 TEST(QueueGrowthTest, NothingIsLostOrReordered) {
-    const uint32_t seed = tern::test::any_seed();
-    std::mt19937 random(seed);
-    constexpr size_t kNodes = 12;
     EngineSettings settings = queue_settings(1);
     settings.connections = 6;
-    World world(kNodes, settings);
-    const auto pick = [&](size_t below) { return random() % below; };
-    std::vector<std::array<size_t, 2>> friends(kNodes);
-    std::vector<unsigned> computes(kNodes);
-    const auto choose = [&](size_t from) {
-        for (size_t& each : friends[from]) each = (from + 1 + pick(kNodes - 1)) % kNodes;
-    };
-    for (size_t i = 0; i < kNodes; ++i) choose(i);
-    const auto step = [&] {
-        const size_t at = pick(kNodes);
-        if (computes[at] != 0) {
-            --computes[at];
-            return;
-        }
-        if (pick(500) == 0) choose(at);
-        if (pick(2000) == 0) computes[at] = static_cast<unsigned>(pick(1000));
-        const size_t to = friends[at][pick(2)];
-        for (size_t i = pick(20); i > 0; --i) (void)world.send(at, to);
-        if (pick(50) == 0) world.flush(at, to);
-        for (size_t i = pick(3); i > 0; --i) world.poll(at);
-    };
-    EXPECT_TRUE(until(step, [&] {
-        return testing::Test::HasFailure() || (world.sent() >= 300'000 && world.grown() >= 20);
-    }));
-    EXPECT_TRUE(until([&] { world.poll_all(); }, [&] { return world.all_received(); }));
-    for (size_t i = 0; i < kNodes; ++i)
-        EXPECT_TRUE(world.node(i).losses.empty()) << world.node(i).reason;
+    World world(12, settings);
+    run_random_traffic(world, {.friends = 2, .computes = 1000, .burst = 20},
+                       [&] { return world.sent() >= 300'000 && world.grown() >= 20; });
     std::cout << world.sent() << " messages, " << world.grown() << " queues grew, " << world.ended()
               << " connections ended\n";
 }

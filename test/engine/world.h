@@ -2,10 +2,12 @@
 #pragma once
 
 #include <memory>
+#include <random>
 #include <string>
 #include <vector>
 
 #include "node.h"
+#include "seed.h"
 
 namespace tern::test {
 
@@ -99,5 +101,44 @@ class World {
     std::vector<std::vector<Way>> ways_;
     uint64_t sent_ = 0;
 };
+
+// What random traffic in a World is like: numbers are one more than the most.
+struct RandomTraffic {
+    size_t friends;   // of a node, to which it sends for a while
+    size_t computes;  // calls of a step, in which a node does not poll
+    size_t burst;     // messages
+};
+
+// Each node sends to a few others for a while, then to others, until `done`. Some nodes do not poll
+// for a while. Everything must arrive, in order, and no connection be lost.
+template <class Done>
+void run_random_traffic(World& world, const RandomTraffic& traffic, Done&& done) {
+    std::mt19937 random(any_seed());
+    const size_t nodes = world.size();
+    const auto pick = [&](size_t below) { return random() % below; };
+    std::vector<std::vector<size_t>> friends(nodes, std::vector<size_t>(traffic.friends));
+    std::vector<size_t> computes(nodes);
+    const auto choose = [&](size_t from) {
+        for (size_t& each : friends[from]) each = (from + 1 + pick(nodes - 1)) % nodes;
+    };
+    for (size_t i = 0; i < nodes; ++i) choose(i);
+    const auto step = [&] {
+        const size_t at = pick(nodes);
+        if (computes[at] != 0) {
+            --computes[at];
+            return;
+        }
+        if (pick(500) == 0) choose(at);
+        if (pick(2000) == 0) computes[at] = pick(traffic.computes);
+        const size_t to = friends[at][pick(traffic.friends)];
+        for (size_t i = pick(traffic.burst); i > 0; --i) (void)world.send(at, to);
+        if (pick(50) == 0) world.flush(at, to);
+        for (size_t i = pick(3); i > 0; --i) world.poll(at);
+    };
+    EXPECT_TRUE(until(step, [&] { return testing::Test::HasFailure() || done(); }));
+    EXPECT_TRUE(until([&] { world.poll_all(); }, [&] { return world.all_received(); }));
+    for (size_t i = 0; i < nodes; ++i)
+        EXPECT_TRUE(world.node(i).losses.empty()) << world.node(i).reason;
+}
 
 }  // namespace tern::test
