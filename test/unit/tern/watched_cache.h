@@ -97,6 +97,12 @@ class UserfaultTest : public testing::Test {
         return true;
     }
 
+    // Maps memory at these addresses, if they are free.
+    static bool take(char* memory, size_t length) {
+        return mmap(memory, length, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) == memory;
+    }
+
     // Another thread unmaps memory, and this one gets its addresses: how often they are still
     // found. `tell` is called before the memory goes. `held`: found without the lock, if any.
     template <typename Tell>
@@ -108,6 +114,7 @@ class UserfaultTest : public testing::Test {
         char* memory = map_pages(4);
         std::atomic<int> asked{0};
         std::atomic<int> given{0};
+        std::atomic<int> gone{0};
         std::thread giver([&] {
             for (int i = 1;; ++i) {
                 while (asked < i) {
@@ -117,6 +124,7 @@ class UserfaultTest : public testing::Test {
                 given = i;
                 tell(memory, memory + length);
                 munmap(memory, length);
+                gone = i;
             }
         });
         const auto is_found = [&] {
@@ -126,6 +134,7 @@ class UserfaultTest : public testing::Test {
             return static_cast<bool>(use);
         };
         int found = 0;
+        int compared = 0;
         for (int i = 1; i <= kRounds && std::chrono::steady_clock::now() < end; ++i) {
             Pin* pin =
                 cache->pin(memory, length, held == nullptr ? kPutRight : unsigned{kLocalWrite});
@@ -134,15 +143,23 @@ class UserfaultTest : public testing::Test {
             if (held != nullptr) (void)is_found();
             asked = i;
             while (given < i) std::this_thread::yield();
-            while (mmap(memory, length, PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) != memory) {
+            // The other thread may still be in munmap() when the addresses are free.
+            bool late = false;
+            bool taken = false;
+            while (!(taken = take(memory, length)) && !late) late = gone == i;
+            if (taken) {
+                found += is_found();
+                ++compared;
+            } else {
+                // Something else in the process, for example a thread that starts, has them now.
+                memory = map_pages(4);
             }
-            found += is_found();
             if (held != nullptr) held->progress();
         }
         asked = -1;
         giver.join();
         munmap(memory, length);
+        EXPECT_GT(compared, 0);
         return found;
     }
 
