@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # What gtest_tap.sh makes of the output of a GoogleTest program, also of UCX's, which says in its own words that a test
-# skips itself, and not always why.
+# skips itself, and not always why; and what skips.awk makes of that.
 # shellcheck disable=SC2016 # a script
 # shellcheck source-path=SCRIPTDIR source=integration/lib.sh
 . "$(dirname "$0")/integration/lib.sh"
@@ -39,7 +39,33 @@ not ok 6 - Suite.Fails
 # file.cc:2: Failure
 1..6
 END
-"$srcdir/gtest_tap.sh" "$tmp/program" >"$tmp/output"
-diff "$tmp/expected" "$tmp/output" >"$tmp/difference"
+"$srcdir/gtest_tap.sh" "$tmp/program" >"$tmp/tap"
+diff "$tmp/expected" "$tmp/tap" >"$tmp/difference"
 result $? 'passed, skipped and failed tests' "$tmp/difference"
+
+# Which skipped tests are too many.
+cat >"$tmp/skips.txt" <<'END'
+# suite  where   most  reason
+su*      strict  1     no device *
+su*      any     -     (no caps)
+other    any     -     *
+END
+skips() { # where, log: expected lines
+    awk -f "$srcdir/skips.awk" -v where="$1" -v script=suite "$tmp/skips.txt" "$2" >"$tmp/output"
+    cat >"$tmp/expected"
+    diff "$tmp/expected" "$tmp/output" >"$tmp/difference"
+}
+grep -v WithoutReason "$tmp/tap" >"$tmp/allowed"
+skips strict,no-io-uring "$tmp/allowed" </dev/null
+result $? 'skipped tests that are allowed' "$tmp/difference"
+skips mlx5 "$tmp/allowed" <<<'suite: 1 skipped (no device  1), of which skips.txt knows nothing'
+result $? 'a skipped test that is allowed on another device' "$tmp/difference"
+skips strict "$tmp/tap" <<<'suite: 1 skipped (no reason given), of which skips.txt knows nothing'
+result $? 'a skipped test that is not allowed' "$tmp/difference"
+sed p "$tmp/allowed" >"$tmp/twice"
+skips strict "$tmp/twice" <<<'suite: 2 skipped (no device *), where skips.txt has 1'
+result $? 'one skipped test too many' "$tmp/difference"
+echo '1..0 # SKIP built without UCX' >"$tmp/nothing"
+skips strict "$tmp/nothing" <<<'suite: 1 skipped (built without UCX), of which skips.txt knows nothing'
+result $? 'a script that is skipped as a whole' "$tmp/difference"
 finish
