@@ -111,14 +111,15 @@ TEST_F(SleepTest, WhatIsHeardCounts) {
             }
         }
     });
-    const auto end = Clock::now() + deadline();
-    while (received < 10000 && Clock::now() < end) {
+    auto end = Clock::now() + deadline();
+    while (received < 1000) {
         const uint64_t before = received;
         const unsigned count = b.progress();
         ASSERT_TRUE(count != 0 || received == before) << received;
+        if (received != before) end = Clock::now() + deadline();
+        ASSERT_LT(Clock::now(), end) << "nothing comes behind " << received;
         if (count == 0 && before % 16 == 0) sched_yield();
     }
-    EXPECT_GT(received, 100u);
 }
 
 // Pending requests that could send must count too.
@@ -151,15 +152,12 @@ TEST_F(SleepTest, RequestsThatGoCount) {
 }
 
 // A ping-pong between two that sleep whenever they may, and that rest, compute or stay awake at
-// random, on idle and on loaded processors. TERN_TEST_SLEEPS sets the number of messages, without a
-// limit of time.
+// random, on idle and on loaded processors. TERN_TEST_SLEEPS sets the number of messages.
 class ManySleepsTest : public SleepTest, public testing::WithParamInterface<bool> {};
 
 TEST_P(ManySleepsTest, NoneIsLost) {
     const char* wanted = getenv("TERN_TEST_SLEEPS");
-    const uint64_t rounds = wanted != nullptr ? strtoull(wanted, nullptr, 10) : 20000;
-    const milliseconds limit = wanted != nullptr ? std::chrono::hours(24) : milliseconds(10000);
-    const auto end = Clock::now() + limit;
+    const uint64_t rounds = wanted != nullptr ? strtoull(wanted, nullptr, 10) : 1000;
     const uint64_t seed = any_seed();
     const auto rest = [](std::minstd_rand& random, Entity& entity) {
         const unsigned what = static_cast<unsigned>(random() % 1024);
@@ -204,7 +202,7 @@ TEST_P(ManySleepsTest, NoneIsLost) {
     std::minstd_rand random(static_cast<unsigned>(seed));
     const Endpoint ep = a.connect(other.address());
     uint64_t sent = 0;
-    while (sent < rounds && Clock::now() < end) {
+    while (sent < rounds) {
         const uint64_t burst =
             std::min<uint64_t>(rounds - sent, random() % 32 ? 1 : 1 + random() % 60);
         for (uint64_t i = 0; i < burst; ++i)

@@ -47,8 +47,9 @@ inline std::unique_ptr<Segment> open_segment(const std::string& name,
     return Segment::open(name, mode, config, &error);
 }
 
-inline Adapter* start_adapter(const std::string& name) {
-    static NoEvents sink;
+inline NoEvents no_events;
+
+inline Adapter* start_adapter(const std::string& name, EventSink& sink = no_events) {
     std::string error;
     auto segment = open_segment(name);
     return segment == nullptr ? nullptr
