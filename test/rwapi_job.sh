@@ -14,10 +14,24 @@ if [ -n "${RWAPI_CASES:-}" ]; then
 fi
 # shellcheck disable=SC2086,SC2154 # a list
 cases 4 '' $all_cases
-cases 2 '' writes small-messages traffic threads
+cases 2 '' writes small-messages traffic threads killed-waits
 cases 1 '' many-contexts another-start
-# The end of a peer is noticed long before a connection request would be given up.
-UCX_TERN_CONNECT_TIMEOUT=300s cases 3 '' killed-and-left left
+# As the defaults have it, the end of a peer is noticed long before a connection request would be given up.
+unset UCX_TERN_TIMEOUT UCX_TERN_RETRY_COUNT UCX_TERN_CONNECT_TIMEOUT
+cases 3 '' killed-early killed-and-left left
+
+# shellcheck disable=SC2016 # a script
+keep_going=--keep-going job 3 '' sh -c '
+    [ "$PMI_RANK" = 2 ] || exec ./rwapi-job killed-early
+    RWAPI_TLS=nosuch ./rwapi-job killed-early
+    sleep 2' # its address can be had
+[ "$(grep -c 'rwapi: node 2 has no transport: its own messages say why' "$tmp/output")" = 2 ] &&
+    ! grep -q '_cases.cc:\|job.cc:' "$tmp/output"
+result $? 'nobody waits for a process that has no transport'
+# shellcheck disable=SC2016
+keep_going='' job 3 '' sh -c '[ "$PMI_RANK" != 1 ] || export RWAPI_TLS=rc_verbs; exec ./rwapi-job small-messages'
+[ $? = 1 ] && grep -q 'rwapi: node 0 uses the transport tern, this process rc_verbs: set RWAPI_TLS' "$tmp/output"
+result $? 'a process with another transport is told at the start'
 
 source_folder=$(cd "$(dirname "$0")/.." && pwd)
 library=$(cd ../src/.libs && pwd)

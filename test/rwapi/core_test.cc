@@ -94,7 +94,7 @@ TEST(Tags, TellContextsOfThePastApart) {
             int* const operation = context.operations.allocate();
             ids.push_back(context.operations.id(operation));
             ASSERT_GT(ids.back(), 0);
-            context.operations.finish(operation, RWAPI_OK);
+            context.operations.finish(operation, RWAPI_OK, true);
         }
         int error;
         for (int i = 0; i < 16 && !past_ids.empty(); ++i) {
@@ -147,7 +147,7 @@ TEST(OperationPool, KeepsResultsAsLongAsItCan) {
             auto at = under_way.begin();
             std::advance(at, random() % under_way.size());
             const int result = random() % 2 == 0 ? RWAPI_OK : RWAPI_ERR_PEER;
-            pool.finish(at->second, result);
+            pool.finish(at->second, result, true);
             over.emplace_back(at->first, result == RWAPI_OK ? 1 : result);
             under_way.erase(at);
         }
@@ -161,6 +161,30 @@ TEST(OperationPool, KeepsResultsAsLongAsItCan) {
         ASSERT_EQ(pool.in_use(), under_way.size());
         if (over.size() > 2 * kPlaces) over.pop_front();
     }
+}
+
+TEST(OperationPool, AnErrorThatNobodyHasAskedForIsHandedOnOnce) {
+    OperationPool<int> pool(3, 1, 0);
+    const auto next = [&] {
+        int lost = RWAPI_OK;
+        EXPECT_NE(pool.allocate(&lost), nullptr);
+        return lost;
+    };
+    int place = 0;
+    int* operation = pool.allocate();
+    *operation = place = 7;
+    pool.finish(operation, RWAPI_ERR_STALE, true);
+    EXPECT_EQ(next(), RWAPI_ERR_STALE);
+    EXPECT_EQ(*operation, place) << "it is still known whose error it is";
+    pool.finish(operation, RWAPI_OK, true);
+    EXPECT_EQ(next(), RWAPI_OK);
+    pool.finish(operation, RWAPI_ERR_STALE, false);
+    EXPECT_EQ(next(), RWAPI_OK) << "nobody had its id";
+    const rwapi_id id = pool.id(operation);
+    pool.finish(operation, RWAPI_ERR_STALE, true);
+    EXPECT_EQ(pool.test(id), RWAPI_ERR_STALE);
+    EXPECT_EQ(pool.test(id), RWAPI_ERR_STALE);
+    EXPECT_EQ(next(), RWAPI_OK) << "the user has it";
 }
 
 TEST(OperationPool, RefusesIdsThatItNeverGave) {
@@ -189,7 +213,7 @@ TEST(OperationPool, GoesOnBehindTheGenerationsThatFit) {
         if (past != 0) {
             EXPECT_EQ(pool.test(past), 1);
         }
-        pool.finish(operation, RWAPI_OK);
+        pool.finish(operation, RWAPI_OK, true);
         past = id;
     }
     EXPECT_EQ(pool.highest(), kMany + 4);

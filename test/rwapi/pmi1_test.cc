@@ -182,12 +182,25 @@ TEST_F(PmiServerTest, ABarrierEndsWhenAllAreInIt) {
     }
 }
 
+// It ends when all that live are in it.
 TEST_F(PmiServerTest, ABarrierFailsWhenAProcessHasEnded) {
     take(1, "cmd=barrier_in");
-    EXPECT_THAT(lines_of(server.end(2)),
-                ElementsAre("1 cmd=barrier_out rc=-1 msg=process_2_has_ended"));
+    EXPECT_THAT(lines_of(server.end(2)), IsEmpty());
     EXPECT_THAT(take(0, "cmd=barrier_in"),
-                ElementsAre("0 cmd=barrier_out rc=-1 msg=process_2_has_ended"));
+                ElementsAre("0 cmd=barrier_out rc=-1 msg=process_2_has_ended",
+                            "1 cmd=barrier_out rc=-1 msg=process_2_has_ended"));
+    take(1, "cmd=barrier_in");
+    EXPECT_THAT(lines_of(server.end(0)),
+                ElementsAre("1 cmd=barrier_out rc=-1 msg=process_2_has_ended"));
+}
+
+TEST_F(PmiServerTest, WhatADeadProcessHasPutIsNotGot) {
+    take(2, "cmd=put kvsname=job key=two value=v");
+    take(1, "cmd=put kvsname=job key=one value=w");
+    server.end(2);
+    EXPECT_THAT(take(0, "cmd=get kvsname=job key=two"),
+                ElementsAre("0 cmd=get_result rc=-1 msg=process_2_has_ended value=unknown"));
+    EXPECT_THAT(take(0, "cmd=get kvsname=job key=one"), ElementsAre(HasSubstr("rc=0")));
 }
 
 TEST_F(PmiServerTest, KnowsWhoIsInTheJob) {

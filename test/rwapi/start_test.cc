@@ -154,6 +154,18 @@ TEST(Pmi1Launcher, RefusesAWrongAddress) {
     }
 }
 
+// A call of the user's waits for it.
+TEST(Pmi1Launcher, GivesUpALauncherThatDoesNotAnswer) {
+    ScriptedLauncher launcher;
+    launcher.answers["cmd=get"] = kNoAnswer;
+    launcher.serve();
+    ASSERT_EQ(launcher.process->start(), 0);
+    launcher.process->limit_answers(50);
+    std::vector<std::byte> address;
+    EXPECT_EQ(launcher.process->get(0, 2, address), RWAPI_ERR_START);
+    EXPECT_EQ(launcher.process->barrier(), RWAPI_ERR_START);
+}
+
 TEST(Pmi1Launcher, LearnsThatABarrierHasFailed) {
     ScriptedLauncher launcher;
     launcher.answers["cmd=barrier_in"] = "cmd=barrier_out rc=-1 msg=process_2_has_ended";

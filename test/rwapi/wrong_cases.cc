@@ -393,6 +393,22 @@ void lost_error() {
     barrier();
 }
 
+// An error for which nobody asks is that of the end.
+void error_at_the_end() {
+    if (size() == 1) return;
+    const Shared shared = allocate(kBytes);
+    const int next = (rank() + 1) % size();
+    const rwapi_net here = shared.nets[at(rank())];
+    barrier();
+    CHECK_OK(rwapi_free(allocate(kBytes).memory));
+    const Shared freed = allocate(kBytes);
+    CHECK_OK(rwapi_free(freed.memory));
+    barrier();
+    CHECK(rwapi_write(next, here, freed.nets[at(next)], 8) > 0);
+    flush(next);
+    CHECK_EQ(rwapi_finalize(), RWAPI_ERR_STALE);
+}
+
 }  // namespace
 
 const std::vector<Case> wrong_cases = {{"wrong-regions", regions},
@@ -401,6 +417,7 @@ const std::vector<Case> wrong_cases = {{"wrong-regions", regions},
                                        {"replaced-keys", replaced_keys},
                                        {"freed-memory", freed_memory},
                                        {"lost-error", lost_error},
+                                       {"error-at-the-end", error_at_the_end},
                                        {"another-start", another_start},
                                        {"many-contexts", many_contexts},
                                        {"after-the-end", after_the_end}};

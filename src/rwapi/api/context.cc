@@ -82,6 +82,9 @@ int create(const rwapi_params* given, rwapi_context*& created) {
     settings.threads = params.threads;
     if (params.threads != RWAPI_THREAD_SINGLE && params.threads != RWAPI_THREAD_MULTIPLE)
         return RWAPI_ERR_INVALID;
+    settings.on_peer_death = params.on_peer_death;
+    if (params.on_peer_death != RWAPI_DEATH_GO_ON && params.on_peer_death != RWAPI_DEATH_REPORT)
+        return RWAPI_ERR_INVALID;
     if (choose(params.slots, kDefaultSlots, kMaxSlots, settings.slots) ||
         choose(params.operations, kDefaultOperations, kMaxOperations, settings.operations) ||
         choose(params.credit, kDefaultCredit, kMaxCredit, settings.credit))

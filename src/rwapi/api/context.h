@@ -73,6 +73,15 @@ int wait_until(rwapi_context* context, int64_t timeout, Ready ready) {
     }
 }
 
+// As wait_until(), for a condition that any peer may fulfil.
+template <class Ready>
+int wait_for_peers(rwapi_context* context, int64_t timeout, Ready ready) {
+    return wait_until(context, timeout, [=](Engine& engine) {
+        const int result = ready(engine);
+        return result != 0 ? result : engine.bereaved();
+    });
+}
+
 // The result of a wait for a condition.
 inline int success_of(int result) {
     return result > 0 ? RWAPI_OK : result;

@@ -52,7 +52,7 @@ int rwapi_signal_wait(rwapi_context* context, const uint64_t* word, uint64_t val
                       int64_t timeout) {
     if (word == nullptr || reinterpret_cast<uintptr_t>(word) % sizeof *word != 0)
         return RWAPI_ERR_INVALID;
-    return success_of(wait_until(
+    return success_of(wait_for_peers(
         context, timeout, [=](Engine&) { return rwapi_signal_read(word) >= value ? 1 : 0; }));
 }
 
@@ -61,14 +61,14 @@ int rwapi_notify_test(rwapi_context* context, uint32_t slot, uint64_t* value) {
 }
 
 int rwapi_notify_wait(rwapi_context* context, uint32_t slot, uint64_t* value, int64_t timeout) {
-    return success_of(wait_until(context, timeout,
-                                 [=](Engine& engine) { return check_slot(engine, slot, value); }));
+    return success_of(wait_for_peers(
+        context, timeout, [=](Engine& engine) { return check_slot(engine, slot, value); }));
 }
 
 int rwapi_notify_waitsome(rwapi_context* context, uint32_t first, uint32_t n, uint32_t* slot,
                           int64_t timeout) {
     if (slot == nullptr || n == 0) return RWAPI_ERR_INVALID;
-    return success_of(wait_until(context, timeout, [=](Engine& engine) {
+    return success_of(wait_for_peers(context, timeout, [=](Engine& engine) {
         if (!engine.slots().has(first, n)) return static_cast<int>(RWAPI_ERR_RANGE);
         const uint32_t found = engine.slots().find(first, n);
         if (found == first + n) return 0;
@@ -123,7 +123,7 @@ int rwapi_counter_test(rwapi_context* context, rwapi_counter counter, uint64_t* 
 }
 
 int rwapi_counter_wait(rwapi_context* context, rwapi_counter counter, int64_t timeout) {
-    return success_of(wait_until(context, timeout, [=](Engine& engine) {
+    return success_of(wait_for_peers(context, timeout, [=](Engine& engine) {
         return check_counter(engine, counter, nullptr, nullptr);
     }));
 }

@@ -204,6 +204,7 @@ bool Pmi1Launcher::send_line(std::string_view line) {
 std::optional<std::string> Pmi1Launcher::receive_line() {
     for (;;) {
         if (auto line = lines_.next()) return line;
+        if (!readable(answer_limit_)) return fail("it does not answer");
         char some[1024];
         const ssize_t n = ::read(fd_, some, sizeof some);
         if (n < 0 && errno == EINTR) continue;

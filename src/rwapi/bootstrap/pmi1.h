@@ -27,6 +27,10 @@ class Pmi1Launcher final : public Launcher {
     // The same, after a request for the rank and size of the launcher's process `id`.
     int start_as(int id);
 
+    // How long an answer may take, in milliseconds; except the end of a barrier, which takes as
+    // long as the other processes do.
+    void limit_answers(int milliseconds) { answer_limit_ = milliseconds; }
+
     uint32_t rank() const override { return rank_; }
     uint32_t size() const override { return size_; }
     int put(uint32_t number, std::span<const std::byte> address) override;
@@ -51,6 +55,7 @@ class Pmi1Launcher final : public Launcher {
 
     const int fd_;
     uint32_t rank_, size_;
+    int answer_limit_ = 60'000;  // a launcher that takes longer stands still
     bool broken_ = false;
     bool in_barrier_ = false;
     size_t max_value_ = 0;

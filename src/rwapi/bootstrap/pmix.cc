@@ -31,6 +31,8 @@ std::string key_of(uint32_t number) {
     return "rwapi." + std::to_string(number);
 }
 
+constexpr int kAnswerLimit = 60;  // seconds; a launcher that takes longer stands still
+
 // Owns a value of PMIx.
 class Value {
   public:
@@ -42,7 +44,11 @@ class Value {
     }
 
     pmix_status_t get(const pmix_proc_t& process, const char* key) {
-        return PMIx_Get(&process, key, nullptr, 0, &value_);
+        pmix_info_t limit;
+        PMIX_INFO_LOAD(&limit, PMIX_TIMEOUT, &kAnswerLimit, PMIX_INT);
+        const pmix_status_t status = PMIx_Get(&process, key, &limit, 1, &value_);
+        PMIX_INFO_DESTRUCT(&limit);
+        return status;
     }
     const pmix_value_t* operator->() const { return value_; }
 

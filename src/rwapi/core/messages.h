@@ -21,6 +21,7 @@ enum MessageId : uint8_t {
     kKeyAnswer,            // Header, name, and the key if there is such a region
     kWireupMessage,        // Header, incarnation, endpoint address; on the wireup interface
     kStaleRegion,          // Header, name of a removed region for which a notification came
+    kGoodbye,              // Header: the sender is ending its context, and sends nothing any more
     kMessageIds
 };
 
@@ -62,7 +63,7 @@ bool parse(std::span<const std::byte> message, Header& header, Body& body) {
 // The start of the address that a process publishes. Four parts follow, whose lengths it has: the
 // addresses of the device and of the interface, and the same of the wireup interface.
 struct AddressHeader {
-    static constexpr uint32_t kMagic = 0x31415752;  // "RWA1"
+    static constexpr uint32_t kMagic = 0x32415752;  // "RWA2"
 
     uint32_t magic;
     uint32_t slots;

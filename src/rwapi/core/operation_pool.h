@@ -13,6 +13,7 @@ namespace rwapi {
 
 // The operations of a context, in places that are allocated once. A place keeps the result of its
 // operation until the place is used again. The place that has been free for longest is used first.
+// An error that nobody has asked for by then is not lost: allocate() returns it.
 //
 // An id: tag of the context (10 bits), generation (the lowest 33), index of the place (20).
 template <class T>
@@ -29,23 +30,28 @@ class OperationPool {
         last_ = capacity - 1;
     }
 
-    // A place for an operation; null: all are in use.
-    T* allocate() {
+    // A place for an operation; null: all are in use. Its object is still that of the operation
+    // that had the place before. *lost is that operation's error, if test() has not returned it.
+    T* allocate(int* lost = nullptr) {
         if (first_ == kNone) return nullptr;
         Place& place = places_[first_];
         first_ = place.next;
         if (first_ == kNone) last_ = kNone;
         ++place.generation;
+        if (place.unread && lost != nullptr) [[unlikely]]
+            *lost = place.result;
+        place.unread = false;
         place.result = 0;
         ++in_use_;
         return &place.object;
     }
 
-    // The operation has ended; result: RWAPI_OK or its error.
-    void finish(T* operation, int result) {
+    // The operation has ended; result: RWAPI_OK or its error. `named`: the user has its id.
+    void finish(T* operation, int result, bool named) {
         TERN_ASSERT(in_use_ > 0 && index_of(operation) < capacity_);
         Place& place = *place_of(operation);
         place.result = result == RWAPI_OK ? 1 : result;
+        place.unread = named && result != RWAPI_OK;
         place.next = kNone;
         const uint32_t index = index_of(operation);
         (last_ == kNone ? first_ : places_[last_].next) = index;
@@ -76,16 +82,26 @@ class OperationPool {
     }
 
     // 1: complete; 0: not yet; negative: the operation's error, or that of a wrong id.
-    int test(rwapi_id id) const {
+    int test(rwapi_id id) {
         if (id <= 0) return id == 0 ? 1 : RWAPI_ERR_INVALID;
         const auto word = static_cast<uint64_t>(id);
         const uint64_t index = word & ((1u << kIndexBits) - 1);
         if (word >> kTagShift != tag_ || index >= capacity_) return RWAPI_ERR_FOREIGN;
-        const Place& place = places_[index];
+        Place& place = places_[index];
         // How many times the place has been used since. An id of the future seems to be very old.
         const uint64_t ago = (place.generation - (word >> kIndexBits)) & kGenerationMask;
         if (ago >= place.generation - used_) return RWAPI_ERR_FOREIGN;
-        return ago == 0 ? place.result : 1;
+        if (ago != 0) return 1;
+        place.unread = false;
+        return place.result;
+    }
+
+    // Calls function(operation, error) for errors of operations that have ended, which test() has
+    // not returned.
+    template <class Function>
+    void for_each_unread(Function function) const {
+        for (uint32_t i = 0; i < capacity_; ++i)
+            if (places_[i].unread) function(places_[i].object, places_[i].result);
     }
 
     // The highest generation of the ids, with the bits that ids do not have.
@@ -108,7 +124,8 @@ class OperationPool {
         T object;  // first, so that its address is the place's
         uint64_t generation = 0;
         uint32_t next = kNone;
-        int result = 1;  // as test() returns it
+        int result = 1;       // as test() returns it
+        bool unread = false;  // an error that test() has not returned
     };
 
     static Place* place_of(T* operation) { return reinterpret_cast<Place*>(operation); }

@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/blocked_signals.h"
 #include "rwapi/base/log.h"
 #include "rwapi/engine/engine.h"
 
@@ -28,6 +29,7 @@ std::shared_ptr<Barrier> start_barrier(std::shared_ptr<Bootstrap> bootstrap) {
     auto barrier = std::make_shared<Barrier>();
     barrier->bootstrap = std::move(bootstrap);
     try {
+        const tern::base::BlockedSignals blocked;  // they are for the program's threads
         std::thread([barrier] {
             barrier->bootstrap->barrier();
             barrier->over.store(true, std::memory_order_release);
@@ -58,6 +60,7 @@ void Engine::end_failed_peer(Peer& peer) {
                   ? "; it has died, or a write went to memory that its owner has deregistered"
                   : "");
     peer.state = PeerState::kDead;
+    ++dead_;
     peer.keys.requested.reset();
     peer.stale_names.clear();
     peer.connection.wireup_due = false;
@@ -65,6 +68,17 @@ void Engine::end_failed_peer(Peer& peer) {
     peer.connection.endpoint.reset();
     peer.connection.wireup_endpoint.reset();
     operations_.finish_all(peer);
+}
+
+// Waits of the peer that only this process could end are over. If the peer has been heard of, but
+// nothing was sent to it, it has a connection already where no wireup is needed.
+void Engine::say_goodbye(Peer& peer) {
+    if (peer.node == self_.rank) return;
+    if (peer.state == PeerState::kNew && peer.heard && !transport_.needs_wireup())
+        connector_.connect(peer);
+    if (peer.failed || peer.state != PeerState::kReady) return;
+    peer.goodbye_due = true;
+    peers_.add_work(peer);
 }
 
 int Engine::close() {
@@ -85,13 +99,22 @@ int Engine::close() {
         }
         while (id > 0 && test(id) == 0 && make_progress()) {
         }
-        if (id == RWAPI_ERR_AGAIN || (id > 0 && test(id) == 0)) result = RWAPI_ERR_TIMEOUT;
+        const int flushed = id <= 0 ? static_cast<int>(id) : test(id);
+        if (flushed == RWAPI_ERR_AGAIN || (id > 0 && flushed == 0))
+            result = RWAPI_ERR_TIMEOUT;
+        else if (flushed < 0 && flushed != RWAPI_ERR_PEER && result == RWAPI_OK)
+            result = flushed;
     }
-    if (result != RWAPI_OK)
+    for (const uint32_t node : nodes) say_goodbye(peers_.at(node));
+    if (result == RWAPI_OK) result = operations_.lost_error();
+    if (result == RWAPI_ERR_TIMEOUT)
         log_error(
             "a peer has died, and writes to others are not complete after %llu s "
             "(RWAPI_FINALIZE_TIMEOUT)",
             static_cast<unsigned long long>(close_timeout_s_));
+    else if (result != RWAPI_OK)
+        log_error("operations have failed, and no call has asked for their errors: %s",
+                  rwapi_strerror(result));
     const std::shared_ptr<Barrier> barrier = start_barrier(bootstrap_);
     if (!barrier) return RWAPI_ERR_MEMORY;
     while (!barrier->over.load(std::memory_order_acquire)) {

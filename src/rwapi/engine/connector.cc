@@ -11,6 +11,9 @@
 namespace rwapi {
 namespace {
 
+// What a process without a transport publishes.
+constexpr std::byte kNoTransport{0};
+
 void append(std::vector<std::byte>& bytes, const std::vector<std::byte>& part) {
     bytes.insert(bytes.end(), part.begin(), part.end());
 }
@@ -33,7 +36,7 @@ bool read_header(std::span<const std::byte> bytes, AddressHeader& header) {
 
 }  // namespace
 
-int Connector::publish() const {
+int Connector::publish() {
     const InterfaceAddress address = transport_.address();
     const InterfaceAddress wireup = transport_.wireup_address();
     AddressHeader header{};
@@ -52,7 +55,30 @@ int Connector::publish() const {
     append(published, address.interface);
     append(published, wireup.device);
     append(published, wireup.interface);
-    return bootstrap_.publish(published);
+    if (const int error = bootstrap_.publish(published)) return error;
+    return self_.rank == 0 ? RWAPI_OK : compare_transports();
+}
+
+void Connector::publish_nothing() {
+    (void)bootstrap_.publish(std::span(&kNoTransport, 1));
+}
+
+// Processes with different transports cannot communicate, which the program should know before it
+// tries.
+int Connector::compare_transports() {
+    std::vector<std::byte> first;
+    if (const int error = bootstrap_.lookup(0, first)) return error;
+    AddressHeader header{};
+    // If node 0 has no transport or another version, this concerns only calls with that node.
+    if (!read_header(first, header) || transport_.transport() == header.transport.data())
+        return RWAPI_OK;
+    log_other_transport(0, header);
+    return RWAPI_ERR_TRANSPORT;
+}
+
+void Connector::log_other_transport(uint32_t node, const AddressHeader& header) const {
+    log_error("node %u uses the transport %s, this process %s: set RWAPI_TLS", node,
+              header.transport.data(), transport_.transport().c_str());
 }
 
 bool Connector::look_up(Peer& peer) {
@@ -64,6 +90,11 @@ bool Connector::look_up(Peer& peer) {
         return false;
     }
     AddressHeader header{};
+    if (published.size() == 1 && published[0] == kNoTransport) {
+        log_error("node %u has no transport: its own messages say why", peer.node);
+        peers_.mark_failed(peer, UCS_ERR_UNREACHABLE);
+        return false;
+    }
     if (!read_header(published, header)) {
         log_error(
             "node %u has published an address of another version: use the same librwapi for all "
@@ -73,8 +104,7 @@ bool Connector::look_up(Peer& peer) {
         return false;
     }
     if (transport_.transport() != header.transport.data()) {
-        log_error("node %u uses the transport %s, this process %s: set RWAPI_TLS", peer.node,
-                  header.transport.data(), transport_.transport().c_str());
+        log_other_transport(peer.node, header);
         peers_.mark_failed(peer, UCS_ERR_UNREACHABLE);
         return false;
     }

@@ -22,8 +22,11 @@ class Connector {
     Connector(const Self& self, Bootstrap& bootstrap, Transport& transport, Peers& peers)
         : self_(self), bootstrap_(bootstrap), transport_(transport), peers_(peers) {}
 
-    // Collective: publishes the address. The transport is open. 0 or an RWAPI_ERR_*.
-    int publish() const;
+    // Collective: publishes the address. The transport is open; it must be that of node 0. 0 or an
+    // RWAPI_ERR_*.
+    int publish();
+    // Collective, in its place: tells the others that this process has no transport.
+    void publish_nothing();
 
     // Looks up what the peer has published, unless that is known. False: the peer has failed.
     bool look_up(Peer& peer);
@@ -46,6 +49,8 @@ class Connector {
     };
 
     void process(const Wireup& wireup);
+    int compare_transports();
+    void log_other_transport(uint32_t node, const AddressHeader& header) const;
 
     const Self self_;
     Bootstrap& bootstrap_;

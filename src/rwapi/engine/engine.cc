@@ -25,9 +25,10 @@ Engine::Engine(const EngineSettings& settings, std::shared_ptr<Bootstrap> bootst
     : bootstrap_(std::move(bootstrap)),
       self_(make_self(settings, *bootstrap_)),
       threads_(settings.threads),
+      reports_deaths_(settings.on_peer_death == RWAPI_DEATH_REPORT),
       peers_(self_),
       connector_(self_, *bootstrap_, transport_, peers_),
-      failures_(transport_, peers_),
+      failures_(transport_, *bootstrap_, peers_),
       regions_(self_, settings.tag.tag, settings.tag.used.handles, transport_),
       notifications_(self_, settings.tag.tag, settings.tag.used.handles, regions_, peers_),
       keys_(self_, regions_, peers_),
@@ -49,7 +50,15 @@ Generations Engine::generations() const {
             operations_.highest_generation()};
 }
 
+// Also a process that fails takes part in the exchange, so that the others do not wait for it.
 int Engine::open() {
+    const int error = open_transport();
+    if (error == RWAPI_OK) return connector_.publish();
+    connector_.publish_nothing();
+    return error;
+}
+
+int Engine::open_transport() {
     if (self_.rank >= self_.size || self_.size - 1 > NetAddress::kMaxNode || self_.incarnation == 0)
         return RWAPI_ERR_START;
     if (!read_setting("RWAPI_FINALIZE_TIMEOUT", 0, 1'000'000, close_timeout_s_))
@@ -59,6 +68,7 @@ int Engine::open() {
     events.on_error_argument = &peers_;
     events.on_message[kSmallMessage] = handler_of<&SmallMessages::on_small>(small_);
     events.on_message[kCreditMessage] = handler_of<&SmallMessages::on_credit>(small_);
+    events.on_message[kGoodbye] = handler_of<&SmallMessages::on_goodbye>(small_);
     events.on_message[kNotificationMessage] =
         handler_of<&Notifications::on_notification>(notifications_);
     events.on_message[kStaleRegion] = handler_of<&Notifications::on_stale_region>(notifications_);
@@ -66,8 +76,7 @@ int Engine::open() {
     events.on_message[kKeyAnswer] = handler_of<&KeyExchange::on_answer>(keys_);
     events.on_wireup = handler_of<&Connector::on_wireup>(connector_);
     if (const int error = transport_.open(events, threads_)) return error;
-    if (const int error = posting_.open()) return error;
-    return connector_.publish();
+    return posting_.open();
 }
 
 unsigned Engine::progress() {
@@ -105,7 +114,7 @@ bool Engine::send_control(Peer& peer) {
     if (!connector_.send_wireup(peer)) return false;
     if (peer.state != PeerState::kReady || peer.failed) return true;
     return small_.send_credit(peer) && notifications_.send_stale_regions(peer) &&
-           keys_.send_answer(peer);
+           keys_.send_answer(peer) && small_.send_goodbye(peer);
 }
 
 int Engine::peer_status(uint32_t node) {
@@ -113,7 +122,15 @@ int Engine::peer_status(uint32_t node) {
     Peer* const peer = peers_.find(node);
     if (peer == nullptr) return RWAPI_OK;
     failures_.probe(*peer);
-    return peer->failed ? RWAPI_ERR_PEER : RWAPI_OK;
+    if (peer->failed) return RWAPI_ERR_PEER;
+    return peer->left ? 1 : RWAPI_OK;
+}
+
+int Engine::bereaved() {
+    if (peers_.none_left()) return RWAPI_ERR_PEER;
+    if (!reports_deaths_ || dead_reported_ == dead_) return RWAPI_OK;
+    ++dead_reported_;
+    return RWAPI_ERR_PEER;
 }
 
 int Engine::arm() {

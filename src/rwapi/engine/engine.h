@@ -26,6 +26,7 @@ struct EngineSettings {
     uint32_t slots;
     uint32_t operations;
     uint32_t credit;
+    int on_peer_death;
 };
 
 // One context. Not thread-safe. Functions that return int return RWAPI_OK or an RWAPI_ERR_*; those
@@ -65,13 +66,16 @@ class Engine {
     int send(uint32_t node, const rwapi_small& small);
     bool receive(uint32_t& node, rwapi_small& small) { return small_.receive(node, small); }
     // 1: complete; 0: not yet; negative: the operation's error.
-    int test(rwapi_id id) const { return operations_.test(id); }
+    int test(rwapi_id id) { return operations_.test(id); }
 
     // Returns the number of events that were handled.
     unsigned progress();
     int event_fd() { return transport_.event_fd(); }
     int arm();
     int peer_status(uint32_t node);
+    // For a wait whose peers are not known: RWAPI_ERR_PEER if all are dead, or if another death is
+    // to be reported; else 0.
+    int bereaved();
 
   private:
     rwapi_id transfer(Task task, const Transfer& transfer, bool has_id);
@@ -79,17 +83,22 @@ class Engine {
     rwapi_id write_by_name(Peer& peer, const NetAddress& to, const Transfer& transfer,
                            OwnRegion& from);
     int check_net(const rwapi_net& net);
+    int open_transport();
     void serve_peers();
     bool serve(Peer& peer);
     bool send_control(Peer& peer);
     unsigned end_failed_peers();
     void end_failed_peer(Peer& peer);
+    void say_goodbye(Peer& peer);
 
     const std::shared_ptr<Bootstrap> bootstrap_;
     const Self self_;
     const int threads_;
+    const bool reports_deaths_;
     uint64_t close_timeout_s_ = 30;  // if a peer has failed
     bool armed_ = false;             // a thread may sleep; only with RWAPI_THREAD_MULTIPLE
+    uint32_t dead_ = 0;              // peers
+    uint32_t dead_reported_ = 0;     // of these, by bereaved()
 
     Peers peers_;
     Connector connector_;

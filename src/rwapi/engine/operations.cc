@@ -21,8 +21,11 @@ int error_of(ucs_status_t status) {
 }
 
 Operation* Operations::allocate(Task task, Peer& peer, bool has_id) {
-    Operation* const operation = pool_.allocate();
+    int lost = RWAPI_OK;
+    Operation* const operation = pool_.allocate(&lost);
     if (operation == nullptr) return nullptr;
+    if (lost != RWAPI_OK) [[unlikely]]
+        operation->peer->unreported_error = lost;
     *operation = {};
     operation->completion.func = on_completion;
     operation->owner = this;
@@ -46,9 +49,11 @@ void Operations::complete(Operation& operation, ucs_status_t status) {
         if (operation.status == RWAPI_OK) operation.status = error;
         // UCT reports the error of the endpoint later.
         if (error == RWAPI_ERR_PEER) peers_.mark_failed(*operation.peer, status);
+    } else {
+        operation.peer->heard = true;
     }
     if (operation.abandoned) {
-        pool_.finish(&operation, operation.status);
+        pool_.finish(&operation, operation.status, operation.has_id);
     } else if (operation.stage == Stage::kFlush) {
         operation.stage =
             operation.kind == NotificationKind::kNone ? Stage::kPosted : Stage::kNotify;
@@ -63,9 +68,10 @@ void Operations::finish(Operation& operation, int result) {
     int& unreported = operation.peer->unreported_error;
     if (operation.task == Task::kFlush) {
         if (result == RWAPI_OK) result = std::exchange(unreported, RWAPI_OK);
-    } else if (result != RWAPI_OK && !operation.has_id && !operation.in_call) {
-        unreported = result;
     }
+    // Who will learn of it: the call, the user by the id, or the whole flush.
+    const bool known = operation.in_call || operation.has_id || operation.parent != nullptr;
+    if (result != RWAPI_OK && !known) unreported = result;
     Operation::Local& local = operation.local;
     if (local.temporary != nullptr) uct_md_mem_dereg(transport_.domain(), local.temporary);
     local.temporary = nullptr;
@@ -83,13 +89,21 @@ void Operations::finish(Operation& operation, int result) {
     } else if (result == RWAPI_OK && !operation.has_id) {
         pool_.finish_unnamed(&operation);
     } else {
-        pool_.finish(&operation, result);
+        pool_.finish(&operation, result, operation.has_id);
     }
+}
+
+int Operations::lost_error() const {
+    int lost = RWAPI_OK;
+    pool_.for_each_unread([&](const Operation& operation, int error) {
+        if (!operation.peer->failed && lost == RWAPI_OK) lost = error;
+    });
+    return lost;
 }
 
 void Operations::finish_part(Operation& whole) {
     TERN_ASSERT(whole.task == Task::kFlushAll && whole.parts > 0);
-    if (--whole.parts == 0) pool_.finish(&whole, whole.status);
+    if (--whole.parts == 0) pool_.finish(&whole, whole.status, whole.has_id);
 }
 
 void Operations::finish_all(Peer& peer) {

@@ -29,7 +29,9 @@ class Operations {
 
     rwapi_id id(const Operation& operation) const { return pool_.id(&operation); }
     // 1: complete; 0: not yet; negative: the operation's error, or that of a wrong id.
-    int test(rwapi_id id) const { return pool_.test(id); }
+    int test(rwapi_id id) { return pool_.test(id); }
+    // The error of an operation to a peer that lives, if its id is known but nobody has asked.
+    int lost_error() const;
     uint32_t capacity() const { return pool_.capacity(); }
     uint64_t highest_generation() const { return pool_.highest(); }
 

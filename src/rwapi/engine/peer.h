@@ -14,6 +14,7 @@
 // Operations are posted in state kReady only; otherwise they wait. A failed peer never recovers.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -39,6 +40,10 @@ struct Connection {
     bool connected = false;       // endpoint to endpoint: this side
     bool peer_connected = false;  // and the peer's side
     bool wireup_due = false;      // a wireup message is to be sent
+    // FailureDetector: when to ask the launcher for the peer, if nothing has come from it by then,
+    // and how often it has.
+    std::chrono::steady_clock::time_point ask_at{};
+    uint8_t asked = 0;
 };
 
 // Keys of a peer's regions that network addresses name. KeyExchange owns it.
@@ -55,12 +60,16 @@ struct PeerKeys {
 struct Peer {
     uint32_t node = 0;
     PeerState state = PeerState::kNew;
-    bool has_work = false;  // Peers: is in the list for progress
-    bool failed = false;    // Peers: is in the list of failed peers, or kDead
-    bool reported = false;  // Peers: an invalid message of it has been logged
-    bool in_inbox = false;  // SmallMessages: the inbox has room for its messages
+    bool has_work = false;     // Peers: is in the list for progress
+    bool failed = false;       // Peers: is in the list of failed peers, or kDead
+    bool heard = false;        // Peers, Operations: a message or a completion of it has come
+    bool left = false;         // Peers: it has said that it sends nothing any more
+    bool goodbye_due = false;  // SmallMessages: this process is to say so
+    bool reported = false;     // Peers: an invalid message of it has been logged
+    bool in_inbox = false;     // SmallMessages: the inbox has room for its messages
     ucs_status_t failure = UCS_OK;
-    int unreported_error = RWAPI_OK;  // of an operation without id; the next flush returns it
+    // Of an operation without id, or whose id nobody has asked for; the next flush returns it.
+    int unreported_error = RWAPI_OK;
     Connection connection;
     PeerKeys keys;
     std::vector<uint64_t> stale_names;  // Notifications: the peer is to be told of these regions

@@ -50,10 +50,18 @@ void Peers::mark_failed(Peer& peer, ucs_status_t status) {
     if (peer.failed) return;
     log_debug("node %u: failed in state %d: %s", peer.node, static_cast<int>(peer.state),
               ucs_status_string(status));
+    if (!peer.left) ++gone_;
     peer.failed = true;
     peer.failure = status;
     any_failed_ = true;
     failed_.push_back(&peer);
+}
+
+void Peers::on_left(Peer& peer) {
+    if (peer.left || peer.failed) return;
+    log_debug("node %u: leaves", peer.node);
+    peer.left = true;
+    ++gone_;
 }
 
 ucs_status_t Peers::on_endpoint_error(void* peers, uct_ep_h endpoint, ucs_status_t status) {

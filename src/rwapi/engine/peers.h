@@ -39,7 +39,9 @@ class Peers {
             report_dropped(self_.rank, "to itself a message with an invalid sender");
             return nullptr;
         }
-        return &at(header.node);
+        Peer& peer = at(header.node);
+        peer.heard = true;
+        return &peer;
     }
     // Logs that a message of a node is invalid and dropped; once for each node.
     void report_dropped(uint32_t node, const char* what);
@@ -72,6 +74,10 @@ class Peers {
     Peer* take_failed();
     // Whether a peer has ever failed.
     bool any_failed() const { return any_failed_; }
+    // The peer has said goodbye: its memory can be used until it is over.
+    void on_left(Peer& peer);
+    // Whether nothing can come any more, as all peers have left or failed.
+    bool none_left() const { return gone_ != 0 && gone_ == self_.size - 1; }
 
     // Destroys all endpoints. UCT completes what is still posted.
     void close_endpoints();
@@ -84,6 +90,7 @@ class Peers {
     std::vector<Peer*> served_;  // the peers of the serve() that runs
     std::vector<Peer*> failed_;
     bool any_failed_ = false;
+    uint32_t gone_ = 0;  // have left or failed
 };
 
 }  // namespace rwapi

@@ -16,16 +16,28 @@ ucs_status_t SmallMessages::post(Peer& peer, const rwapi_small& small) {
     return status;
 }
 
+// Sends a message that is only a header. False: the send queue is full.
+bool SmallMessages::send_header(Peer& peer, MessageId id, uint16_t credit) {
+    const Header header{self_.rank, credit, 0, 0};
+    const ucs_status_t status =
+        uct_ep_am_short(peer.connection.endpoint.get(), id, header.pack(), nullptr, 0);
+    if (status == UCS_ERR_NO_RESOURCE) return false;
+    if (status != UCS_OK) peers_.mark_failed(peer, status);
+    return true;
+}
+
 bool SmallMessages::send_credit(Peer& peer) {
     if (!peer.receiver.is_due()) return true;
     const auto credit = static_cast<uint16_t>(peer.receiver.owed());
-    const Header header{self_.rank, credit, 0, 0};
-    const ucs_status_t status =
-        uct_ep_am_short(peer.connection.endpoint.get(), kCreditMessage, header.pack(), nullptr, 0);
-    if (status == UCS_ERR_NO_RESOURCE) return false;
+    if (!send_header(peer, kCreditMessage, credit)) return false;
     peer.receiver.on_returned(credit);
-    if (status != UCS_OK) peers_.mark_failed(peer, status);
     return true;
+}
+
+bool SmallMessages::send_goodbye(Peer& peer) {
+    if (!peer.goodbye_due) return true;
+    peer.goodbye_due = !send_header(peer, kGoodbye, 0);
+    return !peer.goodbye_due;
 }
 
 void SmallMessages::make_room(Peer& peer) {
@@ -74,6 +86,13 @@ void SmallMessages::on_credit(std::span<const std::byte> message) {
     if (message.size() != sizeof header) return;
     std::memcpy(&header, message.data(), sizeof header);
     if (Peer* const peer = peers_.sender_of(header)) add_credit(*peer, header.credit);
+}
+
+void SmallMessages::on_goodbye(std::span<const std::byte> message) {
+    Header header;
+    if (message.size() != sizeof header) return;
+    std::memcpy(&header, message.data(), sizeof header);
+    if (Peer* const peer = peers_.sender_of(header)) peers_.on_left(*peer);
 }
 
 void SmallMessages::add_credit(Peer& peer, uint16_t units) {

@@ -25,11 +25,16 @@ class SmallMessages {
     // Returns credit in a message of its own, if much is owed. False: the send queue is full.
     bool send_credit(Peer& peer);
 
+    // Tells the peer that nothing more will come, if that is due. False: the send queue is full.
+    bool send_goodbye(Peer& peer);
+
     // For UCT's callbacks.
     void on_small(std::span<const std::byte> message);
     void on_credit(std::span<const std::byte> message);
+    void on_goodbye(std::span<const std::byte> message);
 
   private:
+    bool send_header(Peer& peer, MessageId id, uint16_t credit);
     void add_credit(Peer& peer, uint16_t units);
     void make_room(Peer& peer);
 

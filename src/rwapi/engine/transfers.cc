@@ -144,7 +144,7 @@ int Engine::send(uint32_t node, const rwapi_small& small) {
     if (node >= self_.size) return RWAPI_ERR_NODE;
     if (node == self_.rank) return small_.send_to_self(small) ? RWAPI_OK : RWAPI_ERR_AGAIN;
     Peer& peer = peers_.at(node);
-    if (peer.failed || !connector_.look_up(peer)) return RWAPI_ERR_PEER;
+    if (peer.failed || peer.left || !connector_.look_up(peer)) return RWAPI_ERR_PEER;
     if (peer.sender.left() == 0) return RWAPI_ERR_AGAIN;
     if (peer.can_post() && small_.post(peer, small) == UCS_OK) {
         peer.sender.spend();

@@ -44,7 +44,7 @@ enum {
     RWAPI_ERR_RIGHTS = -7,       /* the region was not registered for this use */
     RWAPI_ERR_AGAIN = -8,        /* a queue is full: make progress and call again */
     RWAPI_ERR_TIMEOUT = -9,      /* the time limit has passed */
-    RWAPI_ERR_PEER = -10,        /* the peer is dead, or its connection has failed */
+    RWAPI_ERR_PEER = -10,        /* the peer is dead or leaves, or its connection has failed */
     RWAPI_ERR_MEMORY = -11,      /* no memory, or the limit of locked memory */
     RWAPI_ERR_TRANSPORT = -12,   /* UCX or the device has failed */
     RWAPI_ERR_START = -13,       /* the start-up by the launcher has failed */
@@ -73,12 +73,15 @@ typedef struct rwapi_small {
 typedef int64_t rwapi_id;
 
 /* Sets up communication, and waits for all processes of the job. Both arguments may be NULL; this
- * version does not use them. RWAPI_ERR_START, _TRANSPORT, _MEMORY; _STATE if called twice. */
+ * version does not use them. RWAPI_ERR_START, _TRANSPORT, _MEMORY; _STATE if called twice. A
+ * process without a transport, or with another one than node 0, fails; the others do not wait for
+ * it, and calls that concern it fail. */
 RWAPI_EXPORT int rwapi_init(int* argc, char*** argv);
 
 /* Completes the operations of this process, waits for the other processes, and frees everything. If
  * a peer has died, it waits for 30 s (RWAPI_FINALIZE_TIMEOUT) at most, and fails
- * (RWAPI_ERR_TIMEOUT) only if writes to other peers are not complete by then. */
+ * (RWAPI_ERR_TIMEOUT) only if writes to other peers are not complete by then. Errors of writes to
+ * living peers that no other call has returned are its errors. */
 RWAPI_EXPORT int rwapi_finalize(void);
 
 /* The number of nodes (processes), and the number of this node, from 0; or RWAPI_ERR_STATE. */
@@ -98,7 +101,8 @@ RWAPI_EXPORT int rwapi_free(void* memory);
 RWAPI_EXPORT rwapi_net rwapi_net_add(rwapi_net net, size_t bytes);
 
 /* Sends a small message, which is copied. No message is lost. RWAPI_ERR_AGAIN: there is no credit
- * until the target has received earlier messages. */
+ * until the target has received earlier messages. RWAPI_ERR_PEER also if the target is in
+ * rwapi_finalize, where it receives none. */
 RWAPI_EXPORT int rwapi_send(int node, const rwapi_small* small);
 
 /* Receives the oldest small message of any node. 1: *node and *small are set; 0: there is none. */
@@ -134,6 +138,11 @@ typedef struct rwapi_bootstrap {
     int (*barrier)(void* context);
 } rwapi_bootstrap;
 
+enum {
+    RWAPI_DEATH_GO_ON = 0, /* a wait goes on while a peer is left that may be alive */
+    RWAPI_DEATH_REPORT = 1 /* each death of a peer ends one wait with RWAPI_ERR_PEER */
+};
+
 /* Parameters of a context. A member that is 0 has its default. */
 typedef struct rwapi_params {
     size_t size;                      /* sizeof(rwapi_params) */
@@ -142,6 +151,7 @@ typedef struct rwapi_params {
     uint32_t operations;              /* operations under way, 2 to 2^20; default 1024 */
     uint32_t credit;                  /* small messages from one peer, at most 2^15; default 64 */
     const rwapi_bootstrap* bootstrap; /* NULL: that of the launcher */
+    int on_peer_death; /* RWAPI_DEATH_*: for waits that do not say for whom they wait; see below */
 } rwapi_params;
 
 /* Makes a context. Collective; all processes make their contexts in the same order. params may be
@@ -226,6 +236,10 @@ RWAPI_EXPORT int rwapi_get(rwapi_context* context, rwapi_region region, uint64_t
  * sender in the order of their calls. length may be 0. The target drops a notification without data
  * for memory that it has deregistered, and reports this to the sender. After that report, the next
  * flush to the target, and later uses of the region, fail with RWAPI_ERR_STALE.
+ *
+ * The waits below do not know from whom they wait. They return RWAPI_ERR_PEER when all peers are
+ * dead or in rwapi_finalize; and with RWAPI_DEATH_REPORT also when one has died whose death no wait
+ * has returned yet. A peer counts if this process and it have communicated before.
  */
 
 enum { RWAPI_SIGNAL_SET = 0, RWAPI_SIGNAL_ADD = 1 };
@@ -255,7 +269,7 @@ RWAPI_EXPORT int rwapi_signal_wait(rwapi_context* context, const uint64_t* word,
 /* 1: the slot is set, and *value (may be NULL) is its latest value; 0: it is not. */
 RWAPI_EXPORT int rwapi_notify_test(rwapi_context* context, uint32_t slot, uint64_t* value);
 
-/* Waits until it is set. 0, RWAPI_ERR_TIMEOUT. */
+/* Waits until it is set. 0, RWAPI_ERR_TIMEOUT, RWAPI_ERR_PEER. */
 RWAPI_EXPORT int rwapi_notify_wait(rwapi_context* context, uint32_t slot, uint64_t* value,
                                    int64_t timeout);
 
@@ -294,7 +308,8 @@ RWAPI_EXPORT int rwapi_counter_reset(rwapi_context* context, rwapi_counter count
  */
 
 /* 1: complete, 0: not yet, or the operation's error. The results of the latest 1024 operations
- * (rwapi_params.operations) are kept; older operations are reported as complete. */
+ * (rwapi_params.operations) are kept; older operations are reported as complete, and an error of
+ * them that nobody has asked for is that of the next flush to their node. */
 RWAPI_EXPORT int rwapi_test(rwapi_context* context, rwapi_id id);
 RWAPI_EXPORT int rwapi_wait(rwapi_context* context, rwapi_id id, int64_t timeout);
 
@@ -321,8 +336,9 @@ RWAPI_EXPORT int rwapi_progress(rwapi_context* context);
 RWAPI_EXPORT int rwapi_event_fd(rwapi_context* context, int* fd);
 RWAPI_EXPORT int rwapi_arm(rwapi_context* context);
 
-/* 0: the node works as far as is known; RWAPI_ERR_PEER: it is dead. Probes a node that is in use.
- */
+/* 0: the node works as far as is known; 1: it is in rwapi_finalize, where it sends and receives
+ * nothing, but its memory can be written and read until this process is there, too;
+ * RWAPI_ERR_PEER: it is dead. Probes a node that is in use. */
 RWAPI_EXPORT int rwapi_peer_status(rwapi_context* context, int node);
 
 #ifdef __cplusplus

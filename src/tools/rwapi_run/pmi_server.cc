@@ -14,6 +14,10 @@ constexpr size_t kMaxKeys = 4096;  // of a process
 // MPICH requests where the processes run. Here all run on one machine.
 constexpr const char* kMappingKey = "PMI_process_mapping";
 
+std::string has_ended(uint32_t rank) {
+    return "process_" + std::to_string(rank) + "_has_ended";
+}
+
 }  // namespace
 
 PmiServer::Replies PmiServer::take(uint32_t rank, std::string_view line) {
@@ -55,7 +59,7 @@ PmiServer::Replies PmiServer::take(uint32_t rank, std::string_view line) {
         if (message->text("kvsname") != kSpace || !key)
             return refuse("no such key-value space, or no key");
         if (command == "get") return answer(get(*key));
-        return answer(put(&process, *key, message->text("value").value_or("")));
+        return answer(put(rank, *key, message->text("value").value_or("")));
     }
     if (command == "barrier_in") {
         if (process.in_barrier) return refuse("a second cmd=barrier_in");
@@ -79,12 +83,14 @@ PmiServer::Replies PmiServer::end(uint32_t rank) {
     return replies;
 }
 
-std::string PmiServer::put(Process* process, std::string_view key, std::string_view value) {
-    if (key.size() >= kMaxKey || value.size() >= kPmi1MaxValue || process->keys == kMaxKeys) {
+std::string PmiServer::put(uint32_t rank, std::string_view key, std::string_view value) {
+    Process& process = processes_[rank];
+    if (key.size() >= kMaxKey || value.size() >= kPmi1MaxValue || process.keys == kMaxKeys) {
         return "cmd=put_result rc=-1 msg=too_long_or_too_many";
     }
-    if (!values_.emplace(key, value).second) return "cmd=put_result rc=-1 msg=duplicate_key";
-    ++process->keys;
+    if (!values_.emplace(key, Value{rank, std::string(value)}).second)
+        return "cmd=put_result rc=-1 msg=duplicate_key";
+    ++process.keys;
     return "cmd=put_result rc=0 msg=success";
 }
 
@@ -95,15 +101,19 @@ std::string PmiServer::get(std::string_view key) const {
     }
     const auto found = values_.find(key);
     if (found == values_.end()) return "cmd=get_result rc=-1 msg=key_not_found value=unknown";
-    return "cmd=get_result rc=0 msg=success value=" + found->second;
+    const auto& [rank, text] = found->second;
+    // Who has the address of a dead process would only run into a time limit.
+    if (processes_[rank].ended)
+        return "cmd=get_result rc=-1 msg=" + has_ended(rank) + " value=unknown";
+    return "cmd=get_result rc=0 msg=success value=" + text;
 }
 
 void PmiServer::end_barrier_if_over(Replies* replies) {
-    const bool all = std::ranges::all_of(processes_, &Process::in_barrier);
-    if (!all && !ended_) return;
+    const bool over = std::ranges::all_of(
+        processes_, [](const Process& process) { return process.in_barrier || process.ended; });
+    if (!over) return;
     const std::string line =
-        all ? "cmd=barrier_out rc=0"
-            : "cmd=barrier_out rc=-1 msg=process_" + std::to_string(*ended_) + "_has_ended";
+        ended_ ? "cmd=barrier_out rc=-1 msg=" + has_ended(*ended_) : "cmd=barrier_out rc=0";
     for (uint32_t rank = 0; rank < processes_.size(); ++rank) {
         if (!processes_[rank].in_barrier) continue;
         processes_[rank].in_barrier = false;

@@ -28,7 +28,8 @@ class PmiServer {
     // Handles a line of a process.
     Replies take(uint32_t rank, std::string_view line);
 
-    // Handles the end of a process. From now on, barriers fail.
+    // Handles the end of a process. From now on, barriers fail, when all living processes are in
+    // them, and what the process has put cannot be got.
     Replies end(uint32_t rank);
 
     // Whether a process has entered the job and not left it.
@@ -43,13 +44,18 @@ class PmiServer {
         size_t keys = 0;
     };
 
-    std::string put(Process* process, std::string_view key, std::string_view value);
+    struct Value {
+        uint32_t rank;  // of the process that has put it
+        std::string text;
+    };
+
+    std::string put(uint32_t rank, std::string_view key, std::string_view value);
     std::string get(std::string_view key) const;
     // Answers the processes in the barrier if it is over.
     void end_barrier_if_over(Replies* replies);
 
     std::vector<Process> processes_;
-    std::map<std::string, std::string, std::less<>> values_;
+    std::map<std::string, Value, std::less<>> values_;
     std::optional<uint32_t> ended_;  // the first process that has ended
 };
 
