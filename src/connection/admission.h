@@ -1,24 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <string>
 
 #include "connection/acceptor.h"
 #include "connection/connection_table.h"
+#include "connection/send_queues.h"
 
 namespace tern {
 
 class ConnectorOwner;
-
-// The send queues of connections. One has many places while all together have few; then the others
-// are short, as most peers are silent, until a connection turns out to be busy.
-struct SendQueues {
-    uint32_t long_places;
-    uint32_t short_places;
-    uint32_t long_queues;  // so many from the beginning
-};
 
 // Whether this side has room for one more connection: a row of the table, and places in the
 // completion queue. Keeps rows for connections accepted in the background, whose peers are told
@@ -32,22 +24,19 @@ class Admission {
     bool table_is_full() const { return table_.room() <= Acceptor::kMost; }
     // Places of the next connection's send queue. `busy`: a short one does not suffice.
     uint32_t places_of_next(bool busy) const {
-        return busy || long_queues_left() != 0 ? queues_.long_places : queues_.short_places;
+        return queues_.places_of_next(table_.places(), busy);
     }
     // Makes room in the completion queue for a connection with so many places. False and errno:
     // impossible.
     bool reserve_completions(uint32_t places);
     // Lets the background thread accept connections, or not. To be called when the table changes.
-    void update() { acceptor_.allow(!table_is_full() && !starved_, long_queues_left()); }
+    void update() {
+        acceptor_.allow(!table_is_full() && !starved_, queues_.long_queues_left(table_.places()));
+    }
     // A peer is refused for lack of room. The first one is reported to the owner.
     void on_refused(const PeerAddress& peer, const std::string& why);
 
   private:
-    uint32_t long_queues_left() const {
-        return queues_.long_queues -
-               std::min(table_.places() / queues_.long_places, queues_.long_queues);
-    }
-
     Acceptor& acceptor_;
     const ConnectionTable& table_;
     ConnectorOwner& owner_;

@@ -76,12 +76,13 @@ class Datagrams final : AddressHandles::Owner {
     // kAlive, and puts packets other than pings aside for receive(). `now`: for handshakes.
     void answer(Acceptor& acceptor, uint64_t now);
 
-  private:
     static constexpr uint32_t kReceives = 128;  // at first; in a storm, these double to ...
     static constexpr uint32_t kMostReceives = 1024;
     static constexpr uint32_t kSends = 32;
-    static constexpr uint32_t kGrh = 40;
     static constexpr uint32_t kReceiveSize = 128;
+
+  private:
+    static constexpr uint32_t kGrh = 40;
     static constexpr uint32_t kKey = 0x1ee7;  // Q_Key; below 2^31, so not privileged
 
     static_assert(kReceiveSize >= kGrh + Packet::kMaxSize);

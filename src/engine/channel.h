@@ -7,6 +7,7 @@
 
 #include "connection/connection.h"
 #include "engine/backlog.h"
+#include "engine/idle_choice.h"
 #include "engine/writer_words.h"
 #include "veloblock/promotion.h"
 #include "veloblock/receive_path.h"
@@ -91,20 +92,6 @@ struct Channel final : Connection {
         bool told = false;
     };
 
-    // How much the channel has been used, as of IdleChannels' last look. A change means use; which
-    // way it goes does not matter.
-    struct Counts {
-        uint32_t sent = 0;      // work requests
-        uint32_t window = 0;    // of Promotion, ...
-        uint32_t received = 0;  // ... and messages received in it
-
-        bool operator==(const Counts&) const = default;
-    };
-    struct Use {
-        Counts counts;
-        uint64_t since = 0;  // when a look found a change, or the peer was asked to end the channel
-    };
-
     // Of QueueGrowth.
     struct Growth {
         uint32_t freed = 0;     // of SendPath, at the last refusal that was counted, ...
@@ -140,7 +127,7 @@ struct Channel final : Connection {
     bool paused = false;
     uint16_t paused_sends = 0;
 
-    Use use;  // of IdleChannels
+    ConnectionUse use;  // of IdleChannels
     Growth growth;
     Backlog backlog;           // of EarlySends; empty once the connection is up
     std::vector<void*> users;  // of Channels: the endpoints

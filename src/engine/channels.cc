@@ -120,7 +120,7 @@ bool Channels::reserve_completions(uint32_t sends) {
     errno = ENOMEM;
     if (needed > max_cqe_) return false;
     const int error =
-        ibv_resize_cq(cq_, static_cast<int>(std::min<uint64_t>(needed * 2, max_cqe_)));
+        ibv_resize_cq(cq_, static_cast<int>(engine_limits::resized_completions(needed, max_cqe_)));
     if (error == 0) return true;
     errno = error;
     return false;

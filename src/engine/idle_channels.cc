@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "engine/idle_channels.h"
 
-#include <algorithm>
-#include <utility>
-
 #include "base/trace.h"
 #include "connection/connector.h"
 #include "engine/channels.h"
@@ -14,49 +11,41 @@ namespace tern {
 
 namespace {
 
-// Whether the channel has been used since the last call.
+ConnectionUse::Counts counts_of(const Channel& channel) {
+    return {.sent = channel.sends.next(),
+            .window = channel.receiving.activity.window,
+            .received = channel.receiving.activity.messages};
+}
+
 bool was_used(Channel& channel) {
-    const Channel::Counts counts{.sent = channel.sends.next(),
-                                 .window = channel.receiving.activity.window,
-                                 .received = channel.receiving.activity.messages};
-    return std::exchange(channel.use.counts, counts) != counts;
+    return channel.use.changes_to(counts_of(channel));
 }
 
 }  // namespace
 
-uint64_t IdleChannels::long_enough(uint32_t count, uint32_t limit) {
-    TERN_ASSERT(count > limit);
-    return std::clamp(kSilence * limit / (count - limit), kLeast, kMost);
-}
-
 void IdleChannels::look() {
     const uint32_t count = connector_.table().live();
-    if (count > limit_) [[unlikely]]
+    if (choice_.is_over(count)) [[unlikely]]
         suggest(count);
 }
 
-// The least recently used of a few rows is near enough to that of all.
 void IdleChannels::suggest(uint32_t count) {
-    const uint64_t now = connector_.now();
-    if (now >= window_end_) {
-        window_end_ = now + kWindow;
-        suggestions_ = count - limit_;
-    }
-    if (suggestions_ == 0) return;
-    const ConnectionTable& table = connector_.table();
-    Channel* oldest = nullptr;
-    for (size_t left = std::min(kLooks, table.rows()); left != 0; --left) {
-        if (++row_ >= table.rows()) row_ = 0;
-        auto* const channel = static_cast<Channel*>(table.row(row_));
-        if (channel == nullptr || !channel->up()) continue;
-        if (was_used(*channel) || channel->use.since == 0) channel->use.since = now;
-        const bool older = oldest == nullptr || channel->use.since < oldest->use.since;
-        if (older && may_end(*channel)) oldest = channel;
-    }
-    if (oldest == nullptr || now - oldest->use.since < long_enough(count, limit_)) return;
-    oldest->use.since = now;
-    --suggestions_;
-    connector_.suggest_end(*oldest);
+    struct Rows {
+        size_t size() const { return table.rows(); }
+        Channel* row(size_t i) const {
+            auto* const channel = static_cast<Channel*>(table.row(i));
+            return channel != nullptr && channel->up() ? channel : nullptr;
+        }
+        static ConnectionUse& use(Channel& channel) { return channel.use; }
+        static ConnectionUse::Counts counts(const Channel& channel) { return counts_of(channel); }
+        bool may_end(const Channel& channel) const { return idle.may_end(channel); }
+
+        const ConnectionTable& table;
+        const IdleChannels& idle;
+    };
+    const Rows rows{connector_.table(), *this};
+    const Channel* const spare = choice_.choose(rows, count, connector_.now());
+    if (spare != nullptr) connector_.suggest_end(*spare);
 }
 
 void IdleChannels::on_spare(Channel& channel) {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 
 #include "engine/channel.h"
+#include "engine/idle_choice.h"
 
 namespace tern {
 
@@ -24,14 +24,14 @@ class WorkRequests;
 // States of a channel in this respect, with the side that leaves the state:
 //
 //   used     its counts have changed since the last look                            either side
-//   silent   they have not, for long_enough(): the peer is asked, and then counts   side over the
-//            as used, so that other peers are asked before it is asked again        limit
+//   silent   they have not, for long enough: IdleChoice has the peer asked, which    side over the
+//            then counts as used, so that others are asked before it is asked again  limit
 //   spare    the peer has asked twice, with no use between: end_channel(). Its      peer
 //            users have no channel, and the handshake ends the connection
 class IdleChannels {
   public:
     IdleChannels(uint32_t limit, Connector& connector, WorkRequests& requests, EngineOwner& owner)
-        : limit_(limit), connector_(connector), requests_(requests), owner_(owner) {}
+        : choice_(limit), connector_(connector), requests_(requests), owner_(owner) {}
 
     // Asks peers of silent channels if there are more connections than the limit.
     void look();
@@ -45,28 +45,15 @@ class IdleChannels {
     // Channels that this side has ended because the peer could do without them.
     uint64_t ended() const { return ended_; }
 
-    // How long a channel must be silent to be ended, in nanoseconds, if there are `count`
-    // connections and the limit is `limit`, which is less: the shorter the more there are.
-    static uint64_t long_enough(uint32_t count, uint32_t limit);
-
   private:
-    static constexpr size_t kLooks = 32;               // rows of the table, in a call of look()
-    static constexpr uint64_t kWindow = 1'000'000;     // ns, in which each excess one is asked once
-    static constexpr uint64_t kSilence = 100'000'000;  // ns, with twice as many as the limit
-    static constexpr uint64_t kLeast = 1'000'000;      // ns
-    static constexpr uint64_t kMost = 10'000'000'000;  // ns
-
     [[gnu::cold]] void suggest(uint32_t count);
     bool may_end(const Channel& channel) const;
     void end_channel(Channel& channel);
 
-    uint32_t limit_;
+    IdleChoice choice_;
     Connector& connector_;
     WorkRequests& requests_;
     EngineOwner& owner_;
-    size_t row_ = 0;  // of the table: where the next look begins
-    uint64_t window_end_ = 0;
-    uint32_t suggestions_ = 0;  // left in the window
     uint64_t ended_ = 0;
 };
 

@@ -60,7 +60,7 @@ bool OfferedBlocks::on_release(Channel& channel, const std::byte* payload, uint3
     ++counters_.demotions;
     drop(channel);
     channel.control.due &= static_cast<uint8_t>(~Channel::kRevokeDue);  // it was for this block
-    receiving.requested_bytes = std::min(release.requested_bytes & ~(Word::kUnit - 1), most_);
+    receiving.requested_bytes = sizes_.requested(release.requested_bytes);
     TERN_TRACE("%s has released its block and asks for one of %u bytes",
                channel.peer.to_string().c_str(), receiving.requested_bytes);
     // A peer that asks for a larger block gets it at once, unless its block was revoked. Otherwise
@@ -97,27 +97,13 @@ bool OfferedBlocks::send_offer(Channel& channel) {
     return true;
 }
 
-// Bytes of a block that is offered now, at most. A peer that asks for a larger one gets none that
-// is smaller, since its block has been dropped before.
-uint32_t OfferedBlocks::most_now() const {
-    const size_t left = memory_ - std::min<size_t>(counters_.block_bytes, memory_);
-    return std::max(
-        first_, static_cast<uint32_t>(std::min<size_t>(left & ~size_t{Word::kUnit - 1}, most_)));
-}
-
 // False: the block cannot be registered.
 bool OfferedBlocks::offer(Channel& channel) {
     Channel::Receiving& receiving = channel.receiving;
     TERN_ASSERT(receiving.path.block() == ReceivePath::Block::kNone && !receiving.polled);
-    // Blocks begin on pages. If they all ended there too, the words that a poll looks at would
-    // compete for one set of the cache. So each peer's block ends a few lines earlier.
-    const uint32_t shift = channel.index % kColours * kCacheLine;
-    const auto pages = [](uint32_t bytes) { return (bytes + kPage - 1) & ~(kPage - 1); };
-    const uint32_t now = most_now();
-    const uint32_t most = std::min(now, pages(now) - shift);
-    const uint32_t frame = padded(receiving.usual_bytes) + BlockWriter::kOverhead;
-    const uint32_t wanted = std::max({receiving.requested_bytes, first_, kFrames * frame});
-    const uint32_t size = std::min(wanted < kPage ? wanted : pages(wanted) - shift, most);
+    const auto [size, most, shift] =
+        sizes_.next(channel.index, receiving.requested_bytes, receiving.usual_bytes,
+                    static_cast<size_t>(counters_.block_bytes));
     // No relaxed ordering: the device must place the tail last.
     receiving.block = verbs::RegisteredMemory(pd_, size + shift,
                                               IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);

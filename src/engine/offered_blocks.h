@@ -9,6 +9,7 @@
 #include "engine/channel.h"
 #include "engine/counters.h"
 #include "engine/settings.h"
+#include "veloblock/block_sizes.h"
 
 namespace tern {
 
@@ -37,9 +38,7 @@ class OfferedBlocks {
     OfferedBlocks(ibv_pd* pd, const EngineSettings& settings, PolledBlocks& polled,
                   ControlFrames& control, WorkRequests& requests, Sleep& sleep, EngineOwner& owner)
         : pd_(pd),
-          first_(settings.block_first),
-          most_(settings.block_most),
-          memory_(settings.block_memory),
+          sizes_(settings.block_first, settings.block_most, settings.block_memory),
           polled_(polled),
           control_(control),
           requests_(requests),
@@ -55,8 +54,7 @@ class OfferedBlocks {
     // Called after a cold message of `length` bytes.
     void consider(Channel& channel, uint32_t length) {
         if (channel.receiving.activity.hot || !channel.up()) return;
-        channel.receiving.usual_bytes -= channel.receiving.usual_bytes / kAveraged;
-        channel.receiving.usual_bytes += length / kAveraged;
+        BlockSizes::average(channel.receiving.usual_bytes, length);
         decide(channel);
     }
 
@@ -83,26 +81,16 @@ class OfferedBlocks {
     const BlockCounters& counters() const { return counters_; }
 
   private:
-    static constexpr uint32_t kFrames = 16;   // of the usual length, in a block
-    static constexpr uint32_t kAveraged = 4;  // messages, about
-    // Of the ends of blocks.
-    static constexpr uint32_t kColours = 8;
-    static constexpr uint32_t kCacheLine = 64;
-    static constexpr uint32_t kPage = 4096;
-
     [[gnu::cold]] void end_window();
     void decide(Channel& channel);
     void revoke(Channel& channel);
     bool offer(Channel& channel);
-    uint32_t most_now() const;
     void on_no_memory(const Channel& channel, uint32_t size);
     void count_offer(Channel& channel);
     void drop(Channel& channel);
 
     ibv_pd* pd_;
-    uint32_t first_;  // bytes of a peer's first block
-    uint32_t most_;   // bytes of the largest block
-    size_t memory_;   // bytes of all blocks; a first block may be beyond
+    BlockSizes sizes_;
     PolledBlocks& polled_;
     ControlFrames& control_;
     WorkRequests& requests_;

@@ -4,6 +4,7 @@
 #include <cerrno>
 
 #include "connection/work_request_id.h"
+#include "engine/settings.h"
 #include "verbs/async_events.h"
 
 namespace tern {
@@ -11,7 +12,7 @@ namespace tern {
 std::unique_ptr<ReceiveQueue> ReceiveQueue::create(ibv_pd* pd, uint32_t buffers,
                                                    uint32_t buffer_size) {
     std::unique_ptr<ReceiveQueue> queue(new ReceiveQueue);
-    queue->stride_ = (size_t{buffer_size} + 63) & ~size_t{63};
+    queue->stride_ = engine_limits::buffer_stride(buffer_size);
     queue->memory_ = verbs::RegisteredMemory(pd, queue->stride_ * buffers, IBV_ACCESS_LOCAL_WRITE);
     if (!queue->memory_) return nullptr;
     ibv_srq_init_attr attributes{};

@@ -9,7 +9,6 @@
 #include <random>
 
 #include "engine/owner.h"
-#include "veloblock/block_writer.h"
 #include "verbs/queue_pair.h"
 
 namespace tern {
@@ -18,10 +17,6 @@ namespace {
 
 constexpr uint32_t kLeastReceives = 16;
 using engine_limits::kLeastInline;
-// Connections for which a completion queue that cannot grow has room: with a long send queue, and
-// with a short one.
-constexpr uint32_t kFixedLong = 256;
-constexpr uint32_t kFixedShort = 1024;
 
 uint64_t random_instance() {
     std::random_device random;
@@ -35,9 +30,7 @@ Resources::Resources(const verbs::Device& device, const verbs::Port& own_port,
     : port(own_port),
       pd(device.pd.get()),
       max_cqe(static_cast<uint32_t>(device.attributes.max_cqe)),
-      // Room for a payload with its words, or for the padding and the tail of a gathered frame.
-      pool(device.pd.get(), padded(settings.segment_size) + 2 * BlockWriter::kOverhead,
-           settings.send_buffers),
+      pool(device.pd.get(), settings.send_buffer(), settings.send_buffers),
       connector{.queues = {.sends = settings.send_queue,
                            .inline_bytes = std::clamp(settings.inline_bytes, kLeastInline,
                                                       engine_limits::kInline),
@@ -92,9 +85,8 @@ bool Resources::open_queues(const verbs::Device& device, EngineSettings& setting
 // Called after all other registrations, since the receive queue works with fewer buffers too.
 bool Resources::open_receives(EngineSettings& settings, EngineOwner& owner) {
     const uint32_t wanted = settings.receive_queue;
-    const auto size = static_cast<uint32_t>(sizeof(Word)) + settings.segment_size;
     for (;;) {
-        receives = ReceiveQueue::create(pd, settings.receive_queue, size);
+        receives = ReceiveQueue::create(pd, settings.receive_queue, settings.receive_buffer());
         if (receives || errno != ENOMEM || settings.receive_queue / 2 < kLeastReceives) break;
         settings.receive_queue /= 2;
     }
@@ -108,14 +100,14 @@ bool Resources::open_receives(EngineSettings& settings, EngineOwner& owner) {
 
 // The queue grows with the number of connections, where it can.
 bool Resources::open_completions(const EngineSettings& settings) {
-    const auto room = [&](uint32_t long_queues, uint32_t short_queues) {
-        return std::min(settings.receive_queue + settings.send_queue * long_queues +
-                            EngineSettings::kShortSendQueue * short_queues,
-                        max_cqe);
+    const auto room = [&](uint32_t with_long, uint32_t with_short) {
+        return static_cast<uint32_t>(
+            std::min<uint64_t>(settings.completions(with_long, with_short), max_cqe));
     };
+    using namespace engine_limits;
     cq = verbs::create_completion_queue(
-        port.context, room(4, 0), room(std::min(settings.long_queues, kFixedLong), kFixedShort),
-        events.get());
+        port.context, room(kFirstConnections, 0),
+        room(std::min(settings.long_queues, kFixedLong), kFixedShort), events.get());
     return cq != nullptr;
 }
 

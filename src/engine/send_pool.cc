@@ -7,6 +7,7 @@
 #include "connection/connector.h"
 #include "engine/channel.h"
 #include "engine/owner.h"
+#include "engine/settings.h"
 #include "engine/work_requests.h"
 
 namespace tern {
@@ -14,8 +15,7 @@ namespace tern {
 bool SendPool::grow() {
     const uint32_t count = std::min(kChunk, most_ - count_);
     if (count == 0) return false;
-    // Each buffer begins on its own cache line.
-    const size_t stride = (size_t{buffer_size_} + 63) & ~size_t{63};
+    const size_t stride = engine_limits::buffer_stride(buffer_size_);
     chunks_.push_back({verbs::RegisteredMemory(pd_, stride * count, IBV_ACCESS_LOCAL_WRITE),
                        std::vector<Buffer>(count)});
     Chunk& chunk = chunks_.back();

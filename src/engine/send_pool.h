@@ -64,9 +64,9 @@ class SendPool {
     bool refused() const { return refused_; }
     size_t registered_bytes() const { return registered_; }
 
-  private:
-    static constexpr uint32_t kChunk = 32;  // buffers
+    static constexpr uint32_t kChunk = 32;  // buffers by which it grows
 
+  private:
     bool grow();
     // As grow(). If memory is exhausted, there is no buffer now.
     bool grow_later() noexcept;

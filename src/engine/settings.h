@@ -2,9 +2,11 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 
 #include "connection/handshake.h"
+#include "veloblock/block_writer.h"
 #include "veloblock/frame.h"
 #include "veloblock/promotion.h"
 #include "verbs/queue_pair.h"
@@ -40,6 +42,23 @@ struct EngineSettings {
     static constexpr uint32_t kShortSendQueue = 10;
 
     uint32_t max_header() const { return segment_size / 2; }
+    // Bytes of a buffer for a message: received, with its word; sent, with room for the words of an
+    // inline frame, or for the padding and the tail of a gathered one.
+    uint32_t receive_buffer() const { return uint32_t{sizeof(Word)} + segment_size; }
+    uint32_t send_buffer() const { return padded(segment_size) + 2 * BlockWriter::kOverhead; }
+    // Entries of a completion queue for all receives and so many connections.
+    uint64_t completions(uint32_t with_long, uint32_t with_short) const {
+        return receive_queue + uint64_t{with_long} * send_queue +
+               uint64_t{with_short} * kShortSendQueue;
+    }
+    // Connections for which so many entries suffice.
+    uint32_t connections_for(uint64_t entries) const {
+        if (entries < completions(0, 0)) return 0;
+        if (entries < completions(long_queues, 0))
+            return static_cast<uint32_t>((entries - completions(0, 0)) / send_queue);
+        return long_queues +
+               static_cast<uint32_t>((entries - completions(long_queues, 0)) / kShortSendQueue);
+    }
 };
 
 // Limits that no setting changes.
@@ -56,6 +75,18 @@ constexpr uint32_t control_places(uint32_t depth) {
 }
 // Bytes that an interface must register at least, with the default segment size.
 inline constexpr size_t kLeastMemory = 512 * 1024;
+// Connections for which a new completion queue has room: one that can grow, and one that cannot.
+inline constexpr uint32_t kFirstConnections = 4;
+inline constexpr uint32_t kFixedLong = 256;
+inline constexpr uint32_t kFixedShort = 1024;
+// Entries for which a completion queue is resized that is to have `needed`.
+constexpr uint64_t resized_completions(uint64_t needed, uint64_t most) {
+    return std::min(needed * 2, most);
+}
+// Bytes between buffers: each begins on its own cache line.
+constexpr size_t buffer_stride(uint32_t size) {
+    return (size_t{size} + 63) & ~size_t{63};
+}
 // The remedy if a device has no room for a connection.
 inline constexpr const char* kNeedsLess =
     "fewer peers, or a smaller UCX_TERN_QP_MAX (in all processes of the node), "

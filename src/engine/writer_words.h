@@ -77,9 +77,9 @@ class WriterWords {
 
     size_t registered_bytes() const;
 
-  private:
-    static constexpr size_t kChunk = 4096;
+    static constexpr size_t kChunk = 4096;  // bytes that are registered at a time
 
+  private:
     ibv_pd* pd_;
     std::vector<verbs::RegisteredMemory> chunks_;
     std::vector<Words> free_;

@@ -328,25 +328,15 @@ bool is_in_range(const TernConfig& config, const ibv_device_attr& device, std::s
         why);
 }
 
-// Connections for which a completion queue has room.
-uint32_t room_for_completions(const EngineSettings& engine, const ibv_device_attr& device) {
-    const auto entries = static_cast<uint64_t>(device.max_cqe);
-    const uint64_t taken = engine.receive_queue + uint64_t{engine.long_queues} * engine.send_queue;
-    if (taken >= entries)
-        return static_cast<uint32_t>((entries - std::min<uint64_t>(engine.receive_queue, entries)) /
-                                     engine.send_queue);
-    return engine.long_queues +
-           static_cast<uint32_t>((entries - taken) / EngineSettings::kShortSendQueue);
-}
-
 // The limit of QP_MAX. `auto` leaves queue pairs of the device to the other processes of the node,
 // and half of the completion queue to connections that grow, or are over and still have places.
 uint32_t most_connections(unsigned long setting, const EngineSettings& engine,
                           const ibv_device_attr& device) {
     if (setting == UCS_ULUNITS_AUTO)
-        return std::clamp(std::min(static_cast<uint32_t>(device.max_qp) / 16,
-                                   room_for_completions(engine, device) / 2),
-                          64u, 4096u);
+        return std::clamp(
+            std::min(static_cast<uint32_t>(device.max_qp) / 16,
+                     engine.connections_for(static_cast<uint64_t>(device.max_cqe)) / 2),
+            64u, 4096u);
     return static_cast<uint32_t>(std::min<unsigned long>(setting, EngineSettings::kUnlimited));
 }
 

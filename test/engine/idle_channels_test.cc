@@ -97,12 +97,12 @@ TEST(IdleChannelsTest, NothingIsLostOrReordered) {
 TEST(IdleChannelsTest, TheSilenceIsShorterTheMoreConnectionsThereAre) {
     uint64_t before = UINT64_MAX;
     for (uint32_t count = 5; count < 5000; count *= 2) {
-        const uint64_t enough = IdleChannels::long_enough(count, 4);
+        const uint64_t enough = IdleChoice::long_enough(count, 4);
         EXPECT_LE(enough, before);
         EXPECT_GT(enough, 0u);
         before = enough;
     }
-    EXPECT_LT(before, IdleChannels::long_enough(5, 4));
+    EXPECT_LT(before, IdleChoice::long_enough(5, 4));
 }
 
 }  // namespace

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+#include "base/assert.h"
+
+namespace tern {
+
+// How much a connection has been used, as of the last look at it.
+struct ConnectionUse {
+    // A change means use; which way it goes does not matter.
+    struct Counts {
+        uint32_t sent = 0;      // work requests
+        uint32_t window = 0;    // of Promotion, ...
+        uint32_t received = 0;  // ... and messages received in it
+
+        bool operator==(const Counts&) const = default;
+    };
+
+    // Whether the connection has been used since the last call.
+    bool changes_to(const Counts& now) { return std::exchange(counts, now) != now; }
+
+    Counts counts;
+    uint64_t since = 0;  // when a look found a change, or the peer was asked to end the connection
+};
+
+// Which of more connections than the limit an interface suggests to end; see IdleChannels. Pure.
+// Control path.
+class IdleChoice {
+  public:
+    explicit IdleChoice(uint32_t limit) : limit_(limit) {}
+
+    bool is_over(uint32_t count) const { return count > limit_; }
+
+    // The connection whose peer is to be asked to end it, or null. `count` is over the limit. The
+    // least recently used of a few rows is near enough to that of all.
+    //   size_t rows.size()
+    //   Row* rows.row(i)                    null: no connection, or not up
+    //   ConnectionUse& rows.use(Row&)
+    //   ConnectionUse::Counts rows.counts(Row&)
+    //   bool rows.may_end(Row&)             whether nobody waits for something there
+    template <class Rows>
+    auto choose(const Rows& rows, uint32_t count, uint64_t now) -> decltype(rows.row(0)) {
+        if (now >= window_end_) {
+            window_end_ = now + kWindow;
+            suggestions_ = count - limit_;
+        }
+        if (suggestions_ == 0) return nullptr;
+        decltype(rows.row(0)) oldest = nullptr;
+        for (size_t left = std::min(kLooks, rows.size()); left != 0; --left) {
+            if (++row_ >= rows.size()) row_ = 0;
+            auto* const row = rows.row(row_);
+            if (row == nullptr) continue;
+            ConnectionUse& use = rows.use(*row);
+            if (use.changes_to(rows.counts(*row)) || use.since == 0) use.since = now;
+            const bool older = oldest == nullptr || use.since < rows.use(*oldest).since;
+            if (older && rows.may_end(*row)) oldest = row;
+        }
+        if (oldest == nullptr || now - rows.use(*oldest).since < long_enough(count, limit_))
+            return nullptr;
+        rows.use(*oldest).since = now;
+        --suggestions_;
+        return oldest;
+    }
+
+    // How long a connection must be silent to be ended, in nanoseconds, if there are `count` of
+    // them and the limit is `limit`, which is less: the shorter the more there are.
+    static uint64_t long_enough(uint32_t count, uint32_t limit) {
+        TERN_ASSERT(count > limit);
+        return std::clamp(kSilence * limit / (count - limit), kLeast, kMost);
+    }
+
+  private:
+    static constexpr size_t kLooks = 32;               // rows, in a call of choose()
+    static constexpr uint64_t kWindow = 1'000'000;     // ns, in which each excess one is asked once
+    static constexpr uint64_t kSilence = 100'000'000;  // ns, with twice as many as the limit
+    static constexpr uint64_t kLeast = 1'000'000;      // ns
+    static constexpr uint64_t kMost = 10'000'000'000;  // ns
+
+    uint32_t limit_;
+    size_t row_ = 0;  // where the next look begins
+    uint64_t window_end_ = 0;
+    uint32_t suggestions_ = 0;  // left in the window
+};
+
+}  // namespace tern
