@@ -56,6 +56,7 @@ measure mpi-graphene tern-bench mpi --profile graphene --sizes 16:1M --step 16 -
 export UCX_IB_PCI_RELAXED_ORDERING=no
 measure memory tern-bench memory --peers 1,4,16,32,64 --json
 UCX_RC_VERBS_RX_QUEUE_LEN=512 measure memory-512 tern-bench memory --peers 1,16,64,256,1000 --hot 64 --json
+measure scale tern-bench scale --json
 measure fastpath paper-tables fastpath --json
 contrib/tables.py
 "$tools/tern-bench" report docs/results --output docs/report.html

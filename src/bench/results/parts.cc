@@ -19,7 +19,7 @@ Part part_of(const StoredResult& result, const StoredFigure& figure) {
     if (command == "overlap" || begins("availability")) return kOverlap;
     if (command == "fastpath" || is_set(figure.paper)) return kPaper;
     if (command == "tune" || command == "softhca-bench") return kOther;
-    if (command == "replay") return kScale;
+    if (command == "replay" || command == "scale") return kScale;
     if (command == "sim" && !begins("half round trip") && !begins("stream") && !begins("puts") &&
         !begins("gets"))
         return kScale;

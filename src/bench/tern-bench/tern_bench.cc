@@ -12,6 +12,7 @@
 #include "bench/tern-bench/program.h"
 #include "bench/tern-bench/replay.h"
 #include "bench/tern-bench/results.h"
+#include "bench/tern-bench/scale.h"
 #include "bench/tern-bench/sim.h"
 #include "report/machine.h"
 #include "tools/common/command.h"
@@ -79,6 +80,8 @@ void add_options(CLI::App& app, std::vector<uint32_t>& sizes, Options* options) 
     commands +=
         "  sim                         exact figures in virtual time: see tern-bench sim --help\n"
         "  replay                      an MPI job in virtual time: see tern-bench replay --help\n"
+        "  scale                       one process with up to 100,000 peers, simulated: see "
+        "tern-bench scale --help\n"
         "  program                     a program of yours: see tern-bench program --help\n"
         "  compare                     what differs between two results: see tern-bench compare "
         "--help\n"
@@ -175,6 +178,8 @@ int main_of(int argc, char** argv) {
     if (argc > 1 && std::strcmp(argv[1], sim::kCommand) == 0) return sim::run_command(argc, argv);
     if (argc > 1 && std::strcmp(argv[1], replay::kCommand) == 0)
         return replay::run_command(argc, argv);
+    if (argc > 1 && std::strcmp(argv[1], scale::kCommand) == 0)
+        return scale::run_command(argc, argv);
     if (argc > 1 && std::strcmp(argv[1], kProgramCommand) == 0) return run_program(argc, argv);
     if (argc > 1 && std::strcmp(argv[1], kCompareCommand) == 0) return run_compare(argc, argv);
     if (argc > 1 && std::strcmp(argv[1], kReportCommand) == 0) return run_report(argc, argv);

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "bench/tern-bench/scale.h"
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <iterator>
+
+#include "bench/replay/trace.h"
+#include "bench/scale/process.h"
+#include "bench/series/series.h"
+#include "report/figure.h"
+#include "tools/common/command.h"
+
+namespace bench::scale {
+namespace {
+
+constexpr const char* kTraces = "traces";
+
+struct ScaleOptions {
+    std::vector<std::string> patterns;
+    std::vector<uint32_t> ranks = {1000, 10'000, 100'000};
+    std::vector<std::string> limits = {"inf", "4096", "256", "64"};
+    uint64_t messages = 1'000'000;
+    double step = 10, setup = 100, packet = 2;  // us
+    uint32_t looks = Times{}.looks;
+    uint32_t hot_most = tern::Promotion::Limits{}.most;
+    uint64_t seed = 1;
+    std::vector<std::string> traces;
+    std::string json;
+
+    Times times() const {
+        const auto ns = [](double us) { return static_cast<uint64_t>(us * 1000 + 0.5); };
+        return {.step = ns(step), .setup = ns(setup), .packet = ns(packet), .looks = looks};
+    }
+};
+
+// A line of the table.
+struct Line {
+    std::string pattern;
+    uint32_t ranks;
+    std::string limit;
+    Outcome outcome;
+};
+
+// What is said of a line.
+struct Quantity {
+    const char* name;
+    const char* unit;
+    double (*value)(const Outcome& outcome);
+};
+
+double share(uint64_t part, uint64_t all) {
+    return all == 0 ? 0 : 100. * static_cast<double>(part) / static_cast<double>(all);
+}
+double kib(uint64_t bytes) {
+    return static_cast<double>(bytes) / 1024;
+}
+
+// The queue pair for handshakes counts too.
+constexpr Quantity kQuantities[] = {
+    {"queue pairs, at most", "", [](const Outcome& o) { return o.most + 1.; }},
+    {"queue pairs, mean", "",
+     [](const Outcome& o) {
+         return 1 + static_cast<double>(o.sum) / static_cast<double>(o.messages);
+     }},
+    {"memory of the queues", "KiB", [](const Outcome& o) { return kib(o.queue_bytes); }},
+    {"registered memory", "KiB", [](const Outcome& o) { return kib(o.registered_bytes); }},
+    {"records of connections", "KiB", [](const Outcome& o) { return kib(o.record_bytes); }},
+    {"reconnects per 1000 messages", "",
+     [](const Outcome& o) { return share(o.reconnects, o.messages) * 10; }},
+    {"messages delayed by a connect", "%",
+     [](const Outcome& o) { return share(o.delayed, o.messages); }},
+    {"blocks offered per 1000 messages", "",
+     [](const Outcome& o) { return share(o.offers, o.messages) * 10; }},
+    {"messages through blocks", "%", [](const Outcome& o) { return share(o.hot, o.received); }},
+};
+constexpr const char* kHeads[] = {"most",  "mean", "queues", "reg'd", "records",
+                                  "again", "late", "blocks", "hot"};
+static_assert(std::size(kHeads) == std::size(kQuantities));
+
+tern::EngineSettings settings_of(const ScaleOptions& options, const std::string& limit) {
+    tern::EngineSettings settings;
+    settings.promotion.most = options.hot_most;
+    settings.connections = limit == "inf" ? tern::EngineSettings::kUnlimited
+                                          : static_cast<uint32_t>(std::stoul(limit));
+    return settings;
+}
+
+Outcome simulate(const ScaleOptions& options, Messages messages, uint32_t ranks,
+                 const std::string& limit, uint64_t count) {
+    Process process(settings_of(options, limit), options.times(), ranks);
+    for (uint64_t i = 0; i < count; ++i) process.handle(messages.next());
+    return process.outcome();
+}
+
+std::string assumptions(const ScaleOptions& options) {
+    const HandshakePackets packets = count_packets();
+    return formatted(
+               "a message each %g us; a connection takes %g us: %u packets one after the "
+               "other of %g us, a queue pair on each side in %g us",
+               options.step, 2 * options.setup + packets.trips * options.packet, packets.trips,
+               options.packet, options.setup) +
+           formatted(
+               "; %u packets to connect, %u to end; %u looks between two messages; %u hot peers "
+               "at most",
+               packets.connect, packets.end, options.looks, options.hot_most);
+}
+
+std::string count_text(const ScaleOptions& options) {
+    return options.traces.empty() ? std::to_string(options.messages) : "those of rank 0";
+}
+
+std::string as_text(const ScaleOptions& options, const std::vector<Line>& lines) {
+    std::string text = assumptions(options) + "\nmessages " + count_text(options) + ", seed " +
+                       std::to_string(options.seed) + "\n\n";
+    text += formatted("%-10s %7s %6s", "pattern", "ranks", "limit");
+    for (const char* head : kHeads) text += formatted(" %9s", head);
+    text += "\n";
+    for (const auto& [pattern, ranks, limit, outcome] : lines) {
+        text += formatted("%-10s %7u %6s", pattern.c_str(), ranks, limit.c_str());
+        for (const Quantity& quantity : kQuantities) {
+            const double value = quantity.value(outcome);
+            text += formatted(value < 1000 ? " %9.2f" : " %9.0f", value);
+        }
+        text += "\n";
+    }
+    return text +
+           "\nmost, mean: queue pairs; queues, reg'd, records: memory in KiB; again: "
+           "reconnects per 1000 messages;\nlate: % of messages delayed by a connect; blocks: "
+           "offers of "
+           "blocks per 1000 messages; hot: % of the messages\nreceived that came through "
+           "blocks\n";
+}
+
+std::string as_json(const ScaleOptions& options, const std::vector<Line>& lines) {
+    std::vector<report::Figure> figures;
+    for (const Quantity& quantity : kQuantities)
+        for (const auto& [pattern, ranks, limit, outcome] : lines)
+            figures.push_back(report::exact_figure(
+                quantity.name, ranks, std::to_string(ranks) + " ranks",
+                pattern + ", QP_MAX=" + limit, quantity.unit, quantity.value(outcome)));
+    return report::as_json({{"command", kCommand},
+                            {"assumptions", assumptions(options)},
+                            {"messages", count_text(options)},
+                            {"seed", std::to_string(options.seed)}},
+                           figures);
+}
+
+void add_options(CLI::App& app, ScaleOptions& options) {
+    std::vector<std::string> names;
+    std::string patterns = "Patterns:\n";
+    for (const auto& [name, help] : kPatterns) {
+        names.emplace_back(name);
+        patterns += formatted("  %-28s", name) + help + "\n";
+    }
+    options.patterns = names;
+    app.footer(patterns);
+    app.add_option("--patterns", options.patterns, "some of the patterns, instead of all")
+        ->option_text("NAME,...")
+        ->delimiter(',')
+        ->check(CLI::IsMember(names));
+    app.add_option("--ranks", options.ranks, "ranks of the job [1000,10000,100000]")
+        ->option_text("N,...")
+        ->delimiter(',')
+        ->check(CLI::Range(2, 1'000'000));
+    app.add_option("--limits", options.limits, "values of UCX_TERN_QP_MAX [inf,4096,256,64]")
+        ->option_text("N,...")
+        ->delimiter(',')
+        ->check(CLI::IsMember({"inf"}) | CLI::Range(1, 1'000'000));
+    app.add_option("--hot-max", options.hot_most, "value of UCX_TERN_HOT_MAX")
+        ->option_text("N")
+        ->check(CLI::Range(0, 1'000'000))
+        ->capture_default_str();
+    app.add_option("--messages", options.messages, "messages that the process sends and receives")
+        ->option_text("N")
+        ->check(CLI::Range(uint64_t{1}, uint64_t{1'000'000'000}))
+        ->capture_default_str();
+    const auto time = [&](const char* name, double& value, const char* help) {
+        app.add_option(name, value, help)
+            ->option_text("US")
+            ->check(CLI::Range(0.001, 1e6))
+            ->capture_default_str();
+    };
+    time("--step", options.step, "time from one message to the next, in us");
+    time("--setup", options.setup, "time to make and connect a queue pair, on one side, in us");
+    time("--packet", options.packet, "time of a packet of a handshake, in us");
+    app.add_option("--looks", options.looks,
+                   "how often the process looks for silent connections between two messages")
+        ->option_text("N")
+        ->check(CLI::Range(1, 1000))
+        ->capture_default_str();
+    app.add_option("--seed", options.seed, "of patterns by chance")
+        ->option_text("N")
+        ->capture_default_str();
+    app.add_option("--traces", options.traces,
+                   "traces of all ranks of a job (tern-bench replay), instead of patterns")
+        ->option_text("FILE...")
+        ->check(CLI::ExistingFile)
+        ->excludes("--patterns", "--ranks", "--messages");
+    app.add_option("--json", options.json, "also write the result to this file, as JSON");
+}
+
+std::vector<Line> lines_of(const ScaleOptions& options) {
+    std::vector<Line> lines;
+    const auto add = [&](const std::string& name, uint32_t ranks, const Messages& messages,
+                         uint64_t count) {
+        for (const std::string& limit : options.limits)
+            lines.push_back({name, ranks, limit, simulate(options, messages, ranks, limit, count)});
+    };
+    if (!options.traces.empty()) {
+        const std::vector<replay::Trace> traces = replay::load(options.traces);
+        const Messages messages(traces);
+        if (messages.in_traces() == 0) throw Failure("rank 0 of these traces has no messages");
+        add(kTraces, static_cast<uint32_t>(traces.size()), messages, messages.in_traces());
+        return lines;
+    }
+    for (const std::string& pattern : options.patterns)
+        for (const uint32_t ranks : options.ranks)
+            add(pattern, ranks, Messages(pattern, ranks, options.seed), options.messages);
+    return lines;
+}
+
+}  // namespace
+
+int run_command(int argc, char** argv) {
+    CLI::App app(
+        "Simulates one process of a large job, with all its peers: its connections, their memory, "
+        "and the share of\nits messages that is fast. The transport's own code decides which "
+        "connections end and which peers get a block.",
+        "tern-bench scale");
+    ScaleOptions options;
+    add_options(app, options);
+    return tools::run_command(&app, argc - 1, argv + 1, [&] {
+        if (!options.json.empty()) check_writable(options.json);
+        const std::vector<Line> lines = lines_of(options);
+        std::fputs(as_text(options, lines).c_str(), stdout);
+        if (!options.json.empty()) write_file(options.json, as_json(options, lines));
+        return 0;
+    });
+}
+
+}  // namespace bench::scale
