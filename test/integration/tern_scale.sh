@@ -9,7 +9,7 @@
 limit=60
 tern_bench=$(dirname "$SOFTHCA")/tern-bench
 
-small=(scale --ranks 100,1000 --limits inf,256,64 --messages 20000)
+small=(scale --ranks '100,1000' --limits 'inf,256,64' --messages 20000)
 check 'all patterns' "$tern_bench" "${small[@]}" --json "$tmp/first.json" || finish
 cp "$tmp/output" "$tmp/first"
 check 'again' "$tern_bench" "${small[@]}" --json "$tmp/again.json"
