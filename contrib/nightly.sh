@@ -5,9 +5,9 @@
 # What takes too long for contrib/check.sh, which is to pass first: clang-tidy on all files; builds with clang++ and of
 # each file by itself; packages of Debian 12 and 13 in clean roots; the unit tests for arm64; every test with all its
 # settings; the tests of Tern and of verbs, and CI's selection of UCX's own, with each personality of the software HCA;
-# all of UCX's own tests; all tests on rdma_rxe; all tests that the sanitizers can run. Takes about five hours on two
-# processors. Of these, a personality takes some ten minutes; on processors that had other work, the suites took 36
-# minutes under mlx5. The last line is "N passed, N failed, N skipped".
+# ten minutes of random jobs; all of UCX's own tests; all tests on rdma_rxe; all tests that the sanitizers can run.
+# Takes about five hours on two processors. Of these, a personality takes some ten minutes; on processors that had
+# other work, the suites took 36 minutes under mlx5. The last line is "N passed, N failed, N skipped".
 . "$(dirname "$0")/common.sh"
 . contrib/tests.sh
 
@@ -56,6 +56,7 @@ KILL_EVERY=7 phase 'tests without a device' run_tests build/check check-pure
 TERN_STORM=300 TERN_MANY_PEERS=1000 TERN_ALL_TO_ALL=256 TERN_TEST_SLEEPS=50000 TERN_TEST_HUGE=y \
     CONFORMANCE_DEADLINE=300 phase 'tests on the software HCA' run_tests build/check check-device
 phase 'tests that take long' run_tests build/check check-nightly
+phase 'random jobs' run_tap build/soak.log contrib/soak.sh 10 build/check
 phase "build of UCX's own tests" contrib/ucx-gtest.sh --build-only
 for personality in strict mlx5 mlx4 bnxt_re hns rxe; do
     export TERN_PERSONALITY=$personality

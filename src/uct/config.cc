@@ -340,9 +340,18 @@ uint32_t most_connections(unsigned long setting, const EngineSettings& engine,
     return static_cast<uint32_t>(std::min<unsigned long>(setting, EngineSettings::kUnlimited));
 }
 
+// UCP crashes at a message of the greatest length if this is also one of the sizes of its receive
+// descriptors (UCX_MPOOL_SIZES, by default 64 and 1k; ucs_mpool_set_init of UCX 1.13 to 1.22).
+constexpr uint32_t kDescriptor = 1024;
+
+uint32_t segment_size(size_t setting) {
+    const uint32_t size = static_cast<uint32_t>(setting) & ~(Word::kUnit - 1);
+    return size == kDescriptor ? size - Word::kUnit : size;
+}
+
 EngineSettings engine_settings(const TernConfig& config, const ibv_device_attr& device) {
     EngineSettings engine;
-    engine.segment_size = static_cast<uint32_t>(config.messages.segment_size) & ~(Word::kUnit - 1);
+    engine.segment_size = segment_size(config.messages.segment_size);
     engine.send_queue = config.messages.send_queue;
     // TupleQ's links belong to a connection, which therefore must not be replaced.
     engine.long_queues =

@@ -83,7 +83,7 @@ every_setting() {
     UCX_TERN_HOT_MAX=0 verify 'no hot peer' 4 "${sections[@]}"
     UCX_TERN_TX_QUEUE_LEN=32 UCX_TERN_RX_QUEUE_LEN=32 UCX_TERN_TX_BUFFERS=8 verify 'short queues' 4 "${sections[@]}"
     few_connections
-    UCX_TERN_SEG_SIZE=1k verify 'small segments' 2 "${sections[@]}"
+    UCX_TERN_SEG_SIZE=1k verify 'small segments' 2 "${sections[@]}" uneven
     UCX_TERN_SEG_SIZE=16k verify 'large segments' 2 "${sections[@]}"
     UCX_ZCOPY_THRESH=64 verify 'all zero-copy' 2 "${sections[@]}"
     UCX_RNDV_THRESH=inf verify 'all eager' 2 "${sections[@]}"
