@@ -50,4 +50,31 @@ check_match 'ibv_devinfo: two ports' 'port:[[:space:]]+2' "${hca[@]}" ibv_devinf
 pingpong 'second device, second port: rc' rc -c -d softhca1 -i 2
 pingpong 'second device, second port: ud' ud -c -d softhca1 -i 2
 
+# Programs that load libibverbs themselves, and ask for its functions with and without a version. Functions that the
+# device does not replace are libibverbs' own. Other libraries are still looked for where the program says.
+mkdir "$tmp/beside"
+cc -shared -o "$tmp/beside/libbeside.so" -x c - <<<'int beside(void) { return 42; }' &&
+    cc -o "$tmp/loads" -Wl,-rpath,"$tmp/beside" -x c - <<'END'
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdio.h>
+int main(int argc, char** argv) {
+    void* const beside = dlopen("libbeside.so", RTLD_NOW);
+    void* const verbs = dlopen(argv[1], RTLD_NOW);
+    if (!beside || !verbs) return puts(dlerror()), 1;
+    void** (*list)(int*) = (void** (*)(int*))dlvsym(verbs, "ibv_get_device_list", "IBVERBS_1.1");
+    void** (*same)(int*) = (void** (*)(int*))dlsym(verbs, "ibv_get_device_list");
+    const char* (*name)(void*) = (const char* (*)(void*))dlsym(verbs, "ibv_get_device_name");
+    const char* (*status)(int) = (const char* (*)(int))dlvsym(verbs, "ibv_wc_status_str", "IBVERBS_1.1");
+    if (!list || list != same || !name || !status) return puts("a function is missing"), 1;
+    int count = 0;
+    void** const devices = list(&count);
+    printf("%s, %s, %d\n", count != 0 ? name(devices[0]) : "none", status(0), dlsym(beside, "beside") != NULL);
+    return 0;
+}
+END
+result $? 'a program that loads libibverbs compiles'
+for name in libibverbs.so.1 "$(ldconfig -p | awk '/libibverbs.so.1 .*x86-64|libibverbs.so.1 .*AArch64/ { print $NF; exit }')"; do
+    check_match "a program that loads $name" '^softhca0, success, 1$' "${hca[@]}" "$tmp/loads" "$name"
+done
 finish
