@@ -94,16 +94,5 @@ TEST(IdleChannelsTest, NothingIsLostOrReordered) {
     std::cout << world.sent() << " messages, " << world.ended() << " connections ended\n";
 }
 
-TEST(IdleChannelsTest, TheSilenceIsShorterTheMoreConnectionsThereAre) {
-    uint64_t before = UINT64_MAX;
-    for (uint32_t count = 5; count < 5000; count *= 2) {
-        const uint64_t enough = IdleChoice::long_enough(count, 4);
-        EXPECT_LE(enough, before);
-        EXPECT_GT(enough, 0u);
-        before = enough;
-    }
-    EXPECT_LT(before, IdleChoice::long_enough(5, 4));
-}
-
 }  // namespace
 }  // namespace tern::test
