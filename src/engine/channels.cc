@@ -104,6 +104,7 @@ void Channels::on_last_transfer(Channel& channel) {
 
 std::unique_ptr<Connection> Channels::make_connection(uint32_t index, const PeerAddress& peer,
                                                       const Handshake& handshake) {
+    parts_.idle.on_begin(peer);
     auto channel = std::make_unique<Channel>(index, peer, handshake);
     const size_t channels = connector_.table().size() + 1;
     parts_.control.make_room(channels);
@@ -169,6 +170,7 @@ void Channels::closed(Connection& connection, Status status, const std::string& 
     parts_.offered.forget(channel);
     parts_.control.forget(channel);
     parts_.peer_blocks.forget(channel);
+    parts_.idle.on_over(channel.peer);
     status = parts_.early.drop_all(channel, owner_.ended(channel, status));
     void* cookie = nullptr;
     while (channel.sends.take_waiter(cookie)) owner_.completed(cookie, status);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "engine/idle_channels.h"
 
+#include <new>
+
 #include "base/trace.h"
 #include "connection/connector.h"
 #include "engine/channels.h"
@@ -46,6 +48,20 @@ void IdleChannels::suggest(uint32_t count) {
     const Rows rows{connector_.table(), *this};
     const Channel* const spare = choice_.choose(rows, count, connector_.now());
     if (spare != nullptr) connector_.suggest_end(*spare);
+}
+
+void IdleChannels::on_over(const PeerAddress& peer) {
+    if (!choice_.is_over(connector_.table().live())) return;
+    try {
+        ended_last_.insert(peer);
+    } catch (const std::bad_alloc&) {
+        // The limit will not give way to this one.
+    }
+}
+
+void IdleChannels::on_begin(const PeerAddress& peer) {
+    if (!choice_.is_over(connector_.table().live())) return;
+    choice_.on_begin(ended_last_.erase(peer), connector_.now());
 }
 
 void IdleChannels::on_spare(Channel& channel) {

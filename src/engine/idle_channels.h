@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "connection/peer_set.h"
 #include "engine/channel.h"
 #include "engine/idle_choice.h"
 
@@ -14,7 +15,8 @@ class WorkRequests;
 
 // Keeps the number of connections near a limit. Connections that neither side uses are ended in
 // good order; the endpoints stay, and their next operation connects again. The limit is soft: a new
-// connection is never refused for it. Control path.
+// connection is never refused for it, and IdleChoice lets it give way to peers that come back.
+// Control path.
 //
 // An interface with more connections than the limit suggests to some silent peers, by a packet that
 // may be lost, that they end the connection. Nothing changes by that: a peer that computes does not
@@ -31,10 +33,17 @@ class WorkRequests;
 class IdleChannels {
   public:
     IdleChannels(uint32_t limit, Connector& connector, WorkRequests& requests, EngineOwner& owner)
-        : choice_(limit), connector_(connector), requests_(requests), owner_(owner) {}
+        : choice_(limit),
+          ended_last_(choice_.remembers()),
+          connector_(connector),
+          requests_(requests),
+          owner_(owner) {}
 
     // Asks peers of silent channels if there are more connections than the limit.
     void look();
+    // A connection to the peer is over, or a new one begins.
+    void on_over(const PeerAddress& peer);
+    void on_begin(const PeerAddress& peer);
     // The peer could do without the channel.
     void on_spare(Channel& channel);
 
@@ -51,6 +60,7 @@ class IdleChannels {
     void end_channel(Channel& channel);
 
     IdleChoice choice_;
+    PeerSet ended_last_;
     Connector& connector_;
     WorkRequests& requests_;
     EngineOwner& owner_;

@@ -30,11 +30,28 @@ struct ConnectionUse {
 
 // Which of more connections than the limit an interface suggests to end; see IdleChannels. Pure.
 // Control path.
+//
+// The limit gives way to a program that talks to more peers in turn, if that helps: a peer that
+// comes back and is among those whose connections ended last, as many as the limit may give way by,
+// raises it by one, to three times what it was at most. Any other new connection takes one back,
+// and after a second without either, half is gone. A small limit is meant as it is.
 class IdleChoice {
   public:
-    explicit IdleChoice(uint32_t limit) : limit_(limit) {}
+    explicit IdleChoice(uint32_t limit)
+        : limit_(limit),
+          most_slack_(limit < kSmall || limit > kLarge ? 0 : kMostSlack * uint64_t{limit}) {}
 
     bool is_over(uint32_t count) const { return count > limit_; }
+    // How many of the peers whose connections ended last are to be remembered.
+    size_t remembers() const { return static_cast<size_t>(most_slack_); }
+    // A new connection begins. `again`: its peer is one of these.
+    void on_begin(bool again, uint64_t now) {
+        fade(now);
+        if (again && slack_ < most_slack_)
+            ++slack_;
+        else if (!again && slack_ > 0)
+            --slack_;
+    }
 
     // The connection whose peer is to be asked to end it, or null. `count` is over the limit. The
     // least recently used of a few rows is near enough to that of all.
@@ -45,9 +62,12 @@ class IdleChoice {
     //   bool rows.may_end(Row&)             whether nobody waits for something there
     template <class Rows>
     auto choose(const Rows& rows, uint32_t count, uint64_t now) -> decltype(rows.row(0)) {
+        fade(now);
+        const auto limit = static_cast<uint32_t>(std::min<uint64_t>(limit_ + slack_, UINT32_MAX));
+        if (count <= limit) return nullptr;
         if (now >= window_end_) {
             window_end_ = now + kWindow;
-            suggestions_ = count - limit_;
+            suggestions_ = count - limit;
         }
         if (suggestions_ == 0) return nullptr;
         decltype(rows.row(0)) oldest = nullptr;
@@ -60,7 +80,7 @@ class IdleChoice {
             const bool older = oldest == nullptr || use.since < rows.use(*oldest).since;
             if (older && rows.may_end(*row)) oldest = row;
         }
-        if (oldest == nullptr || now - rows.use(*oldest).since < long_enough(count, limit_))
+        if (oldest == nullptr || now - rows.use(*oldest).since < long_enough(count, limit))
             return nullptr;
         rows.use(*oldest).since = now;
         --suggestions_;
@@ -81,8 +101,26 @@ class IdleChoice {
     static constexpr uint64_t kLeast = 1'000'000;      // ns
     static constexpr uint64_t kMost = 10'000'000'000;  // ns
 
+    static constexpr uint32_t kSmall = 64;          // the least that QP_MAX=auto can be
+    static constexpr uint32_t kLarge = 1 << 20;     // no limit, or as good as none
+    static constexpr uint32_t kMostSlack = 2;       // times the limit
+    static constexpr uint64_t kFade = 100'000'000;  // ns, in which ...
+    static constexpr uint32_t kFadeShare = 16;      // ... one of so many is lost
+
+    void fade(uint64_t now) {
+        if (slack_ == 0 || now - faded_ >= kFade * 8 * kFadeShare) {
+            slack_ = 0;
+            faded_ = now;
+        }
+        for (; now - faded_ >= kFade; faded_ += kFade)
+            slack_ -= (slack_ + kFadeShare - 1) / kFadeShare;
+    }
+
     uint32_t limit_;
-    size_t row_ = 0;  // where the next look begins
+    uint64_t most_slack_;
+    uint64_t slack_ = 0;  // by which the limit is raised
+    uint64_t faded_ = 0;  // when slack_ was computed last
+    size_t row_ = 0;      // where the next look begins
     uint64_t window_end_ = 0;
     uint32_t suggestions_ = 0;  // left in the window
 };

@@ -12,6 +12,7 @@
 namespace bench::scale {
 
 struct Peer {
+    uint32_t rank = 0;
     // The connection. One side is the process's, the other the peer's.
     bool met = false;  // has been connected
     bool connected = false;

@@ -91,6 +91,7 @@ Process::Process(const tern::EngineSettings& settings, const Times& times, uint3
     : times_(times),
       connect_time_(2 * times.setup + count_packets().trips * times.packet),
       choice_(settings.connections),
+      ended_last_(choice_.remembers()),
       queues_(settings),
       blocks_(settings),
       registered_(Queues::registered(settings)),
@@ -118,9 +119,11 @@ Peer& Process::connected(uint32_t rank) {
     std::unique_ptr<Peer>& place = peers_[rank];
     if (place == nullptr) place = std::make_unique<Peer>();
     Peer& peer = *place;
+    peer.rank = rank;
     if (peer.connected) return peer;
     ++outcome_.connects;
     if (peer.met) ++outcome_.reconnects;
+    if (choice_.is_over(live_)) choice_.on_begin(ended_last_.erase(address(rank)), now_);
     peer.met = peer.connected = true;
     peer.up_at = now_ + connect_time_;
     peer.places = queues_.make();
@@ -147,8 +150,8 @@ void Process::end(Peer& peer) {
     rows_[peer.row] = nullptr;
     free_rows_.push_back(peer.row);
     --live_;
-    peer = {};
-    peer.met = true;
+    if (choice_.is_over(live_)) ended_last_.insert(address(peer.rank));
+    peer = {.rank = peer.rank, .met = true};
 }
 
 void Process::look() {

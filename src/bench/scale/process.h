@@ -16,6 +16,8 @@
 #include "bench/scale/messages.h"
 #include "bench/scale/peer.h"
 #include "bench/scale/queues.h"
+#include "connection/peer_set.h"
+#include "engine/idle_choice.h"
 
 namespace bench::scale {
 
@@ -73,6 +75,7 @@ class Process {
     Times times_;
     uint64_t connect_time_;
     tern::IdleChoice choice_;
+    tern::PeerSet ended_last_;
     Queues queues_;
     Blocks blocks_;
     size_t registered_;

@@ -75,6 +75,39 @@ TEST(IdleChoiceTest, TheSilenceIsShorterTheMoreConnectionsThereAre) {
     EXPECT_LT(before, IdleChoice::long_enough(5, 4));
 }
 
+// Whether a connection that has been silent for so long is ended, of `count`.
+bool ends(IdleChoice& choice, uint32_t count, uint64_t now) {
+    std::vector<Row> rows(1);
+    rows[0].use.since = 1;
+    return choice.choose(Rows{rows}, count, now) != nullptr;
+}
+
+TEST(IdleChoiceTest, TheLimitGivesWayToPeersThatComeBack) {
+    IdleChoice choice(100);
+    EXPECT_EQ(choice.remembers(), 200u);
+    EXPECT_TRUE(ends(choice, 250, kSecond));
+    for (int i = 0; i < 150; ++i) choice.on_begin(true, kSecond);
+    EXPECT_FALSE(ends(choice, 250, kSecond + 1'000'000));
+    // Others take it back.
+    for (int i = 0; i < 100; ++i) choice.on_begin(false, kSecond);
+    EXPECT_TRUE(ends(choice, 250, kSecond + 2'000'000));
+    // It has an end.
+    for (int i = 0; i < 1000; ++i) choice.on_begin(true, kSecond);
+    EXPECT_FALSE(ends(choice, 300, kSecond + 3'000'000));
+    EXPECT_TRUE(ends(choice, 400, kSecond + 4'000'000));
+    // It fades: half after a second, all at last.
+    EXPECT_FALSE(ends(choice, 150, 2 * kSecond));
+    EXPECT_TRUE(ends(choice, 250, 2 * kSecond));
+    EXPECT_TRUE(ends(choice, 101, 60 * kSecond));
+}
+
+TEST(IdleChoiceTest, ASmallLimitIsMeantAsItIs) {
+    IdleChoice choice(63);
+    EXPECT_EQ(choice.remembers(), 0u);
+    for (int i = 0; i < 1000; ++i) choice.on_begin(true, kSecond);
+    EXPECT_TRUE(ends(choice, 120, kSecond));
+}
+
 TEST(SendQueuesTest, TheFirstAndTheBusyAreLong) {
     const SendQueues queues{.long_places = 256, .short_places = 10, .long_queues = 2};
     EXPECT_EQ(queues.places_of_next(0, false), 256u);
