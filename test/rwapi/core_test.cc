@@ -17,6 +17,7 @@
 #include "rwapi/core/messages.h"
 #include "rwapi/core/net.h"
 #include "rwapi/core/operation_pool.h"
+#include "rwapi/core/published_address.h"
 #include "rwapi/core/slots.h"
 #include "rwapi/core/tags.h"
 #include "rwapi/core/turns.h"
@@ -435,6 +436,43 @@ TEST(Key, FindsEveryDamage) {
         EXPECT_FALSE(found.unpack(whole)) << bit;
         bytes[bit / 8] ^= static_cast<std::byte>(1 << bit % 8);
     }
+}
+
+PublishedAddress address_of_parts(size_t device, size_t interface, size_t wireup) {
+    PublishedAddress address;
+    address.header.incarnation = 7;
+    address.device.assign(device, std::byte{1});
+    address.interface.assign(interface, std::byte{2});
+    address.wireup_device.assign(wireup, std::byte{3});
+    address.wireup_interface.assign(wireup, std::byte{4});
+    return address;
+}
+
+TEST(PublishedAddress, IsTakenWholeOnly) {
+    const PublishedAddress address = address_of_parts(5, 255, 3);
+    std::vector<std::byte> bytes = address.pack();
+    PublishedAddress found;
+    ASSERT_TRUE(found.unpack(bytes));
+    EXPECT_EQ(found.header.incarnation, 7u);
+    EXPECT_EQ(found.device, address.device);
+    EXPECT_EQ(found.interface, address.interface);
+    EXPECT_EQ(found.wireup_interface, address.wireup_interface);
+    for (size_t length = 0; length < bytes.size(); ++length)
+        EXPECT_FALSE(found.unpack(std::span(bytes).first(length))) << length;
+    bytes.push_back({});
+    EXPECT_FALSE(found.unpack(bytes));
+    bytes.pop_back();
+    bytes[0] ^= std::byte{1};
+    EXPECT_FALSE(found.unpack(bytes));
+}
+
+TEST(PublishedAddress, HasThePartsOfTheOwnOne) {
+    const PublishedAddress own = address_of_parts(9, 8, 0);
+    EXPECT_TRUE(address_of_parts(3, 8, 0).fits(own)) << "an address of another kind of port";
+    EXPECT_FALSE(address_of_parts(0, 17, 0).fits(own));
+    EXPECT_FALSE(address_of_parts(17, 0, 0).fits(own));
+    EXPECT_FALSE(address_of_parts(9, 8, 1).fits(own));
+    EXPECT_FALSE(own.fits(address_of_parts(9, 8, 1)));
 }
 
 TEST(Messages, AreAsLongAsTheyShould) {

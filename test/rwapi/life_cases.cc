@@ -183,9 +183,11 @@ void killed_waits() {
 // A start-up by the default context's messages, with a barrier that never ends, or at once. It must
 // outlive the context.
 struct OddStart {
-    explicit OddStart(int (*barrier)(void*))
-        : bootstrap{nullptr, static_cast<uint32_t>(rank()), static_cast<uint32_t>(size()), exchange,
-                    barrier} {
+    using Exchange = int (*)(void*, const void*, size_t, void*);
+
+    explicit OddStart(int (*barrier)(void*), Exchange exchange_by = exchange)
+        : bootstrap{nullptr, static_cast<uint32_t>(rank()), static_cast<uint32_t>(size()),
+                    exchange_by, barrier} {
         params.size = sizeof params;
         params.bootstrap = &bootstrap;
     }
@@ -233,6 +235,39 @@ void left() {
     }
     barrier();
     if (rank() != leaver) CHECK_OK(rwapi_context_destroy(context));
+}
+
+// An exchange that damages the address of the next process: the parts have other lengths, and the
+// same sum. `kDevice`: bytes of the device's address that are left.
+template <uint8_t kDevice>
+int damaging_exchange(void* context, const void* mine, size_t bytes, void* all) {
+    const int error = OddStart::exchange(context, mine, bytes, all);
+    if (error != 0 || bytes == sizeof(uint32_t)) return error;  // the lengths come first
+    // After the magic number, the slots, the incarnation and the credit.
+    auto* const lengths = static_cast<uint8_t*>(all) + at((rank() + 1) % size()) * bytes + 18;
+    lengths[1] = static_cast<uint8_t>(lengths[1] + lengths[0] - kDevice);
+    lengths[0] = kDevice;
+    return 0;
+}
+
+// What a launcher returns may be damaged: that peer cannot be reached, and nothing else happens.
+void damaged_addresses() {
+    for (const auto exchange : {damaging_exchange<0>, damaging_exchange<1>}) {
+        const OddStart start(OddStart::pass, exchange);
+        rwapi_context* context = nullptr;
+        CHECK_OK(rwapi_context_create(&start.params, &context));
+        const int next = (rank() + 1) % size();
+        rwapi_small small{};
+        int error = rwapi_context_send(context, next, &small);
+        while (rwapi_peer_status(context, next) == 0) {
+            CHECK(error == 0 || error == RWAPI_ERR_PEER);
+            CHECK(rwapi_progress(context) >= 0);
+        }
+        CHECK_EQ(rwapi_context_send(context, next, &small), RWAPI_ERR_PEER);
+        barrier();
+        (void)rwapi_context_destroy(context);
+        barrier();
+    }
 }
 
 // The end of a survivor's context is bounded, though the barrier never ends, and though a peer that
@@ -427,6 +462,7 @@ const std::vector<Case> life_cases = {{"killed-peer", killed_peer},
                                       {"killed-finalize", killed_finalize},
                                       {"killed-waits", killed_waits},
                                       {"left", left},
+                                      {"damaged-addresses", damaged_addresses},
                                       {"threads", threads},
                                       {"sleeps-beside-a-thread", sleeps_beside_a_thread},
                                       {"contexts", contexts}};

@@ -14,48 +14,31 @@ namespace {
 // What a process without a transport publishes.
 constexpr std::byte kNoTransport{0};
 
-void append(std::vector<std::byte>& bytes, const std::vector<std::byte>& part) {
-    bytes.insert(bytes.end(), part.begin(), part.end());
-}
-
-std::vector<std::byte> split_off(std::span<const std::byte>& bytes, size_t length) {
-    std::vector<std::byte> part(bytes.begin(), bytes.begin() + static_cast<ptrdiff_t>(length));
-    bytes = bytes.subspan(length);
+// UCT is not told the length of a part. It reads what it expects, so it gets zeros behind a part
+// that is too short.
+std::vector<std::byte> with_room(std::vector<std::byte> part) {
+    part.resize(PublishedAddress::kMostOfPart);
     return part;
-}
-
-// Reads the header of a published address. False: it is not one of this version.
-bool read_header(std::span<const std::byte> bytes, AddressHeader& header) {
-    if (bytes.size() < sizeof header) return false;
-    std::memcpy(&header, bytes.data(), sizeof header);
-    header.transport.back() = '\0';
-    return header.magic == AddressHeader::kMagic &&
-           bytes.size() == sizeof header + header.device_length + header.interface_length +
-                               header.wireup_device_length + header.wireup_interface_length;
 }
 
 }  // namespace
 
-int Connector::publish() {
+PublishedAddress Connector::own_address() const {
     const InterfaceAddress address = transport_.address();
     const InterfaceAddress wireup = transport_.wireup_address();
-    AddressHeader header{};
-    header.magic = AddressHeader::kMagic;
-    header.slots = self_.slots;
-    header.incarnation = self_.incarnation;
-    header.credit = static_cast<uint16_t>(self_.credit);
-    header.device_length = static_cast<uint8_t>(address.device.size());
-    header.interface_length = static_cast<uint8_t>(address.interface.size());
-    header.wireup_device_length = static_cast<uint8_t>(wireup.device.size());
-    header.wireup_interface_length = static_cast<uint8_t>(wireup.interface.size());
-    transport_.transport().copy(header.transport.data(), header.transport.size() - 1);
-    const auto fixed = std::as_bytes(std::span(&header, 1));
-    std::vector<std::byte> published(fixed.begin(), fixed.end());
-    append(published, address.device);
-    append(published, address.interface);
-    append(published, wireup.device);
-    append(published, wireup.interface);
-    if (const int error = bootstrap_.publish(published)) return error;
+    PublishedAddress own{.device = address.device,
+                         .interface = address.interface,
+                         .wireup_device = wireup.device,
+                         .wireup_interface = wireup.interface};
+    own.header.slots = self_.slots;
+    own.header.incarnation = self_.incarnation;
+    own.header.credit = static_cast<uint16_t>(self_.credit);
+    transport_.transport().copy(own.header.transport.data(), own.header.transport.size() - 1);
+    return own;
+}
+
+int Connector::publish() {
+    if (const int error = bootstrap_.publish(own_address().pack())) return error;
     return self_.rank == 0 ? RWAPI_OK : compare_transports();
 }
 
@@ -68,11 +51,11 @@ void Connector::publish_nothing() {
 int Connector::compare_transports() {
     std::vector<std::byte> first;
     if (const int error = bootstrap_.lookup(0, first)) return error;
-    AddressHeader header{};
+    PublishedAddress address;
     // If node 0 has no transport or another version, this concerns only calls with that node.
-    if (!read_header(first, header) || transport_.transport() == header.transport.data())
+    if (!address.unpack(first) || transport_.transport() == address.header.transport.data())
         return RWAPI_OK;
-    log_other_transport(0, header);
+    log_other_transport(0, address.header);
     return RWAPI_ERR_TRANSPORT;
 }
 
@@ -89,13 +72,13 @@ bool Connector::look_up(Peer& peer) {
         peers_.mark_failed(peer, UCS_ERR_UNREACHABLE);
         return false;
     }
-    AddressHeader header{};
     if (published.size() == 1 && published[0] == kNoTransport) {
         log_error("node %u has no transport: its own messages say why", peer.node);
         peers_.mark_failed(peer, UCS_ERR_UNREACHABLE);
         return false;
     }
-    if (!read_header(published, header)) {
+    PublishedAddress address;
+    if (!address.unpack(published)) {
         log_error(
             "node %u has published an address of another version: use the same librwapi for all "
             "processes",
@@ -103,19 +86,24 @@ bool Connector::look_up(Peer& peer) {
         peers_.mark_failed(peer, UCS_ERR_INVALID_ADDR);
         return false;
     }
-    if (transport_.transport() != header.transport.data()) {
-        log_other_transport(peer.node, header);
+    if (transport_.transport() != address.header.transport.data()) {
+        log_other_transport(peer.node, address.header);
         peers_.mark_failed(peer, UCS_ERR_UNREACHABLE);
         return false;
     }
-    auto bytes = std::span<const std::byte>(published).subspan(sizeof header);
-    connection.address.device = split_off(bytes, header.device_length);
-    connection.address.interface = split_off(bytes, header.interface_length);
-    connection.wireup_address.device = split_off(bytes, header.wireup_device_length);
-    connection.wireup_address.interface = split_off(bytes, header.wireup_interface_length);
-    connection.incarnation = header.incarnation;
+    if (!address.fits(own_address())) {
+        log_error("the launcher returns a damaged address of node %u: start the job again",
+                  peer.node);
+        peers_.mark_failed(peer, UCS_ERR_INVALID_ADDR);
+        return false;
+    }
+    connection.address = {with_room(std::move(address.device)),
+                          with_room(std::move(address.interface))};
+    connection.wireup_address = {with_room(std::move(address.wireup_device)),
+                                 with_room(std::move(address.wireup_interface))};
+    connection.incarnation = address.header.incarnation;
     connection.address_known = true;
-    peer.sender.open(header.credit);
+    peer.sender.open(address.header.credit);
     return true;
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "rwapi/bootstrap/bootstrap.h"
+#include "rwapi/core/published_address.h"
 #include "rwapi/engine/peers.h"
 
 namespace rwapi {
@@ -48,6 +49,7 @@ class Connector {
         std::vector<std::byte> endpoint;
     };
 
+    PublishedAddress own_address() const;
     void process(const Wireup& wireup);
     int compare_transports();
     void log_other_transport(uint32_t node, const AddressHeader& header) const;
