@@ -110,6 +110,8 @@ std::string variable_of(const std::string& environment, const std::string& name)
 
 StoredResult result_of(const json& root) {
     const json& schema = root.at("schema");
+    // The text of what is nested deeply would take more stack than there is.
+    if (schema.is_structured()) throw Failure("its schema is not a number");
     if (!schema.is_number_integer() || schema.get<int64_t>() != kSchema) {
         throw Failure("it has schema " + harmless(schema.dump(-1, ' ', true)) +
                       "; this program reads " + std::to_string(kSchema));

@@ -50,6 +50,14 @@ StoredFigure exact(double value) {
     return one;
 }
 
+// A file of 64 MiB may have as many brackets.
+TEST(StoredResults, ThatNestDeeplyAreRefused) {
+    const std::string deep(2'000'000, '[');
+    const std::string closed = deep + std::string(deep.size(), ']');
+    for (const std::string& text : {R"({"schema": )" + closed + "}", closed, deep})
+        EXPECT_THROW(parse_result("x.json", text), Failure);
+}
+
 TEST(StoredResults, HaveWhatTheFileSays) {
     const StoredResult result = parse_result(
         "x.json",
