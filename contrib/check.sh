@@ -52,6 +52,7 @@ phase 'source package' source_package
 phase 'Debian packages' built_packages
 phase 'build of the tests' build_tests build/check "${here[@]}"
 phase 'tests without a device' run_tests build/check check-pure "${here[@]}"
+phase 'fuzz targets' run_tap build/fuzz.log contrib/fuzz.sh 2 quick
 phase 'tests on the software HCA' run_tests build/check check-device "${here[@]}"
 if [ "${CHECK_UCX:-yes}" != no ]; then
     phase "build of UCX's own tests" contrib/ucx-gtest.sh --build-only

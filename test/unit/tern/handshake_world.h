@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "connection/handshake.h"
-#include "schedules.h"
+#include "random.h"
 
 namespace tern {
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "schedules.h"
+#include "random.h"
 #include "veloblock/receive_path.h"
 #include "veloblock/send_path.h"
 

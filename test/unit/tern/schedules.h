@@ -8,28 +8,10 @@
 #include <cstdlib>
 #include <string>
 
+#include "random.h"
 #include "seed.h"
 
 namespace tern {
-
-// Small and fast to seed (splitmix64).
-class Random {
-  public:
-    explicit Random(uint64_t seed) : state_(seed) {}
-
-    uint64_t operator()() {
-        uint64_t x = state_ += 0x9e3779b97f4a7c15u;
-        x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
-        x = (x ^ x >> 27) * 0x94d049bb133111ebu;
-        return x ^ x >> 31;
-    }
-    uint64_t below(uint64_t limit) { return (*this)() % limit; }
-    uint64_t between(uint64_t low, uint64_t high) { return low + below(high - low + 1); }
-    bool chance(unsigned percent) { return below(100) < percent; }
-
-  private:
-    uint64_t state_;
-};
 
 inline uint64_t number_from_environment(const char* name, uint64_t otherwise) {
     const char* text = std::getenv(name);

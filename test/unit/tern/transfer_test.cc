@@ -4,8 +4,6 @@
 
 #include <gtest/gtest.h>
 
-#include <random>
-
 #include "rendezvous/messages.h"
 #include "seed.h"
 #include "transfer_world.h"
@@ -16,9 +14,8 @@ namespace {
 constexpr uint64_t kBlock = SubBlocks::kSubBlock;
 
 TEST(TransferTest, EveryByteArrivesOnceInItsPlace) {
-    const uint32_t seed = tern::test::any_seed();
-    std::mt19937_64 random(seed);
-    TransferWorld world(seed);
+    Random random(any_seed());
+    TransferWorld world(random);
     for (int i = 0; i < 2000; ++i) {
         const TransferCase what = any_case(random);
         const std::string wrong = world.run(what);
@@ -36,7 +33,7 @@ TransferCase staged(uint64_t length, uint32_t slots, uint32_t staging_slots) {
 }
 
 TEST(TransferTest, RingsOfEverySize) {
-    TransferWorld world(1);
+    TransferWorld world(Random(1));
     for (uint32_t slots = 1; slots <= 12; ++slots)
         for (uint32_t staging = 1; staging <= 12; ++staging)
             for (const bool notified : {false, true}) {
@@ -47,7 +44,7 @@ TEST(TransferTest, RingsOfEverySize) {
 }
 
 TEST(TransferTest, LengthsAroundWholeBlocks) {
-    TransferWorld world(2);
+    TransferWorld world(Random(2));
     for (uint64_t blocks = 1; blocks <= 20; ++blocks)
         for (uint64_t length = blocks * kBlock - 2; length <= blocks * kBlock + 2; ++length) {
             const TransferCase what = staged(length, 7, 7);
@@ -58,7 +55,7 @@ TEST(TransferTest, LengthsAroundWholeBlocks) {
 // The first part is shorter than the sub-blocks that are acknowledged at a time, and the placed
 // tail needs its staging memory.
 TEST(TransferTest, TailThroughTheMemoryOfTheHead) {
-    TransferWorld world(3);
+    TransferWorld world(Random(3));
     for (uint64_t head = 1; head < 30; ++head) {
         TransferCase what = staged(200 * kBlock, 63, 63);
         what.copied = true;

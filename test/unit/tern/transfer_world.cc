@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <random>
 #include <sstream>
 
 #include "rendezvous/schedule.h"
@@ -40,8 +41,8 @@ std::string TransferCase::describe() const {
     return text.str();
 }
 
-TransferCase any_case(std::mt19937_64& random) {
-    const auto below = [&](uint64_t limit) { return random() % limit; };
+TransferCase any_case(Random& random) {
+    const auto below = [&](uint64_t limit) { return random.below(limit); };
     TransferCase what;
     const bool huge = below(16) == 0;
     switch (below(5)) {
@@ -99,8 +100,8 @@ std::string TransferWorld::run(const TransferCase& what) {
     window_.resize(std::max(window_.size(), size_t{what.slots} * SubBlocks::kSlot));
     staging_.assign(what.staging_slots, UINT64_MAX);
     const ScheduleLimits limits{
-        .first_bytes = static_cast<uint32_t>(random_() % 40000),
-        .q = 1 + static_cast<double>(random_() % 100) / 50,
+        .first_bytes = static_cast<uint32_t>(random_.below(40000)),
+        .q = 1 + static_cast<double>(random_.below(100)) / 50,
         .most = ScheduleLimits::most_of(std::min(what.slots, what.staging_slots), what.buffers)};
     sender_.emplace(what.length, what.slots, what.staging_slots, limits);
     sender_->set_early_chunk(what.head);
@@ -125,9 +126,9 @@ std::string TransferWorld::run(const TransferCase& what) {
                   std::to_string(taken_) + " of " + std::to_string(posted_) + " blocks taken");
             break;
         }
-        const Action action = possible[random_() % count];
+        const Action action = possible[random_.below(count)];
         // Repeats one action for a while; otherwise no side would fall far behind.
-        for (uint64_t again = random_() % 4; wrong_.empty() && !ended_ && can(action); --again) {
+        for (uint64_t again = random_.below(4); wrong_.empty() && !ended_ && can(action); --again) {
             act(action);
             if (again == 0) break;
         }
@@ -211,7 +212,7 @@ void TransferWorld::post() {
     if (!can_post(chunk)) return;
     if (chunk.bytes == 0) return wrong("an empty write");
     // A device may limit a write to less.
-    if (chunk.placed && random_() % 4 == 0) chunk.bytes = 1 + random_() % chunk.bytes;
+    if (chunk.placed && random_.below(4) == 0) chunk.bytes = 1 + random_.below(chunk.bytes);
     if (chunk.placed) {
         under_way_ += case_.copied;
         if (case_.copied) staging_.assign(staging_.size(), UINT64_MAX);

@@ -6,10 +6,10 @@
 #include <deque>
 #include <map>
 #include <optional>
-#include <random>
 #include <string>
 #include <vector>
 
+#include "random.h"
 #include "rendezvous/chunk_source.h"
 #include "rendezvous/ring_reader.h"
 
@@ -31,14 +31,14 @@ struct TransferCase {
 };
 
 // Random lengths, rings and parts; sometimes a message that no machine could hold.
-TransferCase any_case(std::mt19937_64& random);
+TransferCase any_case(Random& random);
 
 // A sender and a receiver with everything between them, at random speeds: the device reads staging
 // memory late, sub-blocks appear one by one, and control frames wait. Each sub-block carries its
 // identity, so a loss, a duplicate or an overwrite is detected.
 class TransferWorld {
   public:
-    explicit TransferWorld(uint64_t seed) : random_(seed) {}
+    explicit TransferWorld(Random random) : random_(random) {}
 
     // Runs one transfer, in the window that earlier ones have used. Returns an error; empty: none.
     std::string run(const TransferCase& what);
@@ -78,7 +78,7 @@ class TransferWorld {
         if (wrong_.empty()) wrong_ = text;
     }
 
-    std::mt19937_64 random_;
+    Random random_;
     uint64_t generation_ = 0;
     std::vector<std::byte> window_;  // as large as the largest window so far
     TransferCase case_;

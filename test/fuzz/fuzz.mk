@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Builds the fuzz targets with clang, in the working folder; contrib/fuzz.sh calls it. A target is a file of this folder,
+# and the sources that it needs: not the whole library, so that a target is built in seconds.
+#
+#   FUZZ_CXX    clang++
+#   SOURCE      the source tree
+#   FUZZ_FLAGS  instrumentation; others measure the coverage of lines
+MAKEFLAGS += --no-builtin-rules
+FUZZ_CXX = clang++
+FUZZ_FLAGS = -fsanitize=fuzzer,address,undefined
+test = $(SOURCE)/test
+flags = -std=gnu++20 -g1 -O2 -pthread -Wall -Wextra -Werror -DTERN_ENABLE_ASSERT=1 -fno-sanitize=enum -fno-sanitize-recover=all \
+	-I$(SOURCE)/src -I$(test) -I$(test)/unit/tern -I$(test)/fuzz -Imade
+
+address_sources = src/connection/address.cc src/verbs/gid.cc src/verbs/port.cc src/verbs/bus_address.cc \
+	src/verbs/link_speed.cc src/verbs/async_events.cc src/base/trace.cc
+packet_sources = $(address_sources) src/connection/packet.cc src/connection/handshake.cc
+handshake_sources = $(packet_sources) test/unit/tern/handshake_world.cc
+handshake_forged_sources = $(packet_sources)
+block_reader_sources =
+block_writer_sources =
+paths_sources = test/unit/tern/paths_world.cc
+transfer_sources = test/unit/tern/transfer_world.cc
+transfer_forged_sources =
+tuple_sources = test/unit/tern/tuple_world.cc test/unit/tern/tuple_reference.cc test/unit/tern/tuple_scenario.cc \
+	test/unit/tern/tuple_arrivals.cc src/tupleq/core/senders.cc src/matching/posted_receives.cc
+tuple_forged_sources = src/tupleq/core/senders.cc src/matching/posted_receives.cc
+rwapi_sources = src/rwapi/core/key.cc src/rwapi/core/published_address.cc src/rwapi/bootstrap/pmi1_message.cc
+results_sources = src/bench/results/chart.cc src/bench/results/compare.cc src/bench/results/page.cc \
+	src/bench/results/parts.cc src/bench/results/stored.cc src/report/text.cc
+trace_sources = src/bench/replay/trace.cc src/report/text.cc
+settings_sources = src/softhca/settings.cc src/softhca/core/faults.cc src/softhca/core/nic_model.cc \
+	src/softhca/core/personality.cc src/softhca/core/queue_memory.cc src/softhca/core/text.cc
+
+# Those that need no device.
+quick = address packet handshake handshake_forged block_reader block_writer paths transfer transfer_forged tuple \
+	tuple_forged rwapi results trace settings
+
+# With whole libraries, a folder a unit, as src/Makefile.am makes them.
+softhca_units = softhca/core softhca/fabric softhca/transport softhca/verbs
+unit_objects = $(patsubst %,objects/made/units/%.o,$(subst /,_,$(1)))
+device_objects = $(call unit_objects,$(softhca_units))
+with_device = device
+
+targets = $(quick) $(with_device)
+
+.PHONY: all list-all list-quick
+all: $(targets)
+list-all:
+	@printf '%s\n' $(targets)
+list-quick:
+	@printf '%s\n' $(quick)
+
+objects_of = $(patsubst %.cc,objects/%.o,test/fuzz/$(1).cc $($(1)_sources))
+define target
+$(1): $(call objects_of,$(1)) $$($(1)_objects)
+	$$(FUZZ_CXX) $$(FUZZ_FLAGS) -pthread -o $$@ $$^ -libverbs -ldl
+endef
+$(foreach each,$(targets),$(eval $(call target,$(each))))
+
+objects/%.o: $(SOURCE)/%.cc
+	@mkdir -p $(@D)
+	$(FUZZ_CXX) $(FUZZ_FLAGS) $(flags) -MMD -c -o $@ $<
+objects/made/units/%.o: made/units/%.cc
+	@mkdir -p $(@D)
+	$(FUZZ_CXX) $(FUZZ_FLAGS) $(flags) -MMD -c -o $@ $<
+.SECONDEXPANSION:
+made/units/%.cc: $$(shell find $(SOURCE)/src/$$(subst _,/,$$*) -name '*.cc') $$(if $$(filter softhca_fabric,$$*),$(SOURCE)/src/softhca/settings.cc)
+	@$(SOURCE)/contrib/make-unit.sh $@ $(abspath $(sort $^))
+
+# As src/bench/sources.am makes it.
+objects/src/bench/results/page.o: made/bench/results/page.inc
+made/bench/results/page.inc: $(SOURCE)/src/bench/results/page.css
+	@mkdir -p $(@D)
+	{ echo 'R"style(' && cat $< && echo ')style"'; } >$@
+-include $(shell find objects -name '*.d' 2>/dev/null)
