@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "paths_world.h"
+#include "schedules.h"
 
 namespace tern {
 namespace {
