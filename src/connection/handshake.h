@@ -114,6 +114,13 @@ class Handshake {
     uint32_t peer_token() const { return peer_token_; }
     // Known from kReady on.
     const QpParameters& peer() const { return peer_qp_; }
+    // For tests: what decides how it goes on from `now`.
+    template <class Sink>
+    void save(Sink&& sink, uint64_t now) const {
+        sink(static_cast<uint64_t>(state_)), sink(token_), sink(peer_token_);
+        sink(peer_qp_.qp_num), sink(interval_), sink(wanted_), sink(patient_);
+        for (const uint64_t at : {retry_at_, limit_at_}) sink(at == UINT64_MAX ? at : at - now);
+    }
 
   private:
     Actions receive_connect(const Packet& packet, uint64_t now);

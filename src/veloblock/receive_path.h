@@ -85,6 +85,13 @@ class BlockReader {
     void framed() { reported_ = framed_ = freed_; }
     void written() { reported_ = written_ = freed_; }
 
+    // For copies in tests: the block now lies here.
+    void rebase(std::byte* base) { base_ = base; }
+    template <class Sink>
+    void save(Sink&& sink) const {
+        sink(tail_), sink(freed_), sink(reported_), sink(framed_), sink(written_);
+    }
+
   private:
     const uint64_t* word_at(uint32_t offset) const {
         return reinterpret_cast<const uint64_t*>(base_ + offset);

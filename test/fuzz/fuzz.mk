@@ -10,7 +10,7 @@ FUZZ_CXX = clang++
 FUZZ_FLAGS = -fsanitize=fuzzer,address,undefined
 test = $(SOURCE)/test
 flags = -std=gnu++20 -g1 -O2 -pthread -Wall -Wextra -Werror -DTERN_ENABLE_ASSERT=1 -fno-sanitize=enum -fno-sanitize-recover=all \
-	-I$(SOURCE)/src -I$(test) -I$(test)/unit/tern -I$(test)/fuzz -Imade
+	-I$(SOURCE)/src -I$(test) -I$(test)/unit/tern -I$(test)/engine -I$(test)/fuzz -Imade
 
 address_sources = src/connection/address.cc src/verbs/gid.cc src/verbs/port.cc src/verbs/bus_address.cc \
 	src/verbs/link_speed.cc src/verbs/async_events.cc src/base/trace.cc
@@ -40,7 +40,11 @@ quick = address packet handshake handshake_forged block_reader block_writer path
 softhca_units = softhca/core softhca/fabric softhca/transport softhca/verbs
 unit_objects = $(patsubst %,objects/made/units/%.o,$(subst /,_,$(1)))
 device_objects = $(call unit_objects,$(softhca_units))
-with_device = device
+tern_units = base connection engine matching pinning rendezvous tupleq veloblock verbs
+engine_objects = $(device_objects) $(call unit_objects,$(tern_units))
+engine_sources = test/engine/node.cc test/engine/rogue.cc
+engine_libraries = -lgtest -lgmock
+with_device = device engine
 
 targets = $(quick) $(with_device)
 
@@ -54,7 +58,7 @@ list-quick:
 objects_of = $(patsubst %.cc,objects/%.o,test/fuzz/$(1).cc $($(1)_sources))
 define target
 $(1): $(call objects_of,$(1)) $$($(1)_objects)
-	$$(FUZZ_CXX) $$(FUZZ_FLAGS) -pthread -o $$@ $$^ -libverbs -ldl
+	$$(FUZZ_CXX) $$(FUZZ_FLAGS) -pthread -o $$@ $$^ $$($(1)_libraries) -libverbs -ldl
 endef
 $(foreach each,$(targets),$(eval $(call target,$(each))))
 

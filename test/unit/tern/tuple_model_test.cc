@@ -5,48 +5,12 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "exhaustive.h"
 #include "schedules.h"
 #include "tuple_world.h"
 
 namespace tern {
 namespace {
-
-using Digest = std::array<uint64_t, 2>;
-
-// The digests that have been seen. With 128 bits, two states are not expected to share one.
-class Seen {
-  public:
-    Seen() : slots_(1 << 16) {}
-
-    // False if the digest is there already.
-    bool insert(const Digest& digest) {
-        if (2 * count_ >= slots_.size()) grow();
-        const bool is_new = place(slots_, digest);
-        count_ += is_new;
-        return is_new;
-    }
-    uint64_t count() const { return count_; }
-
-  private:
-    static bool place(std::vector<Digest>& slots, const Digest& digest) {
-        size_t i = digest[0] & (slots.size() - 1);
-        while (slots[i] != Digest{}) {
-            if (slots[i] == digest) return false;
-            i = (i + 1) & (slots.size() - 1);
-        }
-        slots[i] = digest;
-        return true;
-    }
-    void grow() {
-        std::vector<Digest> larger(slots_.size() * 4);
-        for (const Digest& digest : slots_)
-            if (digest != Digest{}) place(larger, digest);
-        slots_.swap(larger);
-    }
-
-    std::vector<Digest> slots_;
-    uint64_t count_ = 0;
-};
 
 class Search {
   public:
