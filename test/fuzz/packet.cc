@@ -26,8 +26,22 @@ void expect_one_form(const Packet& packet) {
 }  // namespace
 
 int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-    const auto* bytes = reinterpret_cast<const std::byte*>(data);
-    const std::vector<std::byte> copy(bytes, bytes + size);
+    fuzz::Input input(data, size);
+    std::vector<std::byte> copy;
+    if (input.chance(4)) {
+        const auto bytes = input.rest();
+        copy.assign(bytes.begin(), bytes.end());
+    } else {
+        // Of a length that packets have, and with the magic number and the version; the input goes
+        // over the rest, which is zeros.
+        copy.resize(input.chance(2) ? Packet::kSize : Packet::kMaxSize);
+        const uint32_t magic = Packet::kMagic;
+        memcpy(copy.data(), &magic, sizeof magic);
+        copy[4] = std::byte{Packet::kVersion};
+        const auto fields = input.take_bytes(copy.size() - 5);
+        std::ranges::copy(fields, copy.begin() + 5);
+    }
+    size = copy.size();
     const auto packet = Packet::unpack(copy);
     if (!packet) return 0;
     std::array<std::byte, Packet::kMaxSize> packed;

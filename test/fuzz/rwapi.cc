@@ -24,8 +24,10 @@ std::vector<std::byte> copy_of(std::span<const std::byte> bytes) {
 
 void keys(Input& input) {
     std::vector<std::byte> bytes = copy_of(input.rest());
-    // The sum is made right, or nothing would get any further.
+    // The magic number and the sum are made right, or nothing would get any further.
     if (bytes.size() >= 8) {
+        const uint32_t magic = Key::kMagic;
+        memcpy(bytes.data(), &magic, sizeof magic);
         uint32_t sum = 2166136261u;
         for (size_t i = 8; i < bytes.size(); ++i)
             sum = (sum ^ std::to_integer<uint8_t>(bytes[i])) * 16777619u;
@@ -43,6 +45,8 @@ void keys(Input& input) {
 
 void published(Input& input) {
     std::vector<std::byte> bytes = copy_of(input.rest());
+    const uint32_t magic = AddressHeader::kMagic;
+    if (bytes.size() >= sizeof magic) memcpy(bytes.data(), &magic, sizeof magic);
     PublishedAddress address;
     if (!address.unpack(bytes)) return;
     require(address.pack() == bytes || bytes[39] != std::byte{}, "an address changes on its way");
