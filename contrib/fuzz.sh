@@ -60,7 +60,7 @@ for target in "${targets[@]}"; do
     status=0
     # Each target that has a device needs a fabric of its own.
     SOFTHCA_FABRIC=fuzz-$target-$$ timeout -k 5 $((seconds + 300)) "$folder/$target" -max_total_time="$seconds" \
-        -max_len=1024 -timeout=30 -rss_limit_mb=3000 -print_final_stats=1 -artifact_prefix="$folder/findings/$target/" \
+        -max_len=1024 -len_control=20 -timeout=60 -rss_limit_mb=3000 -print_final_stats=1 -artifact_prefix="$folder/findings/$target/" \
         "${corpora[@]}" >"$log" 2>&1 || status=$?
     rm -f "/dev/shm/softhca-$(id -u)-fuzz-$target-$$" # a target that died
     inputs=$(statistic number_of_executed_units "$log")

@@ -44,7 +44,10 @@ tern_units = base connection engine matching pinning rendezvous tupleq veloblock
 engine_objects = $(device_objects) $(call unit_objects,$(tern_units))
 engine_sources = test/engine/node.cc test/engine/rogue.cc
 engine_libraries = -lgtest -lgmock
-with_device = device engine
+direct_objects = $(engine_objects)
+direct_sources = $(engine_sources)
+direct_libraries = $(engine_libraries)
+with_device = device engine direct
 
 targets = $(quick) $(with_device)
 
