@@ -43,7 +43,10 @@ void* open_libibverbs(const char* path, int flags) {
 
 }  // namespace
 
-SOFTHCA_EXPORT SOFTHCA_JUMPS void* dlopen(const char* path, int flags) {
+// dlopen() by a name of its own: the C library's declaration promises to throw nothing, which clang
+// takes for something to do after the jump.
+SOFTHCA_EXPORT void* softhca_dlopen(const char* path, int flags) __asm__("dlopen");
+SOFTHCA_JUMPS void* softhca_dlopen(const char* path, int flags) {
     if (is_libibverbs(path)) [[unlikely]]
         return open_libibverbs(path, flags);
     SOFTHCA_JUMP real_dlopen()(path, flags);
