@@ -71,8 +71,9 @@ objects/%.o: $(SOURCE)/%.cc
 objects/made/units/%.o: made/units/%.cc
 	@mkdir -p $(@D)
 	$(FUZZ_CXX) $(FUZZ_FLAGS) $(flags) -MMD -c -o $@ $<
+# Without the device's own dlopen(), which is for programs that load libibverbs themselves.
 .SECONDEXPANSION:
-made/units/%.cc: $$(shell find $(SOURCE)/src/$$(subst _,/,$$*) -name '*.cc') $$(if $$(filter softhca_fabric,$$*),$(SOURCE)/src/softhca/settings.cc)
+made/units/%.cc: $$(shell find $(SOURCE)/src/$$(subst _,/,$$*) -name '*.cc' -not -name library.cc) $$(if $$(filter softhca_fabric,$$*),$(SOURCE)/src/softhca/settings.cc)
 	@$(SOURCE)/contrib/make-unit.sh $@ $(abspath $(sort $^))
 
 # As src/bench/sources.am makes it.
