@@ -2,17 +2,24 @@
 #include "bench/sim/many_ranks.h"
 
 #include <algorithm>
+#include <memory>
+#include <numeric>
 
 #include "bench/sim/chance.h"
 #include "bench/sim/grid.h"
 #include "bench/sim/programs.h"
+#include "softhca/inspect/inspect.h"
 
 namespace bench::sim {
 namespace {
 
 constexpr uint32_t kIncastMessages = 50;
-constexpr uint32_t kIncastRanks = 8;  // at most
-constexpr int kIncasts = 4;           // the last one counts
+constexpr uint32_t kIncastRanks = 8;    // at most
+constexpr int kIncasts = 4;             // the last one counts
+constexpr uint32_t kCrowd = 64;         // ranks, at most
+constexpr uint32_t kCrowdSettles = 20;  // trips: some of the crowd get blocks
+constexpr uint32_t kCrowdTrips = kCrowdSettles + 100;
+constexpr uint32_t kTripsBefore = 200;
 constexpr uint32_t kExchanges = 11;
 // After these, neighbours are hot, and pools and blocks have nearly their size: what is left to be
 // registered is in few exchanges.
@@ -49,6 +56,22 @@ double scatter_all(World& world, const std::vector<std::vector<uint32_t>>& peers
     });
 }
 
+// Of the first ranks.
+uint64_t rnr_naks(uint32_t ranks) {
+    char error[256] = {};
+    const std::unique_ptr<softhca_inspect_fabric, void (*)(softhca_inspect_fabric*)> fabric(
+        softhca_inspect_open(nullptr, error, sizeof error), softhca_inspect_close);
+    if (fabric == nullptr) throw Failure(error);
+    uint64_t naks = 0;
+    for (uint32_t rank = 0; rank < ranks; ++rank) {
+        softhca_inspect_usage usage = {};
+        if (softhca_inspect_member(fabric.get(), rank, &usage, error, sizeof error) != 0)
+            throw Failure(error);
+        naks += usage.rnr_naks;
+    }
+    return naks;
+}
+
 }  // namespace
 
 double storm(World& world) {
@@ -77,6 +100,39 @@ double incast(World& world, uint32_t size) {
         rate = static_cast<double>(messages * size) / static_cast<double>(took);
     }
     return rate;
+}
+
+Crowd crowd(World& world, uint32_t size) {
+    const uint32_t ranks = std::min(world.ranks(), 2 + kCrowd);
+    for (uint32_t rank = 1; rank < ranks; ++rank) world.connect(0, rank);
+    Node& receiver = world.node(0);
+    uint64_t took = 0, other = 0;
+    std::vector<Program> pair;
+    pair.push_back(ping(receiver, 1, 8, kTripsBefore, took));
+    pair.push_back(ping(world.node(1), 0, 8, kTripsBefore, other));
+    world.run(std::move(pair));
+
+    const uint64_t naks = rnr_naks(ranks);
+    receiver.copy_messages();
+    bool over = false;
+    const uint64_t before = receiver.received() - receiver.received_from(1);
+    std::vector<uint64_t> trips;
+    std::vector<Program> programs;
+    programs.push_back(timed_ping(receiver, 1, 8, kCrowdTrips, over, trips));
+    programs.push_back(answer_until(world.node(1), 0, 8, over));
+    for (uint32_t rank = 2; rank < ranks; ++rank)
+        programs.push_back(send_until(world.node(rank), 0, size, over));
+    world.run(std::move(programs));
+    const uint64_t bytes = (receiver.received() - receiver.received_from(1) - before) * size;
+    const uint64_t ns = std::accumulate(trips.begin(), trips.end(), uint64_t{0});
+    const uint64_t longest = *std::ranges::max_element(trips);
+    trips.erase(trips.begin(), trips.begin() + kCrowdSettles);
+    std::ranges::sort(trips);
+    return {.median_ns = static_cast<double>(trips[trips.size() / 2]) / 2,
+            .percentile_99_ns = static_cast<double>(trips[trips.size() * 99 / 100]) / 2,
+            .longest_ns = static_cast<double>(longest) / 2,
+            .rate = static_cast<double>(bytes) / static_cast<double>(ns),
+            .rnr_naks = rnr_naks(ranks) - naks};
 }
 
 double halo(World& world, uint32_t dimensions, uint32_t size) {

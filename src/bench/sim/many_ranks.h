@@ -14,6 +14,16 @@ namespace bench::sim {
 double storm(World& world);
 // Messages of up to 7 ranks to one: bytes per ns.
 double incast(World& world, uint32_t size);
+// A ping-pong of ranks 0 and 1 while up to 64 other ranks, which rank 0 has not talked to, send
+// messages of `size` bytes to rank 0 without end, which copies them.
+struct Crowd {
+    double median_ns = 0;  // of half of a round trip
+    double percentile_99_ns = 0;
+    double longest_ns = 0;  // also when the crowd has just begun
+    double rate = 0;        // of the crowd's messages, in bytes per ns
+    uint64_t rnr_naks = 0;  // how often one of them found no receive
+};
+Crowd crowd(World& world, uint32_t size);
 // Of one exchange with the neighbours in a grid.
 double halo(World& world, uint32_t dimensions, uint32_t size);
 // Each rank sends a message to each other.

@@ -150,12 +150,13 @@ bool Node::access(uint32_t peer, uint64_t size, Access* operation) {
     return true;
 }
 
-ucs_status_t Node::count(void* node, void* data, size_t, unsigned) {
+ucs_status_t Node::count(void* node, void* data, size_t size, unsigned) {
     auto& me = *static_cast<Node*>(node);
     uint64_t sender;
     std::memcpy(&sender, data, sizeof sender);
     ++me.received_;
     ++me.peers_[sender].received;
+    if (me.copies_) me.machine_.spend(copy_ns(size));
     return UCS_OK;
 }
 

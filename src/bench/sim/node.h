@@ -41,6 +41,8 @@ class Node {
     bool get(uint32_t peer, uint64_t size) { return access(peer, size, uct_ep_get_zcopy); }
     // Whether all that was sent or put has reached the peers, and all that was asked for is here.
     bool flush();
+    // From now on, the program copies what it receives.
+    void copy_messages() { copies_ = true; }
     // Ends a step of the program with one poll.
     std::suspend_always step();
     // Ends it without one: computes.
@@ -87,6 +89,7 @@ class Node {
     std::vector<Peer> peers_;
     uint64_t received_ = 0;
     uint64_t done_ = 0;
+    bool copies_ = false;
     uct_completion_t completion_ = {};
 };
 

@@ -15,6 +15,7 @@ constexpr uint32_t kTrips = 100;
 constexpr uint32_t kSettling = 200;  // trips of a size before these: pools of buffers grow
 constexpr uint32_t kMessages = 500;
 constexpr uint32_t kAccesses = 16;  // puts or gets at once
+constexpr uint32_t kFewRanks = 16;  // are no crowd
 constexpr uint64_t kAccessSizes[] = {4 << 10, 64 << 10, 1 << 20};
 
 class Measurement {
@@ -40,6 +41,7 @@ class Measurement {
             for (const uint32_t size : {8, 4096})
                 add("all to all", size, "us", all_to_all(world_, size) / 1000);
         if (wanted("random")) add("random", 8, "us", random_peers(world_, 8) / 1000);
+        if (wanted("crowd") && world_.ranks() > kFewRanks) crowd_of_ranks();
         return std::move(values_);
     }
 
@@ -95,6 +97,16 @@ class Measurement {
             add("halo in 2-D", size, "us", halo(world_, 2, size) / 1000);
             add("halo in 3-D", size, "us", halo(world_, 3, size) / 1000);
         }
+    }
+
+    void crowd_of_ranks() {
+        const uint32_t size = std::min(8192U, world_.node(0).most());
+        const Crowd seen = crowd(world_, size);
+        add("half trip in a crowd", 8, "us", seen.median_ns / 1000);
+        add("its 99th percentile", 8, "us", seen.percentile_99_ns / 1000);
+        add("the longest", 8, "us", seen.longest_ns / 1000);
+        add("the crowd", size, "GB/s", seen.rate);
+        add("its RNR NAKs", size, "", static_cast<double>(seen.rnr_naks));
     }
 
     void connect_two() {

@@ -17,8 +17,9 @@ struct Value {
 };
 
 // Their names, in the order in which they run.
-constexpr const char* kPatterns[] = {"ping-pong", "stream", "puts", "gets",       "overlap",
-                                     "storm",     "incast", "halo", "all-to-all", "random"};
+constexpr const char* kPatterns[] = {"ping-pong",  "stream", "puts",   "gets",
+                                     "overlap",    "storm",  "incast", "halo",
+                                     "all-to-all", "random", "crowd"};
 
 // Of the patterns with these names: UCT's active messages, puts and gets between two ranks, and
 // messages of `ranks` ranks.

@@ -71,6 +71,34 @@ Program exchange_faces(Node& me, std::vector<uint32_t> neighbours, uint32_t size
     took = me.now() - start;
 }
 
+Program timed_ping(Node& me, uint32_t peer, uint32_t size, uint32_t trips, bool& over,
+                   std::vector<uint64_t>& took) {
+    for (uint32_t i = 0; i < trips; ++i) {
+        const uint64_t answers = me.received_from(peer);
+        const uint64_t start = me.now();
+        while (!me.send(peer, size)) co_await me.step();
+        while (me.received_from(peer) == answers) co_await me.step();
+        took.push_back(me.now() - start);
+    }
+    over = true;
+}
+
+Program answer_until(Node& me, uint32_t peer, uint32_t size, const bool& over) {
+    for (uint64_t answered = me.received_from(peer); !over;) {
+        if (me.received_from(peer) == answered) {
+            co_await me.step();
+            continue;
+        }
+        while (!me.send(peer, size)) co_await me.step();
+        ++answered;
+    }
+}
+
+Program send_until(Node& me, uint32_t peer, uint32_t size, const bool& over) {
+    for (uint32_t i = 0; !over; ++i)
+        if (!me.send(peer, size) || i % 16 == 15) co_await me.step();
+}
+
 Program scatter(Node& me, std::vector<uint32_t> peers, uint32_t size, uint64_t expected,
                 uint64_t& took) {
     const uint64_t end = me.received() + expected;

@@ -30,6 +30,12 @@ Program exchange(Node& me, uint32_t ranks, uint32_t size, uint64_t& took);
 // So many times: sends to each neighbour, and waits for what each has sent as often.
 Program exchange_faces(Node& me, std::vector<uint32_t> neighbours, uint32_t size, uint32_t times,
                        uint64_t& took);
+// A ping-pong, at whose end this side sets `over`. `took` gets the time of each trip.
+Program timed_ping(Node& me, uint32_t peer, uint32_t size, uint32_t trips, bool& over,
+                   std::vector<uint64_t>& took);
+Program answer_until(Node& me, uint32_t peer, uint32_t size, const bool& over);
+// Sends until `over`.
+Program send_until(Node& me, uint32_t peer, uint32_t size, const bool& over);
 // Sends to each peer, and waits for so many messages from anybody.
 Program scatter(Node& me, std::vector<uint32_t> peers, uint32_t size, uint64_t expected,
                 uint64_t& took);
