@@ -9,6 +9,7 @@
 #include "engine/backlog.h"
 #include "engine/idle_choice.h"
 #include "engine/writer_words.h"
+#include "veloblock/cold_senders.h"
 #include "veloblock/promotion.h"
 #include "veloblock/receive_path.h"
 #include "veloblock/send_path.h"
@@ -50,6 +51,7 @@ struct Channel final : Connection {
         bool polled = false;      // the block is in PolledBlocks, ...
         uint32_t poll_index = 0;  // ... and this is its place there
         Promotion::Peer activity;
+        ColdSenders::Peer cold;
         uint32_t emptied = 0;  // of ArrivalRound: the last round in which the block was seen empty
         uint32_t requested_bytes = 0;  // of the next block; 0: the first size
         uint32_t usual_bytes = 0;      // of its cold messages: their moving average

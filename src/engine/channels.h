@@ -45,7 +45,7 @@ class Channels final : public ConnectorOwner {
   public:
     Channels(const EngineSettings& settings, ibv_cq* cq, uint32_t max_cqe, Connector& connector,
              const ChannelParts& parts, EngineOwner& owner)
-        : receives_(settings.receive_queue),
+        : receives_(settings.receive_most),
           poll_(settings.poll),
           cq_(cq),
           max_cqe_(max_cqe),

@@ -18,6 +18,16 @@ void CompletionPoller::sent_last(Channel& channel) {
     connector_.finish_if_idle(channel);
 }
 
+// So many completions have come one behind the other that the receive queue may run out. Senders
+// that find no receive have to wait for their device's timer.
+void CompletionPoller::lengthen() {
+    waiting_ = 0;
+    if (receives_.size() >= kReceives * senders_.number()) return;
+    receives_.grow();
+    TERN_TRACE("the receive queue has %u buffers for %u senders", receives_.size(),
+               senders_.number());
+}
+
 void CompletionPoller::fail(Channel& channel, const ibv_wc& completion) {
     if (channel.failed) return;
     Status status = Status::kDevice;

@@ -86,6 +86,8 @@ class CompletionPoller {
     // If more frames precede a cold frame, it waits for the next poll. With kBurst, this bounds the
     // time of a poll.
     static constexpr unsigned kPreceding = 512;
+    // Receives for each peer that sends cold, to which the receive queue may grow.
+    static constexpr uint32_t kReceives = 8;
 
     // Whether `next` reports the same success.
     static bool reports_too(const ibv_wc& next, const ibv_wc& completion) {
@@ -111,12 +113,14 @@ class CompletionPoller {
     void sent_last(Channel& channel);
     void fail(Channel& channel, const ibv_wc& completion);
     void on_failed_receive(const ibv_wc& completion);
+    [[gnu::cold]] void lengthen();
     [[gnu::cold]] void on_failed_queue();
     [[gnu::cold]] void on_malformed(Channel& channel, const char* what, Word word,
                                     const std::byte* frame, uint32_t length);
 
     ibv_cq* cq_;
     verbs::LateCompletion late_;
+    unsigned waiting_ = 0;    // completions since the queue was last seen empty
     unsigned preceding_ = 0;  // of kPreceding: how many this poll may still take
     ReceiveQueue& receives_;
     SendPool& pool_;
@@ -127,6 +131,7 @@ class CompletionPoller {
     Connector& connector_;
     DeviceHealth& health_;
     QueueGrowth& growth_;
+    ColdSenders senders_;
     uint64_t received_ = 0;       // cold frames
     uint64_t notifications_ = 0;  // of frames in blocks
 };
@@ -145,6 +150,9 @@ template <class Sink>
             return static_cast<unsigned>(i) + preceding - preceding_;
         }
     }
+    waiting_ = count == int{kBurst} ? waiting_ + kBurst : 0;
+    if (waiting_ > receives_.size() / 2) [[unlikely]]
+        lengthen();
     if (count < 0) [[unlikely]]
         on_failed_queue();
     return count > 0 ? static_cast<unsigned>(count) : 0;
@@ -249,6 +257,7 @@ void CompletionPoller::deliver(Channel& channel, Word word, const std::byte* pay
         return;
     }
     channel.receiving.path.received_cold();
+    senders_.count(channel.receiving.cold);
     offered_.consider(channel, word.length());
 }
 

@@ -53,6 +53,7 @@ struct EngineUsage {
     uint64_t connections_lengthened = 0;  // replaced for a long send queue
     uint32_t send_queue_places = 0;       // work requests, of all connections
     uint32_t hot_peers = 0;
+    uint32_t receive_buffers = 0;  // of the shared receive queue
     uint64_t receive_queue_bytes = 0;
     uint64_t send_pool_bytes = 0;
     uint64_t registered_bytes = 0;  // these, blocks and words

@@ -82,6 +82,7 @@ EngineUsage Engine::usage() const {
                       .connections_lengthened = room_.growth().grown(),
                       .send_queue_places = connector_.table().places(),
                       .hot_peers = offered_.hot_peers(),
+                      .receive_buffers = resources_.receives->size(),
                       .receive_queue_bytes = resources_.receives->registered_bytes(),
                       .send_pool_bytes = resources_.pool.registered_bytes()};
     usage.registered_bytes = usage.receive_queue_bytes + usage.send_pool_bytes +

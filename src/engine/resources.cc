@@ -46,6 +46,10 @@ Resources::Resources(const verbs::Device& device, const verbs::Port& own_port,
 std::optional<Resources> Resources::open(const verbs::Device& device, const verbs::Port& port,
                                          EngineSettings& settings, EngineOwner& owner,
                                          std::string& why) {
+    settings.receive_most =
+        std::max(settings.receive_queue,
+                 std::min(settings.receive_most,
+                          static_cast<uint32_t>(std::max(device.attributes.max_srq_wr, 0))));
     Resources resources(device, port, settings);
     if (!resources.open_queues(device, settings, owner, why)) return std::nullopt;
     return resources;
@@ -86,9 +90,11 @@ bool Resources::open_queues(const verbs::Device& device, EngineSettings& setting
 bool Resources::open_receives(EngineSettings& settings, EngineOwner& owner) {
     const uint32_t wanted = settings.receive_queue;
     for (;;) {
-        receives = ReceiveQueue::create(pd, settings.receive_queue, settings.receive_buffer());
+        receives = ReceiveQueue::create(pd, settings.receive_queue, settings.receive_most,
+                                        settings.receive_buffer());
         if (receives || errno != ENOMEM || settings.receive_queue / 2 < kLeastReceives) break;
         settings.receive_queue /= 2;
+        settings.receive_most = settings.receive_queue;
     }
     if (receives && settings.receive_queue < wanted)
         owner.warn("memory for only " + std::to_string(settings.receive_queue) + " of " +

@@ -22,8 +22,8 @@ class EngineOwner;
 // What an interface has of the device: the queues and memory that its connections share. Set-up
 // only.
 struct Resources {
-    // Opens all of them. Lowers settings.receive_queue if memory is short. Empty on failure; `why`
-    // says why.
+    // Opens all of them. Lowers settings.receive_queue and receive_most if memory is short. Empty
+    // on failure; `why` says why.
     static std::optional<Resources> open(const verbs::Device& device, const verbs::Port& port,
                                          EngineSettings& settings, EngineOwner& owner,
                                          std::string& why);

@@ -119,6 +119,11 @@ ucs_config_field_t config_table[] = {
     TERN_FIELD("RX_QUEUE_LEN", kText<kEngine.receive_queue>,
                "Buffers of the receive queue that all connections of an interface share.",
                messages.receive_queue, UCS_CONFIG_TYPE_UINT),
+    TERN_FIELD("RX_QUEUE_MAX", kText<kEngine.receive_most>,
+               "Buffers to which this queue grows, 8 for each of the peers that send to it at a "
+               "time, if messages come faster than they are taken.\n"
+               "RX_QUEUE_LEN or less: it does not grow.",
+               messages.receive_most, UCS_CONFIG_TYPE_UINT),
     TERN_FIELD(
         "POLL", "auto",
         "How a receiver notices short messages:\n"
@@ -358,6 +363,7 @@ EngineSettings engine_settings(const TernConfig& config, const ibv_device_attr& 
         config.tags.matching != UCS_NO ? EngineSettings::kUnlimited : config.messages.long_queues;
     engine.send_buffers = config.messages.send_buffers;
     engine.receive_queue = config.messages.receive_queue;
+    engine.receive_most = std::max(engine.receive_queue, config.messages.receive_most);
     engine.connections = most_connections(config.messages.connections, engine, device);
     engine.inline_bytes = config.messages.inline_bytes;
     engine.block_first = static_cast<uint32_t>(config.blocks.first_bytes) & ~(Word::kUnit - 1);

@@ -23,6 +23,7 @@ struct TernConfig {
         unsigned long connections;
         unsigned send_buffers;
         unsigned receive_queue;
+        unsigned receive_most;
         unsigned inline_bytes;
         int poll;
     } messages;

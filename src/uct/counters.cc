@@ -62,6 +62,7 @@ std::string counters_of(const Engine& engine, const Rendezvous& rendezvous, cons
         {"registered_bytes", usage.registered_bytes + rendezvous.registered_bytes() +
                                  atomics.registered_bytes() +
                                  (tupleq != nullptr ? tupleq->registered_bytes() : 0)},
+        {"receive_buffers", usage.receive_buffers},
         {"receive_queue_bytes", usage.receive_queue_bytes},
         {"send_pool_bytes", usage.send_pool_bytes},
         {"block_bytes", counters.block_bytes},

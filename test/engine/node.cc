@@ -61,7 +61,7 @@ EngineSettings small_settings() {
     settings.segment_size = 1024;
     settings.send_queue = 32;
     settings.send_buffers = 64;
-    settings.receive_queue = 32;
+    settings.receive_queue = settings.receive_most = 32;
     return settings;
 }
 

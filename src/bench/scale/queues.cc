@@ -27,8 +27,7 @@ uint64_t without_peers(const tern::EngineSettings& settings) {
     const softhca::ReceiveQueueShape receives{.entries = Datagrams::kMostReceives, .elements = 1};
     return softhca::queue_pair_memory(kDriver, softhca::QpType::kUd, sends, receives) +
            softhca::completion_queue_memory(kDriver, Datagrams::kMostReceives + Datagrams::kSends) +
-           softhca::shared_queue_memory(kDriver,
-                                        {.entries = settings.receive_queue, .elements = 1});
+           softhca::shared_queue_memory(kDriver, {.entries = settings.receive_most, .elements = 1});
 }
 
 }  // namespace
@@ -44,7 +43,7 @@ Queues::Queues(const tern::EngineSettings& settings)
 
 uint32_t Queues::make() {
     const uint32_t places = lengths_.places_of_next(places_, false);
-    const uint64_t needed = uint64_t{settings_.receive_queue} + places_ + places;
+    const uint64_t needed = uint64_t{settings_.receive_most} + places_ + places;
     if (needed > completions_)
         set_completions(tern::engine_limits::resized_completions(needed, kMostCompletions));
     places_ += places;

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: BSD-3-Clause
+
+// The receive queue grows with the peers that send cold.
+
+#include "engine/receive_queue.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "node.h"
+
+namespace tern::test {
+namespace {
+
+constexpr uint32_t kFirst = 32;
+constexpr uint32_t kBuffer = 1024;  // bytes of a message
+
+EngineSettings sender_settings() {
+    EngineSettings settings = small_settings();
+    settings.segment_size = kBuffer;
+    settings.poll = PollMode::kCq;  // nobody gets a block
+    return settings;
+}
+
+EngineSettings receiver_settings(uint32_t most) {
+    EngineSettings settings = sender_settings();
+    settings.receive_queue = kFirst;
+    settings.receive_most = most;
+    return settings;
+}
+
+// A receiver and its peers, which send numbered messages.
+class Crowd {
+  public:
+    Crowd(size_t peers, uint32_t most) : receiver_(receiver_settings(most)) {
+        for (size_t i = 0; i < peers; ++i) {
+            peers_.push_back(std::make_unique<Peer>());
+            Peer& peer = *peers_.back();
+            std::string why;
+            peer.channel = peer.node.engine->attach(receiver_.engine->address(), &peer, why);
+            EXPECT_NE(peer.channel, nullptr) << why;
+            EXPECT_TRUE(until([&] { poll(peer); }, [&] { return peer.channel->up(); }));
+        }
+    }
+    ~Crowd() {
+        for (const auto& peer : peers_) peer->node.engine->leave(peer->channel, peer.get());
+    }
+
+    // The first peers send so many messages each. The receiver is polled when none of them can send
+    // more, as one that computes. False: something was lost, or out of order.
+    bool send(size_t peers, uint64_t messages) {
+        const uint64_t all = received_ + peers * messages;
+        for (size_t i = 0; i < peers; ++i) peers_[i]->end = peers_[i]->sent + messages;
+        return until(
+                   [&] {
+                       for (size_t i = 0; i < peers; ++i) send(*peers_[i], i);
+                       for (int i = 0; i < 20; ++i) poll(receiver_);
+                   },
+                   [&] { return received_ == all; }) &&
+               good_;
+    }
+    EngineUsage usage() const { return receiver_.engine->usage(); }
+    uint32_t buffers() const { return usage().receive_buffers; }
+
+  private:
+    struct Peer {
+        Node node{sender_settings()};
+        Channel* channel = nullptr;
+        uint64_t sent = 0, end = 0, received = 0;
+    };
+
+    void poll(Peer& peer) {
+        peer.node.poll();
+        poll(receiver_);
+    }
+    void send(Peer& peer, size_t index) {
+        while (peer.sent != peer.end &&
+               peer.node.send_number(*peer.channel, 1, index << 32 | peer.sent) == Status::kOk)
+            ++peer.sent;
+        peer.node.poll();
+    }
+    void poll(Node& receiver) {
+        receiver.poll();
+        for (const Node::Message& message : receiver.messages) {
+            Peer& from = *peers_[message.number() >> 32];
+            good_ = good_ && (message.number() & 0xffffffff) == from.received++;
+            ++received_;
+        }
+        receiver.messages.clear();
+    }
+
+    Node receiver_;
+    std::vector<std::unique_ptr<Peer>> peers_;
+    uint64_t received_ = 0;
+    bool good_ = true;
+};
+
+TEST(ReceiveQueueTest, GrowsWithThePeersThatSend) {
+    Crowd crowd(20, 1024);
+    EXPECT_EQ(crowd.buffers(), kFirst);
+    const uint64_t before = crowd.usage().registered_bytes;
+    ASSERT_TRUE(crowd.send(20, 400));
+    EXPECT_GT(crowd.buffers(), kFirst);
+    EXPECT_GE(crowd.usage().registered_bytes, before + (crowd.buffers() - kFirst) * kBuffer);
+    // By the last chunk, it may be more than 8 for each.
+    EXPECT_LE(crowd.buffers(), 20u * 8 + 64);
+}
+
+TEST(ReceiveQueueTest, DoesNotGrowForSilentPeers) {
+    Crowd crowd(20, 1024);
+    ASSERT_TRUE(crowd.send(3, 2000));
+    EXPECT_EQ(crowd.buffers(), kFirst);
+}
+
+TEST(ReceiveQueueTest, GrowsToItsLimit) {
+    Crowd crowd(20, kFirst + 10);
+    ASSERT_TRUE(crowd.send(20, 400));
+    EXPECT_EQ(crowd.buffers(), kFirst + 10);
+}
+
+}  // namespace
+}  // namespace tern::test
