@@ -9,6 +9,7 @@
 #include "engine/backlog.h"
 #include "engine/idle_choice.h"
 #include "engine/writer_words.h"
+#include "veloblock/allowance.h"
 #include "veloblock/cold_senders.h"
 #include "veloblock/promotion.h"
 #include "veloblock/receive_path.h"
@@ -38,6 +39,8 @@ struct Channel final : Connection {
         uint64_t silent_since = 0;     // when a long stall was first looked at; 0: not yet
         uint32_t last_bcopy = 0;       // length, to guess that of the next one
         uint32_t credit_taken = 0;     // the last value of its credit word
+        allowance::Taken allowance;    // of cold messages
+        bool waits = false;            // a send has found that there is none
         WriterWords::Words words;      // which the peer may write to, if any
     };
 
@@ -52,6 +55,7 @@ struct Channel final : Connection {
         uint32_t poll_index = 0;  // ... and this is its place there
         Promotion::Peer activity;
         ColdSenders::Peer cold;
+        allowance::Given allowance;
         uint32_t emptied = 0;  // of ArrivalRound: the last round in which the block was seen empty
         uint32_t requested_bytes = 0;  // of the next block; 0: the first size
         uint32_t usual_bytes = 0;      // of its cold messages: their moving average
@@ -76,6 +80,7 @@ struct Channel final : Connection {
         kReleaseDue = 8,
         kWordsDue = 16,  // the address of Sending::words
         kCreditRequestDue = 32,
+        kAllowanceDue = 64,
     };
     struct Control {
         uint8_t due = 0;      // set of Due
@@ -125,9 +130,11 @@ struct Channel final : Connection {
     // status of the last one.
     uint32_t failures = 0;
     Status failure = Status::kOk;
-    // The same: the peer has asked for a pause of messages, and how many sends it has refused.
+    // The same: the peer has asked for a pause of messages, how many sends it has refused, and
+    // since when, at the last look.
     bool paused = false;
     uint16_t paused_sends = 0;
+    uint64_t paused_since = 0;
 
     ConnectionUse use;  // of IdleChannels
     Growth growth;

@@ -4,6 +4,7 @@
 #include "connection/connector.h"
 #include "engine/early_sends.h"
 #include "engine/owner.h"
+#include "engine/peer_blocks.h"
 #include "engine/poll_budget.h"
 #include "engine/work_requests.h"
 
@@ -70,6 +71,14 @@ void ChannelFlush::check_unused(uint64_t now) {
         if (channel.users.empty() && channel.up() && !channel.sends.reports())
             (void)requests_.post_empty(channel, false);
     });
+}
+
+void ChannelFlush::check_silent(Channel& channel, uint64_t& since) {
+    const uint64_t now = connector_.now();
+    if (since == 0) since = now;
+    if (now - since < static_cast<uint64_t>(PeerBlocks::kSilence.count())) return;
+    since = now;
+    request_report(channel);
 }
 
 void ChannelFlush::request_report(Channel& channel) {

@@ -22,10 +22,10 @@ void CompletionPoller::sent_last(Channel& channel) {
 // that find no receive have to wait for their device's timer.
 void CompletionPoller::lengthen() {
     waiting_ = 0;
-    if (receives_.size() >= kReceives * senders_.number()) return;
+    if (receives_.size() >= kReceives * offered_.cold_senders()) return;
     receives_.grow();
     TERN_TRACE("the receive queue has %u buffers for %u senders", receives_.size(),
-               senders_.number());
+               offered_.cold_senders());
 }
 
 void CompletionPoller::fail(Channel& channel, const ibv_wc& completion) {

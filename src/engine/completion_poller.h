@@ -131,7 +131,6 @@ class CompletionPoller {
     Connector& connector_;
     DeviceHealth& health_;
     QueueGrowth& growth_;
-    ColdSenders senders_;
     uint64_t received_ = 0;       // cold frames
     uint64_t notifications_ = 0;  // of frames in blocks
 };
@@ -257,8 +256,7 @@ void CompletionPoller::deliver(Channel& channel, Word word, const std::byte* pay
         return;
     }
     channel.receiving.path.received_cold();
-    senders_.count(channel.receiving.cold);
-    offered_.consider(channel, word.length());
+    offered_.took_cold(channel, word.length());
 }
 
 template <class Sink>

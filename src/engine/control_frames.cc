@@ -28,6 +28,8 @@ const char* name_of(uint32_t id) {
             return "address of words";
         case ControlId::kCreditRequest:
             return "request for credit";
+        case ControlId::kAllowance:
+            return "allowance";
         default:
             return "of the layer above";
     }
@@ -76,6 +78,8 @@ bool ControlFrames::receive(Channel& channel, Word word, const std::byte* payloa
             return offered_.on_words(channel, payload, length);
         case ControlId::kCreditRequest:
             return length == 0 && offered_.on_credit_request(channel);
+        case ControlId::kAllowance:
+            return peer_blocks_.on_allowance(channel, payload, length);
         default:
             return false;
     }
@@ -143,7 +147,8 @@ bool ControlFrames::send_due(Channel& channel) {
     };
     // Another frame has carried the credit.
     if (!offered_.owes_credit(channel)) due &= static_cast<uint8_t>(~Channel::kCreditDue);
-    return send(Channel::kWordsDue, [&] { return peer_blocks_.send_words(channel); }) &&
+    return send(Channel::kAllowanceDue, [&] { return offered_.send_allowance(channel); }) &&
+           send(Channel::kWordsDue, [&] { return peer_blocks_.send_words(channel); }) &&
            send(Channel::kReleaseDue, [&] { return peer_blocks_.send_release(channel); }) &&
            send(Channel::kOfferDue, [&] { return offered_.send_offer(channel); }) &&
            send(Channel::kRevokeDue,

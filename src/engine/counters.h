@@ -36,6 +36,7 @@ struct Counters : MessageCounters, OneSidedCounters, BlockCounters {
     uint64_t received_hot = 0;  // frames
     uint64_t received_cold = 0;
     uint64_t credit_stalls = 0;  // sends that found the block full; of a series only the first
+    uint64_t cold_stalls = 0;    // sends that the peer does not allow yet; the same
     uint64_t queue_stalls = 0;   // sends that found no room in the send queue or no free buffer
     uint64_t polls = 0;
     uint64_t sleeps = 0;           // calls of arm() that returned kOk

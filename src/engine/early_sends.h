@@ -63,7 +63,8 @@ class EarlySends {
     Status drop_all(Channel& channel, Status status);
 
   private:
-    static constexpr uint32_t kMost = 32;  // sends and transfers, for one connection
+    // Sends and transfers, for one connection: its peer must allow them.
+    static constexpr uint32_t kMost = allowance::kFirst;
 
     bool has_room(const Channel& channel) const;
     // For a send that may wait if `accepted`. Null: it cannot wait now.

@@ -64,6 +64,7 @@ Counters Engine::counters() const {
     counters.received_hot = blocks_.received();
     counters.received_cold = completions_.received();
     counters.credit_stalls = peer_blocks_.stalls();
+    counters.cold_stalls = peer_blocks_.waits();
     counters.queue_stalls = room_.refused();
     counters.polls = poller_.polls();
     counters.sleeps = sleep_.sleeps();

@@ -118,7 +118,7 @@ class Engine final {
 
     // Whether a send that was refused would probably be accepted now.
     bool has_room(const Channel& channel) const {
-        return (channel.sends.takes_data() && !channel.sending.stalled &&
+        return (channel.sends.takes_data() && !channel.sending.stalled && !channel.sending.waits &&
                 resources_.pool.available()) ||
                early_.may_wait(channel);
     }

@@ -237,8 +237,8 @@ template <class Fill>
         return waits;
     }
     const SendPath::Choice choice = blocks_.choose(channel, length);
-    if (choice.route == SendPath::Route::kStall) [[unlikely]]
-        return blocks_.on_stall(channel);
+    if (PeerBlocks::refuses(choice)) [[unlikely]]
+        return blocks_.on_refused(channel, choice);
     alignas(64) std::byte bytes[engine_limits::kInline];
     memset(bytes + padded(length), 0, sizeof(Word));
     fill(bytes + sizeof(Word));
@@ -261,9 +261,9 @@ Status FastPath::am_bcopy(Channel& channel, uint32_t id, Pack&& pack, uint32_t& 
     }
     // `pack` may be called only once, and the length is not known before: the last length serves as
     // a guess. If the block has no room for the actual length, the frame goes cold.
-    if (blocks_.choose(channel, channel.sending.last_bcopy).route == SendPath::Route::kStall)
-        [[unlikely]]
-        return blocks_.on_stall(channel);
+    const SendPath::Choice guess = blocks_.choose_unknown(channel);
+    if (PeerBlocks::refuses(guess)) [[unlikely]]
+        return blocks_.on_refused(channel, guess);
     SendPool::Buffer* buffer = pool_.take();
     if (buffer == nullptr) [[unlikely]]
         return room_.no_buffer();
@@ -298,8 +298,8 @@ inline Status FastPath::am_zcopy(Channel& channel, uint32_t id, std::span<const 
     uint32_t size = static_cast<uint32_t>(header.size());
     for (const ibv_sge& piece : user) size += piece.length;
     const SendPath::Choice choice = blocks_.choose(channel, size);
-    if (choice.route == SendPath::Route::kStall) [[unlikely]]
-        return blocks_.on_stall(channel);
+    if (PeerBlocks::refuses(choice)) [[unlikely]]
+        return blocks_.on_refused(channel, choice);
     SendPool::Buffer* buffer = pool_.take();
     if (buffer == nullptr) [[unlikely]]
         return room_.no_buffer();
@@ -361,6 +361,7 @@ inline Status FastPath::post_frame(Channel& channel, const SendPath::Choice& cho
         if (!requests_.post(channel, requests_.prepare(IBV_WR_SEND, pieces, count, flags), true))
             return Status::kDevice;
         sending.path.sent_cold();
+        sending.allowance.sent();
         ++counters_.sent_cold;
     }
     channel.receiving.path.credit_sent();
@@ -376,7 +377,7 @@ Status FastPath::am_gathered(Channel& channel, uint32_t id, uint32_t header, Fil
     uint32_t size = header;
     for (const Piece& piece : pieces) size += piece.memory.length;
     const SendPath::Choice choice = blocks_.choose(channel, size);
-    if (choice.route == SendPath::Route::kStall) return blocks_.on_stall(channel);
+    if (PeerBlocks::refuses(choice)) return blocks_.on_refused(channel, choice);
     SendPool::Buffer* const buffer = pool_.take();
     if (buffer == nullptr) return room_.no_buffer();
     const bool hot = choice.route == SendPath::Route::kBlock;
@@ -415,8 +416,8 @@ Status FastPath::am_gathered(Channel& channel, uint32_t id, uint32_t header, Fil
 inline bool FastPath::takes_copies(Channel& channel) {
     if (!channel.sends.takes_data())
         (void)room_.no_place(channel);
-    else if (blocks_.choose(channel, channel.sending.last_bcopy).route == SendPath::Route::kStall)
-        (void)blocks_.on_stall(channel);
+    else if (const auto choice = blocks_.choose_unknown(channel); PeerBlocks::refuses(choice))
+        (void)blocks_.on_refused(channel, choice);
     else if (!pool_.prepare())
         (void)room_.no_buffer();
     else

@@ -40,6 +40,18 @@ void OfferedBlocks::decide(Channel& channel) {
     }
 }
 
+void OfferedBlocks::allow_more(Channel& channel) {
+    control_.schedule(channel, Channel::kAllowanceDue);
+}
+
+bool OfferedBlocks::send_allowance(Channel& channel) {
+    allowance::Given& given = channel.receiving.allowance;
+    if (channel.sends.room() == 0) return false;
+    if (!given.due(window())) return true;  // there are more senders now
+    const AllowanceFrame frame{.limit = given.extend(window()), .reserved = 0};
+    return control_.send(channel, ControlId::kAllowance, &frame, sizeof(frame));
+}
+
 void OfferedBlocks::end_window() {
     promotion_.end_window([this](Promotion::Peer& peer) { revoke(channel_of(peer)); });
 }

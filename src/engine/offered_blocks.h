@@ -52,6 +52,13 @@ class OfferedBlocks {
             end_window();
     }
     // Called after a cold message of `length` bytes.
+    void took_cold(Channel& channel, uint32_t length) {
+        senders_.count(channel.receiving.cold);
+        channel.receiving.allowance.received();
+        if (channel.receiving.allowance.due(window())) allow_more(channel);
+        consider(channel, length);
+    }
+    // Considers whether the sender of a cold message of `length` bytes gets a block.
     void consider(Channel& channel, uint32_t length) {
         if (channel.receiving.activity.hot || !channel.up()) return;
         BlockSizes::average(channel.receiving.usual_bytes, length);
@@ -68,6 +75,7 @@ class OfferedBlocks {
     // Returns credit to the writer: by a write to its credit word, which costs the writer no
     // receive and no completion, or by a frame.
     bool return_credit(Channel& channel);
+    bool send_allowance(Channel& channel);
     // Whether credit is due that no frame has carried.
     static bool owes_credit(const Channel& channel) {
         return channel.receiving.path.credit_due() ||
@@ -77,10 +85,14 @@ class OfferedBlocks {
     // The channel is over; its queue pair is in error.
     void forget(Channel& channel);
 
+    // Peers that send cold.
+    uint32_t cold_senders() const { return senders_.number(); }
     uint32_t hot_peers() const { return promotion_.hot(); }
     const BlockCounters& counters() const { return counters_; }
 
   private:
+    uint16_t window() const { return allowance::window(senders_.number()); }
+    void allow_more(Channel& channel);
     [[gnu::cold]] void end_window();
     void decide(Channel& channel);
     void revoke(Channel& channel);
@@ -97,6 +109,7 @@ class OfferedBlocks {
     Sleep& sleep_;
     EngineOwner& owner_;
     Promotion promotion_;
+    ColdSenders senders_;
     BlockCounters counters_;
     bool warned_ = false;  // the owner, that a block cannot be registered
 };

@@ -38,6 +38,28 @@ Status PeerBlocks::on_stall(Channel& channel) {
     return Status::kNoResource;
 }
 
+Status PeerBlocks::on_wait(Channel& channel) {
+    Channel::Sending& sending = channel.sending;
+    if (!sending.waits) {
+        sending.waits = true;
+        sending.refused = 0;
+        sending.silent_since = 0;
+        ++waits_;
+    } else if (++sending.refused % kStallCheck == 0) {
+        check_peer(channel);
+    }
+    return Status::kNoResource;
+}
+
+bool PeerBlocks::on_allowance(Channel& channel, const std::byte* payload, uint32_t length) {
+    AllowanceFrame frame;
+    if (!unpack(frame, payload, length) || !frame.valid() ||
+        !channel.sending.allowance.extend(static_cast<uint16_t>(frame.limit)))
+        return false;
+    channel.sending.waits = false;
+    return true;
+}
+
 void PeerBlocks::check_peer(Channel& channel) {
     uint64_t& since = channel.sending.silent_since;
     const uint64_t now = connector_.now();

@@ -59,7 +59,22 @@ class PeerBlocks {
         (void)take_credit(channel);
         if (channel.failed) [[unlikely]]
             return {.route = SendPath::Route::kStall, .plan = {}};
-        return channel.sending.path.choose(length);
+        return with_allowance(channel, channel.sending.path.choose(length));
+    }
+    // The same for a payload whose length is not known: it may turn out to go cold.
+    SendPath::Choice choose_unknown(Channel& channel) {
+        const SendPath::Choice choice = choose(channel, channel.sending.last_bcopy);
+        if (!channel.sending.allowance.overdrawn()) [[likely]]
+            return choice;
+        return {.route = SendPath::Route::kWait, .plan = {}};
+    }
+    // Whether nothing may be sent now, by a choice.
+    static bool refuses(const SendPath::Choice& choice) {
+        return choice.route >= SendPath::Route::kStall;
+    }
+    // Returns kNoResource.
+    Status on_refused(Channel& channel, const SendPath::Choice& choice) {
+        return choice.route == SendPath::Route::kStall ? on_stall(channel) : on_wait(channel);
     }
     // Sends the reader to the block's high end, since the next frame does not fit below.
     bool post_wrap(Channel& channel, uint32_t at);
@@ -67,12 +82,15 @@ class PeerBlocks {
     void make_room(size_t channels) { base::make_room(stalled_, channels); }
     // A send has found the block full. Returns kNoResource.
     Status on_stall(Channel& channel);
+    // A send has found that the peer allows no more cold messages. Returns kNoResource.
+    Status on_wait(Channel& channel);
     // A payload went cold although there is a block, because it is full or too small.
     void on_detour(Channel& channel, uint32_t length);
 
     // Received control frames. False: the frame is malformed.
     bool on_offer(Channel& channel, const std::byte* payload, uint32_t length);
     bool on_revoke(Channel& channel);
+    bool on_allowance(Channel& channel, const std::byte* payload, uint32_t length);
 
     // Control frames that are due. False: there is no room now.
     bool send_words(Channel& channel);
@@ -86,11 +104,18 @@ class PeerBlocks {
     void forget(Channel& channel);
 
     uint64_t stalls() const { return stalls_; }
+    uint64_t waits() const { return waits_; }
     size_t registered_bytes() const { return words_.registered_bytes(); }
 
   private:
     static constexpr uint16_t kStallCheck = 16;  // sends refused, between two looks at the time
 
+    static SendPath::Choice with_allowance(const Channel& channel, SendPath::Choice choice) {
+        if (choice.route == SendPath::Route::kCold && !channel.sending.allowance.open())
+            [[unlikely]]
+            choice.route = SendPath::Route::kWait;
+        return choice;
+    }
     void check_peer(Channel& channel);
     void choose_notification(Channel& channel, const BlockOffer& offer);
     [[gnu::cold]] void on_malformed_credit(Channel& channel);
@@ -101,6 +126,7 @@ class PeerBlocks {
     WriterWords words_;
     std::vector<Channel*> stalled_;  // those that have stalled, and perhaps do still
     uint64_t stalls_ = 0;            // of a series only the first
+    uint64_t waits_ = 0;             // the same, for an allowance
 };
 
 }  // namespace tern

@@ -82,6 +82,7 @@ std::string counters_of(const Engine& engine, const Rendezvous& rendezvous, cons
         {"demotions", counters.demotions},
         {"credit_stalls", counters.credit_stalls},
         {"credit_words", counters.credit_words},
+        {"cold_stalls", counters.cold_stalls},
         {"queue_stalls", counters.queue_stalls},
         {"packets_sent", counters.packets_sent},
         {"packets_received", counters.packets_received},

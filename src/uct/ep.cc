@@ -120,18 +120,21 @@ static bool attach(TernEp& ep) {
 void pause(Channel& channel, bool paused) {
     TERN_DEBUG("channel %p %s", static_cast<void*>(&channel), paused ? "pauses" : "goes on");
     channel.paused = paused;
+    channel.paused_sends = 0;
+    channel.paused_since = 0;
     // Each send looks again.
     for (void* user : channel.users) static_cast<TernEp*>(user)->ready = nullptr;
 }
 
-// Sends between two checks whether the peer lives, which nothing else may report.
-static constexpr uint16_t kPauseCheck = 4096;
+// Sends between two looks at the time, whether to check if the peer lives, which nothing else may
+// report.
+static constexpr uint16_t kPauseCheck = 16;
 
 static bool is_paused(TernEp& ep) {
     Channel* const channel = ep.channel;
     if (channel == nullptr || !channel->paused) return false;
     if (++channel->paused_sends % kPauseCheck == 0)
-        iface_of(&ep.super.super).engine->flushing()->request_report(*channel);
+        iface_of(&ep.super.super).engine->flushing()->check_silent(*channel, channel->paused_since);
     return true;
 }
 

@@ -101,6 +101,7 @@ enum class ControlId : uint32_t {
     kRelease = 3,        // writer to reader: a Release; the writer no longer uses the block
     kWriterWords = 4,    // writer to reader: a WordsAddress; only after an offer
     kCreditRequest = 5,  // writer to reader, no payload: it will sleep until a frame brings credit
+    kAllowance = 6,      // receiver to sender: an AllowanceFrame
     kFirstTransfer = 8,  // the first id of the rendezvous
     kFirstTag = 16,      // the first id of tagged messages
 };
@@ -137,7 +138,16 @@ struct WordsAddress {
     bool valid() const { return address != 0 && address % sizeof(uint64_t) == 0 && reserved == 0; }
 };
 
-static_assert(sizeof(BlockOffer) == 24 && sizeof(Release) == 8 && sizeof(WordsAddress) == 16);
+// How many cold messages the receiver of this frame may send.
+struct AllowanceFrame {
+    uint32_t limit = 0;  // since the connection began, modulo 2^16
+    uint32_t reserved = 0;
+
+    bool valid() const { return limit <= UINT16_MAX && reserved == 0; }
+};
+
+static_assert(sizeof(BlockOffer) == 24 && sizeof(Release) == 8 && sizeof(WordsAddress) == 16 &&
+              sizeof(AllowanceFrame) == 8);
 
 inline constexpr uint32_t kMaxControl = 80;  // bytes of payload in the longest control frame
 

@@ -21,7 +21,8 @@ namespace tern {
 // behind all frames of the block.
 class SendPath {
   public:
-    enum class Route : uint8_t { kCold, kBlock, kStall };
+    // kWait: as kCold, but the receiver does not allow more cold messages now; see PeerBlocks.
+    enum class Route : uint8_t { kCold, kBlock, kStall, kWait };
 
     // The part of this object that a frame needs which goes straight.
     static constexpr size_t kHotBytes = sizeof(Word) + 2 * sizeof(uint32_t) + sizeof(BlockWriter);

@@ -156,6 +156,9 @@ class RevokedCreditTest : public EngineCreditTest {
 TEST_F(RevokedCreditTest, ASenderThatMaySendColdDoesNotSleep) {
     // From the next window's beginning on the receiver grants a block.
     ASSERT_NO_FATAL_FAILURE(send_until(kWindow));
+    for (int i = 0; i < 1000; ++i) poll();  // until the old block is released
+    ASSERT_NO_FATAL_FAILURE(send_until(kWindow + 50));
+    for (int i = 0; i < 1000; ++i) poll();
     for (int i = 0; i < 7; ++i) {
         ASSERT_NO_FATAL_FAILURE(count_fill());
         ASSERT_TRUE(drain());

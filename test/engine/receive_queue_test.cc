@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The receive queue grows with the peers that send cold.
+// The receive queue grows with the peers that send cold, and they send no more than it can take.
 
 #include "engine/receive_queue.h"
 
@@ -50,14 +50,33 @@ class Crowd {
         for (const auto& peer : peers_) peer->node.engine->leave(peer->channel, peer.get());
     }
 
+    // All peers send as long as they may, and the receiver is not polled. Returns how many messages
+    // they have sent.
+    uint64_t flood() {
+        const uint64_t before = sent();
+        for (size_t round = 0; round < 100; ++round)
+            for (size_t i = 0; i < peers_.size(); ++i) {
+                peers_[i]->end = UINT64_MAX;
+                send(*peers_[i], i);
+                peers_[i]->end = peers_[i]->sent;
+            }
+        return sent() - before;
+    }
+    uint64_t stalls() const {
+        uint64_t stalls = 0;
+        for (const auto& peer : peers_) stalls += peer->node.engine->counters().cold_stalls;
+        return stalls;
+    }
+    bool drain() { return send(0, 0); }
     // The first peers send so many messages each. The receiver is polled when none of them can send
     // more, as one that computes. False: something was lost, or out of order.
     bool send(size_t peers, uint64_t messages) {
-        const uint64_t all = received_ + peers * messages;
+        const uint64_t all = sent() + peers * messages;
         for (size_t i = 0; i < peers; ++i) peers_[i]->end = peers_[i]->sent + messages;
+        for (int i = 0; i < 20; ++i) poll_all();
         return until(
                    [&] {
-                       for (size_t i = 0; i < peers; ++i) send(*peers_[i], i);
+                       for (size_t i = 0; i < peers_.size(); ++i) send(*peers_[i], i);
                        for (int i = 0; i < 20; ++i) poll(receiver_);
                    },
                    [&] { return received_ == all; }) &&
@@ -73,6 +92,15 @@ class Crowd {
         uint64_t sent = 0, end = 0, received = 0;
     };
 
+    void poll_all() {
+        poll(receiver_);
+        for (const auto& peer : peers_) peer->node.poll();
+    }
+    uint64_t sent() const {
+        uint64_t sent = 0;
+        for (const auto& peer : peers_) sent += peer->sent;
+        return sent;
+    }
     void poll(Peer& peer) {
         peer.node.poll();
         poll(receiver_);
@@ -120,6 +148,27 @@ TEST(ReceiveQueueTest, GrowsToItsLimit) {
     Crowd crowd(20, kFirst + 10);
     ASSERT_TRUE(crowd.send(20, 400));
     EXPECT_EQ(crowd.buffers(), kFirst + 10);
+}
+
+TEST(AllowanceTest, AReceiverThatDoesNotPollIsNotOverrun) {
+    constexpr size_t kPeers = 20;
+    Crowd crowd(kPeers, 1024);
+    for (int round = 0; round < 10; ++round) {
+        const uint64_t sent = crowd.flood();
+        EXPECT_LE(sent, kPeers * (allowance::kMost + 1)) << round;
+        if (round == 0) {
+            EXPECT_EQ(sent, kPeers * allowance::kFirst);
+        }
+        EXPECT_EQ(crowd.stalls(), kPeers * (round + 1u));
+        for (int i = 0; i < 50; ++i) ASSERT_TRUE(crowd.drain()) << round;
+        // what is allowed reaches the senders
+    }
+}
+
+TEST(AllowanceTest, NothingIsLostBySendersThatWait) {
+    Crowd crowd(20, 1024);
+    ASSERT_TRUE(crowd.send(20, 1000));
+    EXPECT_GT(crowd.stalls(), 20u);
 }
 
 }  // namespace

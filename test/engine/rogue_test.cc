@@ -192,6 +192,26 @@ TEST_F(RogueTest, GrantsThatMakeNoSense) {
     }
 }
 
+TEST_F(RogueTest, AllowancesThatMakeNoSense) {
+    constexpr uint32_t kFirst = allowance::kFirst;
+    const AllowanceFrame bad[] = {{.limit = kFirst - 1, .reserved = 0},
+                                  {.limit = kFirst + allowance::kMost + 2, .reserved = 0},
+                                  {.limit = 1 << 16 | kFirst, .reserved = 0},
+                                  {.limit = kFirst, .reserved = 1}};
+    for (const AllowanceFrame& frame : bad) {
+        Rogue other;
+        ASSERT_TRUE(other.begin(victim.engine->address()));
+        const auto step = [&] {
+            victim.poll();
+            other.poll();
+        };
+        ASSERT_TRUE(until(step, [&] { return other.up(); }));
+        other.send_frame(FrameKind::kControl, static_cast<uint32_t>(ControlId::kAllowance),
+                         std::string(reinterpret_cast<const char*>(&frame), sizeof(frame)));
+        EXPECT_TRUE(until(step, [&] { return other.over(); })) << frame.limit;
+    }
+}
+
 TEST_F(RogueTest, SecondGrant) {
     const BlockOffer good{.address = 4096, .rkey = 1, .size = 4096, .most = 4096, .flags = 0};
     rogue.send_frame(FrameKind::kControl, static_cast<uint32_t>(ControlId::kOffer), packed(good));

@@ -104,6 +104,18 @@ ping_pong cx5-edr 962 tern 2
 ping_pong graphene 2505 rc_verbs 1
 ping_pong hdr200 1101 rc_verbs 1
 
+# A crowd of 64 ranks that send 8 KiB without end does not stop a hot pair: each message of Tern's finds a receive, and
+# the 99th percentile of the pair's half round trips is at most twice their median.
+check 'a crowd' "$tern_bench" sim --profile $profile --ranks 66 --patterns crowd
+figures_of "$tmp/output" 2 >"$tmp/figures"
+awk -F'|' '
+    $2 == "half trip in a crowd" { median = $5 }
+    $2 == "its 99th percentile" { most = $5 }
+    $2 == "its RNR NAKs" { naks = $5 }
+    { print }
+    END { exit !(median > 0 && most <= 2 * median && naks == "0.000") }' "$tmp/figures" >"$tmp/values"
+result $? "a crowd does not stop a hot pair" "$tmp/values"
+
 check '64 ranks' "$tern_bench" sim --profile hdr200 --ranks 64 --patterns storm,random
 check_match 'options: help' 'virtual time' "$tern_bench" sim --help
 refuses 'options: a profile that does not exist' 2 'profile' "$tern_bench" sim --profile fast

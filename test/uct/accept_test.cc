@@ -76,7 +76,7 @@ TEST_F(AcceptTest, MessagesGoOnWhenTheTargetDoes) {
         EXPECT_TRUE(same(message, pattern(received, 100))) << received;
         ++received;
     });
-    for (; sent < 50; ++sent) {
+    for (; sent < 8; ++sent) {  // as many as a receiver allows that does not poll
         ASSERT_TRUE(accepted(alone_, [&] { return am_bcopy(ep, 9, pattern(sent, 100)); }));
     }
     ASSERT_TRUE(flush_wait(alone_, ep));

@@ -10,7 +10,7 @@ namespace uct_test {
 namespace {
 
 constexpr std::size_t kLength = 64;
-constexpr std::size_t kMost = 32;  // messages that a connection keeps
+constexpr std::size_t kMost = 8;  // messages that a connection keeps
 
 class FirstSendTest : public TernTest {
   protected:
