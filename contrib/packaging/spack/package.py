@@ -34,7 +34,7 @@ class UcxTern(AutotoolsPackage):
 
     variant("pmix", default=True, description="programs of rwapi start under launchers that speak PMIx")
 
-    depends_on("c", type="build")
+    depends_on("c", type="build")  # Spack 0.22 does not know this language yet, and refuses
     depends_on("cxx", type="build")
     depends_on("pkgconfig", type="build")
     depends_on("cli11", type="build")

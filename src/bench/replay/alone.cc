@@ -16,7 +16,7 @@ namespace bench::replay {
 namespace {
 
 bool may_start = true;
-uint64_t received = 0;
+uint64_t counted = 0;
 
 template <typename Function>
 Function* next(Function*, const char* name) {
@@ -36,7 +36,7 @@ struct Handler {
 };
 
 ucs_status_t count(void* argument, void* data, size_t length, unsigned flags) {
-    ++received;
+    ++counted;
     const auto* handler = static_cast<const Handler*>(argument);
     return handler->function(handler->argument, data, length, flags);
 }
@@ -47,7 +47,7 @@ void let_threads_start(bool let) {
     may_start = let;
 }
 uint64_t messages_received() {
-    return received;
+    return counted;
 }
 
 }  // namespace bench::replay

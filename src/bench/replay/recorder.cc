@@ -20,7 +20,6 @@
 namespace bench::replay {
 namespace {
 
-constexpr uint64_t kWholeMask = ~uint64_t{0};
 // Between two calls of ucp_worker_progress(), less than this is a program that only waits.
 constexpr int64_t kWaiting = 2000;  // ns
 

@@ -15,7 +15,7 @@ constexpr uint64_t kSameWishNs = 1'000'000'000;
 
 volatile sig_atomic_t came = 0;
 volatile uint64_t came_ns = 0;
-volatile pid_t other = 0;
+volatile pid_t receiver = 0;
 
 void note_signal(int signal) {
     if (came == 0) {
@@ -29,7 +29,7 @@ void note_signal(int signal) {
 
 void send_on(int signal) {
     came = signal;
-    ::kill(other, signal);
+    ::kill(receiver, signal);
 }
 
 void handle_by(void (*handler)(int)) {
@@ -51,7 +51,7 @@ void watch_for_interrupts() {
 }
 
 void forward_interrupts(pid_t process) {
-    other = process;
+    receiver = process;
     handle_by(send_on);
 }
 

@@ -51,14 +51,14 @@ Range object_of(const void* address) {
     return search.found;
 }
 
-Machine* machine = nullptr;
-Range device;
+Machine* charged = nullptr;
+Range device_code;
 
 }  // namespace
 
 void charge_copies(Machine* to) {
-    device = object_of(::dlsym(RTLD_DEFAULT, "softhca_virtual_clock"));
-    machine = to;
+    device_code = object_of(::dlsym(RTLD_DEFAULT, "softhca_virtual_clock"));
+    charged = to;
 }
 
 }  // namespace bench::sim
@@ -67,7 +67,7 @@ void charge_copies(Machine* to) {
 extern "C" __attribute__((visibility("default"))) void* memcpy(void* to, const void* from,
                                                                size_t size) noexcept {
     using namespace bench::sim;
-    if (machine != nullptr && size >= kLeast && !device.holds(__builtin_return_address(0)))
-        machine->spend(copy_ns(size));
+    if (charged != nullptr && size >= kLeast && !device_code.holds(__builtin_return_address(0)))
+        charged->spend(copy_ns(size));
     return ::memmove(to, from, size);
 }
