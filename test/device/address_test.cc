@@ -148,7 +148,7 @@ TEST_F(PortTest, GidTableBeginsWithTheLinkLocalAddress) {
     };
     for (const auto& [name, table] : kinds) {
         set("PERSONALITY", name);
-        alone([&table = table] { EXPECT_EQ(gid_table(Hca()), table); });
+        alone([&expected = table] { EXPECT_EQ(gid_table(Hca()), expected); });
     }
 }
 

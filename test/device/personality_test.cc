@@ -285,12 +285,12 @@ TEST_F(RuleTest, SharedReceiveQueueHasItsOwnErrors) {
     const std::pair<const char*, int> kinds[] = {
         {"default", ENOMEM}, {"mlx4", -1}, {"strict", -ENOMEM}};
     for (const auto& [name, full] : kinds) {
-        on_device(name, [full = full](const Hca&, ibv_pd* pd) {
+        on_device(name, [error = full](const Hca&, ibv_pd* pd) {
             const Srq srq = make_srq(pd, 4, 1);
             ibv_srq_attr attr{};
             ASSERT_EQ(ibv_query_srq(srq.get(), &attr), 0);
             for (uint32_t i = 0; i < attr.max_wr; ++i) ASSERT_EQ(RecvWr(i).post(srq), 0);
-            EXPECT_EQ(RecvWr(9).post(srq), full);
+            EXPECT_EQ(RecvWr(9).post(srq), error);
         });
     }
 }

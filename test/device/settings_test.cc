@@ -96,10 +96,10 @@ TEST_F(SettingsTest, SpeedOfAPortIsTheRateThatFitsTheModel) {
     const std::pair<const char*, int> rates[] = {{"12.5", 32}, {"25", 64}, {"40", 128}};
     for (const auto& [bandwidth, speed] : rates) {
         set("MODEL", std::string("bandwidth=") + bandwidth);
-        alone([speed = speed] {
+        alone([expected = speed] {
             const Hca hca;
             EXPECT_EQ(hca.port_attr().active_width, 2);
-            EXPECT_EQ(hca.port_attr().active_speed, speed);
+            EXPECT_EQ(hca.port_attr().active_speed, expected);
         });
     }
 }
