@@ -251,7 +251,9 @@ static UCS_CLASS_INIT_FUNC(DeviceEp, const uct_ep_params_t* params) {
     UCS_CLASS_CALL_SUPER_INIT(uct_base_ep_t, reinterpret_cast<uct_base_iface_t*>(params->iface));
     return UCS_OK;
 }
-static UCS_CLASS_CLEANUP_FUNC(DeviceEp) {}
+static UCS_CLASS_CLEANUP_FUNC(DeviceEp) {
+    (void)self;
+}
 UCS_CLASS_DEFINE(DeviceEp, uct_base_ep_t);
 static UCS_CLASS_DEFINE_NEW_FUNC(DeviceEp, uct_ep_t, const uct_ep_params_t*);
 static UCS_CLASS_DEFINE_DELETE_FUNC(DeviceEp, uct_ep_t);
@@ -303,7 +305,9 @@ static UCS_CLASS_INIT_FUNC(DeviceIface, uct_md_h md, uct_worker_h worker,
                               params, config UCS_STATS_ARG(nullptr) UCS_STATS_ARG("cuda_copy"));
     return UCS_OK;
 }
-static UCS_CLASS_CLEANUP_FUNC(DeviceIface) {}
+static UCS_CLASS_CLEANUP_FUNC(DeviceIface) {
+    (void)self;
+}
 UCS_CLASS_DEFINE(DeviceIface, uct_base_iface_t);
 static UCS_CLASS_DEFINE_NEW_FUNC(DeviceIface, uct_iface_t, uct_md_h, uct_worker_h,
                                  const uct_iface_params_t*, const uct_iface_config_t*);

@@ -128,7 +128,7 @@ TEST_F(ThreadTest, OpenAndCloseBesideTraffic) {
     std::atomic<bool> stop = false;
     std::thread opener([&] {
         try {
-            for (int i = 0; !stop; ++i) {
+            while (!stop) {
                 Entity a, b;
                 Flow flow(a, b, stream(20, 2));
                 outcomes.add(run({&flow}));
