@@ -7,13 +7,14 @@
 . "$(dirname "$0")/lib.sh"
 pages=$srcdir/../docs/man
 
-if command -v scdoc >/dev/null; then
+# Other releases of scdoc and CLI11 write the same with other marks.
+if [ "$(scdoc -v 2>/dev/null)" = 'scdoc 1.11.2' ]; then
     check 'contrib/manual.sh makes them' "$srcdir/../contrib/manual.sh" "$(dirname "$SOFTHCA")" "$tmp/man"
     for page in "$tmp"/man/*; do
         check "$(basename "$page") is what contrib/manual.sh makes" diff "$pages/$(basename "$page")" "$page"
     done
 else
-    skip 'the pages are what contrib/manual.sh makes' 'scdoc is not installed'
+    skip 'the pages are what contrib/manual.sh makes' 'scdoc 1.11.2 is not installed, which Debian 12 has'
 fi
 if command -v man >/dev/null; then
     for page in "$pages"/*.[137]; do
