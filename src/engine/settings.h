@@ -25,7 +25,7 @@ struct EngineSettings {
     uint32_t long_queues = 64;     // connections for which it is from the beginning
     uint32_t send_buffers = 1024;  // at most, for all connections
     uint32_t receive_queue = 512;  // buffers, for all connections
-    uint32_t receive_most = 2048;  // to which the receive queue grows
+    uint32_t receive_most = 1024;  // to which the receive queue grows
     uint32_t connections = kUnlimited;  // beyond so many, see IdleChannels
     uint32_t inline_bytes = 128;        // at least
     uint32_t block_first = 4096;        // bytes of a peer's first block
