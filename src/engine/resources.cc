@@ -48,8 +48,10 @@ std::optional<Resources> Resources::open(const verbs::Device& device, const verb
                                          std::string& why) {
     settings.receive_most =
         std::max(settings.receive_queue,
-                 std::min(settings.receive_most,
-                          static_cast<uint32_t>(std::max(device.attributes.max_srq_wr, 0))));
+                 std::min({settings.receive_most,
+                           static_cast<uint32_t>(std::max(device.attributes.max_srq_wr, 0)),
+                           // Most of a completion queue is for sends.
+                           static_cast<uint32_t>(std::max(device.attributes.max_cqe, 0)) / 4}));
     Resources resources(device, port, settings);
     if (!resources.open_queues(device, settings, owner, why)) return std::nullopt;
     return resources;

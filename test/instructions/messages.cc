@@ -37,11 +37,8 @@ void warm_up(UctNode& sender, UctNode& receiver) {
     unsigned sent = 0;
     until([&] { return sent == kWarmUp; },
           [&] {
-              if (receiver.received() - before == sent) {
-                  // The first ones wait for the connection.
-                  sender.send();
-                  ++sent;
-              }
+              // The first ones wait for the connection, and cold ones until the peer allows more.
+              if (receiver.received() - before == sent && sender.try_send()) ++sent;
               sender.progress();
               receiver.progress();
           },

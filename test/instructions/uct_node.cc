@@ -139,9 +139,10 @@ void UctNode::add() {
     if (status != UCS_INPROGRESS) check(status, "uct_ep_atomic64_fetch");
 }
 
-void UctNode::try_send() {
+bool UctNode::try_send() {
     const ucs_status_t status = uct_ep_am_short(ep_, kId, kHeader, nullptr, 0);
     if (status != UCS_ERR_NO_RESOURCE) check(status, "uct_ep_am_short");
+    return status == UCS_OK;
 }
 
 }  // namespace instructions

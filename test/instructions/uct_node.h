@@ -21,7 +21,7 @@ class UctNode {
     // Sends 8 bytes, which must be accepted at once.
     void send();
     // Sends 8 bytes if that is possible now.
-    void try_send();
+    bool try_send();
     // Lets `peer` add to a word of this node.
     void share(UctNode& peer);
     // Adds 1 to the peer's word, and fetches the old value; must be accepted at once.

@@ -2,7 +2,9 @@
 // Many peers, few queue pairs, and short send queues: connections end, come back and grow under
 // traffic of all kinds.
 #include <algorithm>
+#include <chrono>
 #include <random>
+#include <thread>
 
 #include "../device/fabric.h"
 #include "traffic.h"
@@ -46,6 +48,8 @@ using Survivors = std::array<Address, kEntities>;
         const Endpoint& ep = eps[random() % eps.size()];
         for (int i = 0; i < 20; ++i) am_bcopy(ep, kOfVictims, pattern(1, kShort));
         for (int i = 0; i < 200; ++i) self.progress();
+        // Or survivors with sanitizers would do nothing but take this.
+        std::this_thread::sleep_for(std::chrono::microseconds(500));
     }
 }
 

@@ -148,11 +148,11 @@ TEST(ScaleTest, MemoryIsWhatTheDeviceCounts) {
     const tern::EngineSettings settings;
     EXPECT_EQ(Queues::registered(settings), 4440u << 10);
     Queues queues(settings);
-    EXPECT_EQ(queues.bytes(), 365u * 1024 + 256);
+    EXPECT_EQ(queues.bytes(), 573u * 1024 + 512);
     EXPECT_EQ(queues.make(), settings.send_queue);
-    EXPECT_EQ(queues.bytes(), 525u * 1024 + 256);
+    EXPECT_EQ(queues.bytes(), 733u * 1024 + 512);
     for (int i = 1; i < 256; ++i) (void)queues.make();
-    EXPECT_EQ(queues.bytes(), 13485u * 1024 + 256);
+    EXPECT_EQ(queues.bytes(), 15613u * 1024 + 512);
 }
 
 }  // namespace

@@ -127,8 +127,8 @@ TEST(CompletionsTest, ConnectionsForWhichEntriesSuffice) {
     };
     for (const uint32_t long_queues : {0u, 1u, 64u, EngineSettings::kUnlimited}) {
         settings.long_queues = long_queues;
-        EXPECT_EQ(settings.connections_for(settings.receive_queue - 1), 0u);
-        for (uint64_t room = settings.receive_queue; room < 40'000; room += 7) {
+        EXPECT_EQ(settings.connections_for(entries(0) - 1), 0u);
+        for (uint64_t room = entries(0); room < 40'000; room += 7) {
             const uint32_t connections = settings.connections_for(room);
             EXPECT_LE(entries(connections), room);
             EXPECT_GT(entries(connections + 1), room);
