@@ -4,7 +4,6 @@
 #include "connection/connector.h"
 #include "engine/early_sends.h"
 #include "engine/owner.h"
-#include "engine/peer_blocks.h"
 #include "engine/poll_budget.h"
 #include "engine/work_requests.h"
 
@@ -74,11 +73,7 @@ void ChannelFlush::check_unused(uint64_t now) {
 }
 
 void ChannelFlush::check_silent(Channel& channel, uint64_t& since) {
-    const uint64_t now = connector_.now();
-    if (since == 0) since = now;
-    if (now - since < static_cast<uint64_t>(PeerBlocks::kSilence.count())) return;
-    since = now;
-    request_report(channel);
+    if (channel.carries()) requests_.check_silent(channel, since);
 }
 
 void ChannelFlush::request_report(Channel& channel) {

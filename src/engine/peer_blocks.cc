@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "engine/peer_blocks.h"
 
+#include <utility>
+
 #include "base/trace.h"
 #include "connection/connector.h"
 #include "connection/little_endian.h"
@@ -19,35 +21,34 @@ bool PeerBlocks::post_wrap(Channel& channel, uint32_t at) {
                                   channel.sending.block_rkey, false);
 }
 
-Status PeerBlocks::on_stall(Channel& channel) {
+// Whether it is the first refusal of a series, for which `refuses` stands. A later one looks from
+// time to time whether the peer lives.
+bool PeerBlocks::is_first(Channel& channel, bool& refuses) {
     Channel::Sending& sending = channel.sending;
-    if (!sending.stalled) {
-        sending.stalled = true;
+    if (!std::exchange(refuses, true)) {
         sending.refused = 0;
         sending.silent_since = 0;
-        sending.asked_for_frame = false;
-        if (!sending.listed_stalled) {
-            stalled_.push_back(&channel);
-            sending.listed_stalled = true;
-        }
-        ++stalls_;
-        if (sending.path.stalled()) control_.schedule(channel, Channel::kReleaseDue);
-    } else if (++sending.refused % kStallCheck == 0) {
-        check_peer(channel);
+        return true;
     }
+    if (++sending.refused % kStallCheck == 0) requests_.check_silent(channel, sending.silent_since);
+    return false;
+}
+
+Status PeerBlocks::on_stall(Channel& channel) {
+    Channel::Sending& sending = channel.sending;
+    if (!is_first(channel, sending.stalled)) return Status::kNoResource;
+    sending.asked_for_frame = false;
+    if (!sending.listed_stalled) {
+        stalled_.push_back(&channel);
+        sending.listed_stalled = true;
+    }
+    ++stalls_;
+    if (sending.path.stalled()) control_.schedule(channel, Channel::kReleaseDue);
     return Status::kNoResource;
 }
 
 Status PeerBlocks::on_wait(Channel& channel) {
-    Channel::Sending& sending = channel.sending;
-    if (!sending.waits) {
-        sending.waits = true;
-        sending.refused = 0;
-        sending.silent_since = 0;
-        ++waits_;
-    } else if (++sending.refused % kStallCheck == 0) {
-        check_peer(channel);
-    }
+    if (is_first(channel, channel.sending.waits)) ++waits_;
     return Status::kNoResource;
 }
 
@@ -58,16 +59,6 @@ bool PeerBlocks::on_allowance(Channel& channel, const std::byte* payload, uint32
         return false;
     channel.sending.waits = false;
     return true;
-}
-
-void PeerBlocks::check_peer(Channel& channel) {
-    uint64_t& since = channel.sending.silent_since;
-    const uint64_t now = connector_.now();
-    if (since == 0) since = now;
-    if (now - since < static_cast<uint64_t>(kSilence.count())) return;
-    since = now;
-    // If no outstanding work request would report the peer's death.
-    if (!channel.sends.reports()) (void)requests_.post_empty(channel, true);
 }
 
 void PeerBlocks::on_detour(Channel& channel, uint32_t length) {

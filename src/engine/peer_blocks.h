@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -33,10 +32,6 @@ class WorkRequests;
 //   release due  the release frame is posted                  none
 class PeerBlocks {
   public:
-    // After so long without credit, a full block's writer checks whether the peer lives. Most
-    // stalls are shorter, and a check in each would take a place of the wire.
-    static constexpr std::chrono::nanoseconds kSilence = std::chrono::milliseconds(10);
-
     PeerBlocks(ibv_pd* pd, Connector& connector, WorkRequests& requests, ControlFrames& control)
         : connector_(connector), requests_(requests), control_(control), words_(pd) {}
 
@@ -116,7 +111,7 @@ class PeerBlocks {
             choice.route = SendPath::Route::kWait;
         return choice;
     }
-    void check_peer(Channel& channel);
+    bool is_first(Channel& channel, bool& refuses);
     void choose_notification(Channel& channel, const BlockOffer& offer);
     [[gnu::cold]] void on_malformed_credit(Channel& channel);
 

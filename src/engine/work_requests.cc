@@ -15,6 +15,14 @@ bool WorkRequests::post_empty(Channel& channel, bool users) {
     return post(channel, request, users);
 }
 
+void WorkRequests::check_silent(Channel& channel, uint64_t& since) {
+    const uint64_t now = connector_.now();
+    if (since == 0) since = now;
+    if (now - since < static_cast<uint64_t>(kSilence.count())) return;
+    since = now;
+    if (!channel.sends.reports()) (void)post_empty(channel, true);
+}
+
 void WorkRequests::post_marker(Channel& channel, bool users) {
     // The device's queue may be longer than what is accounted for.
     if (channel.sends.room() == 0) return;

@@ -3,6 +3,9 @@
 
 #include <infiniband/verbs.h>
 
+#include <chrono>
+#include <cstdint>
+
 #include "base/assert.h"
 #include "engine/channel.h"
 
@@ -24,6 +27,10 @@ inline unsigned signal_first(const Channel& channel) {
 // device refuses one fails. Data path.
 class WorkRequests {
   public:
+    // After so long without what it waits for, a sender checks whether the peer lives. Most waits
+    // are shorter, and a check in each would take a place of the wire.
+    static constexpr std::chrono::nanoseconds kSilence = std::chrono::milliseconds(10);
+
     explicit WorkRequests(Connector& connector) : connector_(connector) {}
 
     // The work request of a frame, or of an RDMA write or read, for the caller to complete. Fields
@@ -73,7 +80,10 @@ class WorkRequests {
     void report_all(Channel& channel) {
         if (!channel.sends.last_is_signaled()) (void)post_empty(channel, false);
     }
-    // The same for a connection that has failed already.
+    // For a sender that waits: after kSilence, makes sure that a work request is outstanding whose
+    // completion would report the peer's death. `since`: of the last look; 0 at first.
+    void check_silent(Channel& channel, uint64_t& since);
+    // As post_empty(), for a connection that has failed already.
     static void post_marker(Channel& channel, bool users = false);
     // Work requests posted from now on begin when all reads and atomics before them are complete.
     bool post_fence(Channel& channel);

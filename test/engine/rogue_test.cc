@@ -49,6 +49,18 @@ class RogueTest : public testing::Test {
         EXPECT_TRUE(turn([this] { return rogue.over(); })) << "the peer is not told";
         expect_alive();
     }
+    // The victim drops the connection of another peer that sends this control frame.
+    void expect_refused(ControlId id, const std::string& payload) {
+        Rogue other;
+        ASSERT_TRUE(other.begin(victim.engine->address()));
+        const auto step = [&] {
+            victim.poll();
+            other.poll();
+        };
+        ASSERT_TRUE(until(step, [&] { return other.up(); }));
+        other.send_frame(FrameKind::kControl, static_cast<uint32_t>(id), payload);
+        EXPECT_TRUE(until(step, [&] { return other.over(); }));
+    }
     void expect_alive() {
         Node honest;
         std::string why;
@@ -165,8 +177,9 @@ TEST_F(RogueTest, RevokeOfNothingIsLate) {
     EXPECT_TRUE(turn([this] { return victim.messages.size() == 1; }));
 }
 
-std::string packed(const BlockOffer& grant) {
-    return {reinterpret_cast<const char*>(&grant), sizeof(grant)};
+template <class Frame>
+std::string packed(const Frame& frame) {
+    return {reinterpret_cast<const char*>(&frame), sizeof(frame)};
 }
 
 TEST_F(RogueTest, GrantsThatMakeNoSense) {
@@ -178,18 +191,7 @@ TEST_F(RogueTest, GrantsThatMakeNoSense) {
     bad[3].size = 4092 + 1;
     bad[4].size = UINT32_MAX & ~7u;
     bad[5].flags = 2;
-    for (const BlockOffer& grant : bad) {
-        Rogue other;
-        ASSERT_TRUE(other.begin(victim.engine->address()));
-        const auto step = [&] {
-            victim.poll();
-            other.poll();
-        };
-        ASSERT_TRUE(until(step, [&] { return other.up(); }));
-        other.send_frame(FrameKind::kControl, static_cast<uint32_t>(ControlId::kOffer),
-                         packed(grant));
-        EXPECT_TRUE(until(step, [&] { return other.over(); }));
-    }
+    for (const BlockOffer& grant : bad) expect_refused(ControlId::kOffer, packed(grant));
 }
 
 TEST_F(RogueTest, AllowancesThatMakeNoSense) {
@@ -199,16 +201,8 @@ TEST_F(RogueTest, AllowancesThatMakeNoSense) {
                                   {.limit = 1 << 16 | kFirst, .reserved = 0},
                                   {.limit = kFirst, .reserved = 1}};
     for (const AllowanceFrame& frame : bad) {
-        Rogue other;
-        ASSERT_TRUE(other.begin(victim.engine->address()));
-        const auto step = [&] {
-            victim.poll();
-            other.poll();
-        };
-        ASSERT_TRUE(until(step, [&] { return other.up(); }));
-        other.send_frame(FrameKind::kControl, static_cast<uint32_t>(ControlId::kAllowance),
-                         std::string(reinterpret_cast<const char*>(&frame), sizeof(frame)));
-        EXPECT_TRUE(until(step, [&] { return other.over(); })) << frame.limit;
+        SCOPED_TRACE(frame.limit);
+        expect_refused(ControlId::kAllowance, packed(frame));
     }
 }
 

@@ -81,18 +81,21 @@ void SmallMessages::on_small(std::span<const std::byte> message) {
     inbox_.push({peer->node, small});
 }
 
+// The sender of a message that is only a header. Null: it is invalid.
+Peer* SmallMessages::sender_of(std::span<const std::byte> message, Header& header) {
+    if (message.size() != sizeof header) return nullptr;
+    std::memcpy(&header, message.data(), sizeof header);
+    return peers_.sender_of(header);
+}
+
 void SmallMessages::on_credit(std::span<const std::byte> message) {
     Header header;
-    if (message.size() != sizeof header) return;
-    std::memcpy(&header, message.data(), sizeof header);
-    if (Peer* const peer = peers_.sender_of(header)) add_credit(*peer, header.credit);
+    if (Peer* const peer = sender_of(message, header)) add_credit(*peer, header.credit);
 }
 
 void SmallMessages::on_goodbye(std::span<const std::byte> message) {
     Header header;
-    if (message.size() != sizeof header) return;
-    std::memcpy(&header, message.data(), sizeof header);
-    if (Peer* const peer = peers_.sender_of(header)) peers_.on_left(*peer);
+    if (Peer* const peer = sender_of(message, header)) peers_.on_left(*peer);
 }
 
 void SmallMessages::add_credit(Peer& peer, uint16_t units) {

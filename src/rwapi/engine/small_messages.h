@@ -34,6 +34,7 @@ class SmallMessages {
     void on_goodbye(std::span<const std::byte> message);
 
   private:
+    Peer* sender_of(std::span<const std::byte> message, Header& header);
     bool send_header(Peer& peer, MessageId id, uint16_t credit);
     void add_credit(Peer& peer, uint16_t units);
     void make_room(Peer& peer);
