@@ -105,9 +105,8 @@ Outcome execute_datagram(Qp& qp, Wqe& wqe, uint64_t now) {
     QpShared* target = host.qp(wqe.remote_qp);
     if (!accepts_datagram(qp, wqe, target)) return drop_message(qp);
     const ResponderLock lock(host, *target);
-    SrqShared* srq = target->srq != 0 ? host.srq(target->srq) : nullptr;
     const RecvWqe* receive = responds(target->state.load(std::memory_order_acquire))
-                                 ? claim_receive(qp.adapter(), *target, srq)
+                                 ? claim_receive(qp.adapter(), *target, target->srq)
                                  : nullptr;
     if (receive == nullptr) {
         if (under_way(qp, wqe)) return Outcome::again(wqe.booking.arrival_end);

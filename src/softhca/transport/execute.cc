@@ -76,17 +76,19 @@ bool Target::find(Qp& sender, const Wqe& wqe) {
     pd = qp->pd;
     cq = qp->recv_cq;
     if (mine.type != QpType::kXrcSend) {
-        srq = qp->srq != 0 ? host.srq(qp->srq) : nullptr;
+        srq = qp->srq;
         return true;
     }
     // The SRQ that the message addresses determines the memory and the protection domain.
-    slot = ObjectNumber::process(wqe.srq);
+    srq = wqe.srq;
+    slot = ObjectNumber::process(srq);
     srq_guard_.emplace(host, slot);
-    srq = host.alive(slot) ? host.srq(wqe.srq) : nullptr;
-    bad_request |= srq == nullptr || srq->xrc_domain == 0 || srq->xrc_domain != qp->xrc_domain;
+    const SrqShared* shared = host.alive(slot) ? host.srq(srq) : nullptr;
+    bad_request |=
+        shared == nullptr || shared->xrc_domain == 0 || shared->xrc_domain != qp->xrc_domain;
     if (!bad_request) {
-        pd = srq->pd;
-        cq = srq->cq;
+        pd = shared->pd;
+        cq = shared->cq;
     }
     return true;
 }

@@ -84,7 +84,9 @@ bool limit_reached(SrqShared& srq) {
     return true;
 }
 
-bool claim_from_srq(Adapter& adapter, QpShared& qp, SrqShared& srq) {
+// Claims a receive of the shared queue that the caller has found by `number`. Its owner may have
+// begun to destroy it, and cleared the number in it.
+bool claim_from_srq(Adapter& adapter, QpShared& qp, SrqShared& srq, uint32_t number) {
     Host& host = adapter.host();
     lock_srq(host, srq);
     const uint64_t head = srq.ring.head.load(std::memory_order_relaxed);
@@ -92,7 +94,6 @@ bool claim_from_srq(Adapter& adapter, QpShared& qp, SrqShared& srq) {
         srq.lock.unlock();
         return false;
     }
-    const uint32_t number = srq.number.load(std::memory_order_relaxed);
     qp.claim.life = srq.life;
     srq.claimer = qp.number.load(std::memory_order_relaxed);
     char* arena = host.arena(ObjectNumber::process(number));
@@ -132,7 +133,7 @@ RecvWqe* claimed_receive(Host& host, QpShared& qp) {
 void claim_ahead(Adapter& adapter, QpShared& qp) {
     SrqShared* srq = qp.srq != 0 ? adapter.host().srq(qp.srq) : nullptr;
     if (srq != nullptr && qp.uses_srq != 0 && qp.claim.valid.load(std::memory_order_acquire) == 0)
-        (void)claim_from_srq(adapter, qp, *srq);
+        (void)claim_from_srq(adapter, qp, *srq, qp.srq);
 }
 
 bool claim_own_receive(Host& host, QpShared& qp) {
@@ -144,20 +145,21 @@ bool claim_own_receive(Host& host, QpShared& qp) {
     return true;
 }
 
-RecvWqe* claim_receive(Adapter& adapter, QpShared& qp, SrqShared* srq) {
+RecvWqe* claim_receive(Adapter& adapter, QpShared& qp, uint32_t srq) {
     Host& host = adapter.host();
-    const uint32_t wanted = srq == nullptr ? 0 : srq->number.load(std::memory_order_relaxed);
     if (qp.claim.valid.load(std::memory_order_acquire) != 0) {
         if (host.models_time()) drop_message_of_claim(host, qp);
-        RecvWqe* const receive = qp.claim.srq == wanted ? claimed_receive(host, qp) : nullptr;
+        RecvWqe* const receive = qp.claim.srq == srq ? claimed_receive(host, qp) : nullptr;
         if (receive != nullptr) return receive;
         // The claim was for a message to another queue, and its sender has abandoned the message;
         // or the queue was destroyed while the sender waited, and another one has its number.
         flush_claim(adapter, qp, qp.number.load(std::memory_order_relaxed));
     }
     if (take_rnr(host.header().faults)) return nullptr;
-    const bool claimed =
-        srq != nullptr ? claim_from_srq(adapter, qp, *srq) : claim_own_receive(host, qp);
+    SrqShared* shared = srq != 0 ? host.srq(srq) : nullptr;
+    if (srq != 0 && shared == nullptr) return nullptr;
+    const bool claimed = shared != nullptr ? claim_from_srq(adapter, qp, *shared, srq)
+                                           : claim_own_receive(host, qp);
     return claimed ? claimed_receive(host, qp) : nullptr;
 }
 

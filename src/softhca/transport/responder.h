@@ -15,10 +15,10 @@ class Adapter;
 void lock_qp(Host& host, QpShared& qp);
 void lock_srq(Host& host, SrqShared& srq);
 
-// The receive for the next message to `qp`: the claimed one, or the next one of `srq` (nullptr: of
-// the queue pair's own queue), which it claims. nullptr if none is posted. Under the queue pair's
-// lock.
-RecvWqe* claim_receive(Adapter& adapter, QpShared& qp, SrqShared* srq);
+// The receive for the next message to `qp`: the claimed one, or the next one of the shared queue
+// `srq` (0: of the queue pair's own queue), which it claims. nullptr if none is posted, or the
+// shared queue is destroyed. Under the queue pair's lock.
+RecvWqe* claim_receive(Adapter& adapter, QpShared& qp, uint32_t srq);
 // Claims a receive for a message that will not come, if the queue pair has used receives of its
 // shared queue and has none now. Under the queue pair's lock.
 void claim_ahead(Adapter& adapter, QpShared& qp);
