@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include <map>
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
@@ -67,7 +67,15 @@ class Crowd {
         for (const auto& peer : peers_) stalls += peer->node.engine->counters().cold_stalls;
         return stalls;
     }
-    bool drain() { return send(0, 0); }
+    // The receiver takes all, until every peer may send again. False: something was lost.
+    bool drain() {
+        return send(0, 0) && until([&] { poll_all(); },
+                                   [&] {
+                                       return std::ranges::all_of(peers_, [](const auto& peer) {
+                                           return peer->node.engine->has_room(*peer->channel);
+                                       });
+                                   });
+    }
     // The first peers send so many messages each. The receiver is polled when none of them can send
     // more, as one that computes. False: something was lost, or out of order.
     bool send(size_t peers, uint64_t messages) {
@@ -158,11 +166,12 @@ TEST(AllowanceTest, AReceiverThatDoesNotPollIsNotOverrun) {
         EXPECT_LE(sent, kPeers * (allowance::kMost + 1)) << round;
         if (round == 0) {
             EXPECT_EQ(sent, kPeers * allowance::kFirst);
+            EXPECT_EQ(crowd.stalls(), kPeers);
         }
-        EXPECT_EQ(crowd.stalls(), kPeers * (round + 1u));
-        for (int i = 0; i < 50; ++i) ASSERT_TRUE(crowd.drain()) << round;
-        // what is allowed reaches the senders
+        ASSERT_TRUE(crowd.drain()) << round;
     }
+    // Not in each round: a sender's own queue may fill before, while the receiver has no buffers.
+    EXPECT_GT(crowd.stalls(), 5 * kPeers);
 }
 
 TEST(AllowanceTest, NothingIsLostBySendersThatWait) {
