@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "bench/measure/ucx.h"
-#include "bench/replay/alone.h"
+#include "bench/replay/ucp_hooks.h"
 
 namespace bench::replay {
 namespace {
@@ -26,9 +26,7 @@ Rank::Rank(sim::Machine& machine, uint32_t rank, const sim::TransportCosts& cost
       trace_(trace),
       compute_(compute),
       requests_(trace.requests) {
-    let_threads_start(true);
     machine_.become(rank);
-    let_threads_start(false);
     const auto config = created<Owner<ucp_config_t, ucp_config_release>>(
         "ucp_config_read", ucp_config_read, nullptr, nullptr);
     ucp_params_t parameters = {};

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "bench/measure/clock.h"
+#include "bench/sim/alone.h"
 
 namespace bench::sim {
 namespace {
@@ -110,7 +111,10 @@ void Machine::leave_out(uint64_t ns) {
 }
 
 void Machine::become(uint32_t rank) {
-    if (member_(rank) != 0) throw Failure("no device for rank " + std::to_string(rank));
+    let_threads_start(true);
+    const int status = member_(rank);
+    let_threads_start(false);
+    if (status != 0) throw Failure("no device for rank " + std::to_string(rank));
 }
 
 }  // namespace bench::sim

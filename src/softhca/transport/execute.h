@@ -57,7 +57,7 @@ class Target {
     QpShared* qp = nullptr;
     uint32_t qp_number;
     uint32_t srq = 0;  // number of the shared queue for receives; 0: the queue pair has its own
-    uint32_t slot;             // the process whose memory the operation accesses
+    uint32_t slot;     // the process whose memory the operation accesses
     uint32_t pd = 0;
     uint32_t cq = 0;
     // The responder refuses the request: XRC, there is no such SRQ, or its domain is another one;

@@ -158,8 +158,8 @@ RecvWqe* claim_receive(Adapter& adapter, QpShared& qp, uint32_t srq) {
     if (take_rnr(host.header().faults)) return nullptr;
     SrqShared* shared = srq != 0 ? host.srq(srq) : nullptr;
     if (srq != 0 && shared == nullptr) return nullptr;
-    const bool claimed = shared != nullptr ? claim_from_srq(adapter, qp, *shared, srq)
-                                           : claim_own_receive(host, qp);
+    const bool claimed =
+        shared != nullptr ? claim_from_srq(adapter, qp, *shared, srq) : claim_own_receive(host, qp);
     return claimed ? claimed_receive(host, qp) : nullptr;
 }
 
