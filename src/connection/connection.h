@@ -66,7 +66,6 @@ struct alignas(64) Connection {
     // To end in good order as soon as nothing is outstanding: for good, or so that the next
     // connection to the peer has a long send queue. Then it takes no data meanwhile.
     enum class Ending : uint8_t { kNot, kLeft, kGrows } ending = Ending::kNot;
-    bool patient = false;    // the peer may take long to end it
     uint32_t transfers = 0;  // of the layer above; the connection ends in good order after them
     // Operations to the peer on other queue pairs, which end by themselves. The connection is not
     // destroyed before, even if it has failed.

@@ -281,7 +281,7 @@ void Connector::disconnect(Connection& connection, bool patient) {
     if (connection.handshake.state() == Handshake::State::kConnecting && !waited_for)
         return fail(connection, Status::kOk, "its last endpoint has gone");
     connection.ending = Connection::Ending::kLeft;
-    connection.patient = patient;
+    connection.handshake.be_patient(patient);
     connection.handshake.want(false, owner_.now());
     timers_.set(connection, due(connection, peers_));
     finish_if_idle(connection);
@@ -303,7 +303,8 @@ bool Connector::lengthen(Connection& connection) {
     TERN_DEBUG("ends the connection to %s for one with a long send queue",
                connection.peer.to_string().c_str());
     peers_.set_next(connection.peer, *next);
-    act(connection, connection.handshake.disconnect(owner_.now(), true));
+    connection.handshake.be_patient(true);
+    act(connection, connection.handshake.disconnect(owner_.now()));
     return true;
 }
 
@@ -317,7 +318,7 @@ void Connector::finish_if_idle(Connection& connection) {
                connection.transfers == 0) {
         connection.ending = Connection::Ending::kNot;
         connection.sends.reserve(SendQueue::kAllPlaces);
-        act(connection, connection.handshake.disconnect(owner_.now(), connection.patient));
+        act(connection, connection.handshake.disconnect(owner_.now()));
     }
 }
 

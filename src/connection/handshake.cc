@@ -162,11 +162,10 @@ Handshake::Actions Handshake::data_arrived(uint64_t) {
     return actions;
 }
 
-Handshake::Actions Handshake::disconnect(uint64_t now, bool patient) {
+Handshake::Actions Handshake::disconnect(uint64_t now) {
     Actions actions;
     if (state_ != State::kUp) return actions;
     state_ = State::kClosing;
-    patient_ = patient;
     start(now);
     prepare_packet(actions, PacketType::kDisconnect);
     return actions;

@@ -84,9 +84,11 @@ class Handshake {
     Actions receive(const Packet& packet, uint64_t now);
     // Data has come over the queue pair, so the peer's side is up.
     Actions data_arrived(uint64_t now);
+    // Whether the peer may have operations of its own when this side ends the connection. Then it
+    // gets as long as for a connect. False at first.
+    void be_patient(bool patient) { patient_ = patient; }
     // Ends the connection from this side; nothing may be outstanding. No effect outside kUp.
-    // `patient`: the peer may have operations of its own, so it gets as long as for a connect.
-    Actions disconnect(uint64_t now, bool patient = false);
+    Actions disconnect(uint64_t now);
     // The operations that were outstanding at kDraining are done. Sends kGone.
     Actions drained();
     // Ends the connection at once, because the queue pair has failed or the interface closes. Sends
@@ -145,7 +147,7 @@ class Handshake {
     uint64_t retry_at_ = UINT64_MAX;  // the next retransmission
     uint64_t limit_at_ = UINT64_MAX;  // when the handshake gives up
     bool wanted_ = true;              // by this side
-    bool patient_ = false;            // of disconnect()
+    bool patient_ = false;            // of be_patient()
 };
 
 // The answer to a packet that belongs to no connection; empty if the packet asks for nothing. Not

@@ -8,9 +8,8 @@ namespace tern {
 
 // Says when a side that waits for its peer's process has waited for long, and should look whether
 // the peer is alive, or do without it: after many calls of progress that found nothing, or after
-// some time. A program that polls all the time
-// seldom reads the clock for that; one that gives its processor away between two polls, or
-// computes, makes few calls.
+// some time. A program that polls all the time seldom reads the clock for that; one that gives its
+// processor away between two polls, or computes, makes few calls.
 class IdleTime {
   public:
     explicit IdleTime(std::chrono::nanoseconds most = std::chrono::milliseconds(100))

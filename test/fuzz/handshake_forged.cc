@@ -70,7 +70,10 @@ class World {
                     act(side, self.handshake->tick(now_));
                 break;
             case 8:
-                if (self.handshake) act(side, self.handshake->disconnect(now_, input_.chance(2)));
+                if (self.handshake) {
+                    self.handshake->be_patient(input_.chance(2));
+                    act(side, self.handshake->disconnect(now_));
+                }
                 break;
             case 9:
                 if (self.handshake && self.draining) act(side, self.handshake->drained());

@@ -48,18 +48,8 @@ int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     Random random(std::span(data, size));
     const TupleScenario scenario = scenario_of(random);
     TupleWorld world(scenario, Sabotage::kNone);
-    TupleWorld::Moves moves;
-    size_t left = std::min<size_t>(size - 24, 400);  // steps until nothing new begins
-    for (;;) {
-        moves.clear();
-        if (left != 0) world.moves(moves);
-        if (left == 0 || moves.empty()) world.deliveries(moves);
-        if (moves.empty()) break;
-        left -= left != 0;
-        world.apply(moves[static_cast<uint32_t>(random.below(moves.size()))]);
-        if (!world.wrong().empty()) break;
-    }
-    world.expect_end();
+    world.run(std::min<size_t>(size - 24, 400),
+              [&](const auto& moves) { return static_cast<uint32_t>(random.below(moves.size())); });
     if (!world.wrong().empty()) fuzz::broken(world.wrong() + "; " + scenario.text());
     return 0;
 }

@@ -62,7 +62,8 @@ HandshakePackets count_packets() {
     };
     act(0, 0, sides[0].connect(0));
     run(count.connect);
-    act(0, 0, sides[0].disconnect(0, true));
+    sides[0].be_patient(true);
+    act(0, 0, sides[0].disconnect(0));
     run(count.end);
     return count;
 }

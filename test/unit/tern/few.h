@@ -25,6 +25,7 @@ class Few {
     bool empty() const { return size_ == 0; }
     bool full() const { return size_ == kMost; }
     T& operator[](uint32_t i) { return items_[i]; }
+    const T& operator[](uint32_t i) const { return items_[i]; }
     T& front() { return items_[0]; }
     T& back() { return items_[size_ - 1]; }
     T& push(const T& item) {

@@ -330,7 +330,8 @@ TEST(Handshake, SilenceIsTakenForConsent) {
 // Silence would lose what the peer sends on a connection that this side ended unasked.
 TEST(Handshake, APatientSideGivesThePeerAsLongAsForAConnect) {
     Pair pair = up();
-    (void)pair.a.disconnect(0, true);
+    pair.a.be_patient(true);
+    (void)pair.a.disconnect(0);
     EXPECT_FALSE(pass(pair.a, 999).closed);
     EXPECT_TRUE(pass(pair.a, 1000).closed);
 }

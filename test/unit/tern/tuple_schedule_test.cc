@@ -60,14 +60,7 @@ std::string run(Random random, Totals& totals) {
             weights[static_cast<size_t>(kind)] = 256;
     TupleWorld world(scenario, Sabotage::kNone);
     std::vector<TupleMove> path;
-    TupleWorld::Moves moves;
-    uint64_t left = random.between(10, 400);  // steps until nothing new begins
-    for (;;) {
-        moves.clear();
-        if (left != 0) world.moves(moves);
-        if (left == 0 || moves.empty()) world.deliveries(moves);
-        if (moves.empty()) break;
-        left -= left != 0;
+    world.run(random.between(10, 400), [&](const TupleWorld::Moves& moves) {
         uint64_t sum = 0;
         for (const TupleMove& move : moves) sum += weights[static_cast<size_t>(move.kind)];
         uint64_t chosen = random.below(sum);
@@ -75,10 +68,8 @@ std::string run(Random random, Totals& totals) {
         while (chosen >= weights[static_cast<size_t>(moves[i].kind)])
             chosen -= weights[static_cast<size_t>(moves[i++].kind)];
         path.push_back(moves[i]);
-        world.apply(moves[i]);
-        if (!world.wrong().empty()) break;
-    }
-    world.expect_end();
+        return i;
+    });
     totals.moves += path.size();
     totals.direct += world.counters().direct;
     totals.ordinary += world.counters().ordinary;

@@ -32,6 +32,20 @@ class TupleWorld {
     void apply(const TupleMove& move);
     // Call when no move is left: checks that everything has ended.
     void expect_end();
+    // Makes the moves whose indices choose(moves) returns, until none is left or something is
+    // wrong, and then expects the end. After so many moves nothing new begins.
+    template <class Choose>
+    void run(uint64_t most, Choose&& choose) {
+        for (Moves left;; most -= most != 0) {
+            left.clear();
+            if (most != 0) moves(left);
+            if (most == 0 || left.empty()) deliveries(left);
+            if (left.empty()) break;
+            apply(left[choose(left)]);
+            if (!wrong().empty()) break;
+        }
+        expect_end();
+    }
     // Checks that messages are held only as long as devices need, and senders that are about to
     // send: no message waits for another sender's process.
     void expect_short_holds();
