@@ -17,7 +17,12 @@ unset RWAPI_NOTIFY
 cases 4 '' puts-and-gets slots counters killed-peer freed-memory
 unset RWAPI_MAX_TRANSFER
 cases 4 '--faults delay-completions=200us' puts-and-gets counters
-cases 4 '--faults delay-completions=20ms' replaced-keys
+RWAPI_LOG=debug cases 4 '--faults delay-completions=20ms' replaced-keys
+# Of each peer's 40 keys, all but the last few are released.
+keys=$(grep -c 'region .* has [1-9][0-9]* bytes$' "$tmp/output")
+released=$(grep -c 'region .* its key is released$' "$tmp/output")
+[ "$keys" -ge 160 ] && [ "$released" -ge $((keys * 3 / 4)) ]
+result $? "keys that are replaced are released: $released of $keys"
 cases 4 '--faults rnr=5' slots traffic
 export RWAPI_TLS=rc_verbs
 loader=()

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the examples share: checks of errors, and the exchange of regions. */
+/* What the examples share: checks of errors, and the exchange of addresses. */
 #pragma once
 
 #include <rwapi.h>
@@ -71,51 +71,33 @@ static inline void barrier(int kind) {
     for (int i = 1; i < rwapi_size(); ++i) receive(kind, &node, &small);
 }
 
-/* Registers memory with all rights and exchanges the keys with the other nodes: regions[i] becomes
- * the region of node i. A key needs several small messages, each with its number and 12 bytes of
- * the key. Each call needs another kind. */
-static inline void share(int kind, void* memory, size_t length, rwapi_region* regions) {
-    enum { PART = 12, PARTS = (RWAPI_KEY_MAX + PART - 1) / PART };
+/* Registers memory with all rights and exchanges the addresses with the other nodes: nets[i]
+ * becomes that of node i. An address fits a small message, but not with a kind. Each call needs
+ * another kind. */
+static inline void share(int kind, void* memory, size_t length, rwapi_net* nets) {
     const int rank = rwapi_rank(), size = rwapi_size();
-    unsigned char mine[PARTS * PART] = {0};
-    unsigned char(*keys)[PARTS * PART] = calloc((size_t)size, sizeof *keys);
-    size_t* lengths = calloc((size_t)size, sizeof *lengths);
-    size_t key = RWAPI_KEY_MAX;
-    if (keys == NULL || lengths == NULL) fail("share", RWAPI_ERR_MEMORY);
-    check("rwapi_register", rwapi_register(NULL, memory, length, RWAPI_ALL, &regions[rank]));
-    check("rwapi_region_pack", rwapi_region_pack(NULL, regions[rank], mine, &key));
-    const int parts = (int)((key + PART - 1) / PART);
-    for (int part = 0; part < parts; ++part) {
-        rwapi_small small = {{(unsigned char)kind, (unsigned char)part, (unsigned char)key,
-                              (unsigned char)(key >> 8)}};
-        memcpy(small.bytes + 4, mine + part * PART, PART);
-        for (int node = 0; node < size; ++node) {
-            if (node != rank) TRY(rwapi_send(node, &small));
+    check("rwapi_register", rwapi_register(NULL, memory, length, RWAPI_ALL, &nets[rank]));
+    for (int node = 0; node < size; ++node) {
+        for (int i = 0; node != rank && i < 2; ++i) {
+            rwapi_small small = {{(unsigned char)kind, (unsigned char)i}};
+            memcpy(small.bytes + 8, &nets[rank].word[i], 8);
+            TRY(rwapi_send(node, &small));
         }
     }
-    /* Keys of all nodes have the same number of parts. */
-    for (int left = (size - 1) * parts; left > 0; --left) {
+    for (int left = 2 * (size - 1); left > 0; --left) {
         rwapi_small small;
         int node;
         receive(kind, &node, &small);
-        lengths[node] = small.bytes[2] + 256u * small.bytes[3];
-        memcpy(keys[node] + small.bytes[1] * PART, small.bytes + 4, PART);
+        memcpy(&nets[node].word[small.bytes[1]], small.bytes + 8, 8);
     }
-    for (int node = 0; node < size; ++node) {
-        if (node == rank) continue;
-        check("rwapi_region_unpack",
-              rwapi_region_unpack(NULL, keys[node], lengths[node], &regions[node]));
-    }
-    free(lengths);
-    free(keys);
 }
 
-/* Puts a few bytes, then adds to a word of the same region. Returns when the bytes may be reused.
+/* Puts a few bytes, then adds to a word of the same memory. Returns when the bytes may be reused.
  */
-static inline void put_and_add(rwapi_region region, size_t offset, const void* bytes, size_t length,
+static inline void put_and_add(rwapi_net net, size_t offset, const void* bytes, size_t length,
                                size_t word, uint64_t value) {
     rwapi_id id;
-    TRY(rwapi_put_signal(NULL, region, offset, bytes, length, word, value, RWAPI_SIGNAL_ADD, &id));
+    TRY(rwapi_put_signal(NULL, net, offset, bytes, length, word, value, RWAPI_SIGNAL_ADD, &id));
     TRY(rwapi_wait(NULL, id, 10000000));
 }
 

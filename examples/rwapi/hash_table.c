@@ -42,7 +42,7 @@ static void add(struct entry* table, struct entry entry) {
 
 static struct memory* memory;
 static struct entry table[ROOM];
-static rwapi_region regions[NODES];
+static rwapi_net nets[NODES];
 static uint64_t sent[NODES], got[NODES];
 static int rank, size;
 
@@ -53,7 +53,7 @@ static void take(void) {
         const uint64_t come = rwapi_signal_read(&memory->come[node]), before = got[node];
         while (got[node] < come) add(table, memory->rings[node][got[node]++ % RING]);
         if (node == rank || come == before) continue;
-        put_and_add(regions[node], 0, NULL, 0, offsetof(struct memory, taken) + 8 * (uint64_t)rank,
+        put_and_add(nets[node], 0, NULL, 0, offsetof(struct memory, taken) + 8 * (uint64_t)rank,
                     come - before);
     }
 }
@@ -66,7 +66,7 @@ static void insert(struct entry entry) {
     }
     while (sent[owner] - rwapi_signal_read(&memory->taken[owner]) == RING) take();
     const uint64_t place = (uint64_t)rank * RING + sent[owner]++ % RING;
-    put_and_add(regions[owner], offsetof(struct memory, rings) + place * sizeof entry, &entry,
+    put_and_add(nets[owner], offsetof(struct memory, rings) + place * sizeof entry, &entry,
                 sizeof entry, offsetof(struct memory, come) + 8 * (uint64_t)rank, 1);
 }
 
@@ -119,7 +119,7 @@ int main(int argc, char** argv) {
         return 2;
     }
     memory = allocate(sizeof *memory);
-    share(1, memory, sizeof *memory, regions);
+    share(1, memory, sizeof *memory, nets);
     const double start = microseconds();
     for (int i = 0; i < INSERTS; ++i) insert(insert_of(rank, i));
     settle();

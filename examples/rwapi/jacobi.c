@@ -20,20 +20,20 @@ int main(int argc, char** argv) {
     const int count = (neighbours[UP] >= 0) + (neighbours[DOWN] >= 0);
 
     double(*halos[2])[WIDTH]; /* [turn][UP or DOWN] */
-    rwapi_region* regions[2];
+    rwapi_net* nets[2];
     rwapi_counter counters[2];
     for (int turn = 0; turn < 2; ++turn) {
         halos[turn] = allocate(2 * ROW);
-        regions[turn] = calloc((size_t)size, sizeof *regions[turn]);
-        if (regions[turn] == NULL) fail("regions", RWAPI_ERR_MEMORY);
+        nets[turn] = calloc((size_t)size, sizeof *nets[turn]);
+        if (nets[turn] == NULL) fail("nets", RWAPI_ERR_MEMORY);
         check("rwapi_counter_create", rwapi_counter_create(NULL, &counters[turn]));
-        share(1 + turn, halos[turn], 2 * ROW, regions[turn]);
+        share(1 + turn, halos[turn], 2 * ROW, nets[turn]);
         check("rwapi_counter_attach",
-              rwapi_counter_attach(NULL, counters[turn], regions[turn][rank], (uint64_t)count));
+              rwapi_counter_attach(NULL, counters[turn], nets[turn][rank], (uint64_t)count));
     }
     /* Rows are put again and again. Registered memory is neither copied nor registered each time.
      */
-    rwapi_region own;
+    rwapi_net own;
     const size_t bytes = (size_t)(band.rows + 2) * ROW;
     check("rwapi_register", rwapi_register(NULL, band.now, bytes, 0, &own));
     check("rwapi_register", rwapi_register(NULL, band.before, bytes, 0, &own));
@@ -47,8 +47,8 @@ int main(int argc, char** argv) {
             if (neighbours[side] < 0) continue;
             const double* row = band.now[side == UP ? 1 : band.rows];
             /* This node is below its upper neighbour. */
-            TRY(rwapi_put_count(NULL, regions[turn][neighbours[side]], side == UP ? ROW : 0, row,
-                                ROW, &ids[side]));
+            TRY(rwapi_put_count(NULL, nets[turn][neighbours[side]], side == UP ? ROW : 0, row, ROW,
+                                &ids[side]));
         }
         TRY(rwapi_counter_wait(NULL, counters[turn], 10000000));
         check("rwapi_counter_reset", rwapi_counter_reset(NULL, counters[turn]));

@@ -24,12 +24,12 @@ static uint64_t work(int64_t task) {
     return steps * TASKS + (uint64_t)task + 1;
 }
 
-static void give(const rwapi_region* regions, int worker, uint64_t* given, int64_t task) {
+static void give(const rwapi_net* nets, int worker, uint64_t* given, int64_t task) {
     const size_t slot = offsetof(struct memory, ring) + 8 * (given[worker]++ % DEPTH);
-    put_and_add(regions[worker], slot, &task, sizeof task, offsetof(struct memory, given), 1);
+    put_and_add(nets[worker], slot, &task, sizeof task, offsetof(struct memory, given), 1);
 }
 
-static int master(const struct memory* memory, const rwapi_region* regions, int size) {
+static int master(const struct memory* memory, const rwapi_net* nets, int size) {
     uint64_t given[64] = {0}, done = 0;
     int64_t next = 0;
     while (done < TASKS) {
@@ -39,12 +39,12 @@ static int master(const struct memory* memory, const rwapi_region* regions, int 
             done += back;
             /* A worker has room for what it has not done. */
             while (next < TASKS && given[worker] - back < DEPTH) {
-                give(regions, worker, given, next++);
+                give(nets, worker, given, next++);
             }
         }
         rwapi_progress(NULL);
     }
-    for (int worker = 1; worker < size; ++worker) give(regions, worker, given, END);
+    for (int worker = 1; worker < size; ++worker) give(nets, worker, given, END);
     int most = 0;
     for (int64_t task = 0; task < TASKS; ++task) {
         if (memory->results[task] != work(task)) {
@@ -60,13 +60,13 @@ static int master(const struct memory* memory, const rwapi_region* regions, int 
     return 0;
 }
 
-static void worker(struct memory* memory, const rwapi_region* regions, int rank) {
+static void worker(struct memory* memory, const rwapi_net* nets, int rank) {
     for (uint64_t taken = 0;; ++taken) {
         TRY(rwapi_signal_wait(NULL, &memory->given, taken + 1, 10000000));
         const int64_t task = memory->ring[taken % DEPTH];
         if (task == END) return;
         const uint64_t result = work(task);
-        put_and_add(regions[0], offsetof(struct memory, results) + 8 * (uint64_t)task, &result,
+        put_and_add(nets[0], offsetof(struct memory, results) + 8 * (uint64_t)task, &result,
                     sizeof result, offsetof(struct memory, done) + 8 * (uint64_t)rank, 1);
     }
 }
@@ -79,13 +79,13 @@ int main(int argc, char** argv) {
         return 2;
     }
     struct memory* memory = allocate(sizeof *memory);
-    rwapi_region regions[64];
-    share(1, memory, sizeof *memory, regions);
+    rwapi_net nets[64];
+    share(1, memory, sizeof *memory, nets);
     int status = 0;
     if (rank == 0) {
-        status = master(memory, regions, size);
+        status = master(memory, nets, size);
     } else {
-        worker(memory, regions, rank);
+        worker(memory, nets, rank);
     }
     check("rwapi_finalize", rwapi_finalize());
     return status;

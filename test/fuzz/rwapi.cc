@@ -35,7 +35,7 @@ void keys(Input& input) {
     }
     Key key;
     if (!key.unpack(bytes)) return;
-    std::vector<std::byte> again(RWAPI_KEY_MAX);
+    std::vector<std::byte> again(Key::kMaxBytes);
     require(
         key.pack(again) == bytes.size() && std::equal(bytes.begin(), bytes.end(), again.begin()),
         "a key changes on its way");

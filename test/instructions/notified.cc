@@ -93,13 +93,9 @@ void notified() {
     rwapi_context* const target = contexts[1];
 
     alignas(64) static std::array<uint64_t, 512> from, to;
-    rwapi_region local, own, remote;
+    rwapi_net local, remote;
     check(rwapi_register(origin, from.data(), sizeof from, 0, &local), "rwapi_register");
-    check(rwapi_register(target, to.data(), sizeof to, RWAPI_ALL, &own), "rwapi_register");
-    std::array<std::byte, RWAPI_KEY_MAX> key;
-    size_t length = key.size();
-    check(rwapi_region_pack(target, own, key.data(), &length), "rwapi_region_pack");
-    check(rwapi_region_unpack(origin, key.data(), length, &remote), "rwapi_region_unpack");
+    check(rwapi_register(target, to.data(), sizeof to, RWAPI_ALL, &remote), "rwapi_register");
 
     uint64_t sent = 0, taken = 0;
     const Step write = [&] {
@@ -131,9 +127,8 @@ void notified() {
     }
     settle();
 
-    check(rwapi_deregister(origin, remote), "rwapi_deregister");
     check(rwapi_deregister(origin, local), "rwapi_deregister");
-    check(rwapi_deregister(target, own), "rwapi_deregister");
+    check(rwapi_deregister(target, remote), "rwapi_deregister");
     on_both([&](unsigned rank) {
         check(rwapi_context_destroy(contexts[rank]), "rwapi_context_destroy");
     });

@@ -51,7 +51,7 @@ TEST(HandleTable, KnowsHandlesOfOthersAndOfThePast) {
 }
 
 TEST(HandleTable, DoesNotMoveObjects) {
-    HandleTable<int> table(1, Kind::kRemoteRegion, 0);
+    HandleTable<int> table(1, Kind::kCounter, 0);
     int error;
     const uint64_t first = table.add(1);
     const int* const object = table.find(first, error);
@@ -414,7 +414,7 @@ TEST(Key, FindsEveryDamage) {
     key.rights = RWAPI_READ | RWAPI_SIGNAL;
     key.rkey_length = 20;
     for (size_t i = 0; i < 20; ++i) key.rkey[i] = static_cast<std::byte>(i);
-    std::array<std::byte, RWAPI_KEY_MAX> bytes{};
+    std::array<std::byte, Key::kMaxBytes> bytes{};
     const size_t size = key.pack(bytes);
     ASSERT_GT(size, 20u);
     EXPECT_EQ(key.pack(std::span(bytes).first(size - 1)), 0u);

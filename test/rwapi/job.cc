@@ -63,64 +63,56 @@ Small receive(int node, uint32_t type, rwapi_context* context) {
     return message;
 }
 
-void barrier() {
+void barrier(rwapi_context* context) {
     constexpr uint32_t kType = 0xba221e2;
     if (rank() == 0) {
-        for (int node = 1; node < size(); ++node) receive(node, kType);
-        for (int node = 1; node < size(); ++node) send(node, {kType, 0, 0});
+        for (int node = 1; node < size(); ++node) receive(node, kType, context);
+        for (int node = 1; node < size(); ++node) send(node, {kType, 0, 0}, context);
     } else {
-        send(0, {kType, 0, 0});
-        receive(0, kType);
+        send(0, {kType, 0, 0}, context);
+        receive(0, kType, context);
     }
 }
 
-Shared allocate(size_t bytes) {
+namespace {
+
+// The addresses of all processes.
+std::vector<rwapi_net> exchange(const rwapi_net& mine, rwapi_context* context) {
     constexpr uint32_t kType = 0xadd2e55;
+    std::vector<rwapi_net> nets(static_cast<size_t>(size()));
+    for (int node = 0; node < size(); ++node) {
+        // An address has all of a small message's bytes: two messages leave room for a type.
+        for (uint32_t i = 0; i < 2; ++i) send(node, {kType, i, mine.word[i]}, context);
+    }
+    for (int node = 0; node < size(); ++node) {
+        for (uint64_t& word : nets[static_cast<size_t>(node)].word)
+            word = receive(node, kType, context).word;
+    }
+    return nets;
+}
+
+}  // namespace
+
+Shared allocate(size_t bytes) {
     rwapi_net mine;
     Shared shared;
     shared.memory = static_cast<std::byte*>(rwapi_alloc(bytes, &mine));
     CHECK(shared.memory != nullptr);
-    shared.nets.resize(static_cast<size_t>(size()));
-    for (int node = 0; node < size(); ++node) {
-        // An address has all of a small message's bytes: two messages leave room for a type.
-        for (uint32_t i = 0; i < 2; ++i) send(node, {kType, i, mine.word[i]});
-    }
-    for (int node = 0; node < size(); ++node) {
-        for (uint64_t& word : shared.nets[static_cast<size_t>(node)].word)
-            word = receive(node, kType).word;
-    }
+    shared.nets = exchange(mine, nullptr);
     return shared;
 }
 
-std::vector<rwapi_region> share(void* memory, size_t bytes, int rights, rwapi_region* mine,
-                                rwapi_context* context) {
-    struct Slot {
-        uint64_t length;
-        std::array<std::byte, RWAPI_KEY_MAX> key;
-    };
+std::vector<rwapi_net> share(void* memory, size_t bytes, int rights, rwapi_net* mine,
+                             rwapi_context* context) {
     CHECK_OK(rwapi_register(context, memory, bytes, rights, mine));
-    const auto count = static_cast<size_t>(size());
-    const Shared keys = allocate((count + 1) * sizeof(Slot));
-    auto* const slots = reinterpret_cast<Slot*>(keys.memory);
-    Slot& own = slots[count];
-    size_t length = own.key.size();
-    CHECK_OK(rwapi_region_pack(context, *mine, own.key.data(), &length));
-    own.length = length;
-    for (int node = 0; node < size(); ++node) {
-        const auto to = static_cast<size_t>(node);
-        const auto from = static_cast<size_t>(rank());
-        wait(rwapi_write(node, rwapi_net_add(keys.nets[from], count * sizeof(Slot)),
-                         rwapi_net_add(keys.nets[to], from * sizeof(Slot)), sizeof(Slot)));
-        flush(node);
+    std::vector<rwapi_net> nets = exchange(*mine, context);
+    for (const rwapi_net& net : nets) {
+        rwapi_id id = 0;
+        CHECK_OK(rwapi_put(context, net, 0, nullptr, 0, &id));
+        wait(id, context);
     }
-    barrier();
-    std::vector<rwapi_region> regions(count);
-    for (size_t node = 0; node < count; ++node)
-        CHECK_OK(rwapi_region_unpack(context, slots[node].key.data(), slots[node].length,
-                                     &regions[node]));
-    barrier();
-    CHECK_OK(rwapi_free(keys.memory));
-    return regions;
+    barrier(context);  // until then, this process answers
+    return nets;
 }
 
 void wait(rwapi_id id, rwapi_context* context) {

@@ -4,7 +4,6 @@
 
 #include <rwapi.h>
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -57,7 +56,7 @@ void send(int node, const Small& message, rwapi_context* context = nullptr);
 constexpr int kAny = -1;
 bool try_receive(uint32_t type, int* node, Small* message, rwapi_context* context = nullptr);
 Small receive(int node, uint32_t type, rwapi_context* context = nullptr);
-void barrier();
+void barrier(rwapi_context* context = nullptr);
 
 // Memory of rwapi_alloc that every process has; `nets` are its addresses.
 struct Shared {
@@ -66,10 +65,10 @@ struct Shared {
 };
 Shared allocate(size_t bytes);
 
-// Registers memory and gives each process the others' regions, this one's included.
-// The regions are those of a context; the keys go by the default one.
-std::vector<rwapi_region> share(void* memory, size_t bytes, int rights, rwapi_region* mine,
-                                rwapi_context* context = nullptr);
+// Registers memory in a context and gives each process the others' addresses, this one's included.
+// Their keys have come.
+std::vector<rwapi_net> share(void* memory, size_t bytes, int rights, rwapi_net* mine,
+                             rwapi_context* context = nullptr);
 
 void wait(rwapi_id id, rwapi_context* context = nullptr);
 void flush(int node);

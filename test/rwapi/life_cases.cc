@@ -24,7 +24,7 @@ size_t at(int node) {
 // The last process kills itself amid traffic. Calls that concern it fail, the others go on.
 void killed_peer() {
     std::vector<uint64_t> words(1024);
-    rwapi_region own;
+    rwapi_net own;
     const auto regions = share(words.data(), words.size() * 8, RWAPI_ALL, &own);
     const int victim = size() - 1;
     if (rank() == victim) {
@@ -169,7 +169,7 @@ void killed_waits() {
         CHECK_EQ(rwapi_notify_waitsome(context, 0, 9, &slot, 1000), later);
         CHECK_EQ(rwapi_signal_wait(context, &word, 1, 1000), later);
     }
-    rwapi_region own;
+    rwapi_net own;
     CHECK_OK(rwapi_register(goes_on.get(), &word, sizeof word, RWAPI_ALL, &own));
     CHECK_OK(rwapi_counter_attach(goes_on.get(), counter, own, 1));
     CHECK_EQ(rwapi_counter_wait(goes_on.get(), counter, 1000), later);
@@ -323,26 +323,12 @@ void threads() {
     struct Memory {
         uint64_t data[kThreads][kWords];
         uint64_t signals[kThreads];
-        std::byte keys[RWAPI_KEY_MAX];
     };
     static Memory memory;
-    rwapi_region own, theirs;
-    CHECK_OK(rwapi_register(context, &memory, sizeof memory, RWAPI_ALL, &own));
-    std::byte key[RWAPI_KEY_MAX + 16]{};
-    size_t length = RWAPI_KEY_MAX;
-    CHECK_OK(rwapi_region_pack(context, own, key, &length));
-    // Keys go by small messages, eight bytes at a time.
     // In pairs, so that a process knows that its partner has looked at what it wrote.
-    const int next = rank() ^ 1, before = next;
-    for (size_t i = 0; i < length; i += 8) {
-        uint64_t word;
-        std::memcpy(&word, key + i, 8);
-        send(before, {static_cast<uint32_t>(length), static_cast<uint32_t>(i), word}, context);
-        const Small got = receive(next, static_cast<uint32_t>(length), context);
-        std::memcpy(memory.keys + got.number, &got.word,
-                    std::min(size_t{8}, sizeof memory.keys - got.number));
-    }
-    CHECK_OK(rwapi_region_unpack(context, memory.keys, length, &theirs));
+    rwapi_net own;
+    const rwapi_net theirs =
+        share(&memory, sizeof memory, RWAPI_ALL, &own, context)[at(rank() ^ 1)];
     std::vector<std::thread> workers;
     for (size_t thread = 0; thread < kThreads; ++thread) {
         workers.emplace_back([&, thread] {
@@ -373,7 +359,7 @@ void threads() {
     CHECK_OK(rwapi_wait(context, id, kLimit));
     // What is one context's is not another's.
     CHECK_EQ(rwapi_put(nullptr, theirs, 0, &memory, 8, nullptr), RWAPI_ERR_FOREIGN);
-    CHECK_EQ(rwapi_region_unpack(nullptr, memory.keys, length, &theirs), RWAPI_ERR_FOREIGN);
+    CHECK_EQ(rwapi_deregister(nullptr, own), RWAPI_ERR_FOREIGN);
     CHECK_OK(rwapi_context_destroy(context));
     CHECK_EQ(rwapi_context_rank(context), RWAPI_ERR_STATE);
     CHECK_EQ(rwapi_progress(context), RWAPI_ERR_STATE);

@@ -17,7 +17,7 @@ size_t at(int node) {
 void slots() {
     constexpr size_t kBytes = 1 << 16;
     std::vector<std::byte> mine(kBytes * at(size())), source(kBytes);
-    rwapi_region own;
+    rwapi_net own;
     const auto regions = share(mine.data(), mine.size(), RWAPI_ALL, &own);
     // Each process writes to all, itself included; the slot is the writer's number.
     for (uint64_t round = 1; round <= 20; ++round) {
@@ -66,7 +66,7 @@ void signals() {
         uint64_t data[16];
     };
     std::vector<Memory> mine(1);
-    rwapi_region own;
+    rwapi_net own;
     const auto regions = share(mine.data(), sizeof(Memory), RWAPI_ALL, &own);
     constexpr uint64_t kRounds = 100;
     for (uint64_t round = 1; round <= kRounds; ++round) {
@@ -89,7 +89,7 @@ void signals() {
 
 void counters() {
     std::vector<std::byte> first(1000), second(1000), source(1000);
-    rwapi_region own_first, own_second;
+    rwapi_net own_first, own_second;
     const auto firsts = share(first.data(), first.size(), RWAPI_ALL, &own_first);
     const auto seconds = share(second.data(), second.size(), RWAPI_ALL, &own_second);
     rwapi_counter counter;
@@ -123,10 +123,78 @@ void counters() {
     CHECK_EQ(rwapi_counter_test(nullptr, counter, nullptr, nullptr), RWAPI_ERR_STALE);
 }
 
+// Every kind of operation is the first one to its memory, of rwapi_alloc and of rwapi_register: it
+// waits for the key, and what follows waits for it.
+void first_operations() {
+    constexpr size_t kBytes = 4096, kKinds = 5, kCounted = 3;
+    constexpr uint32_t kAddress = 41;
+    const int next = (rank() + 1) % size(), before = (rank() + size() - 1) % size();
+    static std::byte plain[kBytes];
+    for (size_t kind = 0; kind < 2 * kKinds; ++kind) {
+        const bool allocated = kind < kKinds;
+        rwapi_net mine, there;
+        std::byte* memory = plain;
+        if (allocated)
+            memory = static_cast<std::byte*>(rwapi_alloc(kBytes, &mine));
+        else
+            CHECK_OK(rwapi_register(nullptr, plain, kBytes, RWAPI_ALL, &mine));
+        CHECK(memory != nullptr);
+        std::memset(memory, 0, 64);
+        fill(memory + 64, kBytes - 64, at(rank()));
+        rwapi_counter counter;
+        CHECK_OK(rwapi_counter_create(nullptr, &counter));
+        CHECK_OK(rwapi_counter_attach(nullptr, counter, mine, kCounted));
+        for (uint32_t i = 0; i < 2; ++i) send(before, {kAddress, i, mine.word[i]});
+        for (uint64_t& word : there.word) word = receive(next, kAddress).word;
+        CHECK_EQ(rwapi_net_node(there), next);
+
+        std::byte got[kBytes];
+        const uint64_t value = 1000 + kind;
+        rwapi_id id = 0;
+        const auto put_first = [&](size_t what) {
+            switch (what) {
+                case 0:
+                    return rwapi_put(nullptr, there, 8, &value, 8, &id);
+                case 1:
+                    return rwapi_get(nullptr, there, 64, got, kBytes - 64, &id);
+                case 2:
+                    return rwapi_put_signal(nullptr, there, 16, &value, 8, 24, value,
+                                            RWAPI_SIGNAL_SET, &id);
+                case 3:
+                    return rwapi_put_notify(nullptr, there, 32, &value, 8, 9, value, &id);
+                default:
+                    return rwapi_put_count(nullptr, rwapi_net_add(there, 32), 8, &value, 8, &id);
+            }
+        };
+        rwapi_id ids[kKinds];
+        for (size_t i = 0; i < kKinds; ++i) {
+            CHECK_OK(put_first((kind + i) % kKinds));
+            ids[i] = id;
+        }
+        CHECK_OK(rwapi_counter_wait(nullptr, counter, kLimit));
+        for (const rwapi_id each : ids) wait(each);
+        flush(next);
+        CHECK(matches(got, kBytes - 64, at(next)));
+        barrier();
+        const auto* const words = reinterpret_cast<const uint64_t*>(memory);
+        for (size_t i = 1; i < 6; ++i) CHECK_EQ(words[i], value);
+        uint64_t noted = 0;
+        CHECK_EQ(rwapi_notify_reset(nullptr, 9, &noted), 1);
+        CHECK_EQ(noted, value);
+        uint64_t writes, bytes;
+        CHECK_EQ(rwapi_counter_test(nullptr, counter, &writes, &bytes), 1);
+        CHECK_EQ(writes, kCounted);
+        CHECK_EQ(bytes, uint64_t{24});
+        barrier();
+        CHECK_OK(rwapi_counter_free(nullptr, counter));
+        CHECK_OK(allocated ? rwapi_free(memory) : rwapi_deregister(nullptr, mine));
+    }
+}
+
 // Sleeps until notifications come; then everything that has come is seen.
 void sleep_and_wake() {
     std::vector<uint64_t> words(64);
-    rwapi_region own;
+    rwapi_net own;
     const auto regions = share(words.data(), words.size() * 8, RWAPI_ALL, &own);
     int fd;
     CHECK_OK(rwapi_event_fd(nullptr, &fd));
@@ -163,7 +231,10 @@ void sleep_and_wake() {
 
 }  // namespace
 
-const std::vector<Case> notify_cases = {
-    {"slots", slots}, {"signals", signals}, {"counters", counters}, {"sleep", sleep_and_wake}};
+const std::vector<Case> notify_cases = {{"slots", slots},
+                                        {"signals", signals},
+                                        {"counters", counters},
+                                        {"first-operations", first_operations},
+                                        {"sleep", sleep_and_wake}};
 
 }  // namespace job

@@ -52,13 +52,12 @@ void writes() {
 void puts_and_gets() {
     constexpr size_t kBytes = 300'000;
     std::vector<std::byte> mine(kBytes), registered(kBytes), plain(kBytes);
-    rwapi_region own, local;
+    rwapi_net own, local;
     const auto regions = share(mine.data(), kBytes, RWAPI_ALL, &own);
     CHECK_OK(rwapi_register(nullptr, registered.data(), kBytes, 0, &local));
     const int next = (rank() + 1) % size();
-    const rwapi_region region = regions[static_cast<size_t>(next)];
-    CHECK_EQ(rwapi_region_node(nullptr, region), next);
-    CHECK_EQ(rwapi_region_length(nullptr, region), int64_t{kBytes});
+    const rwapi_net region = regions[static_cast<size_t>(next)];
+    CHECK_EQ(rwapi_net_node(region), next);
     uint64_t round = 0;
     for (const size_t length : {size_t{1}, size_t{17}, size_t{64}, size_t{65}, size_t{200},
                                 size_t{8256}, size_t{8300}, size_t{100'000}, kBytes - 5}) {
@@ -95,7 +94,7 @@ void puts_and_gets() {
 void small_messages() {
     constexpr uint32_t kMessages = 2000, kType = 77;
     std::vector<std::byte> memory(64);
-    rwapi_region own;
+    rwapi_net own;
     const auto regions = share(memory.data(), memory.size(), RWAPI_ALL, &own);
     barrier();
     if (rank() == 0) {
@@ -145,7 +144,7 @@ void small_messages() {
 // More operations than there are places are refused, and all that were taken are done.
 void full_queue() {
     std::vector<uint64_t> words(4096), sources(4096);
-    rwapi_region own;
+    rwapi_net own;
     const auto regions = share(words.data(), words.size() * 8, RWAPI_ALL, &own);
     const auto next = static_cast<size_t>((rank() + 1) % size());
     std::vector<rwapi_id> ids;
@@ -177,7 +176,7 @@ void flush_of_all() {
         const auto count = static_cast<size_t>(size());
         std::vector<uint64_t> words(count);
         uint64_t source = 0;
-        rwapi_region own;
+        rwapi_net own;
         const auto regions = share(words.data(), 8 * count, RWAPI_ALL, &own, context);
         for (uint64_t round = 1; round <= 50; ++round) {
             source = round;

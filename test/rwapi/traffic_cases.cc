@@ -179,8 +179,8 @@ class Traffic {
     std::vector<Channel> channels_;
     std::vector<std::byte> cells_, constants_, sources_;
     std::unique_ptr<uint64_t[]> acks_;
-    std::vector<rwapi_region> cells_of_, constants_of_, acks_of_;
-    rwapi_region own_ = 0;
+    std::vector<rwapi_net> cells_of_, constants_of_, acks_of_;
+    rwapi_net own_{};
 };
 
 void traffic() {

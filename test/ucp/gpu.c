@@ -263,15 +263,15 @@ static int refuses(void) {
 }
 
 static int rwapi_refuses(int* argc, char*** argv) {
-    rwapi_region region;
+    rwapi_net net;
     who = "gpu";
     if (rwapi_init(argc, argv) != RWAPI_OK) die("rwapi_init", "fails");
     char* device = device_memory_allocate(4096, 0);
     char* managed = device_memory_allocate(4096, 1);
-    if (rwapi_register(NULL, device, 4096, RWAPI_ALL, &region) != RWAPI_ERR_UNSUPPORTED)
+    if (rwapi_register(NULL, device, 4096, RWAPI_ALL, &net) != RWAPI_ERR_UNSUPPORTED)
         die("memory of the device", "is not refused");
-    if (rwapi_register(NULL, managed, 4096, RWAPI_ALL, &region) != RWAPI_OK ||
-        rwapi_deregister(NULL, region) != RWAPI_OK)
+    if (rwapi_register(NULL, managed, 4096, RWAPI_ALL, &net) != RWAPI_OK ||
+        rwapi_deregister(NULL, net) != RWAPI_OK)
         die("managed memory", "is refused");
     rwapi_finalize();
     printf("gpu: memory of the device is refused\n");

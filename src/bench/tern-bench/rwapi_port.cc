@@ -3,7 +3,6 @@
 // two nodes.
 #include <rwapi.h>
 
-#include <array>
 #include <cstdlib>
 #include <cstring>
 
@@ -49,15 +48,9 @@ class RwapiPort : public Port {
         check_rwapi("rwapi_context_create", rwapi_context_create(&parameters, &context_));
         check_rwapi("rwapi_register",
                     rwapi_register(context_, memory_.data(), kBothWays, RWAPI_ALL, &mine_));
-        Key key = {RWAPI_KEY_MAX, {}};
-        check_rwapi("rwapi_region_pack",
-                    rwapi_region_pack(context_, mine_, key.bytes.data(), &key.length));
-        const Key theirs = peer.exchange(key);
-        check_rwapi("rwapi_region_unpack",
-                    rwapi_region_unpack(context_, theirs.bytes.data(), theirs.length, &theirs_));
+        theirs_ = peer.exchange(mine_);
     }
     ~RwapiPort() override {
-        rwapi_deregister(context_, theirs_);
         rwapi_deregister(context_, mine_);
         rwapi_context_destroy(context_);
     }
@@ -97,11 +90,6 @@ class RwapiPort : public Port {
         check_rwapi("rwapi_flush_all", rwapi_flush_all(context_, &id));
         check_rwapi("rwapi_wait", rwapi_wait(context_, id, kPatienceNs / 1000));
     }
-
-    struct Key {
-        size_t length;
-        std::array<unsigned char, RWAPI_KEY_MAX> bytes;
-    };
 
     int begin_send(size_t to, const char* from, uint32_t size, uint64_t number) {
         switch (request_) {
@@ -160,8 +148,8 @@ class RwapiPort : public Port {
     Memory memory_;
     const rwapi_bootstrap start_up_;
     rwapi_context* context_ = nullptr;
-    rwapi_region mine_ = 0;
-    rwapi_region theirs_ = 0;
+    rwapi_net mine_ = {};
+    rwapi_net theirs_ = {};
     Order::Request request_ = Order::Request::kWrite;
     Numbers numbers_;
     uint64_t came_ = 0;

@@ -102,13 +102,13 @@ int rwapi_counter_free(rwapi_context* context, rwapi_counter counter) {
     });
 }
 
-int rwapi_counter_attach(rwapi_context* context, rwapi_counter counter, rwapi_region region,
+int rwapi_counter_attach(rwapi_context* context, rwapi_counter counter, rwapi_net net,
                          uint64_t expected) {
     return with(context, [=](Engine& engine) {
         int error;
         Counter* const found = engine.counters().find(counter, error);
         if (found == nullptr) return error;
-        OwnRegion* const own = engine.regions().find_own(region, error);
+        OwnRegion* const own = engine.regions().find(net, error);
         if (own == nullptr) return error;
         own->counter = counter;
         found->expected += expected;

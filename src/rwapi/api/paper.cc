@@ -5,6 +5,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "rwapi/api/context.h"
 
 using namespace rwapi;
@@ -29,14 +31,12 @@ void* rwapi_alloc(size_t size, rwapi_net* net) {
         void* const mapped =
             mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
         if (mapped == MAP_FAILED) return RWAPI_ERR_MEMORY;
-        uint64_t handle;
         const int error =
-            engine.regions().add(static_cast<std::byte*>(mapped), size, RWAPI_ALL, true, handle);
+            engine.regions().add(static_cast<std::byte*>(mapped), size, RWAPI_ALL, true, *net);
         if (error != RWAPI_OK) {
             munmap(mapped, length);
             return error;
         }
-        *net = engine.regions().net_address(handle);
         memory = mapped;
         return RWAPI_OK;
     });
@@ -45,18 +45,20 @@ void* rwapi_alloc(size_t size, rwapi_net* net) {
 
 int rwapi_free(void* memory) {
     return with(nullptr, [&](Engine& engine) {
-        const OwnRegion* const own = engine.regions().find_allocated(memory);
-        return own != nullptr ? engine.regions().remove(own->handle) : RWAPI_ERR_INVALID;
+        OwnRegion* const own = engine.regions().find_allocated(memory);
+        return own != nullptr ? engine.regions().remove(*own) : RWAPI_ERR_INVALID;
     });
 }
 
 rwapi_net rwapi_net_add(rwapi_net net, size_t bytes) {
-    const uint64_t offset = net.word[1] & NetAddress::kMaxOffset;
     // An offset that does not fit becomes one that is outside of any region.
-    const uint64_t sum =
-        bytes > NetAddress::kMaxOffset - offset ? NetAddress::kMaxOffset : offset + bytes;
+    const uint64_t sum = std::min(NetAddress::offset_of(net, bytes), NetAddress::kMaxOffset);
     net.word[1] = (net.word[1] & ~NetAddress::kMaxOffset) | sum;
     return net;
+}
+
+int rwapi_net_node(rwapi_net net) {
+    return static_cast<int>(NetAddress::unpack(net).node);
 }
 
 int rwapi_context_send(rwapi_context* context, int node, const rwapi_small* small) {

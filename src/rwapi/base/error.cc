@@ -21,7 +21,7 @@ extern "C" const char* rwapi_strerror(int error) {
         case RWAPI_ERR_STATE:
             return "not initialised: call it between rwapi_init and rwapi_finalize";
         case RWAPI_ERR_RANGE:
-            return "out of bounds: compare with the region's length or the slots";
+            return "out of bounds: compare with the memory's length or the slots";
         case RWAPI_ERR_STALE:
             return "deregistered or freed already: get a new handle, key or address";
         case RWAPI_ERR_FOREIGN:
@@ -29,7 +29,7 @@ extern "C" const char* rwapi_strerror(int error) {
         case RWAPI_ERR_NODE:
             return "no such node, or the memory belongs to another node";
         case RWAPI_ERR_RIGHTS:
-            return "the region was not registered with the right to do this";
+            return "the memory was not registered with the right to do this";
         case RWAPI_ERR_AGAIN:
             return "a queue is full: make progress and call again";
         case RWAPI_ERR_TIMEOUT:
@@ -45,7 +45,7 @@ extern "C" const char* rwapi_strerror(int error) {
         case RWAPI_ERR_UNSUPPORTED:
             return "the transport cannot do this";
         case RWAPI_ERR_BUSY:
-            return "events are waiting, or the region is in use: make progress";
+            return "events are waiting, or the memory is in use: make progress";
         default:
             return error > 0 ? "not an error" : "unknown error";
     }

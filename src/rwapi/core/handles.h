@@ -14,7 +14,7 @@ namespace rwapi {
 
 // The kind of object that a handle names. The handle contains it, so that a handle of another kind
 // is an error.
-enum class Kind : uint8_t { kOwnRegion = 1, kRemoteRegion = 2, kCounter = 3 };
+enum class Kind : uint8_t { kOwnRegion = 1, kCounter = 2 };
 
 // A handle: tag of the context (16 bits), kind (4), generation (24), index (20).
 struct Handle {

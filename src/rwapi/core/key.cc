@@ -11,7 +11,7 @@ static_assert(std::endian::native == std::endian::little, "keys go over the wire
 
 constexpr size_t kFixed = offsetof(Key, rkey);
 // No padding: its bytes would be undefined.
-static_assert(kFixed == 52 && kFixed + Key::kMaxRkey <= RWAPI_KEY_MAX);
+static_assert(kFixed == 52 && kFixed + Key::kMaxRkey <= Key::kMaxBytes);
 
 // FNV-1a. It detects accidental damage, not forged keys.
 uint32_t sum_of(std::span<const std::byte> bytes) {

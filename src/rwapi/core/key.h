@@ -13,6 +13,7 @@ namespace rwapi {
 // The key of a region, as it goes over the wire: all before `rkey`, and the first rkey_length bytes
 // of `rkey`.
 struct Key {
+    static constexpr size_t kMaxBytes = 256;  // as packed
     static constexpr size_t kMaxRkey = 192;
     static constexpr uint32_t kMagic = 0x314b5752;  // "RWK1"
 

@@ -7,7 +7,7 @@
 
 namespace rwapi {
 
-// A network address of the paper. Word 0 names the region: node (20 bits), generation (24), index
+// A network address. Word 0 names the region: node (20 bits), generation (24), index
 // (20). Word 1 has a check (20 bits) and the offset (44). The check is a hash of word 0 and of the
 // owner's incarnation. A forged address, or one of an earlier context, passes the check with a
 // probability of one in a million. The check does not cover the offset, which users change by
@@ -43,7 +43,13 @@ struct NetAddress {
     }
     // Whether the context of this incarnation has made the address.
     static constexpr bool made_by(uint64_t incarnation, const rwapi_net& net) {
-        return check(net.word[0], incarnation) == net.word[1] >> 44;
+        return check(net.word[0], incarnation) == net.word[1] >> 44 &&
+               of_name(net.word[0]).generation != 0;
+    }
+    // Where an offset from the address is in its region; behind every region if it does not fit.
+    static constexpr uint64_t offset_of(const rwapi_net& net, uint64_t offset) {
+        const uint64_t begin = net.word[1] & kMaxOffset;
+        return offset > kMaxOffset ? UINT64_MAX : begin + offset;
     }
     static constexpr NetAddress of_name(uint64_t name) {
         return {static_cast<uint32_t>(name >> 44),

@@ -60,7 +60,7 @@ void Engine::end_failed_peer(Peer& peer) {
                   ? "; it has died, or a write went to memory that its owner has deregistered"
                   : "");
     peer.state = PeerState::kDead;
-    ++dead_;
+    deaths_.add();
     peer.keys.requested.reset();
     peer.stale_names.clear();
     peer.connection.wireup_due = false;

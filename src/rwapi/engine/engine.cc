@@ -25,23 +25,25 @@ Engine::Engine(const EngineSettings& settings, std::shared_ptr<Bootstrap> bootst
     : bootstrap_(std::move(bootstrap)),
       self_(make_self(settings, *bootstrap_)),
       threads_(settings.threads),
-      reports_deaths_(settings.on_peer_death == RWAPI_DEATH_REPORT),
+      deaths_(settings.on_peer_death == RWAPI_DEATH_REPORT),
       peers_(self_),
       connector_(self_, *bootstrap_, transport_, peers_),
       failures_(transport_, *bootstrap_, peers_),
       regions_(self_, settings.tag.tag, settings.tag.used.handles, transport_),
+      remotes_(transport_),
       notifications_(self_, settings.tag.tag, settings.tag.used.handles, regions_, peers_),
-      keys_(self_, regions_, peers_),
+      keys_(self_, regions_, remotes_, peers_),
       small_(self_, peers_),
       posting_(self_, transport_),
       operations_(settings.tag.tag, settings.operations, settings.tag.used.operations, transport_,
-                  regions_, peers_),
-      sequencer_(peers_, connector_, operations_, posting_, keys_, small_, regions_),
+                  remotes_, peers_),
+      sequencer_(peers_, connector_, operations_, posting_, keys_, small_),
       flushes_(self_, peers_, operations_, sequencer_) {}
 
 Engine::~Engine() {
     // UCT calls the completions of what is still posted.
     peers_.close_endpoints();
+    remotes_.remove_all();
     regions_.remove_all();
 }
 
@@ -127,10 +129,7 @@ int Engine::peer_status(uint32_t node) {
 }
 
 int Engine::bereaved() {
-    if (peers_.none_left()) return RWAPI_ERR_PEER;
-    if (!reports_deaths_ || dead_reported_ == dead_) return RWAPI_OK;
-    ++dead_reported_;
-    return RWAPI_ERR_PEER;
+    return peers_.none_left() || deaths_.take() ? RWAPI_ERR_PEER : RWAPI_OK;
 }
 
 int Engine::arm() {

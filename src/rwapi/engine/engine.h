@@ -29,6 +29,25 @@ struct EngineSettings {
     int on_peer_death;
 };
 
+// Deaths of peers, each of which ends one wait that does not know for whom it waits, if the user
+// wants that.
+class Deaths {
+  public:
+    explicit Deaths(bool end_waits) : end_waits_(end_waits) {}
+    void add() { ++deaths_; }
+    // Whether there is one that has ended no wait.
+    bool take() {
+        if (!end_waits_ || reported_ == deaths_) return false;
+        ++reported_;
+        return true;
+    }
+
+  private:
+    const bool end_waits_;
+    uint32_t deaths_ = 0;
+    uint32_t reported_ = 0;
+};
+
 // One context. Not thread-safe. Functions that return int return RWAPI_OK or an RWAPI_ERR_*; those
 // that return rwapi_id return an id, 0 for what is complete, or an error. has_id: the user gets the
 // id.
@@ -52,13 +71,12 @@ class Engine {
     const std::string& transport_name() const { return transport_.name(); }
 
     Regions& regions() { return regions_; }
-    // Makes a key a region; also a key of this process.
-    int unpack_region(std::span<const std::byte> bytes, uint64_t& handle);
     Slots& slots() { return notifications_.slots(); }
     HandleTable<Counter>& counters() { return notifications_.counters(); }
 
-    rwapi_id put(const Transfer& transfer, bool has_id);
-    rwapi_id get(const Transfer& transfer, bool has_id);
+    // `what` has the offset within the region of `net`.
+    rwapi_id put(const rwapi_net& net, const Transfer& what, bool has_id);
+    rwapi_id get(const rwapi_net& net, const Transfer& what, bool has_id);
     rwapi_id write(uint32_t node, const rwapi_net& from, const rwapi_net& to, size_t length);
     rwapi_id flush(uint32_t node, bool has_id) { return flushes_.flush(node, has_id); }
     rwapi_id flush_all(bool has_id) { return flushes_.flush_all(has_id); }
@@ -78,10 +96,11 @@ class Engine {
     int bereaved();
 
   private:
-    rwapi_id transfer(Task task, const Transfer& transfer, bool has_id);
-    rwapi_id transfer_locally(Task task, const Transfer& transfer, const OwnRegion& region);
-    rwapi_id write_by_name(Peer& peer, const NetAddress& to, const Transfer& transfer,
-                           OwnRegion& from);
+    rwapi_id transfer(Task task, const rwapi_net& net, const Transfer& what, bool has_id);
+    rwapi_id find_and_transfer(Task task, const rwapi_net& net, const Transfer& what, bool has_id);
+    rwapi_id transfer_to(Task task, RemoteRegion& region, const Transfer& what, bool has_id);
+    rwapi_id transfer_locally(Task task, const Transfer& what, const OwnRegion& region);
+    rwapi_id begin(Task task, Peer& peer, RemoteRegion* region, const Transfer& what, bool has_id);
     int check_net(const rwapi_net& net);
     int open_transport();
     void serve_peers();
@@ -94,16 +113,15 @@ class Engine {
     const std::shared_ptr<Bootstrap> bootstrap_;
     const Self self_;
     const int threads_;
-    const bool reports_deaths_;
     uint64_t close_timeout_s_ = 30;  // if a peer has failed
     bool armed_ = false;             // a thread may sleep; only with RWAPI_THREAD_MULTIPLE
-    uint32_t dead_ = 0;              // peers
-    uint32_t dead_reported_ = 0;     // of these, by bereaved()
+    Deaths deaths_;
 
     Peers peers_;
     Connector connector_;
     FailureDetector failures_;
     Regions regions_;
+    RemoteRegions remotes_;
     Notifications notifications_;
     KeyExchange keys_;
     SmallMessages small_;

@@ -24,17 +24,17 @@ size_t pack_answer(void* to, void* from) {
     std::memcpy(bytes, &answer.header, sizeof answer.header);
     std::memcpy(bytes + sizeof answer.header, &answer.name, sizeof answer.name);
     if (!answer.has_key) return kFixed;
-    return kFixed + answer.key.pack(std::span(bytes + kFixed, RWAPI_KEY_MAX));
+    return kFixed + answer.key.pack(std::span(bytes + kFixed, Key::kMaxBytes));
 }
 
 }  // namespace
 
 ucs_status_t KeyExchange::request(Peer& peer, uint64_t name) {
-    if (peer.keys.request_pending) return UCS_OK;
+    if (peer.keys.awaited) return UCS_OK;
     const Header header{self_.rank, 0, 0, 0};
     const ucs_status_t status = uct_ep_am_short(peer.connection.endpoint.get(), kKeyRequest,
                                                 header.pack(), &name, sizeof name);
-    peer.keys.request_pending = status == UCS_OK;
+    if (status == UCS_OK) peer.keys.awaited = name;
     return status;
 }
 
@@ -64,22 +64,19 @@ void KeyExchange::on_answer(std::span<const std::byte> message) {
     uint64_t name;
     Peer* peer;
     if (message.size() < kFixed || !parse(message.first(kFixed), header, name) ||
-        (peer = peers_.sender_of(header)) == nullptr || !peer->keys.request_pending)
+        (peer = peers_.sender_of(header)) == nullptr || peer->keys.awaited != name)
         return;
-    peer->keys.request_pending = false;
+    peer->keys.awaited.reset();
     const NetAddress address = NetAddress::of_name(name);
-    uint64_t handle = 0;
     Key key;
-    if (message.size() > kFixed &&
-        (!key.unpack(message.subspan(kFixed)) || key.node != peer->node ||
-         key.index != address.index || key.generation != address.generation ||
-         regions_.add_remote(key, *peer, handle) != RWAPI_OK))
+    bool has_key = message.size() > kFixed;
+    if (has_key && (!key.unpack(message.subspan(kFixed)) || key.node != peer->node ||
+                    key.index != address.index || key.generation != address.generation ||
+                    remotes_.add(*peer, address, &key) != RWAPI_OK)) {
         peers_.report_dropped(peer->node, "an invalid key");
-    PeerKeys::Known& known = peer->keys.known[address.index];
-    int error;
-    // A region in the place of another one replaces its key; operations may still use that.
-    if (RemoteRegion* const old = regions_.find_remote(known.region, error)) regions_.release(*old);
-    known = {address.generation, handle};
+        has_key = false;
+    }
+    if (!has_key) remotes_.add(*peer, address, nullptr);
     peers_.add_work(*peer);
 }
 

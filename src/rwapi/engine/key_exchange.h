@@ -7,23 +7,17 @@
 
 #include "rwapi/engine/peers.h"
 #include "rwapi/engine/regions.h"
+#include "rwapi/engine/remote_regions.h"
 
 namespace rwapi {
 
 // Keys for network addresses: a process asks the owner of an address for the region's key before
-// its first write there. A process has one request to a peer under way at most.
+// its first operation there. A process has one request to a peer under way at most.
 class KeyExchange {
   public:
-    KeyExchange(const Self& self, Regions& regions, Peers& peers)
-        : self_(self), regions_(regions), peers_(peers) {}
+    KeyExchange(const Self& self, Regions& regions, RemoteRegions& remotes, Peers& peers)
+        : self_(self), regions_(regions), remotes_(remotes), peers_(peers) {}
 
-    // What is known of the region with this address; null: nothing yet, so request it.
-    static const PeerKeys::Known* find(const Peer& peer, const NetAddress& address) {
-        const auto found = peer.keys.known.find(address.index);
-        return found != peer.keys.known.end() && found->second.generation == address.generation
-                   ? &found->second
-                   : nullptr;
-    }
     // Requests the key of the region with this name, unless a request is under way.
     // UCS_ERR_NO_RESOURCE: the send queue is full.
     ucs_status_t request(Peer& peer, uint64_t name);
@@ -38,6 +32,7 @@ class KeyExchange {
   private:
     const Self self_;
     Regions& regions_;
+    RemoteRegions& remotes_;
     Peers& peers_;
 };
 

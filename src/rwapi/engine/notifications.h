@@ -9,6 +9,7 @@
 #include "rwapi/core/slots.h"
 #include "rwapi/engine/peers.h"
 #include "rwapi/engine/regions.h"
+#include "rwapi/engine/remote_regions.h"
 
 namespace rwapi {
 

@@ -77,7 +77,7 @@ void Operations::finish(Operation& operation, int result) {
     local.temporary = nullptr;
     if (OwnRegion* const region = std::exchange(local.region, nullptr)) Regions::release(*region);
     if (RemoteRegion* const region = std::exchange(operation.target.region, nullptr))
-        regions_.release(*region);
+        remotes_.release(*region);
     if (Operation* const whole = std::exchange(operation.parent, nullptr)) {
         if (result != RWAPI_OK) whole->status = result;
         finish_part(*whole);

@@ -7,6 +7,7 @@
 #include "rwapi/engine/operation.h"
 #include "rwapi/engine/peers.h"
 #include "rwapi/engine/regions.h"
+#include "rwapi/engine/remote_regions.h"
 
 namespace rwapi {
 
@@ -15,8 +16,8 @@ class Operations {
   public:
     // used: the highest generation that earlier ids with this tag may have.
     Operations(uint16_t tag, uint32_t capacity, uint64_t used, const Transport& transport,
-               Regions& regions, Peers& peers)
-        : transport_(transport), regions_(regions), peers_(peers), pool_(tag, capacity, used) {}
+               RemoteRegions& remotes, Peers& peers)
+        : transport_(transport), remotes_(remotes), peers_(peers), pool_(tag, capacity, used) {}
 
     // A new operation. has_id: the user gets its id. Null: all places are in use.
     Operation* allocate(Task task, Peer& peer, bool has_id);
@@ -40,7 +41,7 @@ class Operations {
     void complete(Operation& operation, ucs_status_t status);
 
     const Transport& transport_;
-    Regions& regions_;
+    RemoteRegions& remotes_;
     Peers& peers_;
     OperationPool<Operation> pool_;
 };

@@ -46,15 +46,10 @@ struct Connection {
     uint8_t asked = 0;
 };
 
-// Keys of a peer's regions that network addresses name. KeyExchange owns it.
+// Requests for keys. KeyExchange owns it.
 struct PeerKeys {
-    struct Known {
-        uint32_t generation;
-        uint64_t region;  // handle; 0: there is no such region
-    };
-    std::unordered_map<uint32_t, Known> known;  // by index of the region
-    bool request_pending = false;               // the peer's answer is to come
-    std::optional<uint64_t> requested;          // name of a region whose key the peer awaits
+    std::optional<uint64_t> awaited;    // name of a region whose key the peer was asked for
+    std::optional<uint64_t> requested;  // name of a region whose key the peer awaits
 };
 
 struct Peer {
@@ -72,6 +67,7 @@ struct Peer {
     int unreported_error = RWAPI_OK;
     Connection connection;
     PeerKeys keys;
+    std::unordered_map<uint32_t, RemoteRegion*> regions;  // RemoteRegions: the latest by its index
     std::vector<uint64_t> stale_names;  // Notifications: the peer is to be told of these regions
     SmallSender sender;
     SmallReceiver receiver;

@@ -15,7 +15,7 @@ struct Peer;
 
 // What a put or get asks for.
 struct Transfer {
-    uint64_t region;  // handle
+    uint64_t name;  // of the region
     uint64_t offset;
     std::byte* local;
     size_t length;
@@ -36,14 +36,17 @@ struct OwnRegion {
     bool allocated = false;  // by rwapi_alloc
 };
 
-// Memory of a peer. Exists while the handle or an operation uses it.
+// Memory of a peer, whose key has come. Exists until the owner uses its place again for another
+// region, and as long as operations use it.
 struct RemoteRegion {
     Key key;
     uct_rkey_bundle_t rkey{};
     Peer* peer = nullptr;
-    uint64_t handle = 0;
-    uint32_t users = 1;  // the handle, until it is released, and operations
-    bool stale = false;  // its owner has reported that the memory is deregistered
+    uint64_t name = 0;
+    uint64_t check = 0;   // of its network addresses
+    uint32_t users = 1;   // the peer's keys, until another one replaces it, and operations
+    bool has_key = true;  // false: the owner has no such region, and it is stale
+    bool stale = false;   // the owner has deregistered the memory
 };
 
 // Whether the key of a region permits a put or get. RWAPI_OK, or the error of the call.

@@ -9,23 +9,7 @@
 
 namespace rwapi {
 
-int check_access(const Key& key, bool is_get, const Transfer& transfer) {
-    const bool notified = transfer.kind != NotificationKind::kNone;
-    if (!within(transfer.offset, transfer.length, key.length)) return RWAPI_ERR_RANGE;
-    if (is_get && !(key.rights & RWAPI_READ)) return RWAPI_ERR_RIGHTS;
-    if (!is_get && (transfer.length > 0 || notified) && !(key.rights & RWAPI_WRITE))
-        return RWAPI_ERR_RIGHTS;
-    if (transfer.kind == NotificationKind::kSet || transfer.kind == NotificationKind::kAdd) {
-        if (!(key.rights & RWAPI_SIGNAL)) return RWAPI_ERR_RIGHTS;
-        if (!within(transfer.place, sizeof(uint64_t), key.length)) return RWAPI_ERR_RANGE;
-        if ((key.address + transfer.place) % sizeof(uint64_t) != 0) return RWAPI_ERR_INVALID;
-    }
-    if (transfer.kind == NotificationKind::kSlot && transfer.place >= key.slots)
-        return RWAPI_ERR_RANGE;
-    return RWAPI_OK;
-}
-
-int Regions::add(std::byte* memory, uint64_t length, int rights, bool allocated, uint64_t& handle) {
+int Regions::add(std::byte* memory, uint64_t length, int rights, bool allocated, rwapi_net& net) {
     if (length > NetAddress::kMaxOffset) return RWAPI_ERR_RANGE;
     unsigned flags = UCT_MD_MEM_ACCESS_LOCAL_READ | UCT_MD_MEM_ACCESS_LOCAL_WRITE;
     if (rights & RWAPI_READ) flags |= UCT_MD_MEM_ACCESS_REMOTE_GET;
@@ -49,7 +33,7 @@ int Regions::add(std::byte* memory, uint64_t length, int rights, bool allocated,
                            "locked memory (ulimit -l) is high enough");
         return of_gpu ? RWAPI_ERR_UNSUPPORTED : RWAPI_ERR_MEMORY;
     }
-    handle = own_.add(region);
+    const uint64_t handle = own_.add(region);
     if (handle == 0) {
         uct_md_mem_dereg(transport_.domain(), region.memory);
         return RWAPI_ERR_MEMORY;
@@ -58,49 +42,15 @@ int Regions::add(std::byte* memory, uint64_t length, int rights, bool allocated,
     OwnRegion* const stored = own_.find(handle, error);
     stored->handle = handle;
     by_address_.emplace(memory, stored);
+    const Handle place = Handle::unpack(handle);
+    net = NetAddress{self_.rank, place.generation, place.index, 0}.pack(self_.incarnation);
     log_debug("region %llx: %llu bytes at %p, rights %d", static_cast<unsigned long long>(handle),
               static_cast<unsigned long long>(length), static_cast<void*>(memory), rights);
     return RWAPI_OK;
 }
 
-int Regions::add_remote(const Key& key, Peer& peer, uint64_t& handle) {
-    TERN_ASSERT(key.node == peer.node);
-    if (key.incarnation != peer.connection.incarnation ||
-        key.rkey_length != transport_.rkey_length())
-        return RWAPI_ERR_FOREIGN;
-    RemoteRegion region;
-    region.key = key;
-    region.peer = &peer;
-    if (uct_rkey_unpack(transport_.component(), key.rkey.data(), &region.rkey) != UCS_OK)
-        return RWAPI_ERR_FOREIGN;
-    handle = remote_.add(region);
-    if (handle == 0) {
-        uct_rkey_release(transport_.component(), &region.rkey);
-        return RWAPI_ERR_MEMORY;
-    }
-    int error;
-    remote_.find(handle, error)->handle = handle;
-    log_debug("region %llx: %llu bytes of node %u", static_cast<unsigned long long>(handle),
-              static_cast<unsigned long long>(key.length), peer.node);
-    return RWAPI_OK;
-}
-
-int Regions::remove(uint64_t handle) {
-    int error;
-    if (RemoteRegion* const remote = remote_.find(handle, error)) {
-        if (remote->users > 1) return RWAPI_ERR_BUSY;
-        release(*remote);
-        return RWAPI_OK;
-    }
-    if (error == RWAPI_ERR_STALE) return error;
-    OwnRegion* const own = own_.find(handle, error);
-    if (own == nullptr) return error;
-    if (own->users != 0) return RWAPI_ERR_BUSY;
-    remove_own(*own);
-    return RWAPI_OK;
-}
-
-void Regions::remove_own(OwnRegion& region) {
+int Regions::remove(OwnRegion& region) {
+    if (region.users != 0) return RWAPI_ERR_BUSY;
     const auto [begin, end] = by_address_.equal_range(region.address);
     const auto found =
         std::find_if(begin, end, [&](const auto& entry) { return entry.second == &region; });
@@ -110,6 +60,7 @@ void Regions::remove_own(OwnRegion& region) {
     log_debug("region %llx: removed", static_cast<unsigned long long>(region.handle));
     give_back(region);
     own_.remove(region.handle);
+    return RWAPI_OK;
 }
 
 void Regions::give_back(OwnRegion& region) {
@@ -117,18 +68,13 @@ void Regions::give_back(OwnRegion& region) {
     if (region.allocated) munmap(region.address, region.length);
 }
 
-void Regions::release(RemoteRegion& region) {
-    TERN_ASSERT(region.users > 0);
-    if (--region.users != 0) return;
-    uct_rkey_release(transport_.component(), &region.rkey);
-    remote_.remove(region.handle);
-}
-
-RemoteRegion* Regions::find_valid_remote(uint64_t handle, int& error) {
-    RemoteRegion* const region = remote_.find(handle, error);
-    if (region == nullptr || !region->stale) return region;
-    error = RWAPI_ERR_STALE;
-    return nullptr;
+OwnRegion* Regions::find(const rwapi_net& net, int& error) {
+    const NetAddress address = NetAddress::unpack(net);
+    error = RWAPI_ERR_NODE;
+    if (address.node != self_.rank) return nullptr;
+    error = RWAPI_ERR_FOREIGN;
+    if (!NetAddress::made_by(self_.incarnation, net)) return nullptr;
+    return own_.find(address.index, address.generation, error);
 }
 
 OwnRegion* Regions::find_allocated(const void* memory) {
@@ -168,43 +114,7 @@ bool Regions::make_key(uint64_t name, Key& key) {
     return uct_md_mkey_pack(transport_.domain(), region->memory, key.rkey.data()) == UCS_OK;
 }
 
-int Regions::pack(uint64_t handle, std::span<std::byte> room, size_t& length) {
-    int error;
-    if (own_.find(handle, error) == nullptr) return error;
-    const Handle region = Handle::unpack(handle);
-    Key key;
-    if (!make_key(NetAddress{self_.rank, region.generation, region.index, 0}.name(), key))
-        return RWAPI_ERR_TRANSPORT;
-    length = key.pack(room);
-    return length == 0 ? RWAPI_ERR_RANGE : RWAPI_OK;
-}
-
-rwapi_net Regions::net_address(uint64_t handle) const {
-    const Handle region = Handle::unpack(handle);
-    return NetAddress{self_.rank, region.generation, region.index, 0}.pack(self_.incarnation);
-}
-
-void Regions::mark_stale(const Peer& owner, const NetAddress& name) {
-    remote_.for_each([&](RemoteRegion& region) {
-        Key& key = region.key;
-        if (region.peer != &owner || key.index != name.index || key.generation != name.generation)
-            return;
-        region.stale = true;
-        // check_access() permits nothing now, so that only its errors need a look at `stale`.
-        key.length = 0;
-        key.rights = 0;
-        log_debug("region %llx: node %u has deregistered its memory",
-                  static_cast<unsigned long long>(region.handle), owner.node);
-    });
-}
-
-uint32_t Regions::highest_generation() const {
-    return std::max(own_.highest(), remote_.highest());
-}
-
 void Regions::remove_all() {
-    remote_.for_each(
-        [this](RemoteRegion& region) { uct_rkey_release(transport_.component(), &region.rkey); });
     own_.for_each([this](OwnRegion& region) { give_back(region); });
 }
 

@@ -83,9 +83,10 @@ ucs_status_t Sequencer::post_stage(Operation& operation) {
 
 ucs_status_t Sequencer::post_data_stage(Operation& operation) {
     const bool notified = operation.kind != NotificationKind::kNone;
-    if (notified) {
+    const RemoteRegion* const region = operation.target.region;
+    if (notified && region != nullptr) {
         const ucs_status_t status =
-            posting_.post_notified(*operation.target.region,
+            posting_.post_notified(*region,
                                    {0, operation.target.offset, operation.local.memory,
                                     operation.local.length, operation.kind},
                                    operation.notification);
@@ -129,26 +130,21 @@ ucs_status_t Sequencer::post_order_stage(Operation& operation) {
 Sequencer::Step Sequencer::resolve(Operation& operation) {
     Peer& peer = *operation.peer;
     Operation::Target& target = operation.target;
-    const PeerKeys::Known* const known = KeyExchange::find(peer, NetAddress::of_name(target.name));
-    if (known == nullptr) {
+    RemoteRegion* region;
+    operation.status = RemoteRegions::find(peer, NetAddress::of_name(target.name), region);
+    if (operation.status == RWAPI_OK && region == nullptr) {
         const ucs_status_t status = keys_.request(peer, target.name);
         if (status < 0 && status != UCS_ERR_NO_RESOURCE) return fail(operation, status);
         return Step::kBlocked;
     }
-    int error;
-    RemoteRegion* const region = regions_.find_remote(known->region, error);
-    if (region == nullptr) {
-        operation.status = RWAPI_ERR_STALE;
-        return fail(operation, UCS_OK);
-    }
-    operation.status = check_access(
-        region->key, false, {0, target.offset, operation.local.memory, operation.local.length});
-    if (operation.status != RWAPI_OK) {
-        if (region->stale) operation.status = RWAPI_ERR_STALE;
-        return fail(operation, UCS_OK);
-    }
+    if (operation.status == RWAPI_OK)
+        operation.status = check_access(
+            region->key, operation.task == Task::kGet,
+            {target.name, target.offset, operation.local.memory, operation.local.length,
+             operation.kind, operation.notification.place, operation.notification.value});
+    if (operation.status != RWAPI_OK) return fail(operation, UCS_OK);
     target.region = region;
-    Regions::use(*region);
+    RemoteRegions::use(*region);
     return Step::kOver;
 }
 

@@ -15,14 +15,13 @@ namespace rwapi {
 class Sequencer {
   public:
     Sequencer(Peers& peers, Connector& connector, Operations& operations, const Posting& posting,
-              KeyExchange& keys, SmallMessages& small, Regions& regions)
+              KeyExchange& keys, SmallMessages& small)
         : peers_(peers),
           connector_(connector),
           operations_(operations),
           posting_(posting),
           keys_(keys),
-          small_(small),
-          regions_(regions) {}
+          small_(small) {}
 
     // Begins an operation. Returns its id, 0 if it is complete, or its error.
     rwapi_id start(Operation& operation);
@@ -47,7 +46,6 @@ class Sequencer {
     const Posting& posting_;
     KeyExchange& keys_;
     SmallMessages& small_;
-    Regions& regions_;
 };
 
 }  // namespace rwapi

@@ -8,55 +8,67 @@
 
 namespace rwapi {
 
-int Engine::unpack_region(std::span<const std::byte> bytes, uint64_t& handle) {
-    Key key;
-    if (!key.unpack(bytes) || key.node >= self_.size) return RWAPI_ERR_FOREIGN;
-    if (key.node == self_.rank) {
-        // The handle of this process's own memory.
-        if (key.incarnation != self_.incarnation) return RWAPI_ERR_FOREIGN;
-        int error;
-        const OwnRegion* const own = regions_.find_own(key.index, key.generation, error);
-        if (own != nullptr) handle = own->handle;
-        return error;
-    }
-    Peer& peer = peers_.at(key.node);
-    if (peer.failed || !connector_.look_up(peer)) return RWAPI_ERR_PEER;
-    return regions_.add_remote(key, peer, handle);
+rwapi_id Engine::put(const rwapi_net& net, const Transfer& what, bool has_id) {
+    return transfer(Task::kPut, net, what, has_id);
 }
 
-rwapi_id Engine::put(const Transfer& what, bool has_id) {
-    return transfer(Task::kPut, what, has_id);
+rwapi_id Engine::get(const rwapi_net& net, const Transfer& what, bool has_id) {
+    return transfer(Task::kGet, net, what, has_id);
 }
 
-rwapi_id Engine::get(const Transfer& what, bool has_id) {
-    return transfer(Task::kGet, what, has_id);
+rwapi_id Engine::transfer(Task task, const rwapi_net& net, const Transfer& what, bool has_id) {
+    RemoteRegion* const region = remotes_.find_recent(net);
+    if (region == nullptr) [[unlikely]]
+        return find_and_transfer(task, net, what, has_id);
+    return transfer_to(task, *region, what, has_id);
 }
 
-rwapi_id Engine::transfer(Task task, const Transfer& what, bool has_id) {
-    int error;
-    RemoteRegion* const region = regions_.find_remote(what.region, error);
-    if (region == nullptr) {
-        if (error == RWAPI_ERR_STALE) return error;
-        const OwnRegion* const own = regions_.find_own(what.region, error);
+// To or from an address that has not been used lately.
+rwapi_id Engine::find_and_transfer(Task task, const rwapi_net& net, const Transfer& what,
+                                   bool has_id) {
+    int error = check_net(net);
+    if (error != RWAPI_OK) return error;
+    const NetAddress address = NetAddress::unpack(net);
+    if (address.node == self_.rank) {
+        const OwnRegion* const own = regions_.find(net, error);
         return own != nullptr ? transfer_locally(task, what, *own) : error;
     }
-    error = check_access(region->key, task == Task::kGet, what);
-    if (error != RWAPI_OK) return region->stale ? RWAPI_ERR_STALE : error;
+    Peer& peer = peers_.at(address.node);
+    RemoteRegion* region;
+    error = RemoteRegions::find(peer, address, region);
+    if (error != RWAPI_OK) return error;
+    // The key is requested; all else is checked when it has come.
+    if (region == nullptr) return begin(task, peer, nullptr, what, has_id);
+    remotes_.remember(*region);
+    return transfer_to(task, *region, what, has_id);
+}
+
+rwapi_id Engine::transfer_to(Task task, RemoteRegion& region, const Transfer& what, bool has_id) {
+    const int error = check_access(region.key, task == Task::kGet, what);
+    if (error != RWAPI_OK) return region.stale ? RWAPI_ERR_STALE : error;
     if (what.length == 0 && what.kind == NotificationKind::kNone) return 0;
-    Peer& peer = *region->peer;
+    Peer& peer = *region.peer;
     if (peer.failed) return RWAPI_ERR_PEER;
-    if (task == Task::kPut && peer.can_post() && posting_.post_short(*region, what)) return 0;
+    if (task == Task::kPut && peer.can_post() && posting_.post_short(region, what)) return 0;
+    return begin(task, peer, &region, what, has_id);
+}
+
+// Begins an operation. region: null until its key has come.
+rwapi_id Engine::begin(Task task, Peer& peer, RemoteRegion* region, const Transfer& what,
+                       bool has_id) {
     Operation* const operation = operations_.allocate(task, peer, has_id);
     if (operation == nullptr) return RWAPI_ERR_AGAIN;
-    operation->target = {region, 0, what.offset};
-    Regions::use(*region);
+    operation->target = {region, what.name, what.offset};
+    if (region != nullptr) RemoteRegions::use(*region);
     operation->local.memory = what.local;
     operation->local.length = what.length;
     if (what.length > 0)
         operation->local.region = regions_.find_containing(what.local, what.length);
     if (operation->local.region != nullptr) Regions::use(*operation->local.region);
     operation->kind = what.kind;
-    operation->notification = Posting::notification_of(*region, what);
+    const NetAddress target = NetAddress::of_name(what.name);
+    operation->notification = {target.index, target.generation, what.length, what.place,
+                               what.value};
     return sequencer_.start(*operation);
 }
 
@@ -103,41 +115,12 @@ rwapi_id Engine::write(uint32_t node, const rwapi_net& source, const rwapi_net& 
         if (error == RWAPI_OK) error = check_net(target);
         return error != RWAPI_OK ? error : RWAPI_ERR_NODE;
     }
-    if (!NetAddress::made_by(self_.incarnation, source)) return RWAPI_ERR_FOREIGN;
-    OwnRegion* const own = regions_.find_own(from.index, from.generation, error);
+    OwnRegion* const own = regions_.find(source, error);
     if (own == nullptr) return error;
     if (!within(from.offset, length, own->length)) return RWAPI_ERR_RANGE;
-    Transfer what{0, to.offset, own->address + from.offset, length};
-    if (node == self_.rank) {
-        if (!NetAddress::made_by(self_.incarnation, target)) return RWAPI_ERR_FOREIGN;
-        const OwnRegion* const here = regions_.find_own(to.index, to.generation, error);
-        return here != nullptr ? transfer_locally(Task::kPut, what, *here) : error;
-    }
-    Peer& peer = peers_.at(node);
-    if (peer.failed) return RWAPI_ERR_PEER;
-    // The incarnation is 0 until the peer's address has been looked up.
-    if (!NetAddress::made_by(peer.connection.incarnation, target)) [[unlikely]] {
-        error = check_net(target);
-        if (error != RWAPI_OK) return error;
-    }
-    const PeerKeys::Known* const known = KeyExchange::find(peer, to);
-    if (known == nullptr) return write_by_name(peer, to, what, *own);
-    if (known->region == 0) return RWAPI_ERR_STALE;
-    what.region = known->region;
-    return transfer(Task::kPut, what, true);
-}
-
-// A write to a region whose key must first be requested.
-rwapi_id Engine::write_by_name(Peer& peer, const NetAddress& to, const Transfer& what,
-                               OwnRegion& from) {
-    Operation* const operation = operations_.allocate(Task::kPut, peer, true);
-    if (operation == nullptr) return RWAPI_ERR_AGAIN;
-    operation->target = {nullptr, to.name(), to.offset};
-    operation->local.memory = what.local;
-    operation->local.length = what.length;
-    operation->local.region = &from;
-    Regions::use(from);
-    return sequencer_.start(*operation);
+    regions_.prefer(*own);
+    return transfer(Task::kPut, target,
+                    {target.word[0], to.offset, own->address + from.offset, length}, true);
 }
 
 int Engine::send(uint32_t node, const rwapi_small& small) {

@@ -37,11 +37,11 @@ enum {
     RWAPI_OK = 0,
     RWAPI_ERR_INVALID = -1,      /* an argument that is never valid: a null pointer, a bad flag */
     RWAPI_ERR_STATE = -2,        /* before rwapi_init, or after rwapi_finalize */
-    RWAPI_ERR_RANGE = -3,        /* outside of the region, or no such slot of the target */
-    RWAPI_ERR_STALE = -4,        /* the region has been deregistered, or the counter freed */
+    RWAPI_ERR_RANGE = -3,        /* outside of the memory, or no such slot of the target */
+    RWAPI_ERR_STALE = -4,        /* the memory has been deregistered, or the counter freed */
     RWAPI_ERR_FOREIGN = -5,      /* made by another context or job, or not by this library */
     RWAPI_ERR_NODE = -6,         /* no such node, or the memory is not that node's */
-    RWAPI_ERR_RIGHTS = -7,       /* the region was not registered for this use */
+    RWAPI_ERR_RIGHTS = -7,       /* the memory was not registered for this use */
     RWAPI_ERR_AGAIN = -8,        /* a queue is full: make progress and call again */
     RWAPI_ERR_TIMEOUT = -9,      /* the time limit has passed */
     RWAPI_ERR_PEER = -10,        /* the peer is dead or leaves, or its connection has failed */
@@ -59,7 +59,9 @@ RWAPI_EXPORT const char* rwapi_strerror(int error);
  * ---- The paper's ten calls (section 2) ----
  */
 
-/* A network address: memory of a node. 16 bytes, so that it fits into a small message. */
+/* A network address: memory of a node, from rwapi_alloc or rwapi_register. All calls that concern
+ * memory of a peer take it. 16 bytes, so that it fits into a small message; it is valid in all
+ * processes of the job, until the memory is freed or deregistered. */
 typedef struct rwapi_net {
     uint64_t word[2];
 } rwapi_net;
@@ -97,8 +99,11 @@ RWAPI_EXPORT void* rwapi_alloc(size_t size, rwapi_net* net);
  * rwapi_alloc did not return this address, RWAPI_ERR_BUSY while writes from it are under way. */
 RWAPI_EXPORT int rwapi_free(void* memory);
 
-/* The address `bytes` after net, for rwapi_write, which checks the bounds. */
+/* The address `bytes` after net; the calls that use it check the bounds. */
 RWAPI_EXPORT rwapi_net rwapi_net_add(rwapi_net net, size_t bytes);
+
+/* The node that has the memory. */
+RWAPI_EXPORT int rwapi_net_node(rwapi_net net);
 
 /* Sends a small message, which is copied. No message is lost. RWAPI_ERR_AGAIN: there is no credit
  * until the target has received earlier messages. RWAPI_ERR_PEER also if the target is in
@@ -172,11 +177,8 @@ RWAPI_EXPORT int rwapi_context_receive(rwapi_context* context, int* node, rwapi_
 RWAPI_EXPORT const char* rwapi_transport(rwapi_context* context);
 
 /*
- * ---- Regions ----
+ * ---- Memory ----
  */
-
-/* Memory of this process (from rwapi_register), or of a peer (from rwapi_region_unpack). */
-typedef uint64_t rwapi_region;
 
 enum {
     RWAPI_READ = 1,   /* peers may rwapi_get */
@@ -185,49 +187,37 @@ enum {
     RWAPI_ALL = 7
 };
 
-#define RWAPI_KEY_MAX 256
-
-/* Registers memory for the use by peers. rights: RWAPI_READ, _WRITE, _SIGNAL; or 0 for memory that
- * is only a local buffer of this process. RWAPI_ERR_UNSUPPORTED: it is memory of a GPU. */
+/* Registers memory of the program, and stores its network address in *net. rights: RWAPI_READ,
+ * _WRITE, _SIGNAL; or 0 for memory that is only a local buffer of this process. Memory may be
+ * registered several times, with other rights. RWAPI_ERR_UNSUPPORTED: it is memory of a GPU. */
 RWAPI_EXPORT int rwapi_register(rwapi_context* context, void* memory, size_t length, int rights,
-                                rwapi_region* region);
+                                rwapi_net* net);
 
-/* Deregisters memory, or releases a peer's region. RWAPI_ERR_BUSY: operations of this process use
- * the region. */
-RWAPI_EXPORT int rwapi_deregister(rwapi_context* context, rwapi_region region);
-
-/* Writes the key of a region of this process. Peers need it, however it is sent to them. *length:
- * the room at key; afterwards the key's length, at most RWAPI_KEY_MAX. RWAPI_ERR_RANGE: too little
- * room. */
-RWAPI_EXPORT int rwapi_region_pack(rwapi_context* context, rwapi_region region, void* key,
-                                   size_t* length);
-
-/* Makes a peer's key a region. RWAPI_ERR_FOREIGN: the key is damaged or of another job. */
-RWAPI_EXPORT int rwapi_region_unpack(rwapi_context* context, const void* key, size_t length,
-                                     rwapi_region* region);
-
-/* The node, the length or the rights of a region; errors are negative. */
-RWAPI_EXPORT int rwapi_region_node(rwapi_context* context, rwapi_region region);
-RWAPI_EXPORT int64_t rwapi_region_length(rwapi_context* context, rwapi_region region);
-RWAPI_EXPORT int rwapi_region_rights(rwapi_context* context, rwapi_region region);
+/* Deregisters memory of rwapi_register by any address within it. RWAPI_ERR_BUSY: operations of this
+ * process use it. */
+RWAPI_EXPORT int rwapi_deregister(rwapi_context* context, rwapi_net net);
 
 /*
  * ---- Write and read ----
  *
- * `region` is a peer's region or one of this process; `local` is any memory of this process:
- * memory that is not registered is copied, or registered for the operation. It must not be memory
- * of a GPU: short operations would end by a segmentation fault. id may be NULL;
- * then a flush shows when the memory may be reused, and returns the operation's error.
- * RWAPI_ERR_AGAIN: too many operations are under way.
+ * The peer's memory is that `offset` bytes after net, which may be memory of this process, too.
+ * `local` is any memory of this process: memory that is not registered is copied, or registered for
+ * the operation. It must not be memory of a GPU: short operations would end by a segmentation
+ * fault. id may be NULL; then a flush shows when the memory may be reused, and returns the
+ * operation's error. RWAPI_ERR_AGAIN: too many operations are under way.
+ *
+ * The first operation on a peer's memory fetches the bounds and rights from the peer, and waits for
+ * them in the background. Until they have come, a violation is the operation's error; then it is
+ * the call's. An operation of length 0 can fetch them early: it does nothing else.
  */
 
 /* Writes. When it is complete, local may be reused. After rwapi_flush, the peer has the data. */
-RWAPI_EXPORT int rwapi_put(rwapi_context* context, rwapi_region region, uint64_t offset,
+RWAPI_EXPORT int rwapi_put(rwapi_context* context, rwapi_net net, uint64_t offset,
                            const void* local, size_t length, rwapi_id* id);
 
 /* Reads. When it is complete, the data are at local. */
-RWAPI_EXPORT int rwapi_get(rwapi_context* context, rwapi_region region, uint64_t offset,
-                           void* local, size_t length, rwapi_id* id);
+RWAPI_EXPORT int rwapi_get(rwapi_context* context, rwapi_net net, uint64_t offset, void* local,
+                           size_t length, rwapi_id* id);
 
 /*
  * ---- Notification (figure 2.1, steps 8 to 10) ----
@@ -235,7 +225,7 @@ RWAPI_EXPORT int rwapi_get(rwapi_context* context, rwapi_region region, uint64_t
  * The target sees a notification only after the data of its write, and the notifications of one
  * sender in the order of their calls. length may be 0. The target drops a notification without data
  * for memory that it has deregistered, and reports this to the sender. After that report, the next
- * flush to the target, and later uses of the region, fail with RWAPI_ERR_STALE.
+ * flush to the target, and later uses of the memory, fail with RWAPI_ERR_STALE.
  *
  * The waits below do not know from whom they wait. They return RWAPI_ERR_PEER when all peers are
  * dead or in rwapi_finalize; and with RWAPI_DEATH_REPORT also when one has died whose death no wait
@@ -244,19 +234,19 @@ RWAPI_EXPORT int rwapi_get(rwapi_context* context, rwapi_region region, uint64_t
 
 enum { RWAPI_SIGNAL_SET = 0, RWAPI_SIGNAL_ADD = 1 };
 
-/* A write, then a change of the 64-bit word at signal_offset of the same region. The word's address
+/* A write, then a change of the 64-bit word `signal_offset` bytes after net. The word's address
  * must be a multiple of 8. The target may read the word by rwapi_signal_read. */
-RWAPI_EXPORT int rwapi_put_signal(rwapi_context* context, rwapi_region region, uint64_t offset,
+RWAPI_EXPORT int rwapi_put_signal(rwapi_context* context, rwapi_net net, uint64_t offset,
                                   const void* local, size_t length, uint64_t signal_offset,
                                   uint64_t value, int operation, rwapi_id* id);
 
 /* A write, then value, which is not 0, in a notification slot of the target's context. */
-RWAPI_EXPORT int rwapi_put_notify(rwapi_context* context, rwapi_region region, uint64_t offset,
+RWAPI_EXPORT int rwapi_put_notify(rwapi_context* context, rwapi_net net, uint64_t offset,
                                   const void* local, size_t length, uint32_t slot, uint64_t value,
                                   rwapi_id* id);
 
 /* A write that only the target's counter counts. Counters count the two calls above as well. */
-RWAPI_EXPORT int rwapi_put_count(rwapi_context* context, rwapi_region region, uint64_t offset,
+RWAPI_EXPORT int rwapi_put_count(rwapi_context* context, rwapi_net net, uint64_t offset,
                                  const void* local, size_t length, rwapi_id* id);
 
 /* The value of a signal word of this process; what was written before the signal is visible. */
@@ -281,17 +271,18 @@ RWAPI_EXPORT int rwapi_notify_waitsome(rwapi_context* context, uint32_t first, u
  * more than 1, all values but the latest were overwritten. *value (may be NULL) is the latest. */
 RWAPI_EXPORT int rwapi_notify_reset(rwapi_context* context, uint32_t slot, uint64_t* value);
 
-/* A counter of notified writes into regions of this process. */
+/* A counter of notified writes into memory of this process. */
 typedef uint64_t rwapi_counter;
 
 /* Makes a counter, which expects nothing; frees one. */
 RWAPI_EXPORT int rwapi_counter_create(rwapi_context* context, rwapi_counter* counter);
 RWAPI_EXPORT int rwapi_counter_free(rwapi_context* context, rwapi_counter counter);
 
-/* From now on, the counter counts the notified writes into the region. Adds `expected` to the
- * number that the counter expects. A region has one counter at most; a new one replaces it. */
-RWAPI_EXPORT int rwapi_counter_attach(rwapi_context* context, rwapi_counter counter,
-                                      rwapi_region region, uint64_t expected);
+/* From now on, the counter counts the notified writes to this memory of this process: all that was
+ * allocated or registered in one call. Adds `expected` to the number that the counter expects. Such
+ * memory has one counter at most; a new one replaces it. RWAPI_ERR_NODE: it is a peer's memory. */
+RWAPI_EXPORT int rwapi_counter_attach(rwapi_context* context, rwapi_counter counter, rwapi_net net,
+                                      uint64_t expected);
 
 /* 1: at least the expected number of writes have arrived; 0: not yet. *writes and *bytes, if not
  * NULL, are what has arrived since the last reset. */

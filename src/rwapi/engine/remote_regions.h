@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <unordered_map>
+
+#include "rwapi/core/net.h"
+#include "rwapi/engine/peer.h"
+#include "rwapi/engine/region.h"
+#include "rwapi/transport/transport.h"
+
+namespace rwapi {
+
+// The regions of peers whose keys have come. A region with a higher generation takes the place of
+// the one before, which its owner has deregistered.
+class RemoteRegions {
+  public:
+    explicit RemoteRegions(const Transport& transport) : transport_(transport) {}
+
+    // The region of a network address that was used lately. Null: look for it with find().
+    RemoteRegion* find_recent(const rwapi_net& net) const {
+        RemoteRegion* const region = recent_[place_of(net.word[0])];
+        return region != nullptr && region->name == net.word[0] &&
+                       region->check == net.word[1] >> 44
+                   ? region
+                   : nullptr;
+    }
+    void remember(RemoteRegion& region) { recent_[place_of(region.name)] = &region; }
+    // RWAPI_OK: `region` is the region, or null if its key has not come. RWAPI_ERR_STALE: the owner
+    // does not have it any more.
+    static int find(const Peer& owner, const NetAddress& address, RemoteRegion*& region);
+
+    // Stores the key of a region. Null: the owner has no such region. RWAPI_ERR_FOREIGN: the key is
+    // of another context or transport.
+    int add(Peer& owner, const NetAddress& address, const Key* key);
+    // The owner has deregistered the memory: no access to the region is permitted from now on.
+    static void mark_stale(const Peer& owner, const NetAddress& address);
+
+    // Counts an operation that uses the region, until release(), which removes it after its last
+    // user.
+    static void use(RemoteRegion& region) { ++region.users; }
+    void release(RemoteRegion& region);
+
+    // Gives all keys back to UCT, which must precede the end of the transport.
+    void remove_all();
+
+  private:
+    static constexpr unsigned kRecentBits = 6;
+
+    static size_t place_of(uint64_t name) {
+        return name * 0x9e3779b97f4a7c15ull >> (64 - kRecentBits);
+    }
+    static void mark_stale(RemoteRegion& region);
+
+    const Transport& transport_;
+    std::unordered_map<uint64_t, RemoteRegion> regions_;  // by name
+    std::array<RemoteRegion*, 1 << kRecentBits> recent_{};
+};
+
+}  // namespace rwapi
