@@ -29,7 +29,7 @@ keep_going=--keep-going job 3 '' sh -c '
     ! grep -q '_cases.cc:\|job.cc:' "$tmp/output"
 result $? 'nobody waits for a process that has no transport'
 # shellcheck disable=SC2016
-keep_going='' job 3 '--personality default' sh -c '[ "$PMI_RANK" != 1 ] || export RWAPI_TLS=rc_verbs; exec ./rwapi-job small-messages'
+keep_going=--keep-going job 3 '--personality default' sh -c '[ "$PMI_RANK" != 1 ] || export RWAPI_TLS=rc_verbs; exec ./rwapi-job small-messages'
 [ $? = 1 ] && grep -q 'rwapi: node 0 uses the transport tern, this process rc_verbs: set RWAPI_TLS' "$tmp/output"
 result $? 'a process with another transport is told at the start' # rc_verbs needs the default device
 
