@@ -50,8 +50,8 @@ for profile in cx3-fdr cx5-edr; do
     unset SOFTHCA_SLOW
 done
 measure mpi-brief tern-bench mpi --brief --json
-measure mpi tern-bench mpi --sizes 16:1M --step 16 --rounds 7 --json
-measure mpi-graphene tern-bench mpi --profile graphene --sizes 16:1M --step 16 --rounds 5 --json
+measure mpi tern-bench mpi --openib --sizes 16:1M --step 16 --rounds 7 --json
+measure mpi-graphene tern-bench mpi --openib --profile graphene --sizes 16:1M --step 16 --rounds 5 --json
 # On some processors UCX registers each page twice otherwise. And with as long a receive queue as Tern's.
 export UCX_IB_PCI_RELAXED_ORDERING=no
 measure memory tern-bench memory --peers 1,4,16,32,64 --json

@@ -408,6 +408,23 @@ END
         env LD_PRELOAD="$tmp/wrong.so" "${hca[@]}" "$tern_bench" mpi --quick --sizes 64K
 }
 
+openib_tests() {
+    local arm
+    refuses 'only mpi has openib' 2 'only mpi has openib' "$tern_bench" latency --openib
+    if ! ompi_info --parsable --param btl openib 2>/dev/null | grep -q '^mca:btl:openib:version'; then
+        skip 'mpi: openib' 'there is no Open MPI that has btl openib'
+        return
+    fi
+    check 'mpi: openib' "${hca[@]}" "$tern_bench" mpi --openib --quick --sizes 4K:64K --step 16 --json "$tmp/openib.json"
+    cp "$tmp/output" "$tmp/openib"
+    check_match 'mpi: openib is compared' ' tern, private / openib ' cat "$tmp/openib"
+    for arm in 'openib:4096' 'openib, no eager RDMA:4096' 'openib:65536' 'openib, pipelined:65536'; do
+        check_match "mpi: ${arm#*:} B over ${arm%:*}" \
+            "\"test\": \"ping-pong, fresh buffers\", +\"x\": ${arm#*:},.*\"name\": \"Open MPI: ${arm%:*}\"" \
+            sh -c 'tr -d "\n" <"$0" | tr "}" "\n"' "$tmp/openib.json"
+    done
+}
+
 pinning_tests() {
     check 'pinning' "$tern_bench" pinning --quick --profile graphene --sizes 1M --json "$tmp/pinning.json"
     cp "$tmp/output" "$tmp/pinning"
@@ -495,6 +512,7 @@ rwapi_tests
 rwapi_launcher_tests
 fake_mpi_tests
 mpi_tests
+openib_tests
 pinning_tests
 overlap_tests
 tune_tests

@@ -24,6 +24,7 @@ struct Options {
     int gid_index = 0;
     bool quick = false;
     bool brief = false;   // mpi: the most telling comparisons only
+    bool openib = false;  // mpi: Open MPI without UCX too
     std::string profile;  // of the benchmark's own software HCA; empty: the environment decides
     double step = 0;      // factor from one size to the next
     uint32_t low = 0;
@@ -144,6 +145,10 @@ Arm rma_arm(const std::string& transport, const std::string& memory);
 Arm rwapi_arm(const std::string& transport, const std::string& memory);
 // What a library of an MPI or OpenSHMEM does over a transport of UCP, in the kind of memory.
 Arm shim_arm(const ShimLibrary& library, const std::string& transport, const std::string& memory);
+// The same over btl openib, Open MPI's own way over verbs until version 4, without UCX: short
+// messages by RDMA writes into fixed slots, or by sends; the registrations of long ones kept or
+// not.
+Arm openib_arm(const ShimLibrary& library, bool eager_rdma, bool leave_pinned);
 // The name of what is compared with rc_v over UCP: rc_v is rc_verbs with the transports that UCP
 // needs to connect it.
 std::string ucp_name(const Options& options);

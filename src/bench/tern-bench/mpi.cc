@@ -13,6 +13,13 @@ constexpr const char* kMpiNotes =
     "put, get: one with a flush. fresh: each operation in memory that was never sent from or "
     "received into. `?`: see\n"
     "behind the line; `<`, `>`: misses the target.\n";
+constexpr const char* kOpenibNotes =
+    "openib: Open MPI without UCX, over its own btl openib: up to 12 KiB by RDMA writes into fixed "
+    "slots, or by sends\n"
+    "(no eager RDMA); longer messages with registrations that are kept (leave_pinned), or made "
+    "piece "
+    "by piece (pipelined).\n";
+constexpr uint32_t kOpenibEager = 12 << 10;  // its eager limit
 
 constexpr uint32_t kMpiBytes = 8 << 20;  // of an order
 constexpr uint32_t kMpiAtOnce = 16;
@@ -96,6 +103,20 @@ void add_library(Group& group, const Options& options, const ShimLibrary& librar
     if (!like || !options.brief) compare(tls, tern);
 }
 
+// Adds what Open MPI does by itself; `tern` is the name of what is compared with it.
+void add_openib(Group& group, const Options& options, const ShimLibrary& library, const Test& test,
+                const std::string& tern) {
+    const std::string before = library.toolchain.name + ": ";
+    const Order order = test.order(group.size, options.quick);
+    group.add(before + "openib", openib_arm(library, true, true), order);
+    group.ratios.push_back({before + tern, before + "openib", kNone, before + tern + " / openib"});
+    if (group.size > kOpenibEager) {
+        group.add(before + "openib, pipelined", openib_arm(library, true, false), order);
+    } else if (test.kind != Kind::kOneSided) {
+        group.add(before + "openib, no eager RDMA", openib_arm(library, false, true), order);
+    }
+}
+
 // A line for the ratio, and for the two values of which it is the ratio.
 Cells brief_line(const Figure& ratio, const std::vector<Figure>& figures) {
     const std::string mpi = ratio.name.substr(0, ratio.name.find(": ") + 2);
@@ -162,12 +183,17 @@ Result run_mpi(const Options& options, const Setup& setup) {
     for (const Test& test : kTests) {
         for (const uint32_t size : long_sizes(options)) {
             Group& group = add(test, size);
-            for (const ShimLibrary& library : libraries)
+            for (const ShimLibrary& library : libraries) {
                 add_library(group, options, library, test, like);
+                if (!options.openib || library.toolchain.name == "MPICH") continue;
+                add_openib(group, options, library, test,
+                           ucp_name(options) + (like ? ", private" : ""));
+            }
         }
     }
     const std::vector<Figure> figures = series.run();
-    std::string notes = kMpiNotes + std::string(differs ? kSharedMemoryNote : "") + left_out;
+    std::string notes = kMpiNotes + std::string(options.openib ? kOpenibNotes : "") +
+                        (differs ? kSharedMemoryNote : "") + left_out;
     for (const std::string& library : series.libraries()) notes += library + ".\n";
     return {figures, as_groups(figures), notes};
 }

@@ -63,6 +63,8 @@ void complete(const CLI::App& app, const std::vector<uint32_t>& sizes, Options* 
         throw CLI::ValidationError("--sizes", "the second size is the smaller one");
     if (options->brief && options->command != "mpi")
         throw CLI::ValidationError("--brief", "only mpi has a brief form");
+    if (options->openib && (options->command != "mpi" || options->brief))
+        throw CLI::ValidationError("--openib", "only mpi has openib, and not in brief");
     if (options->low < command.least) {
         throw CLI::ValidationError("--sizes", "messages of " + options->command +
                                                   " have at least " +
@@ -97,6 +99,8 @@ void add_options(CLI::App& app, std::vector<uint32_t>& sizes, Options* options) 
         ->check(CLI::Range(1, 10000));
     app.add_flag("--quick", options->quick, "few and short rounds: whether it works, not how fast");
     app.add_flag("--brief", options->brief, "mpi: only four comparisons, in 40 seconds");
+    app.add_flag("--openib", options->openib,
+                 "mpi: compare with Open MPI's own btl openib too, which Open MPI 5 does not have");
     app.add_option("--profile", options->profile,
                    "model of the software HCA that is used if there is no HCA: ideal, graphene, "
                    "infini, hdr200, muse, cx3-fdr, cx5-edr, cx6-hdr")
