@@ -58,5 +58,7 @@ measure memory tern-bench memory --peers 1,4,16,32,64 --json
 UCX_RC_VERBS_RX_QUEUE_LEN=512 measure memory-512 tern-bench memory --peers 1,16,64,256,1000 --hot 64 --json
 measure scale tern-bench scale --json
 measure fastpath paper-tables fastpath --json
+measure superpipeline paper-tables superpipeline --json
+measure pinning-costs paper-tables pinning --json
 contrib/tables.py
 "$tools/tern-bench" report docs/results --output docs/report.html

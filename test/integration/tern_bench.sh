@@ -169,6 +169,30 @@ fastpath_tests() {
     refuses 'fastpath: a file that cannot be written' 1 'No such file' "$paper_tables" fastpath --quick --json "$tmp/none/x"
 }
 
+# The figures of two papers, within what the papers say.
+paper_figures_tests() {
+    local cluster
+    [ -x "$paper_tables" ] || return 0
+    check 'superpipeline' "$paper_tables" superpipeline --json "$tmp/superpipeline.json"
+    cp "$tmp/output" "$tmp/superpipeline"
+    for cluster in graphene infini; do
+        compares "superpipeline: $cluster: as in figure 6" '$1 < 16 && $2 < 5 && $3 < 5 && $3 < $2' \
+            "$(value "$tmp/superpipeline" "time over that of an RDMA write, $cluster, 16 KiB" superpipeline)" \
+            "$(value "$tmp/superpipeline" "time over that of an RDMA write, $cluster, 64 KiB" superpipeline)" \
+            "$(value "$tmp/superpipeline" "time over that of an RDMA write, $cluster, 1 MiB" superpipeline)"
+        compares "superpipeline: $cluster: 12 KiB and 1.5 are nearly the best" '$1 >= 0 && $1 < 3' \
+            "$(value "$tmp/superpipeline" "time over the best of the sweep, $cluster, 1 MiB" 'C_0 = 12 KiB, q = 1.5')"
+    done
+    is_json 'superpipeline: the json is json' "$tmp/superpipeline.json"
+    check 'pinning costs' "$paper_tables" pinning
+    cp "$tmp/output" "$tmp/pinning-costs"
+    compares 'pinning costs: about 5 and 20 % of 1 MiB, and nearly nothing behind the wire' \
+        '$1 > 4 && $1 < 6 && $2 > 15 && $2 < 21 && $3 < 2' \
+        "$(value "$tmp/pinning-costs" 'throughput lost by pinning for each message, 1 MiB' 'Xeon E5460')" \
+        "$(value "$tmp/pinning-costs" 'throughput lost by pinning for each message, 1 MiB' 'Opteron 265')" \
+        "$(value "$tmp/pinning-costs" 'throughput lost if pieces are pinned behind the wire, 1 MiB' 'Xeon E5460')"
+}
+
 softhca_bench_tests() {
     local rows=$tmp/softhca-bench
     check 'softhca-bench: small messages' "$softhca_bench" --section small --rounds 1 --iterations 100
@@ -503,6 +527,7 @@ interrupt_tests TERM 143 "${hca[@]}" "$tern_bench"
 # A shell has background jobs ignore SIGINT.
 interrupt_tests INT 130 env --default-signal=INT "$tern_bench"
 fastpath_tests
+paper_figures_tests
 latency_tests
 rate_tests
 bandwidth_tests
