@@ -3,6 +3,7 @@
 #
 # The test PinningStorm with the memory allocators that are installed, instead of the C library's.
 export SOFTHCA_FABRIC=test-pinning-$$
+unset TERN_PINNING_STORM
 allocators=$(ldconfig -p | awk '$1 ~ /^lib(jemalloc|tcmalloc_minimal|mimalloc)\.so\./ { print $NF }')
 if [ -z "$allocators" ]; then
     echo "1..0 # SKIP there is neither jemalloc nor tcmalloc nor mimalloc"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Memory that the cache reports as pinned is what is mapped, whatever threads do to it.
+// TERN_PINNING_STORM=N: each storm takes N seconds, not one and a half.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -17,8 +18,14 @@ struct Weather {
 
 class PinningStorm : public testing::TestWithParam<Weather> {
   protected:
-    void SetUp() override { alarm(50); }
+    void SetUp() override {
+        if (const char* seconds = getenv("TERN_PINNING_STORM"); seconds != nullptr)
+            duration_ = std::chrono::seconds(atoi(seconds));
+        alarm(50 + static_cast<unsigned>(duration_.count() / 1000));
+    }
     void TearDown() override { alarm(0); }
+
+    std::chrono::milliseconds duration_{1500};
 };
 
 TEST_P(PinningStorm, NeverMovesStaleBytes) {
@@ -39,7 +46,8 @@ TEST_P(PinningStorm, NeverMovesStaleBytes) {
     if (cache.monitor() != (both ? MonitorKind::kUserfaultfd : wanted))
         GTEST_SKIP() << "userfaultfd is not allowed here";
     const uint32_t seed = tern::test::any_seed();
-    Storm storm(*device, cache, stamps, {.seed = seed, .tells = storm_tells, .shares = both});
+    Storm storm(*device, cache, stamps,
+                {.seed = seed, .duration = duration_, .tells = storm_tells, .shares = both});
     storm.run();
     for (const std::string& error : storm.errors()) ADD_FAILURE() << error;
     const PinCounters counters = cache.counters();

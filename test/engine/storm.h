@@ -16,7 +16,7 @@ namespace tern::test {
 struct StormSettings {
     unsigned seed = 0;
     unsigned threads = 3;
-    std::chrono::milliseconds duration{1500};
+    std::chrono::milliseconds duration{0};
     // Threads tell the cache before they change memory, which then comes from mmap() only.
     bool tells = false;
     // Some memory is shared. Threads tell the cache before they change that.
