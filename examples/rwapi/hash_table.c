@@ -75,7 +75,7 @@ static void settle(void) {
     for (int node = 0; node < size; ++node) {
         while (sent[node] != rwapi_signal_read(&memory->taken[node])) take();
     }
-    const rwapi_small small = {{2}};
+    const rwapi_small small = {{1}};
     for (int node = 0; node < size; ++node) {
         if (node != rank) TRY(rwapi_send(node, &small));
     }
@@ -119,7 +119,7 @@ int main(int argc, char** argv) {
         return 2;
     }
     memory = allocate(sizeof *memory);
-    share(1, memory, sizeof *memory, nets);
+    share(memory, sizeof *memory, nets);
     const double start = microseconds();
     for (int i = 0; i < INSERTS; ++i) insert(insert_of(rank, i));
     settle();

@@ -27,7 +27,7 @@ int main(int argc, char** argv) {
         nets[turn] = calloc((size_t)size, sizeof *nets[turn]);
         if (nets[turn] == NULL) fail("nets", RWAPI_ERR_MEMORY);
         check("rwapi_counter_create", rwapi_counter_create(NULL, &counters[turn]));
-        share(1 + turn, halos[turn], 2 * ROW, nets[turn]);
+        share(halos[turn], 2 * ROW, nets[turn]);
         check("rwapi_counter_attach",
               rwapi_counter_attach(NULL, counters[turn], nets[turn][rank], (uint64_t)count));
     }
@@ -37,7 +37,7 @@ int main(int argc, char** argv) {
     const size_t bytes = (size_t)(band.rows + 2) * ROW;
     check("rwapi_register", rwapi_register(NULL, band.now, bytes, 0, &own));
     check("rwapi_register", rwapi_register(NULL, band.before, bytes, 0, &own));
-    barrier(3); /* all nodes have attached their counters */
+    check("rwapi_barrier", rwapi_barrier(NULL)); /* all nodes have attached their counters */
 
     const double start = microseconds();
     rwapi_id ids[2] = {0, 0};

@@ -80,7 +80,7 @@ int main(int argc, char** argv) {
     }
     struct memory* memory = allocate(sizeof *memory);
     rwapi_net nets[64];
-    share(1, memory, sizeof *memory, nets);
+    share(memory, sizeof *memory, nets);
     int status = 0;
     if (rank == 0) {
         status = master(memory, nets, size);

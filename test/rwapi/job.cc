@@ -64,30 +64,15 @@ Small receive(int node, uint32_t type, rwapi_context* context) {
 }
 
 void barrier(rwapi_context* context) {
-    constexpr uint32_t kType = 0xba221e2;
-    if (rank() == 0) {
-        for (int node = 1; node < size(); ++node) receive(node, kType, context);
-        for (int node = 1; node < size(); ++node) send(node, {kType, 0, 0}, context);
-    } else {
-        send(0, {kType, 0, 0}, context);
-        receive(0, kType, context);
-    }
+    CHECK_OK(rwapi_barrier(context));
 }
 
 namespace {
 
 // The addresses of all processes.
 std::vector<rwapi_net> exchange(const rwapi_net& mine, rwapi_context* context) {
-    constexpr uint32_t kType = 0xadd2e55;
     std::vector<rwapi_net> nets(static_cast<size_t>(size()));
-    for (int node = 0; node < size(); ++node) {
-        // An address has all of a small message's bytes: two messages leave room for a type.
-        for (uint32_t i = 0; i < 2; ++i) send(node, {kType, i, mine.word[i]}, context);
-    }
-    for (int node = 0; node < size(); ++node) {
-        for (uint64_t& word : nets[static_cast<size_t>(node)].word)
-            word = receive(node, kType, context).word;
-    }
+    CHECK_OK(rwapi_share(context, mine, nets.data()));
     return nets;
 }
 

@@ -311,6 +311,60 @@ void killed_finalize() {
     }
 }
 
+// Addresses go to all, and a barrier holds each process until the last one is there.
+void shares_and_barriers() {
+    constexpr uint64_t kRounds = 50;
+    const Context own({});
+    for (rwapi_context* context : {static_cast<rwapi_context*>(nullptr), own.get()}) {
+        std::vector<uint64_t> words(at(size()));
+        rwapi_net mine;
+        CHECK_OK(rwapi_register(context, words.data(), 8 * words.size(), RWAPI_ALL, &mine));
+        std::vector<rwapi_net> nets(at(size()));
+        CHECK_EQ(rwapi_share(context, mine, nullptr), RWAPI_ERR_INVALID);
+        CHECK_OK(rwapi_share(context, mine, nets.data()));
+        for (int node = 0; node < size(); ++node) CHECK_EQ(rwapi_net_node(nets[at(node)]), node);
+        // The words of all are the same after each barrier.
+        for (uint64_t round = 1; round <= kRounds; ++round) {
+            if (rank() == static_cast<int>(round) % size()) usleep(1000);
+            for (const rwapi_net& net : nets)
+                CHECK_OK(rwapi_put(context, net, 8 * at(rank()), &round, 8, nullptr));
+            rwapi_id id;
+            CHECK_OK(rwapi_flush_all(context, &id));
+            wait(id, context);
+            CHECK_OK(rwapi_barrier(context));
+            for (const uint64_t& word : words) CHECK_EQ(rwapi_signal_read(&word), round);
+            CHECK_OK(rwapi_barrier(context));
+        }
+        // Some have nothing to give.
+        CHECK_OK(rwapi_share(context, rank() % 2 == 0 ? mine : rwapi_net{}, nets.data()));
+        for (size_t node = 0; node < nets.size(); ++node)
+            CHECK_EQ(nets[node].word[0] != 0, node % 2 == 0);
+        CHECK_OK(rwapi_deregister(context, mine));
+    }
+}
+
+// The last process dies before it comes to a collective call. The others do not wait for it, and
+// have each other's addresses, as far as they could come.
+void killed_in_a_barrier() {
+    greet(nullptr);
+    const int victim = size() - 1;
+    if (rank() == victim) kill(getpid(), SIGKILL);
+    std::vector<rwapi_net> nets(at(size()));
+    rwapi_net mine;
+    static uint64_t word;
+    CHECK_OK(rwapi_register(nullptr, &word, sizeof word, RWAPI_ALL, &mine));
+    for (int i = 0; i < 200; ++i) {
+        // Without the dead one, some can be ahead by more than one barrier.
+        if (i % 50 == rank()) usleep(20'000);
+        CHECK_EQ(rwapi_barrier(nullptr), RWAPI_ERR_PEER);
+    }
+    CHECK_EQ(rwapi_share(nullptr, mine, nets.data()), RWAPI_ERR_PEER);
+    CHECK_EQ(nets[at(victim)].word[0], 0u);
+    CHECK_EQ(rwapi_net_node(nets[at(rank())]), rank());
+    for (int node = 0; node < victim; ++node) send(node, {3, 0, 0});
+    for (int node = 0; node < victim; ++node) receive(node, 3);
+}
+
 // Several threads use one context.
 void threads() {
     rwapi_params params{};
@@ -447,6 +501,8 @@ const std::vector<Case> life_cases = {{"killed-peer", killed_peer},
                                       {"killed-and-left", killed_and_left},
                                       {"killed-finalize", killed_finalize},
                                       {"killed-waits", killed_waits},
+                                      {"killed-in-a-barrier", killed_in_a_barrier},
+                                      {"shares-and-barriers", shares_and_barriers},
                                       {"left", left},
                                       {"damaged-addresses", damaged_addresses},
                                       {"threads", threads},

@@ -113,6 +113,15 @@ int create(const rwapi_params* given, rwapi_context*& created) {
     return RWAPI_OK;
 }
 
+// Begins a gathering of addresses, or a barrier (null), and waits for it.
+int gather(rwapi_context* context, const rwapi_net* own, rwapi_net* all) {
+    const int error =
+        with(context, [=](Engine& engine) { return engine.collectives().begin(own); });
+    if (error != RWAPI_OK) return error;
+    return success_of(
+        wait_until(context, -1, [=](Engine& engine) { return engine.collectives().test(all); }));
+}
+
 }  // namespace
 
 rwapi_context* default_context() {
@@ -167,6 +176,15 @@ int rwapi_context_size(rwapi_context* context) {
 
 int rwapi_context_rank(rwapi_context* context) {
     return with(context, [](Engine& engine) { return static_cast<int>(engine.rank()); });
+}
+
+int rwapi_share(rwapi_context* context, rwapi_net local, rwapi_net* peers) {
+    if (peers == nullptr) return RWAPI_ERR_INVALID;
+    return gather(context, &local, peers);
+}
+
+int rwapi_barrier(rwapi_context* context) {
+    return gather(context, nullptr, nullptr);
 }
 
 const char* rwapi_transport(rwapi_context* context) {

@@ -22,13 +22,16 @@ enum MessageId : uint8_t {
     kWireupMessage,        // Header, incarnation, endpoint address; on the wireup interface
     kStaleRegion,          // Header, name of a removed region for which a notification came
     kGoodbye,              // Header: the sender is ending its context, and sends nothing any more
+    kGatheredPart,         // Header, GatheredPart, and the addresses of the part
     kMessageIds
 };
 
 struct Header {
     uint32_t node;    // the sender
     uint16_t credit;  // units of credit that the sender returns
-    uint8_t kind;     // of a notification; kWireupMessage: 1 if the sender's side is connected
+    // Of a notification. kWireupMessage: 1 if the sender's side is connected. kGatheredPart: 1 if
+    // addresses are missing.
+    uint8_t kind;
     uint8_t zero;
 
     uint64_t pack() const {
@@ -50,6 +53,16 @@ struct Notification {
     uint64_t value;
 };
 static_assert(sizeof(Notification) == 32);
+
+// A part of what a step of a barrier or of a gathering of addresses sends.
+struct GatheredPart {
+    uint64_t number;  // of the gathering, from 1
+    uint32_t first;   // address of the part, within the step
+    uint8_t step;
+    uint8_t last;  // 1: nothing follows in this step
+    uint8_t zero[2];
+};
+static_assert(sizeof(GatheredPart) == 16);
 
 // Copies the Header and the body of a message. False: the message has another length.
 template <class Body>

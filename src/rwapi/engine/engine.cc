@@ -38,7 +38,8 @@ Engine::Engine(const EngineSettings& settings, std::shared_ptr<Bootstrap> bootst
       operations_(settings.tag.tag, settings.operations, settings.tag.used.operations, transport_,
                   remotes_, peers_),
       sequencer_(peers_, connector_, operations_, posting_, keys_, small_),
-      flushes_(self_, peers_, operations_, sequencer_) {}
+      flushes_(self_, peers_, operations_, sequencer_),
+      collectives_(self_, transport_, connector_, peers_) {}
 
 Engine::~Engine() {
     // UCT calls the completions of what is still posted.
@@ -76,6 +77,7 @@ int Engine::open_transport() {
     events.on_message[kStaleRegion] = handler_of<&Notifications::on_stale_region>(notifications_);
     events.on_message[kKeyRequest] = handler_of<&KeyExchange::on_request>(keys_);
     events.on_message[kKeyAnswer] = handler_of<&KeyExchange::on_answer>(keys_);
+    events.on_message[kGatheredPart] = handler_of<&Collectives::on_part>(collectives_);
     events.on_wireup = handler_of<&Connector::on_wireup>(connector_);
     if (const int error = transport_.open(events, threads_)) return error;
     return posting_.open();
@@ -93,6 +95,7 @@ unsigned Engine::progress() {
     if (peers_.has_work()) serve_peers();
     if (peers_.has_failed()) [[unlikely]]
         events += end_failed_peers();
+    collectives_.on_progress();
     failures_.on_progress();
     return events;
 }

@@ -8,6 +8,7 @@
 
 #include "rwapi/bootstrap/bootstrap.h"
 #include "rwapi/core/tags.h"
+#include "rwapi/engine/collectives.h"
 #include "rwapi/engine/connector.h"
 #include "rwapi/engine/failure_detector.h"
 #include "rwapi/engine/flushes.h"
@@ -83,6 +84,7 @@ class Engine {
     int fence(uint32_t node) { return flushes_.fence(node); }
     int send(uint32_t node, const rwapi_small& small);
     bool receive(uint32_t& node, rwapi_small& small) { return small_.receive(node, small); }
+    Collectives& collectives() { return collectives_; }
     // 1: complete; 0: not yet; negative: the operation's error.
     int test(rwapi_id id) { return operations_.test(id); }
 
@@ -129,6 +131,7 @@ class Engine {
     Operations operations_;
     Sequencer sequencer_;
     Flushes flushes_;
+    Collectives collectives_;
     // Last, so that it is destroyed first: while UCT closes, it calls completions of operations.
     Transport transport_;
 };

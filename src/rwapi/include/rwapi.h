@@ -10,14 +10,15 @@
  * Conventions:
  * - A call that returns int returns 0 (or a number of its own, as its comment says), or one of the
  *   negative RWAPI_ERR_*. rwapi_strerror() explains it.
- * - No call blocks, unless its name has "wait" or it is rwapi_init, rwapi_finalize,
- *   rwapi_context_create or rwapi_context_destroy: these four wait for all processes of the job.
+ * - No call blocks, unless its name has "wait" or it is collective (rwapi_init, rwapi_finalize,
+ *   rwapi_context_create, rwapi_context_destroy, rwapi_share, rwapi_barrier): these wait for all
+ *   processes of the job, which make them in the same order.
  *   At the first use of a peer, the call requests its address from the launcher.
  * - A child of fork must not call any of them.
  * - NULL as a context means the one of rwapi_init, which the paper's ten calls use.
  * - Lengths and offsets are in bytes, times in microseconds; a negative time limit means none.
  * - Notifications and small messages are received by calls that make progress: rwapi_progress, and
- *   all whose names have receive, test, wait or issent.
+ *   all whose names have receive, test, wait or issent, rwapi_share and rwapi_barrier.
  */
 
 #include <stddef.h>
@@ -196,6 +197,17 @@ RWAPI_EXPORT int rwapi_register(rwapi_context* context, void* memory, size_t len
 /* Deregisters memory of rwapi_register by any address within it. RWAPI_ERR_BUSY: operations of this
  * process use it. */
 RWAPI_EXPORT int rwapi_deregister(rwapi_context* context, rwapi_net net);
+
+/* Collective. Gives each process the addresses of all: peers[i] becomes what node i has given as
+ * `local`, any address of its own, or zeros. RWAPI_ERR_PEER: processes have died or are in
+ * rwapi_finalize; their addresses are zeros, and so may be those of others, which could not come.
+ * RWAPI_ERR_BUSY: another thread is in it or in rwapi_barrier. */
+RWAPI_EXPORT int rwapi_share(rwapi_context* context, rwapi_net local, rwapi_net* peers);
+
+/* Collective. Returns when all processes have called it. It does not wait for operations: a flush
+ * before it lets their data be there after it. RWAPI_ERR_PEER: processes have died or are in
+ * rwapi_finalize, and others may not have called it. RWAPI_ERR_BUSY as above. */
+RWAPI_EXPORT int rwapi_barrier(rwapi_context* context);
 
 /*
  * ---- Write and read ----

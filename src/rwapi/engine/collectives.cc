@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "rwapi/engine/collectives.h"
+
+#include <cstring>
+#include <vector>
+
+#include "rwapi/core/messages.h"
+
+namespace rwapi {
+namespace {
+
+constexpr size_t kBeforeNets = sizeof(Header) + sizeof(GatheredPart);  // of a message
+
+// A message before it is packed.
+struct Outgoing {
+    Header header;
+    GatheredPart part;
+    std::span<const rwapi_net> nets;
+};
+
+size_t pack_part(void* to, void* from) {
+    const Outgoing& outgoing = *static_cast<const Outgoing*>(from);
+    auto* const bytes = static_cast<std::byte*>(to);
+    std::memcpy(bytes, &outgoing.header, sizeof outgoing.header);
+    std::memcpy(bytes + sizeof outgoing.header, &outgoing.part, sizeof outgoing.part);
+    if (!outgoing.nets.empty())
+        std::memcpy(bytes + kBeforeNets, outgoing.nets.data(), outgoing.nets.size_bytes());
+    return kBeforeNets + outgoing.nets.size_bytes();
+}
+
+}  // namespace
+
+int Collectives::begin(const rwapi_net* own) {
+    if (active_) return RWAPI_ERR_BUSY;
+    active_ = true;
+    sent_ = 0;
+    step_sent_ = false;
+    gathering(++number_).begin(own);
+    advance();
+    return RWAPI_OK;
+}
+
+int Collectives::test(rwapi_net* all) {
+    Gathering& current = gathering(number_);
+    if (!current.over()) return 0;
+    if (all != nullptr) current.copy(all);
+    const int result = current.missing() ? RWAPI_ERR_PEER : 1;
+    current = Gathering(self_.rank, self_.size);  // of the one after the next
+    active_ = false;
+    return result;
+}
+
+void Collectives::advance() {
+    Gathering& current = gathering(number_);
+    while (!current.over()) {
+        step_sent_ = step_sent_ || send_step(current);
+        if (!step_sent_ || !has_come(current)) return;
+        current.finish_step();
+        sent_ = 0;
+        step_sent_ = false;
+    }
+}
+
+// Sends what is left of this step. False: the peer is not connected, or the send queue is full.
+bool Collectives::send_step(Gathering& current) {
+    const uint32_t step = current.step();
+    Peer& peer = peers_.at(current.to(step));
+    if (peer.state == PeerState::kNew) connector_.connect(peer);
+    const auto most =
+        static_cast<uint32_t>((transport_.limits().am_bcopy - kBeforeNets) / sizeof(rwapi_net));
+    for (bool last = false; !last;) {
+        if (peer.failed || peer.left) return true;
+        if (peer.state != PeerState::kReady) return false;
+        Outgoing outgoing{{self_.rank, 0, current.missing(), 0},
+                          {number_, sent_, static_cast<uint8_t>(step), 0, {}},
+                          current.outgoing(sent_, most)};
+        const auto items = static_cast<uint32_t>(outgoing.nets.size());
+        last = current.outgoing(sent_ + items, 1).empty();
+        outgoing.part.last = last;
+        const ssize_t sent =
+            uct_ep_am_bcopy(peer.connection.endpoint.get(), kGatheredPart, pack_part, &outgoing, 0);
+        if (sent == UCS_ERR_NO_RESOURCE) return false;
+        if (sent < 0) peers_.mark_failed(peer, static_cast<ucs_status_t>(sent));
+        sent_ += items;
+    }
+    return true;
+}
+
+// Whether all of this step has come, or nothing of it will.
+bool Collectives::has_come(Gathering& current) {
+    const uint32_t step = current.step();
+    if (current.has_come(step)) return true;
+    Peer& peer = peers_.at(current.from(step));
+    // A peer that is in use is probed.
+    if (peer.state == PeerState::kNew) connector_.connect(peer);
+    if (!peer.failed && !peer.left && ahead_[step] < number_) return false;
+    current.miss(step);
+    return true;
+}
+
+void Collectives::report(const Peer& peer) {
+    peers_.report_dropped(peer.node, "a part of a barrier or exchange that does not fit");
+}
+
+void Collectives::on_part(std::span<const std::byte> message) {
+    Header header;
+    GatheredPart part;
+    Peer* peer;
+    if (message.size() < kBeforeNets || !parse(message.first(kBeforeNets), header, part) ||
+        (peer = peers_.sender_of(header)) == nullptr)
+        return;
+    const std::span<const std::byte> bytes = message.subspan(kBeforeNets);
+    std::vector<rwapi_net> nets(bytes.size() / sizeof(rwapi_net));
+    if (!nets.empty()) std::memcpy(nets.data(), bytes.data(), nets.size() * sizeof(rwapi_net));
+    Gathering& gathered = gathering(part.number);
+    const uint64_t first = active_ ? number_ : number_ + 1;
+    if (part.number < first || part.step >= gathered.steps() ||
+        peer->node != gathered.from(part.step)) {
+        report(*peer);
+        return;
+    }
+    if (part.number > number_ + 1) {
+        ahead_[part.step] = part.number;
+        return;
+    }
+    if (!gathered.on_part(part.step, part.first, nets, part.last != 0)) {
+        report(*peer);
+        return;
+    }
+    if (header.kind != 0) gathered.miss();
+}
+
+}  // namespace rwapi
