@@ -3,6 +3,7 @@
 #include <rwapi.h>
 
 #include <array>
+#include <atomic>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -35,16 +36,19 @@ class StartUp {
     };
 
     rwapi_bootstrap table(Rank& rank) {
-        return {&rank, rank.rank, 2,
+        return {&rank,
+                rank.rank,
+                2,
                 [](void* context, const void* mine, size_t bytes, void* all) {
                     const Rank& own = *static_cast<Rank*>(context);
                     own.job->exchange(own.rank, mine, bytes, all);
                     return 0;
                 },
                 [](void* context) {
-                    static_cast<Rank*>(context)->job->meet();
+                    ++static_cast<Rank*>(context)->job->ends_;
                     return 0;
-                }};
+                },
+                [](void* context) { return static_cast<Rank*>(context)->job->ends_ == 2 ? 1 : 0; }};
     }
 
   private:
@@ -66,6 +70,7 @@ class StartUp {
     std::mutex mutex_;
     std::condition_variable changed_;
     unsigned calls_ = 0;
+    std::atomic<unsigned> ends_{0};
     std::array<std::vector<char>, 2> parts_;
 };
 

@@ -64,7 +64,14 @@ Small receive(int node, uint32_t type, rwapi_context* context) {
 }
 
 void barrier(rwapi_context* context) {
-    CHECK_OK(rwapi_barrier(context));
+    constexpr uint32_t kType = 0xba221e2;
+    if (rank() == 0) {
+        for (int node = 1; node < size(); ++node) receive(node, kType, context);
+        for (int node = 1; node < size(); ++node) send(node, {kType, 0, 0}, context);
+    } else {
+        send(0, {kType, 0, 0}, context);
+        receive(0, kType, context);
+    }
 }
 
 namespace {

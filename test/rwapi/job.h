@@ -56,6 +56,7 @@ void send(int node, const Small& message, rwapi_context* context = nullptr);
 constexpr int kAny = -1;
 bool try_receive(uint32_t type, int* node, Small* message, rwapi_context* context = nullptr);
 Small receive(int node, uint32_t type, rwapi_context* context = nullptr);
+// After it, no process but the first has messages to send, so that it may kill itself.
 void barrier(rwapi_context* context = nullptr);
 
 // Memory of rwapi_alloc that every process has; `nets` are its addresses.

@@ -185,9 +185,9 @@ void killed_waits() {
 struct OddStart {
     using Exchange = int (*)(void*, const void*, size_t, void*);
 
-    explicit OddStart(int (*barrier)(void*), Exchange exchange_by = exchange)
-        : bootstrap{nullptr, static_cast<uint32_t>(rank()), static_cast<uint32_t>(size()),
-                    exchange_by, barrier} {
+    explicit OddStart(int (*barrier_test)(void*), Exchange exchange_by = exchange)
+        : bootstrap{nullptr,     static_cast<uint32_t>(rank()), static_cast<uint32_t>(size()),
+                    exchange_by, [](void*) { return 0; },       barrier_test} {
         params.size = sizeof params;
         params.bootstrap = &bootstrap;
     }
@@ -208,10 +208,8 @@ struct OddStart {
         barrier();
         return rwapi_free(shared.memory);
     }
-    static int hang(void*) {
-        for (;;) pause();
-    }
-    static int pass(void*) { return 0; }
+    static int hang(void*) { return 0; }
+    static int pass(void*) { return 1; }
 
     const rwapi_bootstrap bootstrap;
     rwapi_params params{};
@@ -347,6 +345,7 @@ void shares_and_barriers() {
 // have each other's addresses, as far as they could come.
 void killed_in_a_barrier() {
     greet(nullptr);
+    barrier();
     const int victim = size() - 1;
     if (rank() == victim) kill(getpid(), SIGKILL);
     std::vector<rwapi_net> nets(at(size()));
@@ -363,6 +362,46 @@ void killed_in_a_barrier() {
     CHECK_EQ(rwapi_net_node(nets[at(rank())]), rank());
     for (int node = 0; node < victim; ++node) send(node, {3, 0, 0});
     for (int node = 0; node < victim; ++node) receive(node, 3);
+}
+
+// The context of rwapi_init with parameters and a table, and all that memory needs in another one.
+void parameters() {
+    CHECK_OK(rwapi_finalize());
+    CHECK_OK(rwapi_init_params(nullptr));
+    const OddStart start(OddStart::pass);
+    rwapi_context* context = nullptr;
+    CHECK_OK(rwapi_context_create(&start.params, &context));
+    rwapi_net mine;
+    CHECK(rwapi_context_alloc(nullptr, 0, &mine) == nullptr);
+    void* const memory = rwapi_context_alloc(context, 64, &mine);
+    CHECK(memory != nullptr);
+    const int next = (rank() + 1) % size();
+    std::vector<rwapi_net> nets(at(size()));
+    CHECK_OK(rwapi_share(context, mine, nets.data()));
+    *static_cast<int*>(memory) = 100 + rank();
+    wait(rwapi_context_write(context, next, mine, rwapi_net_add(nets[at(next)], 8), 4), context);
+    CHECK_EQ(rwapi_write(next, mine, nets[at(next)], 4), RWAPI_ERR_FOREIGN);
+    rwapi_id id;
+    CHECK_OK(rwapi_flush_all(context, &id));
+    wait(id, context);
+    CHECK_OK(rwapi_barrier(context));
+    CHECK_EQ(static_cast<int*>(memory)[2], 100 + (rank() + size() - 1) % size());
+    CHECK_EQ(rwapi_free(memory), RWAPI_ERR_INVALID);
+    CHECK_OK(rwapi_context_free(context, memory));
+    CHECK_EQ(rwapi_context_free(context, memory), RWAPI_ERR_INVALID);
+    barrier();
+    CHECK_OK(rwapi_context_destroy(context));
+    CHECK_OK(rwapi_finalize());
+    // Two slots, and any thread may use it.
+    rwapi_params params{};
+    params.size = sizeof params;
+    params.threads = RWAPI_THREAD_MULTIPLE;
+    params.slots = 2;
+    CHECK_OK(rwapi_init_params(&params));
+    CHECK_EQ(rwapi_init_params(&params), RWAPI_ERR_STATE);
+    CHECK_EQ(rwapi_notify_test(nullptr, 1, nullptr), 0);
+    CHECK_EQ(rwapi_notify_test(nullptr, 2, nullptr), RWAPI_ERR_RANGE);
+    std::thread([] { CHECK_OK(rwapi_barrier(nullptr)); }).join();
 }
 
 // Several threads use one context.
@@ -503,6 +542,7 @@ const std::vector<Case> life_cases = {{"killed-peer", killed_peer},
                                       {"killed-waits", killed_waits},
                                       {"killed-in-a-barrier", killed_in_a_barrier},
                                       {"shares-and-barriers", shares_and_barriers},
+                                      {"parameters", parameters},
                                       {"left", left},
                                       {"damaged-addresses", damaged_addresses},
                                       {"threads", threads},

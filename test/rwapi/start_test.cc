@@ -297,7 +297,8 @@ TEST(MakeBootstrap, AProcessWithoutLauncherIsAJobOfOne) {
         EXPECT_EQ(bootstrap->rank(), 0);
         EXPECT_EQ(bootstrap->size(), 1);
         EXPECT_EQ(bootstrap->publish(bytes_of("abc")), 0);
-        EXPECT_EQ(bootstrap->barrier(), 0);
+        EXPECT_EQ(bootstrap->begin_barrier(), 0);
+        EXPECT_EQ(bootstrap->test_barrier(), 1);
         std::vector<std::byte> address;
         EXPECT_EQ(bootstrap->lookup(0, address), 0);
         EXPECT_EQ(address, bytes_of("abc"));
@@ -334,9 +335,12 @@ struct User {
     int result = 0;
     int exchanges = 0;
     int barriers = 0;
+    int tests = 0;
 
     rwapi_bootstrap table() {
-        return {this, 1, 3,
+        return {this,
+                1,
+                3,
                 [](void* context, const void* mine, size_t bytes, void* all) {
                     auto* user = static_cast<User*>(context);
                     auto* to = static_cast<char*>(all);
@@ -353,6 +357,10 @@ struct User {
                     auto* user = static_cast<User*>(context);
                     ++user->barriers;
                     return user->result;
+                },
+                [](void* context) {
+                    auto* user = static_cast<User*>(context);
+                    return user->result != 0 ? user->result : ++user->tests / 3;
                 }};
     }
 };
@@ -374,7 +382,8 @@ TEST(TableBootstrap, ExchangesAddressesOfDifferentLengths) {
     EXPECT_EQ(bootstrap->lookup(1, address), 0);
     EXPECT_EQ(address, bytes_of("me"));
     EXPECT_EQ(bootstrap->lookup(3, address), RWAPI_ERR_NODE);
-    EXPECT_EQ(bootstrap->barrier(), 0);
+    EXPECT_EQ(bootstrap->begin_barrier(), 0);
+    for (const int result : {0, 0, 1}) EXPECT_EQ(bootstrap->test_barrier(), result);
     EXPECT_EQ(user.barriers, 1);
 }
 
@@ -398,17 +407,19 @@ TEST(TableBootstrap, RefusesAddressesThatItIsNotToHave) {
     const auto bootstrap = make_bootstrap(&table, error);
     EXPECT_EQ(bootstrap->lookup(0, address), RWAPI_ERR_NODE);  // before publish
     EXPECT_EQ(bootstrap->publish(bytes_of("me")), RWAPI_ERR_START);
-    EXPECT_EQ(bootstrap->barrier(), RWAPI_ERR_START);
+    EXPECT_EQ(bootstrap->begin_barrier(), RWAPI_ERR_START);
+    EXPECT_EQ(bootstrap->test_barrier(), RWAPI_ERR_START);
 }
 
 TEST(TableBootstrap, RefusesATableThatIsNotComplete) {
     User user;
-    for (int what = 0; what < 4; ++what) {
+    for (int what = 0; what < 5; ++what) {
         rwapi_bootstrap table = user.table();
         if (what == 0) table.exchange = nullptr;
-        if (what == 1) table.barrier = nullptr;
+        if (what == 1) table.barrier_begin = nullptr;
         if (what == 2) table.rank = 3;
         if (what == 3) table.size = 0;
+        if (what == 4) table.barrier_test = nullptr;
         int error = 0;
         EXPECT_EQ(make_bootstrap(&table, error), nullptr);
         EXPECT_EQ(error, RWAPI_ERR_INVALID);

@@ -16,7 +16,7 @@ void check_rwapi(const char* call, int result) {
     if (result < 0) throw Failure(std::string(call) + ": " + rwapi_strerror(result));
 }
 
-// The start-up of the job: rwapi calls it, also from a thread of its own at the end.
+// The start-up of the job.
 int exchange_bytes(void* peer_argument, const void* mine, size_t bytes, void* all) {
     Peer& peer = *static_cast<Peer*>(peer_argument);
     char* const own = static_cast<char*>(all) + (peer.measures() ? 0 : bytes);
@@ -30,17 +30,35 @@ int exchange_bytes(void* peer_argument, const void* mine, size_t bytes, void* al
     }
 }
 
-int meet_peer(void* peer) {
-    char both[2];
-    return exchange_bytes(peer, ".", 1, both);
+int begin_meeting(void* peer) {
+    try {
+        static_cast<Peer*>(peer)->channel().send(".", 1);
+        return 0;
+    } catch (const Failure&) {
+        return 1;
+    }
+}
+
+int test_meeting(void* peer) {
+    Channel& channel = static_cast<Peer*>(peer)->channel();
+    char byte;
+    try {
+        if (!channel.has_message()) return 0;
+        return channel.receive(&byte, 1, kPatienceNs) ? 1 : -1;
+    } catch (const Failure&) {
+        return -1;
+    }
 }
 
 class RwapiPort : public Port {
   public:
     RwapiPort(Peer& peer, const WorkerJob& job)
-        : peer_(peer),
-          memory_(job.memory, kBothWays),
-          start_up_{&peer, peer.measures() ? 0U : 1U, 2, exchange_bytes, meet_peer} {
+        : peer_(peer), memory_(job.memory, kBothWays), start_up_{&peer,
+                                                                 peer.measures() ? 0U : 1U,
+                                                                 2,
+                                                                 exchange_bytes,
+                                                                 begin_meeting,
+                                                                 test_meeting} {
         ::setenv("RWAPI_DEVICE", job.device, 1);
         rwapi_params parameters = {};
         parameters.size = sizeof parameters;

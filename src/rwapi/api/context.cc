@@ -91,7 +91,7 @@ int create(const rwapi_params* given, rwapi_context*& created) {
         return RWAPI_ERR_INVALID;
     settings.operations = std::max(settings.operations, kMinOperations);
     int error = RWAPI_OK;
-    std::shared_ptr<Bootstrap> bootstrap = make_bootstrap(params.bootstrap, error);
+    std::unique_ptr<Bootstrap> bootstrap = make_bootstrap(params.bootstrap, error);
     if (!bootstrap) return error;
     auto context = std::make_unique<rwapi_context>();
     TagOwner tag;
@@ -157,9 +157,13 @@ int rwapi_context_destroy(rwapi_context* context) {
 }
 
 int rwapi_init(int*, char***) {
+    return rwapi_init_params(nullptr);
+}
+
+int rwapi_init_params(const rwapi_params* params) {
     if (default_context() != nullptr) return RWAPI_ERR_STATE;
     rwapi_context* context = nullptr;
-    const int error = rwapi_context_create(nullptr, &context);
+    const int error = rwapi_context_create(params, &context);
     if (error == RWAPI_OK) default_context_pointer.store(context, std::memory_order_release);
     return error;
 }

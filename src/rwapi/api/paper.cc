@@ -21,10 +21,10 @@ int rwapi_rank() {
     return rwapi_context_rank(nullptr);
 }
 
-void* rwapi_alloc(size_t size, rwapi_net* net) {
+void* rwapi_context_alloc(rwapi_context* context, size_t size, rwapi_net* net) {
     if (size == 0 || net == nullptr || size > NetAddress::kMaxOffset) return nullptr;
     void* memory = nullptr;
-    with(nullptr, [&](Engine& engine) -> int {
+    with(context, [&](Engine& engine) -> int {
         // The software HCA writes into shared memory without a system call.
         const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
         const size_t length = (size + page - 1) / page * page;
@@ -43,8 +43,8 @@ void* rwapi_alloc(size_t size, rwapi_net* net) {
     return memory;
 }
 
-int rwapi_free(void* memory) {
-    return with(nullptr, [&](Engine& engine) {
+int rwapi_context_free(rwapi_context* context, void* memory) {
+    return with(context, [&](Engine& engine) {
         OwnRegion* const own = engine.regions().find_allocated(memory);
         return own != nullptr ? engine.regions().remove(*own) : RWAPI_ERR_INVALID;
     });
@@ -89,10 +89,23 @@ int rwapi_receive(int* node, rwapi_small* small) {
     return rwapi_context_receive(nullptr, node, small);
 }
 
-rwapi_id rwapi_write(int node, rwapi_net from, rwapi_net to, size_t size) {
-    return with(nullptr, [&](Engine& engine) {
+rwapi_id rwapi_context_write(rwapi_context* context, int node, rwapi_net from, rwapi_net to,
+                             size_t size) {
+    return with(context, [&](Engine& engine) {
         return engine.write(static_cast<uint32_t>(node), from, to, size);
     });
+}
+
+void* rwapi_alloc(size_t size, rwapi_net* net) {
+    return rwapi_context_alloc(nullptr, size, net);
+}
+
+int rwapi_free(void* memory) {
+    return rwapi_context_free(nullptr, memory);
+}
+
+rwapi_id rwapi_write(int node, rwapi_net from, rwapi_net to, size_t size) {
+    return rwapi_context_write(nullptr, node, from, to, size);
 }
 
 int rwapi_issent(rwapi_id id) {

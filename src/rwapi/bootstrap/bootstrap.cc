@@ -3,8 +3,13 @@
 
 #include <unistd.h>
 
+#include <atomic>
+#include <exception>
 #include <mutex>
+#include <thread>
+#include <utility>
 
+#include "base/blocked_signals.h"
 #include "rwapi/base/log.h"
 #include "rwapi/bootstrap/launcher.h"
 #include "rwapi/bootstrap/pmi1.h"
@@ -32,11 +37,34 @@ class LauncherBootstrap final : public Bootstrap {
         return node < size() ? launcher_->get(number_, node, address) : RWAPI_ERR_NODE;
     }
 
-    int barrier() override { return launcher_->barrier(); }
+    // In a thread of its own, as launchers answer only when the barrier is over.
+    int begin_barrier() override {
+        auto barrier = std::make_shared<Barrier>();
+        try {
+            const tern::base::BlockedSignals blocked;  // they are for the program's threads
+            std::thread([barrier, launcher = launcher_] {
+                const int error = launcher->barrier();
+                barrier->result.store(error != 0 ? error : 1, std::memory_order_release);
+            }).detach();
+        } catch (const std::exception&) {
+            log_error("there is no thread for the launcher's barrier");
+            return RWAPI_ERR_MEMORY;
+        }
+        barrier_ = std::move(barrier);
+        return 0;
+    }
+
+    int test_barrier() override { return barrier_->result.load(std::memory_order_acquire); }
 
   private:
+    // The thread has it, too, because the barrier may never end.
+    struct Barrier {
+        std::atomic<int> result{0};  // of test_barrier()
+    };
+
     Launcher* const launcher_;
     const uint32_t number_;
+    std::shared_ptr<Barrier> barrier_;
 };
 
 // A process without a launcher.
@@ -56,7 +84,8 @@ class SingleBootstrap final : public Bootstrap {
         return 0;
     }
 
-    int barrier() override { return 0; }
+    int begin_barrier() override { return 0; }
+    int test_barrier() override { return 1; }
 
   private:
     std::vector<std::byte> mine_;

@@ -29,8 +29,10 @@ class Bootstrap {
     // Gets the address that `node` has published. Each call sends a request to the launcher.
     // Called after publish().
     virtual int lookup(uint32_t node, std::vector<std::byte>& address) = 0;
-    // Collective: returns when all processes have called it.
-    virtual int barrier() = 0;
+    // Collective: begins a barrier, which is over when all processes have begun it.
+    virtual int begin_barrier() = 0;
+    // Of the barrier that was begun. 1: it is over; 0: not yet; an error: it never will be.
+    virtual int test_barrier() = 0;
 };
 
 // The start-up by the user's table. If `table` is null: by the launcher that the environment names

@@ -44,7 +44,14 @@ class TableBootstrap final : public Bootstrap {
         return 0;
     }
 
-    int barrier() override { return table_.barrier(table_.context) == 0 ? 0 : fail("barrier"); }
+    int begin_barrier() override {
+        return table_.barrier_begin(table_.context) == 0 ? 0 : fail("barrier_begin");
+    }
+
+    int test_barrier() override {
+        const int result = table_.barrier_test(table_.context);
+        return result == 0 || result == 1 ? result : fail("barrier_test");
+    }
 
   private:
     const std::byte* address(uint32_t node) const {
@@ -72,10 +79,11 @@ class TableBootstrap final : public Bootstrap {
 }  // namespace
 
 std::unique_ptr<Bootstrap> make_table_bootstrap(const rwapi_bootstrap& table, int& error) {
-    if (table.exchange != nullptr && table.barrier != nullptr && table.rank < table.size) {
+    if (table.exchange != nullptr && table.barrier_begin != nullptr &&
+        table.barrier_test != nullptr && table.rank < table.size) {
         return std::make_unique<TableBootstrap>(table);
     }
-    log_error("rwapi_bootstrap needs both functions, and a rank that is less than its size");
+    log_error("rwapi_bootstrap needs its three functions, and a rank that is less than its size");
     error = RWAPI_ERR_INVALID;
     return nullptr;
 }

@@ -2,13 +2,11 @@
 
 // The end of a peer, and of the context.
 
-#include <atomic>
 #include <chrono>
 #include <optional>
 #include <thread>
 #include <vector>
 
-#include "base/blocked_signals.h"
 #include "rwapi/base/log.h"
 #include "rwapi/engine/engine.h"
 
@@ -16,29 +14,6 @@ namespace rwapi {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-// A barrier in a thread of its own, because this process must make progress for peers that have not
-// come to the barrier. The object outlives the engine if the barrier never ends.
-struct Barrier {
-    std::shared_ptr<Bootstrap> bootstrap;
-    std::atomic<bool> over{false};  // set by the thread, which writes nothing else
-};
-
-// Null: the thread cannot be started.
-std::shared_ptr<Barrier> start_barrier(std::shared_ptr<Bootstrap> bootstrap) {
-    auto barrier = std::make_shared<Barrier>();
-    barrier->bootstrap = std::move(bootstrap);
-    try {
-        const tern::base::BlockedSignals blocked;  // they are for the program's threads
-        std::thread([barrier] {
-            barrier->bootstrap->barrier();
-            barrier->over.store(true, std::memory_order_release);
-        }).detach();
-    } catch (const std::exception&) {
-        return nullptr;
-    }
-    return barrier;
-}
 
 }  // namespace
 
@@ -115,9 +90,9 @@ int Engine::close() {
     else if (result != RWAPI_OK)
         log_error("operations have failed, and no call has asked for their errors: %s",
                   rwapi_strerror(result));
-    const std::shared_ptr<Barrier> barrier = start_barrier(bootstrap_);
-    if (!barrier) return RWAPI_ERR_MEMORY;
-    while (!barrier->over.load(std::memory_order_acquire)) {
+    // Progress goes on for peers that have not come to the barrier.
+    if (const int error = bootstrap_->begin_barrier()) return error;
+    while (bootstrap_->test_barrier() == 0) {
         if (!make_progress()) return result;
     }
     // The barrier itself has logged its failure. Peers that have died are no failure of this

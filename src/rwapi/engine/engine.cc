@@ -21,7 +21,7 @@ Self make_self(const EngineSettings& settings, const Bootstrap& bootstrap) {
 
 }  // namespace
 
-Engine::Engine(const EngineSettings& settings, std::shared_ptr<Bootstrap> bootstrap)
+Engine::Engine(const EngineSettings& settings, std::unique_ptr<Bootstrap> bootstrap)
     : bootstrap_(std::move(bootstrap)),
       self_(make_self(settings, *bootstrap_)),
       threads_(settings.threads),

@@ -54,7 +54,7 @@ class Deaths {
 // id.
 class Engine {
   public:
-    Engine(const EngineSettings& settings, std::shared_ptr<Bootstrap> bootstrap);
+    Engine(const EngineSettings& settings, std::unique_ptr<Bootstrap> bootstrap);
     ~Engine();
     Engine(const Engine&) = delete;
     Engine& operator=(const Engine&) = delete;
@@ -112,7 +112,7 @@ class Engine {
     void end_failed_peer(Peer& peer);
     void say_goodbye(Peer& peer);
 
-    const std::shared_ptr<Bootstrap> bootstrap_;
+    const std::unique_ptr<Bootstrap> bootstrap_;
     const Self self_;
     const int threads_;
     uint64_t close_timeout_s_ = 30;  // if a peer has failed

@@ -76,9 +76,9 @@ typedef struct rwapi_small {
 typedef int64_t rwapi_id;
 
 /* Sets up communication, and waits for all processes of the job. Both arguments may be NULL; this
- * version does not use them. RWAPI_ERR_START, _TRANSPORT, _MEMORY; _STATE if called twice. A
- * process without a transport, or with another one than node 0, fails; the others do not wait for
- * it, and calls that concern it fail. */
+ * version does not use them. rwapi_init_params is the same with parameters. RWAPI_ERR_START,
+ * _TRANSPORT, _MEMORY; _STATE if called twice. A process without a transport, or with another one
+ * than node 0, fails; the others do not wait for it, and calls that concern it fail. */
 RWAPI_EXPORT int rwapi_init(int* argc, char*** argv);
 
 /* Completes the operations of this process, waits for the other processes, and frees everything. If
@@ -133,15 +133,20 @@ enum {
     RWAPI_THREAD_MULTIPLE = 1 /* any threads use it; each call takes a lock */
 };
 
-/* A start-up by the program itself, by MPI for example. The functions return 0, or anything else on
- * failure. They are not called at the same time. rwapi_context_destroy calls the barrier in another
- * thread. The table must exist until the context is destroyed and that barrier has returned. */
+/* A start-up by the program itself, by MPI for example. The functions are called by the threads
+ * that create and destroy the context, within these calls, and must exist until then. */
 typedef struct rwapi_bootstrap {
     void* context;
     uint32_t rank, size;
-    /* Collective. Gathers `bytes` bytes of each process, in the order of the ranks, in `all`. */
+    /* Collective. Gathers `bytes` bytes of each process, in the order of the ranks, in `all`. 0, or
+     * anything else on failure. */
     int (*exchange)(void* context, const void* mine, size_t bytes, void* all);
-    int (*barrier)(void* context);
+    /* Collective: begins the barrier of the end, and does not wait for it. 0, or anything else on
+     * failure. */
+    int (*barrier_begin)(void* context);
+    /* Then called again and again. 1: all processes have begun the barrier; 0: not yet; anything
+     * else on failure. */
+    int (*barrier_test)(void* context);
 } rwapi_bootstrap;
 
 enum {
@@ -160,6 +165,9 @@ typedef struct rwapi_params {
     int on_peer_death; /* RWAPI_DEATH_*: for waits that do not say for whom they wait; see below */
 } rwapi_params;
 
+/* As rwapi_init, with parameters (NULL: the defaults) for the context that NULL names. */
+RWAPI_EXPORT int rwapi_init_params(const rwapi_params* params);
+
 /* Makes a context. Collective; all processes make their contexts in the same order. params may be
  * NULL. */
 RWAPI_EXPORT int rwapi_context_create(const rwapi_params* params, rwapi_context** context);
@@ -172,6 +180,10 @@ RWAPI_EXPORT int rwapi_context_size(rwapi_context* context);
 RWAPI_EXPORT int rwapi_context_rank(rwapi_context* context);
 RWAPI_EXPORT int rwapi_context_send(rwapi_context* context, int node, const rwapi_small* small);
 RWAPI_EXPORT int rwapi_context_receive(rwapi_context* context, int* node, rwapi_small* small);
+RWAPI_EXPORT void* rwapi_context_alloc(rwapi_context* context, size_t size, rwapi_net* net);
+RWAPI_EXPORT int rwapi_context_free(rwapi_context* context, void* memory);
+RWAPI_EXPORT rwapi_id rwapi_context_write(rwapi_context* context, int node, rwapi_net from,
+                                          rwapi_net to, size_t size);
 
 /* The name of the UCT transport and device in use, "tern/softhca0:1", which lives as long as the
  * context; NULL without one. */
