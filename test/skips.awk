@@ -10,8 +10,15 @@ function expression(pattern) {
     return "^" pattern "$"
 }
 
+# Whether one of the words of a row, with commas between them, is true here.
+function holds(words, word, n) {
+    for (n = split(words, word, ","); n > 0; --n)
+        if (index(",any," where ",", "," word[n] ",")) return 1
+    return 0
+}
+
 FNR == NR {
-    if (/^#/ || NF == 0 || script !~ expression($1) || !index(",any," where ",", "," $2 ",")) next
+    if (/^#/ || NF == 0 || script !~ expression($1) || !holds($2)) next
     row[++rows] = $0
     most[rows] = $3
     sub(/^[^ ]+ +[^ ]+ +[^ ]+ +/, "", row[rows])

@@ -46,7 +46,7 @@ result $? 'passed, skipped and failed tests' "$tmp/difference"
 # Which skipped tests are too many.
 cat >"$tmp/skips.txt" <<'END'
 # suite  where   most  reason
-su*      strict  1     no device *
+su*      strict,hns  1     no device *
 su*      any     -     (no caps)
 other    any     -     *
 END
@@ -58,6 +58,8 @@ skips() { # where, log: expected lines
 grep -v WithoutReason "$tmp/tap" >"$tmp/allowed"
 skips strict,no-io-uring "$tmp/allowed" </dev/null
 result $? 'skipped tests that are allowed' "$tmp/difference"
+skips hns "$tmp/allowed" </dev/null
+result $? 'the same on the other device that the row names' "$tmp/difference"
 skips mlx5 "$tmp/allowed" <<<'suite: 1 skipped (no device  1), of which skips.txt knows nothing'
 result $? 'a skipped test that is allowed on another device' "$tmp/difference"
 skips strict "$tmp/tap" <<<'suite: 1 skipped (no reason given), of which skips.txt knows nothing'
