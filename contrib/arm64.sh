@@ -15,8 +15,8 @@ done
 
 {
     [ -d "$root/usr/include" ] || mmdebstrap --quiet --variant=extract --architectures=arm64 \
-        --include=libc6-dev,libcli11-dev,libgmock-dev,libgtest-dev,libibverbs-dev,libstdc++-12-dev,nlohmann-json3-dev \
-        bookworm "$root"
+        --include=libc6-dev,libcli11-dev,libgmock-dev,libgtest-dev,libibverbs-dev,librdmacm-dev,libstdc++-12-dev \
+        --include=nlohmann-json3-dev bookworm "$root"
     [ configure -nt configure.ac ] || autoreconf -i
     mkdir -p $folder
     (cd $folder && "$source_dir/configure" --quiet --host=aarch64-linux-gnu --without-ucx --enable-werror \

@@ -69,7 +69,7 @@ union ibv_gid port_gid(const FabricConfig& config, uint32_t place, int index) {
         return gid;
     }
     const uint32_t mapped = htonl(kIpv4Mapped);
-    const uint32_t address = htonl(kIpv4Base + place);
+    const uint32_t address = htonl(ipv4_of_place(place));
     std::memcpy(gid.raw + 8, &mapped, sizeof mapped);
     std::memcpy(gid.raw + 12, &address, sizeof address);
     return gid;
@@ -88,6 +88,15 @@ uint32_t place_of_gid(const FabricConfig& config, const union ibv_gid& gid) {
         if (std::memcmp(gid.raw, candidate.raw, sizeof gid.raw) == 0) return place;
     }
     return kNoPlace;
+}
+
+uint32_t ipv4_of_place(uint32_t place) {
+    return kIpv4Base + place;
+}
+
+uint32_t place_of_ipv4(uint32_t address) {
+    const uint32_t place = address - kIpv4Base;
+    return place < kMaxProcesses * kMaxLinks ? place : kNoPlace;
 }
 
 uint32_t place_of_address(const FabricConfig& config, const ibv_ah_attr& address) {

@@ -41,6 +41,9 @@ union ibv_gid port_gid(const FabricConfig& config, uint32_t place, int index);
 // The place of a GID, and that of an address vector; kNoPlace if there is none.
 uint32_t place_of_gid(const FabricConfig& config, const union ibv_gid& gid);
 uint32_t place_of_address(const FabricConfig& config, const ibv_ah_attr& address);
+// The IPv4 address of a place, in host byte order, whatever the link layer, and the reverse.
+uint32_t ipv4_of_place(uint32_t place);
+uint32_t place_of_ipv4(uint32_t address);
 // The port of a place; Destination::kNoLink for kNoPlace.
 uint32_t link_of_place(uint32_t place);
 // The destination of datagrams to `address` from the place `from`.

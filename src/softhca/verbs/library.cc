@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Programs that load libibverbs themselves (NCCL, for example) ask the handle for its functions.
-// They get a handle of all global symbols, among which this library's come first.
+// Programs that load libibverbs or librdmacm themselves (NCCL, for example) ask the handle for
+// their functions. They get a handle of all global symbols, among which this library's come first.
 #include <dlfcn.h>
 
 #include <cstring>
@@ -28,15 +28,19 @@ Dlopen* real_dlopen() {
     return real;
 }
 
-bool is_libibverbs(const char* path) {
+bool is_replaced(const char* path) {
     if (path == nullptr) return false;
     const char* const slash = std::strrchr(path, '/');
     const char* const name = slash != nullptr ? slash + 1 : path;
-    return std::strcmp(name, "libibverbs.so") == 0 || std::strcmp(name, "libibverbs.so.1") == 0;
+    constexpr const char* kReplaced[] = {"libibverbs.so", "libibverbs.so.1", "librdmacm.so",
+                                         "librdmacm.so.1"};
+    for (const char* replaced : kReplaced)
+        if (std::strcmp(name, replaced) == 0) return true;
+    return false;
 }
 
 // The library stays, as others may use its symbols from now on.
-void* open_libibverbs(const char* path, int flags) {
+void* open_replaced(const char* path, int flags) {
     if (real_dlopen()(path, flags | RTLD_GLOBAL) == nullptr) return nullptr;
     return real_dlopen()(nullptr, RTLD_NOW);
 }
@@ -47,8 +51,8 @@ void* open_libibverbs(const char* path, int flags) {
 // takes for something to do after the jump.
 SOFTHCA_EXPORT void* softhca_dlopen(const char* path, int flags) __asm__("dlopen");
 SOFTHCA_JUMPS void* softhca_dlopen(const char* path, int flags) {
-    if (is_libibverbs(path)) [[unlikely]]
-        return open_libibverbs(path, flags);
+    if (is_replaced(path)) [[unlikely]]
+        return open_replaced(path, flags);
     SOFTHCA_JUMP real_dlopen()(path, flags);
 }
 

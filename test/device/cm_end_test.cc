@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// How connections by rdma_cm end: by a call, and by the death of a process.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdlib>
+#include <thread>
+
+#include "cm.h"
+
+namespace conformance::softhca::cm {
+namespace {
+
+class CmEndTest : public FabricTest {};
+
+TEST_F(CmEndTest, BothSidesSeeThatOneDisconnects) {
+    alone([] {
+        Connected pair;
+        ASSERT_EQ(rdma_disconnect(pair.caller.id.get()), 0);
+        expect(pair.listener.channel, RDMA_CM_EVENT_DISCONNECTED, pair.accepted.get());
+        expect(pair.caller.channel, RDMA_CM_EVENT_DISCONNECTED, pair.caller.id.get());
+        EXPECT_EQ(rdma_disconnect(pair.accepted.get()), 0) << "of what is disconnected already";
+        expect(pair.listener.channel, RDMA_CM_EVENT_TIMEWAIT_EXIT, pair.accepted.get());
+        expect(pair.caller.channel, RDMA_CM_EVENT_TIMEWAIT_EXIT, pair.caller.id.get());
+    });
+}
+
+TEST_F(CmEndTest, BothDisconnectAtOnce) {
+    alone([] {
+        for (int i = 0; i < 50; ++i) {
+            Connected pair;
+            std::thread other([&] { rdma_disconnect(pair.accepted.get()); });
+            EXPECT_EQ(rdma_disconnect(pair.caller.id.get()), 0);
+            other.join();
+            expect(pair.listener.channel, RDMA_CM_EVENT_DISCONNECTED, pair.accepted.get());
+            expect(pair.caller.channel, RDMA_CM_EVENT_DISCONNECTED, pair.caller.id.get());
+        }
+    });
+}
+
+TEST_F(CmEndTest, ThePeerSeesThatOneIsDestroyed) {
+    alone([] {
+        Connected pair;
+        pair.caller.id.reset();
+        expect(pair.listener.channel, RDMA_CM_EVENT_DISCONNECTED, pair.accepted.get());
+    });
+}
+
+// A listener that is destroyed refuses the requests that the program has not read.
+TEST_F(CmEndTest, RequestsOfADestroyedListener) {
+    alone([] {
+        auto listener = std::make_unique<Listener>();
+        Caller caller(listener->port);
+        make_queue_pair(caller.id.get());
+        rdma_conn_param param = parameters();
+        ASSERT_EQ(rdma_connect(caller.id.get(), &param), 0);
+        EXPECT_FALSE(silent(listener->channel));
+        listener.reset();
+        expect(caller.channel, RDMA_CM_EVENT_REJECTED, caller.id.get(), 28);
+    });
+}
+
+TEST_F(CmEndTest, DestructionWaitsForAcknowledgments) {
+    alone([] {
+        const EventChannel channel = make_channel();
+        Id id = make_id(channel);
+        sockaddr_in to = ip(9);
+        ASSERT_EQ(rdma_resolve_addr(id.get(), nullptr, any(to), 1000), 0);
+        rdma_cm_event* event = nullptr;
+        ASSERT_EQ(rdma_get_cm_event(channel.get(), &event), 0);
+        std::atomic<bool> acknowledged{false};
+        std::thread other([&] {
+            std::this_thread::sleep_for(kQuiet);
+            acknowledged = true;
+            rdma_ack_cm_event(event);
+        });
+        id.reset();
+        EXPECT_TRUE(acknowledged);
+        other.join();
+    });
+}
+
+// A process that connects, or listens, and stops where the test says.
+enum class Until { kRequested, kConnected };
+
+// The peer of a listener is killed.
+void caller_dies(Until until) {
+    Team team;
+    const int dies = team.spawn([&](Link& link) {
+        Caller caller(link.receive<uint16_t>());
+        make_queue_pair(caller.id.get());
+        rdma_conn_param param = parameters();
+        ASSERT_EQ(rdma_connect(caller.id.get(), &param), 0);
+        if (until == Until::kConnected)
+            expect(caller.channel, RDMA_CM_EVENT_ESTABLISHED, caller.id.get());
+        link.send();
+        link.receive();
+    });
+    const int survives = team.spawn([&](Link& link) {
+        Listener listener;
+        link.send(listener.port);
+        const Id accepted = listener.request();
+        make_queue_pair(accepted.get());
+        rdma_conn_param param = parameters();
+        if (until == Until::kConnected) {
+            ASSERT_EQ(rdma_accept(accepted.get(), &param), 0);
+            expect(listener.channel, RDMA_CM_EVENT_ESTABLISHED, accepted.get());
+        }
+        link.send();
+        if (until == Until::kConnected)
+            expect(listener.channel, RDMA_CM_EVENT_DISCONNECTED, accepted.get());
+        else
+            expect(listener.channel, RDMA_CM_EVENT_REJECTED, accepted.get(), 4);
+        EXPECT_EQ(rdma_accept(accepted.get(), &param), -1);
+        EXPECT_EQ(errno, EINVAL);
+    });
+    team[dies].send(team[survives].receive<uint16_t>());
+    team[dies].receive();
+    team[survives].receive();
+    team.kill(dies);
+    team.finish();
+}
+
+TEST_F(CmEndTest, TheCallerDiesBeforeItIsAccepted) {
+    caller_dies(Until::kRequested);
+}
+TEST_F(CmEndTest, TheCallerDies) {
+    caller_dies(Until::kConnected);
+}
+
+// Who connects sees that the listening process is killed.
+void listener_dies(Until until) {
+    Team team;
+    const int dies = team.spawn([&](Link& link) {
+        Listener listener;
+        link.send(listener.port);
+        const Id accepted = listener.request();
+        make_queue_pair(accepted.get());
+        rdma_conn_param param = parameters();
+        if (until == Until::kConnected) {
+            ASSERT_EQ(rdma_accept(accepted.get(), &param), 0);
+            expect(listener.channel, RDMA_CM_EVENT_ESTABLISHED, accepted.get());
+        }
+        link.send();
+        link.receive();
+    });
+    const int survives = team.spawn([&](Link& link) {
+        Caller caller(link.receive<uint16_t>());
+        make_queue_pair(caller.id.get());
+        rdma_conn_param param = parameters();
+        ASSERT_EQ(rdma_connect(caller.id.get(), &param), 0);
+        if (until == Until::kConnected) {
+            expect(caller.channel, RDMA_CM_EVENT_ESTABLISHED, caller.id.get());
+            link.send();
+            expect(caller.channel, RDMA_CM_EVENT_DISCONNECTED, caller.id.get());
+        } else {
+            link.send();
+            expect(caller.channel, RDMA_CM_EVENT_UNREACHABLE, caller.id.get(), -ETIMEDOUT);
+        }
+    });
+    team[survives].send(team[dies].receive<uint16_t>());
+    team[dies].receive();
+    team[survives].receive();
+    team.kill(dies);
+    team.finish();
+}
+
+TEST_F(CmEndTest, TheListenerDiesBeforeItAccepts) {
+    listener_dies(Until::kRequested);
+}
+TEST_F(CmEndTest, TheListenerDies) {
+    listener_dies(Until::kConnected);
+}
+
+// A child that outlives its parent does not keep the parent's connections.
+TEST_F(CmEndTest, TheListenerDiesAndItsChildLives) {
+    Team team;
+    const int dies = team.spawn([&](Link& link) {
+        Listener listener;
+        link.send(listener.port);
+        const Id accepted = listener.request();
+        make_queue_pair(accepted.get());
+        rdma_conn_param param = parameters();
+        ASSERT_EQ(rdma_accept(accepted.get(), &param), 0);
+        expect(listener.channel, RDMA_CM_EVENT_ESTABLISHED, accepted.get());
+        int end[2];  // the test ends when its writing side is closed, with this program
+        ASSERT_EQ(pipe(end), 0);
+        const pid_t child = fork();
+        if (child == 0) {
+            const pid_t parent = getppid();
+            while (getppid() == parent) usleep(1000);
+            std::this_thread::sleep_for(deadline() / 2);
+            _exit(0);
+        }
+        link.send();
+        link.receive();
+    });
+    const int survives = team.spawn([&](Link& link) {
+        Caller caller(link.receive<uint16_t>());
+        make_queue_pair(caller.id.get());
+        rdma_conn_param param = parameters();
+        ASSERT_EQ(rdma_connect(caller.id.get(), &param), 0);
+        expect(caller.channel, RDMA_CM_EVENT_ESTABLISHED, caller.id.get());
+        link.send();
+        const Stopwatch watch;
+        expect(caller.channel, RDMA_CM_EVENT_DISCONNECTED, caller.id.get());
+        EXPECT_LT(watch.elapsed(), deadline() / 2);
+    });
+    team[survives].send(team[dies].receive<uint16_t>());
+    team[dies].receive();
+    team[survives].receive();
+    team.kill(dies);
+    team.finish();
+}
+
+// Whoever forks keeps what it has, and its child may destroy its copies.
+TEST_F(CmEndTest, AChildDoesNotDisconnectItsParent) {
+    alone([] {
+        Connected pair;
+        const pid_t child = fork();
+        if (child == 0) {
+            rdma_destroy_qp(pair.caller.id.get());
+            _exit(rdma_destroy_id(pair.caller.id.get()));
+        }
+        int status = -1;
+        ASSERT_EQ(waitpid(child, &status, 0), child);
+        EXPECT_EQ(status, 0);
+        talk(pair.caller.id.get(), pair.accepted.get());
+        EXPECT_TRUE(silent(pair.listener.channel));
+    });
+}
+
+}  // namespace
+}  // namespace conformance::softhca::cm
