@@ -56,6 +56,15 @@ measure mpi-graphene tern-bench mpi --openib --profile graphene --sizes 16:1M --
 export UCX_IB_PCI_RELAXED_ORDERING=no
 measure memory tern-bench memory --peers 1,4,16,32,64 --json
 UCX_RC_VERBS_RX_QUEUE_LEN=512 measure memory-512 tern-bench memory --peers 1,16,64,256,1000 --hot 64 --json
+# The peers and the channels of AMG2006 in the Veloblock paper (docs/papers.md).
+export UCX_TERN_HOT_MAX=128 UCX_TERN_HOT_MEMORY=inf
+measure memory-amg tern-bench memory --peers 104 --json
+UCX_TERN_BLOCK_MAX=32k measure memory-amg-32k tern-bench memory --peers 104 --json
+unset UCX_TERN_HOT_MAX UCX_TERN_HOT_MEMORY
+for channels in 0 8 32 128; do
+    measure scale-amg-hot-$channels tern-bench scale --patterns amg --ranks 128 --limits inf --hot-max $channels --json
+done
+measure sim-muse tern-bench sim --profile muse --ranks 2 --patterns ping-pong,stream --json
 measure scale tern-bench scale --json
 measure fastpath paper-tables fastpath --json
 measure superpipeline paper-tables superpipeline --json

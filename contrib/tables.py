@@ -38,6 +38,17 @@ writes a sentence for each file: command, commit, date, machine, rounds. And a s
 options of a table that lead to one cell:
 
     a ratio of <!-- value: results/latency.json test="..." names="tern / rc_verbs" x="8 B" -->0.67<!-- end -->
+
+What papers measured, and what is measured here, is in a file of rows, docs/papers.json:
+
+    <!-- papers: papers.json tupleq -->     the rows of a paper, and the files that they quote
+    <!-- papers: papers.json -->            how many rows have which verdict
+    <!-- end -->
+
+A row has: "where" (section, figure or table), "paper" (what the paper says), "tern" (with {0} where a figure is to
+stand), "figures" (each "FILE | test | name | size", of the folder results; instead of the name also "A minus B" or "A
+over B"), "verdict", "command" and "why". A verdict about a result needs figures; "not measured" needs the command that
+would measure it. No other part of "tern" and "why" may have a number with a unit, unless the paper says it: it would come from no file.
 """
 import difflib
 import json
@@ -48,10 +59,14 @@ import sys
 
 SCHEMA = 1
 OPTIONS = ("test", "names", "x", "unit", "rows", "columns", "files", "show", "digits", "doubts", "corner")
-BLOCK = re.compile(r"(?P<open><!-- (?P<kind>table|source): (?P<words>.*?) -->\n)(?P<body>.*?)(?P<close><!-- end -->)",
+BLOCK = re.compile(r"(?P<open><!-- (?P<kind>table|source|papers): (?P<words>.*?) -->\n)(?P<body>.*?)(?P<close><!-- end -->)",
                    re.DOTALL)
 VALUE = re.compile(r"(?P<open><!-- value: (?P<words>[^>]*?) -->)(?P<body>[^<]*)(?P<close><!-- end -->)")
 FENCE = re.compile(r"^(```.*?^```|(?:    [^\n]*\n)+)", re.DOTALL | re.MULTILINE)
+
+VERDICTS = ("reproduced", "beaten", "not seen", "does not arise", "needs a cluster", "not measured")
+PLACES = re.compile(r"^(abstract|sections? \d|figures? \d|tables? \d)")
+MEASURED = re.compile(r"\d[\d.,]*\s*(%|us\b|ns\b|s\b|[GM]B/s|Mb/s|per cent|times\b)")
 
 
 class Wrong(Exception):
@@ -212,6 +227,86 @@ def source(files, results):
     return text
 
 
+def read_papers(name):
+    try:
+        with open(name, encoding="utf-8") as file:
+            return json.load(file)
+    except OSError as error:
+        raise Wrong(f"{name}: {error.strerror}") from error
+    except ValueError as error:
+        raise Wrong(f"{name}: {error}") from error
+
+
+def paper_figure(text, file):
+    """What is written for "FILE | test | name | size"."""
+    parts = [part.strip() for part in text.split(" | ")]
+    if len(parts) != 4:
+        raise Wrong(f"not FILE | test | name | size: {text}")
+    names = re.split(r" (minus|over) ", parts[2])
+    found = []
+    for name in names[::2]:
+        same = [one for one in read_result(file)["figures"] if (one["test"], one["name"], one["x_text"]) ==
+                (parts[1], name, parts[3])]
+        if len(same) != 1:
+            raise Wrong(f"{len(same)} figures, not one: {text}")
+        found += same
+    figure = dict(found[0])
+    if len(found) == 2:
+        one, other = (figure["median"] for figure in found)
+        figure = {"median": one - other if names[1] == "minus" else one / other,
+                  "unit": figure["unit"] if names[1] == "minus" else "x",
+                  "doubts": found[0].get("doubts") or found[1].get("doubts")}
+    return cell(figure, {"show": "median"}) + ("" if figure["unit"] in ("", "x") else " " + figure["unit"])
+
+
+def paper_row(row, folder):
+    """The line of a row, and the files that it quotes."""
+    here = f"{row.get('where')}: {row.get('paper')}"
+    wrong = set(row) - {"where", "paper", "tern", "figures", "verdict", "command", "why"}
+    if wrong or not PLACES.match(row.get("where", "")) or not row.get("paper"):
+        raise Wrong(f"{here}: {'no such member: ' + wrong.pop() if wrong else 'no place in the paper, or nothing said'}")
+    verdict, figures, tern = row.get("verdict"), row.get("figures", []), row.get("tern", "")
+    if verdict not in VERDICTS:
+        raise Wrong(f"{here}: a verdict is one of: {', '.join(VERDICTS)}")
+    if verdict in VERDICTS[:3] and not figures:
+        raise Wrong(f"{here}: '{verdict}' by no figure")
+    if verdict == "not measured" and not row.get("command"):
+        raise Wrong(f"{here}: not measured, and no command that would")
+    for loose in MEASURED.finditer(tern + " | " + row.get("why", "")):
+        if loose.group() not in row["paper"]:
+            raise Wrong(f"{here}: a number that comes from no file: {loose.group()}")
+    if set(re.findall(r"\{(\d+)\}", tern)) != {str(i) for i in range(len(figures))}:
+        raise Wrong(f"{here}: not each figure has its place")
+    files = ["results/" + figure.split(" | ")[0] for figure in figures]
+    try:
+        values = [paper_figure(figure, os.path.join(folder, file)) for figure, file in zip(figures, files)]
+    except Wrong as error:
+        raise Wrong(f"{here}: {error}") from error
+    files = list(dict.fromkeys(files))
+    links = ", ".join(f"[{os.path.basename(file)}]({file})" for file in files)
+    told = tern.format(*values) + (f" ({links})" if links else "")
+    if row.get("command"):
+        told += f"{'; ' if told else ''}`{row['command']}`"
+    reason = f"**{verdict}**" + (f": {row['why']}" if row.get("why") else "")
+    return f"| {row['where']} | {row['paper']} | {told or '-'} | {reason} |\n", files
+
+
+def papers(name, wanted, folder):
+    contents = read_papers(name)
+    rows = {paper["key"]: [paper_row(row, folder) + (row["verdict"],) for row in paper["rows"]] for paper in contents}
+    if wanted is None:
+        text = "| Paper | " + " | ".join(VERDICTS) + " |\n| --- |" + " ---: |" * len(VERDICTS) + "\n"
+        for paper in contents:
+            count = [[row[2] for row in rows[paper["key"]]].count(verdict) for verdict in VERDICTS]
+            text += f"| [{paper['title']}](#{paper['key']}) | " + " | ".join(map(str, count)) + " |\n"
+        return text
+    if wanted not in rows:
+        raise Wrong(f"there is no paper {wanted}")
+    files = sorted({file for row in rows[wanted] for file in row[1]})
+    text = "| Where | The paper | Tern | Verdict |\n| --- | --- | --- | --- |\n" + "".join(row[0] for row in rows[wanted])
+    return text + "\n" + source(files, [read_result(os.path.join(folder, file)) for file in files])
+
+
 def rewritten(name):
     """The text of a document, and what it should be."""
     folder = os.path.dirname(name)
@@ -221,8 +316,14 @@ def rewritten(name):
     def block(match):
         if quoted(match.start()):
             return match.group()
-        files, results, options = parse(match["words"], folder)
-        body = table(files, results, options) if match["kind"] == "table" else source(files, results)
+        if match["kind"] == "papers":
+            words = match["words"].split()
+            if len(words) not in (1, 2):
+                raise Wrong("not a file and a paper")
+            body = papers(os.path.join(folder, words[0]), words[1] if len(words) == 2 else None, folder)
+        else:
+            files, results, options = parse(match["words"], folder)
+            body = table(files, results, options) if match["kind"] == "table" else source(files, results)
         before = re.match(r"\n*", match["body"]).group()
         after = re.search(r"\n*$", match["body"]).group() if match["body"].strip() else "\n"
         return match["open"] + before + body.rstrip("\n") + max(after, "\n", key=len) + match["close"]

@@ -90,5 +90,37 @@ check_match 'is that of the file' '^It takes <!-- .* -->0.568<!-- end --> us.$' 
 printf '<!-- source: result.json -->\n<!-- end -->\n' >"$document"
 check 'where figures are from' "$tables" "$document"
 check_match 'names commit, date and machine' 'commit `abc`, 2026-01-02, A CPU, 2 cores, virtual, rounds: 5$' cat "$document"
+# row VERDICT TERN [more]: a file of one row.
+row() {
+    printf '[{"key": "mine", "title": "Mine", "rows": [{"where": "figure 1", "paper": "5 us", "verdict": "%s", "tern": "%s"%s}]}]' \
+        "$1" "$2" "${3-}" >"$tmp/papers.json"
+}
+mkdir -p "$tmp/results"
+write_result 0.5678
+cp "$tmp/result.json" "$tmp/results"
+printf '# Mine\n\n<!-- papers: papers.json -->\n<!-- end -->\n\n<!-- papers: papers.json mine -->\n<!-- end -->\n' >"$document"
+figures=', "figures": ["result.json | one | tern | 8 B"]'
+row beaten 'it takes {0}' "$figures"
+check 'a row of a paper' "$tables" "$document"
+check_match 'its figure has a file' \
+    '^\| figure 1 \| 5 us \| it takes 0.568 us \(\[result.json\]\(results/result.json\)\) \| \*\*beaten\*\* \|$' cat "$document"
+check_match 'and a commit' 'result.json\): `latency`, commit `abc`, 2026-01-02' cat "$document"
+check_match 'verdicts are counted' '^\| \[Mine\]\(#mine\) \| 0 \| 1 \| 0 \| 0 \| 0 \| 0 \|$' cat "$document"
+check 'what is written of papers is right' "$tables" --check "$document"
+row reproduced 'half of it is {0}, and less: {1}' \
+    ', "figures": ["result.json | one | tern over tern | 8 B", "result.json | one | tern minus tern | 8 B"]'
+check 'a row with a ratio and a difference' "$tables" "$document"
+check_match 'of two figures' 'half of it is 1, and less: 0 us ' cat "$document"
+wrong_row() { # NAME PATTERN row...
+    row "${@:3}"
+    refuses "$1" 1 "$2" "$tables" "$document"
+}
+wrong_row 'a verdict by no figure' "'beaten' by no figure" beaten 'fast'
+wrong_row 'no such verdict' 'a verdict is one of' great '{0}' "$figures"
+wrong_row 'a number without a file' 'comes from no file: 3 us' 'needs a cluster' 'it takes 3 us'
+wrong_row 'not measured, but how' 'no command' 'not measured' ''
+wrong_row 'a figure that has no place' 'not each figure has its place' beaten 'fast' "$figures"
+wrong_row 'a figure that no file has' '0 figures, not one' beaten '{0}' ', "figures": ["result.json | one | tern | 9 B"]'
+wrong_row 'no such member' 'no such member: wy' 'needs a cluster' '' ', "wy": "because"'
 check_match 'a list of what there is' 'names="tern; tern, private"' "$tables" --list "$tmp/result.json"
 finish
