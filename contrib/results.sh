@@ -65,6 +65,7 @@ for channels in 0 8 32 128; do
     measure scale-amg-hot-$channels tern-bench scale --patterns amg --ranks 128 --limits inf --hot-max $channels --json
 done
 measure sim-muse tern-bench sim --profile muse --ranks 2 --patterns ping-pong,stream --json
+measure availability contrib/availability.py "$tools/tern-bench" --json
 measure scale tern-bench scale --json
 measure fastpath paper-tables fastpath --json
 measure superpipeline paper-tables superpipeline --json

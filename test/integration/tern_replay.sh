@@ -67,6 +67,25 @@ traces=("${traces[@]:0:3}")
 refuses 'a rank is missing' 1 'sends to one whose trace is not there' "$tern_bench" replay "${traces[@]}"
 sed '5s/.*/s 1 what/' "$tmp/trace.0" >"$tmp/wrong"
 refuses 'a line is wrong' 1 'line 5: not an event' "$tern_bench" replay "$tmp/wrong"
+refuses '--set: not of UCX' 2 'a setting is UCX_NAME=VALUE, not HOME=/' "$tern_bench" replay --set HOME=/ "$tmp/trace.0"
+# The TupleQ paper's figure 5: the matcher leaves the processor free, at both sides, a rendezvous does not.
+if command -v python3 >/dev/null; then
+    check 'availability' "$srcdir/../contrib/availability.py" "$tern_bench" --sizes 64K --messages 120 --json "$tmp/availability.json"
+    # availability WHO NAME CONDITION
+    availability() {
+        tr -d '\n' <"$tmp/availability.json" | tr '}' '\n' | grep "\"availability of the $1\"" | grep "\"name\": \"$2\"" |
+            sed 's/.*"median": //' | awk "BEGIN { found = 0 } { found = \$1 $3 } END { exit !found }"
+        result $? "availability of the $1, $2: $3" "$tmp/availability.json"
+    }
+    availability receiver matcher '> 0.95'
+    availability sender matcher '> 0.95'
+    availability receiver 'rc_v get' '< 0.3'
+    availability sender 'rc_v get' '> 0.95'
+    availability receiver 'rc_v put' '< 0.3'
+    availability sender 'rc_v put' '< 0.3'
+else
+    skip 'availability' 'there is no python3'
+fi
 # Each rank has seen its send end before it posted the receive that the other one waits for.
 for rank in 0 1; do
     printf 'tern-trace 1\na %d\ne 0 %d\ns 0 0 1 1000000 10000 0\nt 0\nr 1 1 ff 1000000 200000\nw 1\n' $rank $((1 - rank)) \

@@ -19,6 +19,7 @@ namespace {
 struct ReplayOptions {
     sim::Adapter adapter;
     double compute = 1;
+    std::vector<std::string> settings;  // NAME=VALUE, of UCX
     std::vector<std::string> traces;
     std::string json;
 };
@@ -37,6 +38,15 @@ struct Column {
 
 Column replay(const ReplayOptions& options, const std::string& transport) {
     Column column{transport, {}};
+    Environment environment = {
+        {"UCX_NET_DEVICES", "softhca0:1"},
+        {"UCX_TLS", transport == "tern" ? "tern,self" : "rc_v,self"},
+        // The device's threads would get arenas of their own, in an order that differs.
+        {"MALLOC_ARENA_MAX", "1"}};
+    for (const std::string& setting : options.settings) {
+        const size_t sign = setting.find('=');
+        environment.emplace_back(setting.substr(0, sign), setting.substr(sign + 1));
+    }
     const std::string result = sim::run_in_virtual_time(
         options.adapter, transport,
         [&](const std::string& file) {
@@ -44,10 +54,7 @@ Column replay(const ReplayOptions& options, const std::string& transport) {
             words.insert(words.end(), options.traces.begin(), options.traces.end());
             return words;
         },
-        {{"UCX_NET_DEVICES", "softhca0:1"},
-         {"UCX_TLS", transport == "tern" ? "tern,self" : "rc_v,self"},
-         // The device's threads would get arenas of their own, in an order that differs.
-         {"MALLOC_ARENA_MAX", "1"}});
+        environment);
     std::istringstream text(result);
     uint64_t rank = 0, whole = 0, computed = 0;
     while (text >> rank >> whole >> computed) {
@@ -58,11 +65,19 @@ Column replay(const ReplayOptions& options, const std::string& transport) {
     return column;
 }
 
+std::string settings_text(const ReplayOptions& options) {
+    std::string text;
+    for (const std::string& setting : options.settings)
+        text.append(text.empty() ? "" : " ").append(setting);
+    return text;
+}
+
 std::string as_text(const ReplayOptions& options, const std::vector<Column>& columns) {
     // Lines that formatted() would cut.
     std::string text =
         "profile " + options.adapter.profile + ": " + sim::model_text(options.adapter) + "\n";
     text += formatted("ranks %zu, computations times %g\n", options.traces.size(), options.compute);
+    if (!options.settings.empty()) text += "settings " + settings_text(options) + "\n";
     text += "costs " + sim::costs_text(true) + "\n\n";
     text += formatted("%-6s %12s", "us", "computed");
     for (const Column& column : columns) text += formatted(" %12s", column.transport.c_str());
@@ -97,6 +112,7 @@ std::string as_json(const ReplayOptions& options, const std::vector<Column>& col
                             {"model", sim::model_text(options.adapter)},
                             {"slow", std::to_string(options.adapter.slow)},
                             {"ranks", std::to_string(options.traces.size())},
+                            {"environment", settings_text(options)},
                             {"costs", sim::costs_text(true)}},
                            figures);
 }
@@ -117,6 +133,17 @@ int run_command(int argc, char** argv) {
     app.add_option("--compute", options.compute, "factor of the computations between messages")
         ->check(CLI::Range(0.0, 1000.0))
         ->capture_default_str();
+    app.add_option("--set", options.settings,
+                   "a setting of UCX or Tern, for both transports; the environment has no effect")
+        ->option_text("UCX_NAME=VALUE")
+        ->allow_extra_args(false)
+        ->check(CLI::Validator(
+            [](const std::string& setting) {
+                return setting.starts_with("UCX_") && setting.find('=') != std::string::npos
+                           ? std::string()
+                           : "a setting is UCX_NAME=VALUE, not " + setting;
+            },
+            ""));
     app.add_option("--json", options.json, "also write the result to this file, as JSON");
     return tools::run_command(&app, argc - 1, argv + 1, [&] {
         if (!options.json.empty()) check_writable(options.json);
