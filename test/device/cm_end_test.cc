@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <csignal>
 #include <cstdlib>
 #include <thread>
 
@@ -185,16 +186,12 @@ TEST_F(CmEndTest, TheListenerDiesAndItsChildLives) {
         rdma_conn_param param = parameters();
         ASSERT_EQ(rdma_accept(accepted.get(), &param), 0);
         expect(listener.channel, RDMA_CM_EVENT_ESTABLISHED, accepted.get());
-        int end[2];  // the test ends when its writing side is closed, with this program
-        ASSERT_EQ(pipe(end), 0);
         const pid_t child = fork();
         if (child == 0) {
-            const pid_t parent = getppid();
-            while (getppid() == parent) usleep(1000);
-            std::this_thread::sleep_for(deadline() / 2);
+            pause();
             _exit(0);
         }
-        link.send();
+        link.send(child);
         link.receive();
     });
     const int survives = team.spawn([&](Link& link) {
@@ -209,10 +206,11 @@ TEST_F(CmEndTest, TheListenerDiesAndItsChildLives) {
         EXPECT_LT(watch.elapsed(), deadline() / 2);
     });
     team[survives].send(team[dies].receive<uint16_t>());
-    team[dies].receive();
+    const auto child = team[dies].receive<pid_t>();
     team[survives].receive();
     team.kill(dies);
     team.finish();
+    EXPECT_EQ(kill(child, SIGKILL), 0) << "it has not outlived its parent";
 }
 
 // Whoever forks keeps what it has, and its child may destroy its copies.
