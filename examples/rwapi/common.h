@@ -32,8 +32,8 @@ static inline double microseconds(void) {
     return (double)now.tv_sec * 1e6 + (double)now.tv_nsec / 1e3;
 }
 
-/* Registers memory with all rights and exchanges the addresses with the other nodes: nets[i] becomes
- * that of node i. */
+/* Registers memory with all rights and exchanges the addresses with the other nodes: nets[i]
+ * becomes that of node i. */
 static inline void share(void* memory, size_t length, rwapi_net* nets) {
     rwapi_net mine;
     check("rwapi_register", rwapi_register(NULL, memory, length, RWAPI_ALL, &mine));
