@@ -32,6 +32,12 @@ class OneSided {
     // Copies the bytes, at most Engine::max_inline(), into the work request.
     Status put_short(Channel& channel, const void* data, uint32_t length, uint64_t to,
                      uint32_t rkey);
+    // put_short(), and then a put of `word`, by one call of the device; by one request if the
+    // word's place is behind the data's and the peer's device promises the order of bytes. `data`
+    // and the word have at most Engine::max_inline() bytes. kNoResource: nothing is sent, and the
+    // two may still be sent one after the other.
+    Status put_word_short(Channel& channel, std::span<const std::byte> data, uint64_t to,
+                          uint64_t word_to, uint64_t word, uint32_t rkey);
     // As FastPath::am_bcopy().
     template <class Pack>
     Status put_bcopy(Channel& channel, Pack&& pack, uint32_t& length, uint64_t to, uint32_t rkey);
@@ -94,6 +100,26 @@ class OneSided {
         ibv_sge piece{};
     };
 
+    // The same for put_word_short(): `put` has the data, and also the word if there is no `then`.
+    struct WordWrite {
+        WordWrite() {
+            pieces[1].addr = address_of(&value);
+            pieces[1].length = sizeof value;
+            put.opcode = then.opcode = IBV_WR_RDMA_WRITE;
+            put.sg_list = &pieces[0];
+            then.sg_list = &pieces[1];
+            then.num_sge = 1;
+            then.send_flags = IBV_SEND_INLINE;
+        }
+        WordWrite(const WordWrite&) = delete;
+        WordWrite& operator=(const WordWrite&) = delete;
+
+        alignas(64) ibv_send_wr put{};
+        ibv_send_wr then{};
+        ibv_sge pieces[2]{};
+        uint64_t value = 0;
+    };
+
     bool access(Channel& channel, ibv_wr_opcode opcode, unsigned flags, const ibv_sge& piece,
                 uint64_t remote, uint32_t rkey);
     Status get(Channel& channel, const ibv_sge& to, uint64_t from, uint32_t rkey, void* cookie);
@@ -101,6 +127,7 @@ class OneSided {
                           uint32_t rkey);
 
     Access access_;
+    WordWrite word_;
     OneSidedCounters counters_;
     uint32_t max_inline_;
     SendPool& pool_;

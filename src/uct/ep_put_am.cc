@@ -26,3 +26,20 @@ ucs_status_t tern_uct_ep_put_am_short(uct_ep_h uct_ep, const void* data, unsigne
         });
     return sent == Status::kNoResource ? UCS_ERR_UNSUPPORTED : to_ucs(sent);
 }
+
+ucs_status_t tern_uct_ep_put_word_short(uct_ep_h uct_ep, const void* data, unsigned length,
+                                        uint64_t to, uct_rkey_t rkey, uint64_t word_to,
+                                        uint64_t word) {
+    using namespace tern;
+    Engine& engine = *iface_of(uct_ep).engine;
+    UCT_CHECK_LENGTH(length + sizeof word, 0, engine.max_inline(), "put_word_short");
+    ucs_status_t status = UCS_OK;
+    TernEp& ep = ep_of(uct_ep);
+    Channel* channel = channel_for(ep, status);
+    const uint32_t open = remote_key(rkey).rkey;
+    if (channel == nullptr || open == 0 || !nothing_to_fence(ep, *channel))
+        return UCS_ERR_UNSUPPORTED;
+    const Status sent = engine.one_sided()->put_word_short(
+        *channel, {static_cast<const std::byte*>(data), length}, to, word_to, word, open);
+    return sent == Status::kNoResource ? UCS_ERR_UNSUPPORTED : to_ucs(sent);
+}

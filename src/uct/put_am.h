@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A put and the active message that announces it, in one call: what UCT has no function for. A
- * program finds the function at run time, in the library that the functions of an endpoint come
- * from. C99. */
+/* A put and the active message or the word that announces it, in one call: what UCT has no function
+ * for. A program finds the function at run time, in the library that the functions of an endpoint
+ * come from. C99. */
 #pragma once
 
 #include <uct/api/uct.h>
@@ -19,6 +19,15 @@ extern "C" {
 __attribute__((visibility("default"))) ucs_status_t tern_uct_ep_put_am_short(
     uct_ep_h ep, const void* data, unsigned length, uint64_t to, uct_rkey_t rkey, uint8_t id,
     uint64_t header, const void* payload, unsigned payload_length);
+
+/* As uct_ep_put_short, uct_ep_fence and uct_ep_put_short of a word one after the other, by one call
+ * of the device: the peer's processor sees the word after the data, and after those of all earlier
+ * puts. If word_to is to + length and the peer's device promises the order of bytes, it is one
+ * write. `length` and the word together have at most as many bytes as uct_ep_put_short takes. The
+ * key is for both places. Results: as above. */
+__attribute__((visibility("default"))) ucs_status_t tern_uct_ep_put_word_short(
+    uct_ep_h ep, const void* data, unsigned length, uint64_t to, uct_rkey_t rkey, uint64_t word_to,
+    uint64_t word);
 
 #ifdef __cplusplus
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A put and its message in one call: uct/put_am.h.
+// A put and its message, or its word, in one call: uct/put_am.h.
 #include "uct/put_am.h"
 
 #include <config.h>  // UCX's
@@ -128,6 +128,69 @@ TEST_F(PutAmTest, ManyWhileThePeerIsAway) {
         ASSERT_TRUE(eventually(all_, [&] { return came_ == sent_; }));
         linger(all_, milliseconds(2));
     }
+}
+
+// A put and a word behind it.
+class PutWordTest : public PutAmTest {
+  protected:
+    void SetUp() override {
+        PutAmTest::SetUp();
+        put_word_ =
+            reinterpret_cast<decltype(put_word_)>(tern_function("tern_uct_ep_put_word_short"));
+        ASSERT_NE(put_word_, nullptr);
+    }
+    ucs_status_t put_word(std::size_t at, std::size_t length, std::size_t word_at, uint64_t word,
+                          const RemoteKey& key) {
+        const Bytes data = pattern(word, length);
+        return put_word_(ep_.get(), data.data(), static_cast<unsigned>(length),
+                         remote_.address + at, key.get(), remote_.address + word_at, word);
+    }
+    uint64_t word_at(std::size_t at) {
+        return __atomic_load_n(reinterpret_cast<const uint64_t*>(memory_.data() + at),
+                               __ATOMIC_ACQUIRE);
+    }
+    decltype(&tern_uct_ep_put_word_short) put_word_ = nullptr;
+};
+
+TEST_F(PutWordTest, DataAreThereBeforeTheWord) {
+    warm_up();
+    const std::size_t most = a_.attr().cap.put.max_short - 8;
+    unsigned by_three = 0;
+    for (uint64_t i = 1; i <= 5000; ++i) {
+        const std::size_t length = i % (most + 1);
+        // Directly behind the data, and elsewhere.
+        const std::size_t begin = i % 3 == 0 ? 128 : 2048 - length;
+        ucs_status_t status = UCS_OK;
+        ASSERT_TRUE(accepted(all_, [&] {
+            status = put_word(begin, length, 2048, i, key_);
+            return status == UCS_ERR_UNSUPPORTED ? UCS_OK : status;
+        }));
+        if (status == UCS_ERR_UNSUPPORTED) {
+            // A completion is due, which a single put asks for.
+            ++by_three;
+            ASSERT_TRUE(accepted(
+                all_, [&] { return put_short(ep_, pattern(i, 8), remote_.address + 3000, key_); }));
+            progress(all_);
+            continue;
+        }
+        // The peer makes no progress.
+        ASSERT_TRUE(eventually({&a_}, [&] { return word_at(2048) == i; }));
+        ASSERT_TRUE(same({memory_.data() + begin, length}, pattern(i, length)));
+        if (i % 16 == 0) progress(all_);
+    }
+    EXPECT_LT(by_three, 2500u);
+}
+
+TEST_F(PutWordTest, DoesNothingIfItIsNotTheUsualCase) {
+    Declared closed(b_.host(), kSize);
+    const RemoteKey closed_key(a_.host(), closed.remote());
+    EXPECT_STATUS(UCS_ERR_UNSUPPORTED, put_word(0, 8, 8, 1, key_)) << "a new peer";
+    warm_up();
+    EXPECT_STATUS(UCS_ERR_UNSUPPORTED, put_word(0, 8, 8, 1, closed_key)) << "memory not open";
+    linger(all_, milliseconds(2));
+    EXPECT_EQ(word_at(8), 0u);
+    EXPECT_STATUS(UCS_OK, put_word(0, 8, 8, 7, key_));
+    EXPECT_TRUE(eventually(all_, [&] { return word_at(8) == 7; }));
 }
 
 TEST_F(PutAmTest, WrongUse) {
