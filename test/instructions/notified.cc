@@ -16,6 +16,10 @@
 
 INSTRUCTIONS_SAMPLE(notify)
 INSTRUCTIONS_SAMPLE(take)
+INSTRUCTIONS_SAMPLE(carry)
+INSTRUCTIONS_SAMPLE(take_carried)
+INSTRUCTIONS_SAMPLE(set)
+INSTRUCTIONS_SAMPLE(set_apart)
 
 namespace instructions {
 namespace {
@@ -98,14 +102,30 @@ void notified() {
     rwapi_context* const target = contexts[1];
 
     alignas(64) static std::array<uint64_t, 512> from, to;
-    rwapi_net local, remote;
+    rwapi_net local, plain, carrying, polled;
     check(rwapi_register(origin, from.data(), sizeof from, 0, &local), "rwapi_register");
-    check(rwapi_register(target, to.data(), sizeof to, RWAPI_ALL, &remote), "rwapi_register");
+    const auto share = [&](rwapi_net& net, int rights) {
+        check(rwapi_register(target, to.data(), sizeof to, rights, &net), "rwapi_register");
+    };
+    share(plain, RWAPI_ALL);
+    share(carrying, RWAPI_ALL | RWAPI_CARRY);
+    share(polled, RWAPI_ALL | RWAPI_POLLED);
 
     uint64_t sent = 0, taken = 0;
     const Step write = [&] {
-        check(rwapi_put_notify(origin, remote, 0, from.data(), sizeof from[0], 0, ++sent, nullptr),
+        check(rwapi_put_notify(origin, plain, 0, from.data(), sizeof from[0], 0, ++sent, nullptr),
               "rwapi_put_notify");
+    };
+    const Step carry = [&] {
+        check(
+            rwapi_put_notify(origin, carrying, 0, from.data(), sizeof from[0], 0, ++sent, nullptr),
+            "rwapi_put_notify");
+    };
+    // The word is at this offset; the data end at 8.
+    const auto set = [&](uint64_t word) {
+        check(rwapi_put_signal(origin, polled, 0, from.data(), sizeof from[0], word, 1,
+                               RWAPI_SIGNAL_SET, nullptr),
+              "rwapi_put_signal");
     };
     const Step take = [&] {
         check(rwapi_progress(target), "rwapi_progress");
@@ -121,6 +141,8 @@ void notified() {
         until([&] { return taken == sent; }, both, "a notification");
         for (int i = 0; i < 100; ++i) both();
     };
+    carry();  // fetches the keys
+    set(8);
     for (unsigned i = 0; i < kWarmUp; ++i) {
         write();
         until([&] { return taken == sent; }, both, "a notification");
@@ -130,10 +152,22 @@ void notified() {
         sample_notify(kWrites, write);
         sample_take(1, take);
     }
+    for (unsigned i = 0; i < kSamples; ++i) {
+        settle();
+        sample_carry(kWrites, carry);
+        sample_take_carried(1, take);
+    }
+    for (unsigned i = 0; i < kSamples; ++i) {
+        settle();
+        sample_set(kWrites, [&] { set(8); });
+        settle();
+        sample_set_apart(kWrites, [&] { set(64); });
+    }
     settle();
 
+    for (const rwapi_net& net : {plain, carrying, polled})
+        check(rwapi_deregister(target, net), "rwapi_deregister");
     check(rwapi_deregister(origin, local), "rwapi_deregister");
-    check(rwapi_deregister(target, remote), "rwapi_deregister");
     on_both([&](unsigned rank) {
         check(rwapi_context_destroy(contexts[rank]), "rwapi_context_destroy");
     });

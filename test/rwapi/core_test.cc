@@ -528,6 +528,12 @@ TEST(Key, FindsEveryDamage) {
         EXPECT_FALSE(found.unpack(whole)) << bit;
         bytes[bit / 8] ^= static_cast<std::byte>(1 << bit % 8);
     }
+    key.rights = kRights;
+    ASSERT_EQ(key.pack(bytes), size);
+    EXPECT_TRUE(found.unpack(whole));
+    key.rights = kRights + 1;
+    ASSERT_EQ(key.pack(bytes), size);
+    EXPECT_FALSE(found.unpack(whole)) << "a right that is not known";
 }
 
 PublishedAddress address_of_parts(size_t device, size_t interface, size_t wireup) {
@@ -580,6 +586,15 @@ TEST(Messages, AreAsLongAsTheyShould) {
     EXPECT_EQ(header.kind, 1u);
     EXPECT_FALSE(parse(std::span<const std::byte>(bytes).first(kSize - 1), header, notification));
     EXPECT_FALSE(parse(std::span<const std::byte>(bytes).first(kSize + 1), header, notification));
+    const CarryingNotification carrying{1, 2, 3, 4, 5};
+    std::memcpy(bytes.data() + sizeof(Header), &carrying, sizeof carrying);
+    const auto found = CarryingNotification::at(bytes);
+    EXPECT_TRUE(found.index == 1 && found.generation == 2 && found.offset == 3 &&
+                found.place == 4 && found.value == 5);
+    EXPECT_EQ(found.with_length(9).bytes, 9u);
+    EXPECT_TRUE(CarryingNotification::fits(UINT32_MAX, UINT32_MAX));
+    EXPECT_FALSE(CarryingNotification::fits(uint64_t{1} << 32, 0) ||
+                 CarryingNotification::fits(0, uint64_t{1} << 32));
 }
 
 TEST(Errors, AllHaveNames) {

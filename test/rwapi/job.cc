@@ -141,7 +141,7 @@ uint64_t seed() {
 int main(int argc, char** argv) {
     std::vector<job::Case> all;
     for (const auto* list : {&job::paper_cases, &job::notify_cases, &job::wrong_cases,
-                             &job::traffic_cases, &job::life_cases})
+                             &job::traffic_cases, &job::life_cases, &job::carry_cases})
         all.insert(all.end(), list->begin(), list->end());
     if (argc < 2) {
         for (const job::Case& each : all) std::puts(each.name);

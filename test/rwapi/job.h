@@ -99,6 +99,7 @@ struct Case {
     const char* name;
     void (*run)();
 };
-extern const std::vector<Case> paper_cases, notify_cases, wrong_cases, traffic_cases, life_cases;
+extern const std::vector<Case> paper_cases, notify_cases, wrong_cases, traffic_cases, life_cases,
+    carry_cases;
 
 }  // namespace job

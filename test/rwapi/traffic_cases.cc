@@ -33,7 +33,7 @@ struct Channel {
 
 class Traffic {
   public:
-    Traffic(uint64_t seed, uint64_t writes)
+    Traffic(uint64_t seed, uint64_t writes, int carry)
         : random_(seed + at(rank())), writes_(writes), channels_(at(size())) {
         const size_t total = at(size()) * kCells * kStride;
         cells_.assign(total, std::byte{0xcc});
@@ -41,7 +41,7 @@ class Traffic {
         fill(constants_.data(), kCell, at(rank()));
         acks_ = std::make_unique<uint64_t[]>(at(size()));
         sources_.resize(at(size()) * kCells * kCell);
-        cells_of_ = share(cells_.data(), total, RWAPI_WRITE | RWAPI_SIGNAL, &own_);
+        cells_of_ = share(cells_.data(), total, RWAPI_WRITE | RWAPI_SIGNAL | carry, &own_);
         constants_of_ = share(constants_.data(), kCell, RWAPI_READ, &own_);
         acks_of_ = share(acks_.get(), at(size()) * 8, RWAPI_WRITE | RWAPI_SIGNAL, &own_);
         // Some of the sources are registered memory.
@@ -183,7 +183,7 @@ class Traffic {
     rwapi_net own_{};
 };
 
-void traffic() {
+void traffic(int carry) {
     // The first process's seed is everybody's.
     uint64_t common = seed();
     if (rank() == 0) {
@@ -193,11 +193,12 @@ void traffic() {
     } else {
         common = receive(0, 9).word;
     }
-    Traffic(common, 500).run();
+    Traffic(common, 500, carry).run();
 }
 
 }  // namespace
 
-const std::vector<Case> traffic_cases = {{"traffic", traffic}};
+const std::vector<Case> traffic_cases = {{"traffic", [] { traffic(0); }},
+                                         {"traffic-carried", [] { traffic(RWAPI_CARRY); }}};
 
 }  // namespace job

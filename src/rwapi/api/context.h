@@ -28,12 +28,13 @@ rwapi_context* default_context();
 // Calls function(engine), under the lock of a context with RWAPI_THREAD_MULTIPLE. Returns its
 // result or an RWAPI_ERR_*. No exception leaves it.
 template <class Function>
-auto with(rwapi_context* context, Function function)
+[[gnu::always_inline]] inline auto with(rwapi_context* context, Function function)
     -> decltype(function(std::declval<Engine&>())) {
     if (context == nullptr) context = default_context();
     if (context == nullptr) return RWAPI_ERR_STATE;
     std::unique_lock<std::mutex> lock(context->mutex, std::defer_lock);
-    if (context->multiple) lock.lock();
+    if (context->multiple) [[unlikely]]
+        lock.lock();
     if (!context->engine) return RWAPI_ERR_STATE;
     try {
         return function(*context->engine);

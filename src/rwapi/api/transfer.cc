@@ -9,16 +9,22 @@ using namespace rwapi;
 namespace {
 
 // Begins a put or get, and stores its id unless id is null.
-int begin(rwapi_context* context, const rwapi_net& net, rwapi_id* id, const Transfer& what,
-          bool is_get = false) {
+[[gnu::always_inline]] inline int begin(rwapi_context* context, const rwapi_net& net, rwapi_id* id,
+                                        const Transfer& what, bool is_get = false) {
     if (what.local == nullptr && what.length > 0) return RWAPI_ERR_INVALID;
-    return with(context, [&](Engine& engine) -> int {
-        const rwapi_id begun =
-            is_get ? engine.get(net, what, id != nullptr) : engine.put(net, what, id != nullptr);
-        if (begun < 0) return static_cast<int>(begun);
-        if (id != nullptr) *id = begun;
-        return RWAPI_OK;
-    });
+    return with(
+        context, [&](Engine & engine) __attribute__((always_inline))->int {
+            if (!is_get && engine.put_now(net, what)) [[likely]] {
+                if (id != nullptr) *id = 0;
+                return RWAPI_OK;
+            }
+            const Transfer same = what;  // `what` stays in registers
+            const rwapi_id begun = is_get ? engine.get(net, same, id != nullptr)
+                                          : engine.put(net, same, id != nullptr);
+            if (begun < 0) return static_cast<int>(begun);
+            if (id != nullptr) *id = begun;
+            return RWAPI_OK;
+        });
 }
 
 std::byte* bytes_of(const void* memory) {
@@ -46,7 +52,7 @@ extern "C" {
 
 int rwapi_register(rwapi_context* context, void* memory, size_t length, int rights,
                    rwapi_net* net) {
-    if (memory == nullptr || length == 0 || net == nullptr || (rights & ~RWAPI_ALL) != 0)
+    if (memory == nullptr || length == 0 || net == nullptr || (rights & ~kRights) != 0)
         return RWAPI_ERR_INVALID;
     return with(context, [&](Engine& engine) {
         return engine.regions().add(bytes_of(memory), length, rights, false, *net);

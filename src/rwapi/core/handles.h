@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "base/assert.h"
 #include "rwapi/include/rwapi.h"
@@ -44,7 +46,8 @@ template <class T>
 class HandleTable {
   public:
     // used: the highest generation that earlier handles with this tag may have.
-    HandleTable(uint16_t tag, Kind kind, uint32_t used) : tag_(tag), kind_(kind), used_(used) {}
+    HandleTable(uint16_t tag, Kind kind, uint32_t used)
+        : above_(Handle{tag, kind, 0, 0}.pack() >> kKindShift), used_(used) {}
 
     // Stores an object and returns its handle; 0: the table is full.
     uint64_t add(T object) {
@@ -55,40 +58,41 @@ class HandleTable {
         } else {
             if (places_.size() > Handle::kMaxIndex || used_ == Handle::kMaxGeneration) return 0;
             index = static_cast<uint32_t>(places_.size());
-            places_.emplace_back().generation = used_;
+            places_.push_back(std::make_unique<Place>());
+            places_.back()->generation = used_;
         }
-        Place& place = places_[index];
+        Place& place = *places_[index];
         place.object.emplace(std::move(object));
-        return Handle{tag_, kind_, ++place.generation, index}.pack();
+        return above_ << kKindShift | Handle{0, {}, ++place.generation, index}.pack();
     }
 
     // The object. Null: `error` is RWAPI_ERR_FOREIGN if the handle is not one of this table, or
     // RWAPI_ERR_STALE if its object has been removed. Inlined, because each put and notification
     // begins with it.
     [[gnu::always_inline]] T* find(uint64_t word, int& error) {
-        const Handle handle = Handle::unpack(word);
         error = RWAPI_ERR_FOREIGN;
-        if (handle.tag != tag_ || handle.kind != kind_) return nullptr;
+        if (word >> kKindShift != above_) return nullptr;
+        const Handle handle = Handle::unpack(word);
         return find(handle.index, handle.generation, error);
     }
 
     // The same by the parts that go over the wire.
-    T* find(uint32_t index, uint32_t generation, int& error) {
-        error = RWAPI_ERR_FOREIGN;
-        if (index >= places_.size()) return nullptr;
-        Place& place = places_[index];
-        if (generation == 0 || generation > place.generation) return nullptr;
-        error = RWAPI_ERR_STALE;
-        if (generation != place.generation || !place.object) return nullptr;
-        error = RWAPI_OK;
-        return &*place.object;
+    [[gnu::always_inline]] T* find(uint32_t index, uint32_t generation, int& error) {
+        if (index < places_.size()) [[likely]] {
+            Place& place = *places_[index];
+            error = RWAPI_OK;
+            if (place.generation == generation && place.object) [[likely]]
+                return &*place.object;
+        }
+        error = why_not(index, generation);
+        return nullptr;
     }
 
     // The handle must be valid.
     void remove(uint64_t word) {
         const uint32_t index = Handle::unpack(word).index;
-        TERN_ASSERT(index < places_.size() && places_[index].object);
-        Place& place = places_[index];
+        TERN_ASSERT(index < places_.size() && places_[index]->object);
+        Place& place = *places_[index];
         place.object.reset();
         if (place.generation < Handle::kMaxGeneration) free_.push_back(index);
     }
@@ -96,14 +100,14 @@ class HandleTable {
     // The highest generation that handles have.
     uint32_t highest() const {
         uint32_t highest = used_;
-        for (const Place& place : places_) highest = std::max(highest, place.generation);
+        for (const auto& place : places_) highest = std::max(highest, place->generation);
         return highest;
     }
 
     template <class Function>
     void for_each(Function function) {
-        for (Place& place : places_) {
-            if (place.object) function(*place.object);
+        for (const auto& place : places_) {
+            if (place->object) function(*place->object);
         }
     }
 
@@ -113,10 +117,18 @@ class HandleTable {
         std::optional<T> object;
     };
 
-    const uint16_t tag_;
-    const Kind kind_;
+    // The error of a handle that has no object.
+    [[gnu::cold, gnu::noinline]] int why_not(uint32_t index, uint32_t generation) const {
+        return index < places_.size() && generation != 0 && generation <= places_[index]->generation
+                   ? RWAPI_ERR_STALE
+                   : RWAPI_ERR_FOREIGN;
+    }
+
+    static constexpr unsigned kKindShift = 44;
+
+    const uint64_t above_;  // tag and kind of the handles: their bits from kKindShift on
     const uint32_t used_;
-    std::deque<Place> places_;
+    std::vector<std::unique_ptr<Place>> places_;
     std::deque<uint32_t> free_;  // the place that has been free for longest is used next
 };
 

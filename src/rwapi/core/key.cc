@@ -36,7 +36,7 @@ bool Key::unpack(std::span<const std::byte> bytes) {
     if (bytes.size() < kFixed || bytes.size() > kFixed + kMaxRkey) return false;
     std::memcpy(&key, bytes.data(), bytes.size());
     if (key.magic != kMagic || bytes.size() != kFixed + key.rkey_length ||
-        key.zero != decltype(zero){} || key.rights > RWAPI_ALL ||
+        key.zero != decltype(zero){} || (key.rights & ~kRights) != 0 ||
         key.sum != sum_of(bytes.subspan(offsetof(Key, incarnation))) ||
         key.address + key.length < key.address)
         return false;

@@ -10,6 +10,9 @@
 
 namespace rwapi {
 
+// All bits of a region's rights.
+inline constexpr int kRights = RWAPI_ALL | RWAPI_CARRY | RWAPI_POLLED;
+
 // The key of a region, as it goes over the wire: all before `rkey`, and the first rkey_length bytes
 // of `rkey`.
 struct Key {

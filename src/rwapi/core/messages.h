@@ -22,7 +22,11 @@ enum MessageId : uint8_t {
     kWireupMessage,        // Header, incarnation, endpoint address; on the wireup interface
     kStaleRegion,          // Header, name of a removed region for which a notification came
     kGoodbye,              // Header: the sender is ending its context, and sends nothing any more
-    kGatheredPart,         // Header, GatheredPart, and the addresses of the part
+    // 9 is UCP's request to send, which Tern looks into.
+    kGatheredPart = 10,  // Header, GatheredPart, and the addresses of the part
+    kCarryingMessage,    // Header, CarryingNotification, data
+    kPlacedRequest,      // Header, number of carrying messages so far (8 bytes)
+    kPlacedAnswer,       // Header, that number: their data have been placed or dropped
     kMessageIds
 };
 
@@ -63,6 +67,42 @@ struct GatheredPart {
     uint8_t zero[2];
 };
 static_assert(sizeof(GatheredPart) == 16);
+
+// The notification of a write whose data are behind it in the same message. It is so short that
+// Tern sends it with 8 bytes of data on its shortest path.
+struct CarryingNotification {
+    uint32_t index;  // of the region
+    uint32_t generation;
+    uint32_t offset;  // of the data
+    uint32_t place;   // as in Notification
+    uint64_t value;
+
+    // That of a message of at least kBeforeData bytes. Each member is read for itself, which leaves
+    // them in registers.
+    static CarryingNotification at(std::span<const std::byte> message) {
+        CarryingNotification found;
+        const std::byte* const from = message.data() + sizeof(Header);
+        std::memcpy(&found.index, from + offsetof(CarryingNotification, index), 4);
+        std::memcpy(&found.generation, from + offsetof(CarryingNotification, generation), 4);
+        std::memcpy(&found.offset, from + offsetof(CarryingNotification, offset), 4);
+        std::memcpy(&found.place, from + offsetof(CarryingNotification, place), 4);
+        std::memcpy(&found.value, from + offsetof(CarryingNotification, value), 8);
+        return found;
+    }
+    // Whether the places fit.
+    static bool fits(uint64_t offset, uint64_t place) { return (offset | place) <= UINT32_MAX; }
+    Notification with_length(uint64_t bytes) const {
+        return {index, generation, bytes, place, value};
+    }
+};
+static_assert(sizeof(CarryingNotification) == 24);
+inline constexpr size_t kBeforeData = sizeof(Header) + sizeof(CarryingNotification);
+
+inline Header header_at(std::span<const std::byte> message) {
+    Header header;
+    std::memcpy(&header, message.data(), sizeof header);
+    return header;
+}
 
 // Copies the Header and the body of a message. False: the message has another length.
 template <class Body>

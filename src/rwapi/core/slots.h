@@ -3,6 +3,7 @@
 
 #include <bit>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "base/assert.h"
@@ -13,13 +14,12 @@ namespace rwapi {
 // last reset. The caller checks the numbers of slots by has().
 class Slots {
   public:
-    explicit Slots(uint32_t count) : slots_(count), set_((count + 63) / 64) {}
+    explicit Slots(uint32_t count)
+        : count_(count), slots_(new Slot[count]), set_((count + 63) / 64) {}
 
-    uint32_t count() const { return static_cast<uint32_t>(slots_.size()); }
-    bool has(uint32_t slot) const { return slot < slots_.size(); }
-    bool has(uint32_t first, uint32_t n) const {
-        return n <= slots_.size() && first <= slots_.size() - n;
-    }
+    uint32_t count() const { return count_; }
+    bool has(uint32_t slot) const { return slot < count_; }
+    bool has(uint32_t first, uint32_t n) const { return n <= count_ && first <= count_ - n; }
 
     void notify(uint32_t slot, uint64_t value) {
         TERN_ASSERT(has(slot));
@@ -27,6 +27,9 @@ class Slots {
         if (slots_[slot].arrivals != UINT32_MAX) ++slots_[slot].arrivals;
         set_[slot / 64] |= uint64_t{1} << slot % 64;
     }
+
+    // Whether notify(slot, value) is permitted.
+    bool has_value(uint64_t slot, uint64_t value) const { return slot < count_ && value != 0; }
 
     bool is_set(uint32_t slot) const { return slots_[slot].arrivals != 0; }
     uint64_t value(uint32_t slot) const { return slots_[slot].value; }
@@ -59,7 +62,8 @@ class Slots {
         uint32_t arrivals = 0;
     };
 
-    std::vector<Slot> slots_;
+    const uint32_t count_;
+    const std::unique_ptr<Slot[]> slots_;
     std::vector<uint64_t> set_;  // one bit for each slot: arrivals != 0
 };
 

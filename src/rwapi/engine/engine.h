@@ -75,7 +75,15 @@ class Engine {
     Slots& slots() { return notifications_.slots(); }
     HandleTable<Counter>& counters() { return notifications_.counters(); }
 
+    // The usual case of put(): UCT takes all of it at once. False: nothing is done; call put().
     // `what` has the offset within the region of `net`.
+    [[gnu::always_inline]] bool put_now(const rwapi_net& net, const Transfer& what) {
+        RemoteRegion* const region = remotes_.find_recent(net);
+        return region != nullptr && check_access(region->key, false, what) == RWAPI_OK &&
+               (what.length != 0 || what.kind != NotificationKind::kNone) &&
+               !region->peer->failed && region->peer->can_post() &&
+               posting_.post_short(*region, what);
+    }
     rwapi_id put(const rwapi_net& net, const Transfer& what, bool has_id);
     rwapi_id get(const rwapi_net& net, const Transfer& what, bool has_id);
     rwapi_id write(uint32_t node, const rwapi_net& from, const rwapi_net& to, size_t length);

@@ -31,26 +31,36 @@ class Notifications {
     // The highest generation of the handles of counters.
     uint32_t highest_generation() const { return counters_.highest(); }
 
-    // Applies a notification. False: it is not permitted, and nothing is changed.
-    bool apply(NotificationKind kind, const Notification& notification);
+    // Applies a notification, and before it places the data that it carries, if any. False: it is
+    // not permitted, and nothing is changed.
+    bool apply(NotificationKind kind, const Notification& notification, uint64_t offset = 0,
+               std::span<const std::byte> data = {});
 
     // For UCT's callbacks.
-    void on_notification(std::span<const std::byte> message) {
-        Header header;
-        Notification notification;
-        if (!parse(message, header, notification)) return;
-        if (header.node >= self_.size || header.node == self_.rank ||
-            !apply(static_cast<NotificationKind>(header.kind), notification)) [[unlikely]]
-            reject(header, notification);
-    }
+    void on_notification(std::span<const std::byte> message);
+    void on_carrying(std::span<const std::byte> message);
+    // A peer asks whether the data that it has sent so far have been placed.
+    void on_placed_request(std::span<const std::byte> message);
     // A peer reports that notifications of this process were for memory that it has deregistered.
     void on_stale_region(std::span<const std::byte> message);
 
     // Sends such reports that are due to the peer. False: the send queue is full.
     bool send_stale_regions(Peer& peer);
+    // Answers the peer's question, if there is one. False: the send queue is full.
+    bool send_placed(Peer& peer);
 
   private:
-    void reject(const Header& header, const Notification& notification);
+    // As apply(); compiled into the fast paths, which leave out what they do not need. few: the
+    // data are at most tern::base::kFewBytes.
+    template <bool few>
+    [[gnu::always_inline]] bool apply_now(NotificationKind kind, const Notification& notification,
+                                          uint64_t offset, std::span<const std::byte> data);
+    template <bool few>
+    [[gnu::always_inline]] void on_any(Header header, const Notification& notification,
+                                       uint64_t offset, std::span<const std::byte> data);
+    [[gnu::noinline]] void on_much(std::span<const std::byte> message);
+    [[gnu::noinline]] void count(OwnRegion& region, NotificationKind kind, uint64_t bytes);
+    [[gnu::cold, gnu::noinline]] void reject(uint32_t node, uint32_t index, uint32_t generation);
 
     const Self self_;
     Regions& regions_;

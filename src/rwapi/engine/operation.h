@@ -57,6 +57,7 @@ struct Operation {
     Operation* next;  // in one of the peer's lists
     Operation* previous;
     Operation* parent;  // the kFlushAll of which this is a part
+    uint64_t awaited;   // Carried::placed that a flush or fence waits for; 0: none
     uint32_t parts;     // of a kFlushAll: those that have not ended, and 1 while more may begin
     Target target;
     Local local;

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "rwapi/core/operation_pool.h"
 #include "rwapi/engine/operation.h"
@@ -25,6 +27,8 @@ class Operations {
     void finish(Operation& operation, int result);
     // Ends all operations of a peer whose endpoints have been destroyed.
     void finish_all(Peer& peer);
+    // For UCT's callback: a peer has placed what notifications carried.
+    void on_placed(std::span<const std::byte> message);
     // Counts a part of a kFlushAll, or the time in which parts may begin, as ended.
     void finish_part(Operation& whole);
 
@@ -39,6 +43,7 @@ class Operations {
   private:
     static void on_completion(uct_completion_t* completion);
     void complete(Operation& operation, ucs_status_t status);
+    static void stop_waiting(Operation& operation);
 
     const Transport& transport_;
     RemoteRegions& remotes_;

@@ -2,6 +2,7 @@
 #include "rwapi/engine/posting.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdlib>
 #include <cstring>
 
@@ -9,6 +10,8 @@
 
 namespace rwapi {
 namespace {
+
+constexpr size_t kMostCarried = 4096;  // bytes of data; longer ones are written faster
 
 uct_ep_h endpoint_of(const Operation& operation) {
     TERN_ASSERT(operation.peer->state == PeerState::kReady);
@@ -66,6 +69,22 @@ size_t pack_local(void* to, void* from) {
     return local.length;
 }
 
+// A message whose notification carries the data.
+struct CarryingMessage {
+    uint64_t header;
+    CarryingNotification notification;
+    const Transfer* transfer;
+};
+
+size_t pack_carrying(void* to, void* from) {
+    constexpr size_t kBegin = offsetof(CarryingMessage, transfer);
+    const auto& message = *static_cast<const CarryingMessage*>(from);
+    std::memcpy(to, &message, kBegin);
+    std::memcpy(static_cast<std::byte*>(to) + kBegin, message.transfer->local,
+                message.transfer->length);
+    return kBegin + message.transfer->length;
+}
+
 void unpack_local(void* to, const void* data, size_t length) {
     std::memcpy(to, data, length);
 }
@@ -80,18 +99,36 @@ int Posting::open() {
         log_error("RWAPI_NOTIFY=%s: choose fence or flush", notify);
         return RWAPI_ERR_INVALID;
     }
-    put_am_ = flush_before_notification_ ? nullptr : transport_.put_am();
-    put_short_max_ = transport_.limits().put_short;
+    if (!flush_before_notification_) together_ = transport_.put_functions();
+    const Limits& limits = transport_.limits();
+    put_short_max_ = limits.put_short;
+    const auto room = [](size_t message, size_t fixed, size_t most) {
+        return std::min(message - std::min(message, fixed), most);
+    };
+    constexpr size_t kBody = sizeof(CarryingNotification);
+    carried_short_max_ = room(limits.am_short, kBody, kMostShort);
+    carried_max_ = room(limits.am_bcopy, sizeof(Header) + kBody, kMostCarried);
+    carried_max_ = std::max(carried_max_, carried_short_max_);
     return RWAPI_OK;
 }
 
-ucs_status_t Posting::post_notified(const RemoteRegion& region, const Transfer& transfer,
-                                    const Notification& notification) const {
-    if (put_am_ == nullptr || transfer.length > put_short_max_) return UCS_ERR_UNSUPPORTED;
-    return put_am_(region.peer->connection.endpoint.get(), transfer.local,
-                   static_cast<unsigned>(transfer.length), region.key.address + transfer.offset,
-                   region.rkey.rkey, kNotificationMessage, header_of(transfer.kind), &notification,
-                   sizeof notification);
+ucs_status_t Posting::post_carrying_copy(const RemoteRegion& region,
+                                         const Transfer& transfer) const {
+    CarryingMessage message{header_of(transfer.kind), carrying(region, transfer), &transfer};
+    const ssize_t sent = uct_ep_am_bcopy(region.peer->connection.endpoint.get(), kCarryingMessage,
+                                         pack_carrying, &message, 0);
+    if (sent < 0) return static_cast<ucs_status_t>(sent);
+    ++region.peer->carried.sent;
+    return UCS_OK;
+}
+
+// Makes later messages come after the transfers that were posted before. UCS_ERR_UNSUPPORTED: only
+// a flush can.
+ucs_status_t Posting::fence(Peer& peer) const {
+    if (flush_before_notification_) return UCS_ERR_UNSUPPORTED;
+    const ucs_status_t status = uct_ep_fence(peer.connection.endpoint.get(), 0);
+    peer.carried.unfenced = status != UCS_OK;
+    return status;
 }
 
 ucs_status_t Posting::post_put(Operation& operation) const {
@@ -100,6 +137,7 @@ ucs_status_t Posting::post_put(Operation& operation) const {
     uct_ep_h const ep = endpoint_of(operation);
     const uint64_t address = remote_address(operation);
     const uct_rkey_t rkey = operation.target.region->rkey.rkey;
+    operation.peer->carried.unfenced = true;
     if (local.length <= limits.put_short)
         return uct_ep_put_short(ep, local.memory, static_cast<unsigned>(local.length), address,
                                 rkey);
@@ -121,6 +159,7 @@ ucs_status_t Posting::post_get(Operation& operation) const {
     uct_ep_h const ep = endpoint_of(operation);
     const uint64_t address = remote_address(operation);
     const uct_rkey_t rkey = operation.target.region->rkey.rkey;
+    operation.peer->carried.unfenced = true;
     const auto copy = [&](size_t piece) {
         return uct_ep_get_bcopy(ep, unpack_local, local.memory + local.posted, piece,
                                 address + local.posted, rkey, &operation.completion);
@@ -149,16 +188,54 @@ ucs_status_t Posting::register_local(Operation& operation) const {
 }
 
 ucs_status_t Posting::post_order(Operation& operation) const {
-    if (!flush_before_notification_) return uct_ep_fence(endpoint_of(operation), 0);
-    return post_flush(operation);
+    // Messages are in order, but a put would overtake data that the target has yet to place.
+    if (operation.task == Task::kFence) {
+        const ucs_status_t status = ask_if_placed(operation);
+        if (status != UCS_OK) return status;
+    }
+    const ucs_status_t status = flush_before_notification_
+                                    ? flush_endpoint(operation)
+                                    : uct_ep_fence(endpoint_of(operation), 0);
+    if (status < 0) return status;
+    operation.peer->carried.unfenced = false;
+    return operation.awaited != 0 ? UCS_INPROGRESS : status;
 }
 
 ucs_status_t Posting::post_flush(Operation& operation) const {
+    const ucs_status_t status = ask_if_placed(operation);
+    return status == UCS_OK ? flush_endpoint(operation) : status;
+}
+
+// Asks the peer for an answer when it has placed what notifications have carried so far, if it has
+// not said so. The answer counts as a completion.
+ucs_status_t Posting::ask_if_placed(Operation& operation) const {
+    const Carried& carried = operation.peer->carried;
+    if (carried.all_placed() || operation.awaited != 0) return UCS_OK;
+    const ucs_status_t asked = with_completion(operation, [&] {
+        const ucs_status_t status =
+            uct_ep_am_short(endpoint_of(operation), kPlacedRequest, header_.pack(), &carried.sent,
+                            sizeof carried.sent);
+        return status == UCS_OK ? UCS_INPROGRESS : status;
+    });
+    if (asked != UCS_INPROGRESS) return asked;
+    operation.awaited = carried.sent;
+    return UCS_OK;
+}
+
+ucs_status_t Posting::flush_endpoint(Operation& operation) const {
     return with_completion(
         operation, [&] { return uct_ep_flush(endpoint_of(operation), 0, &operation.completion); });
 }
 
 ucs_status_t Posting::post_notification(const Operation& operation) const {
+    const RemoteRegion& region = *operation.target.region;
+    if (sets_directly(region, operation.kind)) {
+        operation.peer->carried.unfenced = true;
+        return uct_ep_put_short(endpoint_of(operation), &operation.notification.value,
+                                sizeof operation.notification.value,
+                                region.key.address + operation.notification.place,
+                                region.rkey.rkey);
+    }
     return uct_ep_am_short(endpoint_of(operation), kNotificationMessage, header_of(operation.kind),
                            &operation.notification, sizeof operation.notification);
 }

@@ -8,6 +8,7 @@
 
 #include "rwapi/core/key.h"
 #include "rwapi/core/messages.h"
+#include "rwapi/core/net.h"
 
 namespace rwapi {
 
@@ -50,6 +51,21 @@ struct RemoteRegion {
 };
 
 // Whether the key of a region permits a put or get. RWAPI_OK, or the error of the call.
-int check_access(const Key& key, bool is_get, const Transfer& transfer);
+[[gnu::always_inline]] inline int check_access(const Key& key, bool is_get,
+                                               const Transfer& transfer) {
+    const bool notified = transfer.kind != NotificationKind::kNone;
+    if (!within(transfer.offset, transfer.length, key.length)) return RWAPI_ERR_RANGE;
+    if (is_get && !(key.rights & RWAPI_READ)) return RWAPI_ERR_RIGHTS;
+    if (!is_get && (transfer.length > 0 || notified) && !(key.rights & RWAPI_WRITE))
+        return RWAPI_ERR_RIGHTS;
+    if (transfer.kind == NotificationKind::kSet || transfer.kind == NotificationKind::kAdd) {
+        if (!(key.rights & RWAPI_SIGNAL)) return RWAPI_ERR_RIGHTS;
+        if (!within(transfer.place, sizeof(uint64_t), key.length)) return RWAPI_ERR_RANGE;
+        if ((key.address + transfer.place) % sizeof(uint64_t) != 0) return RWAPI_ERR_INVALID;
+    }
+    if (transfer.kind == NotificationKind::kSlot && transfer.place >= key.slots)
+        return RWAPI_ERR_RANGE;
+    return RWAPI_OK;
+}
 
 }  // namespace rwapi

@@ -83,13 +83,10 @@ ucs_status_t Sequencer::post_stage(Operation& operation) {
 
 ucs_status_t Sequencer::post_data_stage(Operation& operation) {
     const bool notified = operation.kind != NotificationKind::kNone;
-    const RemoteRegion* const region = operation.target.region;
-    if (notified && region != nullptr) {
-        const ucs_status_t status =
-            posting_.post_notified(*region,
-                                   {0, operation.target.offset, operation.local.memory,
-                                    operation.local.length, operation.kind},
-                                   operation.notification);
+    if (const RemoteRegion* const region = operation.target.region; notified && region != nullptr) {
+        const ucs_status_t status = posting_.post_notified(
+            *region, {0, operation.target.offset, operation.local.memory, operation.local.length,
+                      operation.kind, operation.notification.place, operation.notification.value});
         if (status == UCS_OK) operation.stage = Stage::kPosted;
         if (status != UCS_ERR_UNSUPPORTED) return status;
     }

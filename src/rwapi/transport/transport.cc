@@ -36,16 +36,17 @@ bool set_handlers(uct_iface_h iface, const TransportEvents& events) {
     return true;
 }
 
-// UCX loads transports with RTLD_LOCAL, so the function is looked up in the library that has the
-// interface's functions.
-Transport::PutAm find_put_am(uct_iface_h iface) {
+// A function of uct/put_am.h. UCX loads transports with RTLD_LOCAL, so it is looked up in the
+// library that has the interface's functions.
+template <class Function>
+Function find_of_tern(uct_iface_h iface, const char* function) {
     Dl_info library;
     if (dladdr(reinterpret_cast<void*>(iface->ops.ep_put_short), &library) == 0) return nullptr;
     void* const handle = dlopen(library.dli_fname, RTLD_NOW | RTLD_NOLOAD);
     if (handle == nullptr) return nullptr;
-    void* const found = dlsym(handle, "tern_uct_ep_put_am_short");
+    void* const found = dlsym(handle, function);
     dlclose(handle);
-    return reinterpret_cast<Transport::PutAm>(found);
+    return reinterpret_cast<Function>(found);
 }
 
 }  // namespace
@@ -147,7 +148,10 @@ bool Transport::open_resource(const Resource& resource, const TransportEvents& e
     endpoint_length_ = attributes.ep_addr_len;
     connects_endpoints_ = !(cap.flags & UCT_IFACE_FLAG_CONNECT_TO_IFACE);
     can_check_ = cap.flags & UCT_IFACE_FLAG_EP_CHECK;
-    put_am_ = find_put_am(interface_.get());
+    put_functions_ = {.put_am = find_of_tern<decltype(PutFunctions::put_am)>(
+                          interface_.get(), "tern_uct_ep_put_am_short"),
+                      .put_word = find_of_tern<decltype(PutFunctions::put_word)>(
+                          interface_.get(), "tern_uct_ep_put_word_short")};
     limits_ = {.put_short = cap.put.max_short,
                .put_bcopy = cap.put.max_bcopy,
                .put_zcopy = std::min(cap.put.max_zcopy, max_transfer_),

@@ -39,6 +39,13 @@ struct Limits {
     size_t am_bcopy;
 };
 
+// Functions that post a put and a message, or a put and a word, in one call. Null: the transport
+// has no such function.
+struct PutFunctions {
+    decltype(&tern_uct_ep_put_am_short) put_am = nullptr;
+    decltype(&tern_uct_ep_put_word_short) put_word = nullptr;
+};
+
 // Where an interface is reached.
 struct InterfaceAddress {
     std::vector<std::byte> device;
@@ -75,9 +82,7 @@ class Transport {
     unsigned progress() { return worker_progress_(worker_.get()); }
     bool can_check() const { return can_check_; }
     bool can_check_wireup() const { return can_check_wireup_; }
-    // Posts a put and a message in one call. Null: the transport has no such function.
-    using PutAm = decltype(&tern_uct_ep_put_am_short);
-    PutAm put_am() const { return put_am_; }
+    const PutFunctions& put_functions() const { return put_functions_; }
 
     // A descriptor that becomes readable at the first event after arm() has returned UCS_OK.
     // Negative: the transport has none.
@@ -120,7 +125,7 @@ class Transport {
     bool connects_endpoints_ = false;
     bool can_check_ = false;
     bool can_check_wireup_ = false;
-    PutAm put_am_ = nullptr;
+    PutFunctions put_functions_;
     int event_fd_ = -1;
     int wake_fd_ = -1;  // an eventfd for ud_verbs, which has a callback in UCX's thread instead of
                         // a descriptor

@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: BSD-3-Clause
+
+// Short data within their notification (RWAPI_CARRY): the target's progress places them.
+
+#include <signal.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "job.h"
+
+namespace job {
+namespace {
+
+constexpr size_t kBytes = 1 << 14;
+constexpr int kRights = RWAPI_ALL | RWAPI_CARRY;
+
+size_t at(int node) {
+    return static_cast<size_t>(node);
+}
+
+// Every kind of notification and length, also those that are too long.
+void kinds() {
+    alignas(8) static std::byte memory[kBytes];
+    std::vector<std::byte> source(kBytes);
+    rwapi_net own;
+    const auto regions = share(memory, kBytes, kRights, &own);
+    rwapi_counter counter;
+    CHECK_OK(rwapi_counter_create(nullptr, &counter));
+    CHECK_OK(rwapi_counter_attach(nullptr, counter, own, 0));
+    const int next = (rank() + 1) % size();
+    const rwapi_net to = regions[at(next)];
+    barrier();
+    uint64_t bytes = 0;
+    uint64_t round = 0;
+    for (const size_t length : {0, 1, 7, 8, 9, 100, 500, 990, 1100, 4000, 4096, 4097, 9001}) {
+        ++round;
+        for (uint64_t kind = 0; kind < 3; ++kind) {
+            const uint64_t place = 64 + kind + round;
+            fill(source.data(), length, 3 * round + kind);
+            rwapi_id id = 0;
+            if (kind == 0)
+                CHECK_OK(
+                    rwapi_put_notify(nullptr, to, place, source.data(), length, 5, round, &id));
+            if (kind == 1)
+                CHECK_OK(rwapi_put_signal(nullptr, to, place, source.data(), length, 8, 1,
+                                          RWAPI_SIGNAL_ADD, &id));
+            if (kind == 2)
+                CHECK_OK(rwapi_put_count(nullptr, to, place, source.data(), length, &id));
+            bytes += length;
+            if (kind == 0) {
+                uint64_t value = 0;
+                CHECK_OK(rwapi_notify_wait(nullptr, 5, &value, kLimit));
+                CHECK_EQ(value, round);
+                CHECK_EQ(rwapi_notify_reset(nullptr, 5, &value), 1);
+            }
+            if (kind == 1)
+                CHECK_OK(rwapi_signal_wait(nullptr, reinterpret_cast<uint64_t*>(memory + 8), round,
+                                           kLimit));
+            uint64_t writes = 0, arrived = 0;
+            while (writes < 3 * (round - 1) + kind + 1) {
+                CHECK(rwapi_progress(nullptr) >= 0);
+                CHECK_EQ(rwapi_counter_test(nullptr, counter, &writes, &arrived), 1);
+            }
+            CHECK_EQ(arrived, bytes);
+            CHECK(matches(memory + place, length, 3 * round + kind));
+            wait(id);
+            flush(next);
+            barrier();
+        }
+    }
+    CHECK_OK(rwapi_counter_free(nullptr, counter));
+}
+
+// The words by which two processes tell each other how far they are, without progress.
+struct Words {
+    std::vector<uint64_t> mine;
+    rwapi_net own;
+    std::vector<rwapi_net> of;
+
+    Words() : mine(8), of(share(mine.data(), 64, RWAPI_ALL, &own)) {}
+    void set(int node, uint64_t value) {
+        CHECK_OK(rwapi_put(nullptr, of[at(node)], 0, &value, sizeof value, nullptr));
+    }
+    bool is(uint64_t value) const { return rwapi_signal_read(mine.data()) >= value; }
+    // This process tells `node`, and makes no progress until that one has answered.
+    void stand_still(int node) {
+        set(node, 1);
+        while (!is(1)) usleep(10);
+    }
+    void wait_for_stillness() const {
+        while (!is(1)) CHECK(rwapi_progress(nullptr) >= 0);
+    }
+};
+
+// A flush, and what follows a fence, wait for the target's progress; a plain put does not.
+void waits() {
+    if (size() == 1) return;
+    alignas(8) static std::byte memory[kBytes];
+    rwapi_net own;
+    const auto regions = share(memory, kBytes, kRights, &own);
+    Words words;
+    const uint64_t carried = 0x1111, later = 0x2222;
+    uint64_t seen = 0;
+    if (rank() == 0) {
+        words.wait_for_stillness();
+        rwapi_id id = 0;
+        CHECK_OK(rwapi_put_notify(nullptr, regions[1], 0, &carried, 8, 1, 1, &id));
+        CHECK_EQ(rwapi_test(nullptr, id), 1);
+        CHECK_OK(rwapi_flush(nullptr, 1, &id));
+        rwapi_id all = 0;
+        CHECK_OK(rwapi_flush_all(nullptr, &all));
+        for (int i = 0; i < 2000; ++i) CHECK_EQ(rwapi_test(nullptr, id), 0);
+        CHECK_EQ(rwapi_test(nullptr, all), 0);
+        words.set(1, 1);
+        wait(id);
+        wait(all);
+        CHECK_OK(rwapi_put_notify(nullptr, regions[1], 8, &carried, 8, 2, 1, nullptr));
+        CHECK_OK(rwapi_fence(nullptr, 1));
+        CHECK_OK(rwapi_put(nullptr, regions[1], 8, &later, 8, nullptr));
+        flush(1);
+        send(1, {31, 0, 0});
+    } else if (rank() == 1) {
+        words.stand_still(0);
+        std::memcpy(&seen, memory, 8);
+        CHECK_EQ(seen, uint64_t{0});
+        CHECK_OK(rwapi_notify_wait(nullptr, 1, nullptr, kLimit));
+        std::memcpy(&seen, memory, 8);
+        CHECK_EQ(seen, carried);
+        receive(0, 31);
+        std::memcpy(&seen, memory + 8, 8);
+        CHECK_EQ(seen, later);
+        CHECK_OK(rwapi_notify_wait(nullptr, 2, nullptr, kLimit));
+    }
+    barrier();
+}
+
+// The target has deregistered the memory: nothing is placed, the flush says so, and the connection
+// goes on.
+void stale() {
+    if (size() == 1) return;
+    alignas(8) static std::byte memory[kBytes];
+    rwapi_net own;
+    const auto regions = share(memory, kBytes, kRights, &own);
+    const int next = (rank() + 1) % size();
+    CHECK_OK(rwapi_deregister(nullptr, own));
+    barrier();
+    const std::vector<std::byte> source(3000, std::byte{1});
+    for (const size_t length : {8, 3000})
+        CHECK_OK(
+            rwapi_put_notify(nullptr, regions[at(next)], 0, source.data(), length, 3, 1, nullptr));
+    rwapi_id id;
+    int error = rwapi_flush(nullptr, next, &id);
+    if (error == 0) error = rwapi_wait(nullptr, id, kLimit);
+    CHECK_EQ(error, RWAPI_ERR_STALE);
+    CHECK_EQ(rwapi_put_notify(nullptr, regions[at(next)], 0, source.data(), 8, 3, 1, nullptr),
+             RWAPI_ERR_STALE);
+    CHECK_OK(rwapi_peer_status(nullptr, next));
+    barrier();
+    for (const std::byte each : memory) CHECK(each == std::byte{0});
+    CHECK_EQ(rwapi_notify_test(nullptr, 3, nullptr), 0);
+}
+
+// Signals that the device itself writes: the target sees data and word without any call.
+void polled() {
+    struct Memory {
+        uint64_t data[1024], word, other;
+    };
+    alignas(8) static Memory memory;
+    rwapi_net own;
+    const auto regions = share(&memory, sizeof memory, RWAPI_ALL | RWAPI_POLLED, &own);
+    rwapi_counter counter;
+    CHECK_OK(rwapi_counter_create(nullptr, &counter));
+    CHECK_OK(rwapi_counter_attach(nullptr, counter, own, 0));
+    const int next = (rank() + 1) % size();
+    const auto to = regions[at(next)];
+    std::vector<uint64_t> source(1024);
+    barrier();
+    uint64_t round = 0;
+    // Directly before the word, elsewhere, and without data; short and long.
+    for (const size_t count : {1, 0, 1, 2, 30, 100, 1000, 1, 1, 1}) {
+        for (const bool adjacent : {true, false}) {
+            ++round;
+            for (size_t i = 0; i < count; ++i) source[i] = 10000 * round + i;
+            const size_t begin = adjacent ? 1024 - count : 3;
+            CHECK_OK(rwapi_put_signal(nullptr, to, 8 * begin, source.data(), 8 * count,
+                                      offsetof(Memory, word), round, RWAPI_SIGNAL_SET, nullptr));
+            // What waits behind others is sent only by calls; the target needs none.
+            flush(next);
+            const auto patience = time(nullptr) + kLimit / 1'000'000;
+            while (rwapi_signal_read(&memory.word) < round) CHECK(time(nullptr) < patience);
+            CHECK_EQ(rwapi_signal_read(&memory.word), round);
+            for (size_t i = 0; i < count; ++i) CHECK_EQ(memory.data[begin + i], source[i]);
+            barrier();
+        }
+    }
+    CHECK_OK(rwapi_put_signal(nullptr, to, 0, nullptr, 0, offsetof(Memory, other), 5,
+                              RWAPI_SIGNAL_ADD, nullptr));
+    CHECK_OK(rwapi_signal_wait(nullptr, &memory.other, 5, kLimit));
+    uint64_t writes = 0;
+    CHECK_EQ(rwapi_counter_test(nullptr, counter, &writes, nullptr), 1);
+    CHECK_EQ(writes, uint64_t{1});
+    CHECK_EQ(rwapi_put_signal(nullptr, to, 0, nullptr, 0, 4, 5, RWAPI_SIGNAL_SET, nullptr),
+             RWAPI_ERR_INVALID);
+    flush(next);
+    CHECK_OK(rwapi_counter_free(nullptr, counter));
+    barrier();
+}
+
+// Many, faster than the target looks, some of which wait for room: the last value stays.
+void polled_burst() {
+    alignas(8) static uint64_t words[2];
+    rwapi_net own;
+    const auto regions = share(words, sizeof words, RWAPI_ALL | RWAPI_POLLED, &own);
+    const int next = (rank() + 1) % size();
+    constexpr uint64_t kLast = 20000;
+    std::vector<uint64_t> source(kLast + 1);  // some are read later than in the call
+    for (uint64_t i = 0; i <= kLast; ++i) source[i] = i;
+    for (uint64_t i = 1; i <= kLast; ++i) {
+        int error;
+        while ((error = rwapi_put_signal(nullptr, regions[at(next)], 0, &source[i], 8, 8, i,
+                                         RWAPI_SIGNAL_SET, nullptr)) == RWAPI_ERR_AGAIN)
+            CHECK(rwapi_progress(nullptr) >= 0);
+        CHECK_OK(error);
+        const uint64_t word = rwapi_signal_read(&words[1]);
+        CHECK(rwapi_signal_read(&words[0]) >= word);
+    }
+    flush(next);
+    CHECK_OK(rwapi_signal_wait(nullptr, &words[1], kLast, kLimit));
+    CHECK_EQ(words[0], kLast);
+    barrier();
+    CHECK_EQ(rwapi_signal_read(&words[1]), kLast);
+}
+
+// The last process dies without having placed anything: flushes and what follows a fence end.
+void killed() {
+    alignas(8) static std::byte memory[kBytes];
+    rwapi_net own;
+    const auto regions = share(memory, kBytes, kRights, &own);
+    Words words;
+    const int victim = size() - 1;
+    if (rank() == victim) {
+        words.stand_still(0);
+        kill(getpid(), SIGKILL);
+    }
+    if (rank() == 0) {
+        const uint64_t value = 1;
+        words.wait_for_stillness();
+        rwapi_id flushed = 0, all = 0, after = 0;
+        CHECK_OK(rwapi_put_notify(nullptr, regions[at(victim)], 0, &value, 8, 1, 1, nullptr));
+        words.set(victim, 1);
+        // It is too late for a report only if the death has been noticed already.
+        if (rwapi_flush(nullptr, victim, &flushed) == 0)
+            CHECK_EQ(rwapi_wait(nullptr, flushed, kLimit), RWAPI_ERR_PEER);
+        if (rwapi_fence(nullptr, victim) == 0 &&
+            rwapi_put(nullptr, regions[at(victim)], 0, &value, 8, &after) == 0)
+            CHECK_EQ(rwapi_wait(nullptr, after, kLimit), RWAPI_ERR_PEER);
+        if (rwapi_flush_all(nullptr, &all) == 0)
+            CHECK_EQ(rwapi_wait(nullptr, all, kLimit), RWAPI_ERR_PEER);
+        for (int node = 1; node < victim; ++node) send(node, {32, 0, 0});
+    } else {
+        receive(0, 32);
+    }
+}
+
+}  // namespace
+
+const std::vector<Case> carry_cases = {{"carried", kinds},       {"carried-waits", waits},
+                                       {"carried-stale", stale}, {"killed-carried", killed},
+                                       {"polled", polled},       {"polled-burst", polled_burst}};
+
+}  // namespace job
