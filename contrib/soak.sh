@@ -116,8 +116,8 @@ draw_rwapi() {
     ranks=4
     [[ " writes small-messages traffic threads killed-waits " != *" $each "* ]] || ranks=$(one_of 2 4)
     without '^UCX_(RNDV|PROTO|TERN_TM)|EXECUTOR|PIN_|SEG_SIZE|PERSONALITY'
-    # These limits are for tests; a dead peer is to be noticed soon.
-    settings+=(UCX_TERN_TIMEOUT=20ms UCX_TERN_RETRY_COUNT=3 UCX_TERN_CONNECT_TIMEOUT=20s)
+    # These limits are for tests; a dead peer is to be noticed soon: well before a wait of the jobs ends, after 20 s.
+    settings+=(UCX_TERN_TIMEOUT=20ms UCX_TERN_RETRY_COUNT=3 UCX_TERN_CONNECT_TIMEOUT=10s)
     pattern=
     job=(env -C "$tests" "$SOFTHCA" run -- "$tools/tern-run" -- "$tools/rwapi-run" --keep-going -np "$ranks" ./rwapi-job
         "$each")
