@@ -156,6 +156,9 @@ TEST_F(CmIdentifierTest, WhatIsNotOffered) {
         const EventChannel channel = make_channel();
         const Id id = make_id(channel, RDMA_PS_UDP);
         sockaddr_in group = ip(0, "224.0.0.1");
+        FAILS_WITH(EADDRNOTAVAIL, rdma_bind_addr(id.get(), any(group)));
+        ASSERT_EQ(rdma_resolve_addr(id.get(), nullptr, any(group), 1000), 0);
+        expect(channel, RDMA_CM_EVENT_ADDR_RESOLVED, id.get());
         FAILS_WITH(EOPNOTSUPP, rdma_join_multicast(id.get(), any(group), nullptr));
         FAILS_WITH(EOPNOTSUPP, rsocket(AF_INET, SOCK_STREAM, 0));
         FAILS_WITH(ENOSYS,

@@ -32,6 +32,11 @@ bool is_loopback(const SocketAddress& address) {
     return v4 ? *v4 >> 24 == IN_LOOPBACKNET : IN6_IS_ADDR_LOOPBACK(&address.v6.sin6_addr) != 0;
 }
 
+bool is_group(const SocketAddress& address) {
+    const auto v4 = ipv4(address);
+    return v4 ? IN_MULTICAST(*v4) : IN6_IS_ADDR_MULTICAST(&address.v6.sin6_addr) != 0;
+}
+
 bool same_ip(const SocketAddress& one, const SocketAddress& other) {
     const auto v4 = ipv4(one);
     const auto other_v4 = ipv4(other);
@@ -110,6 +115,7 @@ SocketAddress copy_address(const sockaddr* address) {
 
 Location locate(const SocketAddress& address) {
     if (is_any(address)) return {Whose::kAny, {}};
+    if (is_group(address)) return {Whose::kGroup, {}};
     if (is_loopback(address)) return {Whose::kHost, {}};
     if (const auto v4 = ipv4(address))
         if (const auto member = locate_member(*v4)) return *member;
@@ -129,7 +135,7 @@ SocketAddress source_for(const SocketAddress& destination, const Location& locat
     SocketAddress source = destination;
     set_port_number(source, 0);
     const bool v4 = source.any.sa_family == AF_INET;
-    if (location.whose == Whose::kAny) {
+    if (location.whose == Whose::kAny || location.whose == Whose::kGroup) {
         if (v4)
             source.v4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
         else

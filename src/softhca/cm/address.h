@@ -19,6 +19,7 @@ struct DevicePort {
 
 enum class Whose {
     kAny,     // the wildcard
+    kGroup,   // multicast: only its device can be found
     kHost,    // the machine's own
     kOwn,     // of a port that this process has
     kMember,  // of a port of another process

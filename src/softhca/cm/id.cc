@@ -21,7 +21,9 @@ bool is_known(rdma_port_space space) {
 // Takes the port of an address, or a free one. 0 or an errno. With the lock held.
 int bind_to(Id& id, SocketAddress address) {
     const Location location = locate(address);
-    if (location.whose == Whose::kNobody || location.whose == Whose::kMember) return EADDRNOTAVAIL;
+    if (location.whose != Whose::kAny && location.whose != Whose::kHost &&
+        location.whose != Whose::kOwn)
+        return EADDRNOTAVAIL;
     if (location.whose != Whose::kAny && !use_device(id, location.port)) return errno;
     PortName name{fabric_name(), static_cast<uint32_t>(id.rdma.ps), port_number(address)};
     id.fd = bind_port(name);
