@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // How connections by rdma_cm end: by a call, and by the death of a process.
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
 #include <csignal>
+#include <cstddef>
 #include <cstdlib>
+#include <fstream>
+#include <string>
 #include <thread>
 
 #include "cm.h"
@@ -116,6 +121,7 @@ void caller_dies(Until until) {
             expect(listener.channel, RDMA_CM_EVENT_REJECTED, accepted.get(), 4);
         EXPECT_EQ(rdma_accept(accepted.get(), &param), -1);
         EXPECT_EQ(errno, EINVAL);
+        EXPECT_EQ(rdma_disconnect(accepted.get()), 0);
     });
     team[dies].send(team[survives].receive<uint16_t>());
     team[dies].receive();
@@ -211,6 +217,49 @@ TEST_F(CmEndTest, TheListenerDiesAndItsChildLives) {
     team.kill(dies);
     team.finish();
     EXPECT_EQ(kill(child, SIGKILL), 0) << "it has not outlived its parent";
+}
+
+// The name of a port's socket in the abstract name space, as any process of the user can find it.
+std::string name_of_port(uint16_t port) {
+    const std::string fabric = std::string("/") + std::getenv("SOFTHCA_FABRIC") + "/";
+    const std::string end = "/" + std::to_string(port);
+    std::ifstream sockets("/proc/net/unix");
+    for (std::string line; std::getline(sockets, line);) {
+        const size_t name = line.find("@softhca-cm/");
+        if (name != std::string::npos && line.find(fabric, name) != std::string::npos &&
+            line.ends_with(end))
+            return line.substr(name + 1);
+    }
+    fail("nobody has port " + std::to_string(port));
+}
+
+// A process that does not speak rdma_cm connects to a port: nobody else notices.
+TEST_F(CmEndTest, NonsenseFromAnotherProcess) {
+    alone([] {
+        Listener listener;
+        sockaddr_un address{};
+        address.sun_family = AF_UNIX;
+        const std::string name = name_of_port(listener.port);
+        name.copy(address.sun_path + 1, sizeof address.sun_path - 1);
+        const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+        for (const size_t length : {size_t{1}, size_t{416}, size_t{4096}}) {
+            const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+            ASSERT_EQ(connect(fd, reinterpret_cast<sockaddr*>(&address), size), 0);
+            const std::string nonsense(length, 'x');
+            ASSERT_EQ(send(fd, nonsense.data(), nonsense.size(), 0),
+                      static_cast<ssize_t>(nonsense.size()));
+            char answer[4096];
+            EXPECT_GT(recv(fd, answer, sizeof answer, 0), 0) << "it is refused";
+            EXPECT_EQ(recv(fd, answer, sizeof answer, 0), 0);
+            close(fd);
+        }
+        EXPECT_TRUE(silent(listener.channel));
+        Caller caller(listener.port);
+        make_queue_pair(caller.id.get());
+        rdma_conn_param param = parameters();
+        ASSERT_EQ(rdma_connect(caller.id.get(), &param), 0);
+        listener.request().reset();
+    });
 }
 
 // Whoever forks keeps what it has, and its child may destroy its copies.

@@ -176,9 +176,10 @@ TEST(CmState, OtherInputsHaveNoEffect) {
     for (int state = 0; state < kStates; ++state)
         for (int input = 0; input < kInputs; ++input)
             rows += step(static_cast<State>(state), static_cast<Input>(input)).has_value() ? 1 : 0;
-    EXPECT_EQ(rows, 41);
+    EXPECT_EQ(rows, 47);
     EXPECT_FALSE(step(State::kListening, Input::kConnect));
-    EXPECT_FALSE(step(State::kFailed, Input::kDisconnect));
+    EXPECT_FALSE(step(State::kRoute, Input::kDisconnect));
+    EXPECT_EQ(step(State::kFailed, Input::kDisconnect)->next, State::kFailed);
     EXPECT_FALSE(step(State::kIdle, Input::kHangUp));
 }
 

@@ -18,13 +18,14 @@ constexpr auto kAnswerTimeout = std::chrono::seconds(70);
 constexpr auto kTimeWait = std::chrono::seconds(1);
 
 void set_deadline(Id& id, Input input) {
+    if (input == Input::kDisconnect && id.state != State::kDisconnecting) return;
     switch (id.state) {
         case State::kConnecting:
         case State::kAccepted:
         case State::kDisconnecting:
             return Registry::instance().set_deadline(id, kAnswerTimeout);
         case State::kDisconnected:
-            if (input == Input::kDisconnect || input == Input::kTimeout) return;
+            if (input == Input::kTimeout) return;
             return Registry::instance().set_deadline(id, kTimeWait);
         default:
             return Registry::instance().clear_deadline(id);

@@ -202,6 +202,7 @@ SOFTHCA_EXPORT int rdma_disconnect(rdma_cm_id* id) try {
     {
         const std::lock_guard lock(Registry::instance());
         if (!apply(object, Input::kDisconnect)) return -1;
+        if (object.state != State::kDisconnecting && object.state != State::kDisconnected) return 0;
     }
     return complete(object);
 } catch (const std::bad_alloc&) {

@@ -79,9 +79,17 @@ constexpr Row kRows[] = {
     {kDisconnected, kTimeout, {kDisconnected, RDMA_CM_EVENT_TIMEWAIT_EXIT, 0, kTellsNobody}},
 };
 
+// As Linux, which then has nobody to tell, and says that all is well.
+bool has_no_connection(State state) {
+    return state == kConnecting || state == kReplied || state == kRequested || state == kAccepted ||
+           state == kResolved || state == kFailed;
+}
+
 }  // namespace
 
 std::optional<Step> step(State state, Input input, bool datagram) {
+    if (input == Input::kDisconnect && has_no_connection(state))
+        return Step{state, kSilent, 0, kTellsNobody};
     if (datagram && state == kRequested && input == Input::kAccept)
         return Step{kResolved, kSilent, 0, MessageKind::kReply};
     for (const Row& row : kRows)
