@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Connections by rdma_cm: who listens, who connects, and what the two tell each other.
 #include <arpa/inet.h>
+#include <unistd.h>
 
 #include <cerrno>
+#include <vector>
 
 #include "cm.h"
 
@@ -208,6 +210,34 @@ TEST_F(CmConnectionTest, FullBacklog) {
         const Id third = listener.request();
         EXPECT_EQ(rdma_get_dst_port(third.get()), rdma_get_src_port(late.id.get()));
     });
+}
+
+// A connection for which the process has no descriptor waits until there is one.
+TEST_F(CmConnectionTest, WithoutDescriptors) {
+    Team team;
+    const int listens = team.spawn([](Link& link) {
+        Listener listener;
+        std::vector<int> taken;
+        for (int fd = dup(0); fd >= 0; fd = dup(0)) taken.push_back(fd);
+        ASSERT_EQ(errno, EMFILE);
+        link.send(listener.port);
+        link.receive();
+        EXPECT_TRUE(silent(listener.channel));
+        for (const int fd : taken) close(fd);
+        listener.request().reset();
+    });
+    const int calls = team.spawn([](Link& link) {
+        Caller caller(link.receive<uint16_t>());
+        make_queue_pair(caller.id.get());
+        rdma_conn_param param = parameters();
+        ASSERT_EQ(rdma_connect(caller.id.get(), &param), 0);
+        link.send();
+        expect(caller.channel, RDMA_CM_EVENT_REJECTED, caller.id.get(), 28);
+    });
+    team[calls].send(team[listens].receive<uint16_t>());
+    team[calls].receive();
+    team[listens].send();
+    team.finish();
 }
 
 TEST_F(CmConnectionTest, DatagramServices) {

@@ -38,6 +38,11 @@ class Result(unittest.TestResult):
             self.addFailure(test, error)
 
 
+def use_loopback(test, device, port, gid):
+    """The tests of rdma_cm look for the network interface of the device in sysfs, and need no more than its address."""
+    test.args.append([device, port, gid, '127.0.0.1', '02:73:66:00:00:01'])
+
+
 def flatten(suite):
     for one in suite:
         if isinstance(one, unittest.TestSuite):
@@ -55,6 +60,8 @@ def main():
     import args_parser
     args_parser.parser.parse_args()
     import tests
+    from tests.test_rdmacm import CMTestCase
+    CMTestCase._get_ip_mac = use_loopback
     for module in tests.__test_modules__:
         for test in flatten(unittest.defaultTestLoader.loadTestsFromModule(module)):
             if behind is None:

@@ -61,6 +61,7 @@ int resolve(Id& id, const SocketAddress& destination) {
 rdma_cm_id* make_id(rdma_event_channel* channel, void* context, rdma_port_space port_space,
                     ibv_qp_type type) {
     if (!is_known(port_space)) return fail(EINVAL);
+    if (adapter() == nullptr) return fail(ENODEV);
     const bool sync = channel == nullptr;
     if (sync) channel = rdma_create_event_channel();
     if (channel == nullptr) return nullptr;

@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <random>
 
 #include "softhca/cm/address.h"
@@ -16,6 +17,8 @@ namespace {
 
 // For the request of a connection, which its process sends when it has connected.
 constexpr auto kArrivalTimeout = std::chrono::seconds(10);
+// For a process that has no descriptors left.
+constexpr auto kDescriptorWait = std::chrono::milliseconds(100);
 
 uint32_t random_psn() {
     static std::mt19937 generator{std::random_device{}()};
@@ -164,6 +167,10 @@ void Registry::accept_all(Id& listener) {
         remove(*id);
         delete id;
     }
+    // Without descriptors, looks again when there may be some: the connection stays where it is.
+    if (errno != EMFILE && errno != ENFILE) return;
+    watcher_.forget(listener.fd);
+    set_deadline(listener, kDescriptorWait);
 }
 
 // False if nothing more can be read. What is read may end an identifier that the program does not
@@ -223,6 +230,10 @@ void Registry::expired(uint64_t key) try {
     if (id->state == State::kArriving) {
         remove(*id);
         delete id;
+        return;
+    }
+    if (id->state == State::kListening) {
+        if (!watch(*id)) set_deadline(*id, kDescriptorWait);
         return;
     }
     if (id->waits_for_listener) return send_request(*id);
