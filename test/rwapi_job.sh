@@ -15,7 +15,8 @@ fi
 # shellcheck disable=SC2086,SC2154 # a list
 cases 4 '' $all_cases
 cases 2 '' writes small-messages traffic threads killed-waits
-cases 1 '' many-contexts another-start
+cases 1 '' many-contexts another-start atomics
+cases 2 '--personality bnxt_re' atomics # has none
 # As the defaults have it, the end of a peer is noticed long before a connection request would be given up.
 unset UCX_TERN_TIMEOUT UCX_TERN_RETRY_COUNT UCX_TERN_CONNECT_TIMEOUT
 cases 3 '' killed-early killed-and-left left

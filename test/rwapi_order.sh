@@ -16,7 +16,7 @@ cases 4 '' killed-peer
 unset RWAPI_NOTIFY
 cases 4 '' puts-and-gets slots counters killed-peer freed-memory
 unset RWAPI_MAX_TRANSFER
-cases 4 '--faults delay-completions=200us' puts-and-gets counters
+cases 4 '--faults delay-completions=200us' puts-and-gets counters atomics
 RWAPI_LOG=debug cases 4 '--faults delay-completions=20ms' replaced-keys
 # Of each peer's 40 keys, all but the last few are released.
 keys=$(grep -c 'region .* has [1-9][0-9]* bytes$' "$tmp/output")

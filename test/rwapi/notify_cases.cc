@@ -191,6 +191,83 @@ void first_operations() {
     }
 }
 
+// All processes change words of all, their own included: no addition is lost, and of those that
+// swap at the same time one at a time succeeds. They also wait for all their operations at once.
+void atomics() {
+    constexpr size_t kWords = 4;  // a sum, a lock, what it protects, and one that nobody changes
+    constexpr uint64_t kRounds = 200;
+    auto shared = allocate(kWords * 8);
+    auto* const words = reinterpret_cast<uint64_t*>(shared.memory);
+    if (rank() == 0) words[0] = words[3] = 77;
+    barrier();
+    uint64_t old = 1;
+    rwapi_id id = 0;
+    const int error = rwapi_fetch_add(nullptr, shared.nets[0], 24, 0, &old, &id);
+    if (error == RWAPI_ERR_UNSUPPORTED) {  // all have the same device
+        CHECK_EQ(rwapi_compare_swap(nullptr, shared.nets[0], 0, 0, 0, nullptr, nullptr), error);
+        std::puts("# the device has no atomic operations");
+        return;
+    }
+    CHECK_OK(error);
+    wait(id);
+    CHECK_EQ(old, 77u);
+    std::vector<uint64_t> before(kRounds);
+    std::vector<rwapi_id> ids;
+    for (uint64_t round = 0; round < kRounds; ++round) {
+        for (const rwapi_net& net : shared.nets) {
+            rwapi_id each;
+            const bool first = &net == &shared.nets[0];
+            int begun;
+            while ((begun = rwapi_fetch_add(nullptr, net, 0, 3, first ? &before[round] : nullptr,
+                                            &each)) == RWAPI_ERR_AGAIN)
+                CHECK(rwapi_progress(nullptr) >= 0);
+            CHECK_OK(begun);
+            ids.push_back(each);
+        }
+    }
+    CHECK_OK(rwapi_wait_all(nullptr, ids.data(), ids.size(), kLimit));
+    for (uint64_t round = 1; round < kRounds; ++round)
+        CHECK(before[round] >= before[round - 1] + 3);
+    // The lock is free if it is 0.
+    for (int turn = 0; turn < 20; ++turn) {
+        do {
+            CHECK_OK(rwapi_compare_swap(nullptr, rwapi_net_add(shared.nets[0], 8), 0, 0,
+                                        1 + at(rank()), &old, &id));
+            wait(id);
+        } while (old != 0);
+        uint64_t value = 0;
+        CHECK_OK(rwapi_get(nullptr, shared.nets[0], 16, &value, 8, &id));
+        wait(id);
+        ++value;
+        CHECK_OK(rwapi_put(nullptr, shared.nets[0], 16, &value, 8, &id));
+        wait(id);
+        flush(0);
+        CHECK_OK(rwapi_compare_swap(nullptr, shared.nets[0], 8, 1 + at(rank()), 0, &old, &id));
+        wait(id);
+        CHECK_EQ(old, 1 + at(rank()));
+    }
+    barrier();
+    CHECK_EQ(words[0], 3 * kRounds * at(size()) + (rank() == 0 ? 77 : 0));
+    if (rank() == 0) CHECK_EQ(words[2], 20 * at(size()));
+    // What is wrong.
+    CHECK_OK(rwapi_wait_all(nullptr, nullptr, 0, 0));
+    CHECK_EQ(rwapi_wait_all(nullptr, nullptr, 1, 0), RWAPI_ERR_INVALID);
+    const rwapi_id wrong[] = {0, 12345, -7};
+    CHECK_EQ(rwapi_wait_all(nullptr, wrong, 3, kLimit), RWAPI_ERR_FOREIGN);
+    for (const rwapi_net& net : shared.nets) {
+        CHECK_EQ(rwapi_fetch_add(nullptr, net, 8 * kWords - 7, 1, &old, &id), RWAPI_ERR_RANGE);
+        CHECK_EQ(rwapi_fetch_add(nullptr, net, 4, 1, &old, &id), RWAPI_ERR_INVALID);
+    }
+    static uint64_t word;
+    rwapi_net own;
+    const auto others = share(&word, 8, RWAPI_WRITE | RWAPI_SIGNAL, &own);
+    for (const rwapi_net& net : others)
+        CHECK_EQ(rwapi_compare_swap(nullptr, net, 0, 0, 1, &old, &id), RWAPI_ERR_RIGHTS);
+    barrier();
+    CHECK_OK(rwapi_deregister(nullptr, own));
+    CHECK_EQ(rwapi_fetch_add(nullptr, own, 0, 1, &old, &id), RWAPI_ERR_STALE);
+}
+
 // Sleeps until notifications come; then everything that has come is seen.
 void sleep_and_wake() {
     std::vector<uint64_t> words(64);
@@ -231,10 +308,9 @@ void sleep_and_wake() {
 
 }  // namespace
 
-const std::vector<Case> notify_cases = {{"slots", slots},
-                                        {"signals", signals},
-                                        {"counters", counters},
-                                        {"first-operations", first_operations},
-                                        {"sleep", sleep_and_wake}};
+const std::vector<Case> notify_cases = {
+    {"slots", slots},       {"signals", signals},
+    {"counters", counters}, {"first-operations", first_operations},
+    {"atomics", atomics},   {"sleep", sleep_and_wake}};
 
 }  // namespace job

@@ -33,6 +33,21 @@ int rwapi_wait(rwapi_context* context, rwapi_id id, int64_t timeout) {
         wait_until(context, timeout, [=](Engine& engine) { return engine.test(id); }));
 }
 
+int rwapi_wait_all(rwapi_context* context, const rwapi_id* ids, size_t n, int64_t timeout) {
+    if (ids == nullptr && n > 0) return RWAPI_ERR_INVALID;
+    size_t over = 0;
+    int first = RWAPI_OK;  // error
+    const int result = wait_until(context, timeout, [&](Engine& engine) {
+        for (; over < n; ++over) {
+            const int each = engine.test(ids[over]);
+            if (each == 0) return 0;
+            if (each < 0 && first == RWAPI_OK) first = each;
+        }
+        return 1;
+    });
+    return result == 1 ? first : result;
+}
+
 int rwapi_wait_any(rwapi_context* context, const rwapi_id* ids, size_t n, size_t* index,
                    int64_t timeout) {
     if (ids == nullptr || n == 0 || index == nullptr) return RWAPI_ERR_INVALID;

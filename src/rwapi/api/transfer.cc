@@ -46,6 +46,23 @@ Transfer transfer_at(const rwapi_net& net, uint64_t offset, const void* local, s
     return what;
 }
 
+struct Operands {
+    uint64_t compare, value;
+};
+
+// Begins an atomic operation. result: where it stores what was there before, or null.
+int begin_atomic(rwapi_context* context, Task task, const rwapi_net& net, uint64_t offset,
+                 const Operands& operands, uint64_t* result, rwapi_id* id) {
+    const Transfer what = transfer_at(net, offset, result, sizeof *result, NotificationKind::kNone,
+                                      operands.compare, operands.value);
+    return with(context, [&](Engine& engine) -> int {
+        const rwapi_id begun = engine.atomic(task, net, what, id != nullptr);
+        if (begun < 0) return static_cast<int>(begun);
+        if (id != nullptr) *id = begun;
+        return RWAPI_OK;
+    });
+}
+
 }  // namespace
 
 extern "C" {
@@ -78,6 +95,16 @@ int rwapi_put(rwapi_context* context, rwapi_net net, uint64_t offset, const void
 int rwapi_get(rwapi_context* context, rwapi_net net, uint64_t offset, void* local, size_t length,
               rwapi_id* id) {
     return begin(context, net, id, transfer_at(net, offset, local, length), true);
+}
+
+int rwapi_fetch_add(rwapi_context* context, rwapi_net net, uint64_t offset, uint64_t value,
+                    uint64_t* result, rwapi_id* id) {
+    return begin_atomic(context, Task::kFetchAdd, net, offset, {0, value}, result, id);
+}
+
+int rwapi_compare_swap(rwapi_context* context, rwapi_net net, uint64_t offset, uint64_t compare,
+                       uint64_t value, uint64_t* result, rwapi_id* id) {
+    return begin_atomic(context, Task::kCompareSwap, net, offset, {compare, value}, result, id);
 }
 
 int rwapi_put_signal(rwapi_context* context, rwapi_net net, uint64_t offset, const void* local,

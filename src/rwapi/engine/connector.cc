@@ -110,7 +110,15 @@ bool Connector::look_up(Peer& peer) {
 void Connector::connect(Peer& peer) {
     if (peer.state != PeerState::kNew || peer.failed || !look_up(peer)) return;
     Connection& connection = peer.connection;
-    if (transport_.needs_wireup()) {
+    if (transport_.needs_wireup() && peer.node == self_.rank) {
+        // For atomic operations: no message goes this way.
+        connection.endpoint = transport_.create_unconnected();
+        if (connection.endpoint &&
+            transport_.connect_to(connection.endpoint, connection.address,
+                                  transport_.address_of(connection.endpoint)) != UCS_OK)
+            connection.endpoint.reset();
+        peer.state = PeerState::kReady;
+    } else if (transport_.needs_wireup()) {
         connection.endpoint = transport_.create_unconnected();
         connection.wireup_endpoint = transport_.connect_wireup(connection.wireup_address);
         connection.wireup_due = true;

@@ -79,13 +79,14 @@ class Engine {
     // `what` has the offset within the region of `net`.
     [[gnu::always_inline]] bool put_now(const rwapi_net& net, const Transfer& what) {
         RemoteRegion* const region = remotes_.find_recent(net);
-        return region != nullptr && check_access(region->key, false, what) == RWAPI_OK &&
+        return region != nullptr && check_access(region->key, Task::kPut, what) == RWAPI_OK &&
                (what.length != 0 || what.kind != NotificationKind::kNone) &&
                !region->peer->failed && region->peer->can_post() &&
                posting_.post_short(*region, what);
     }
     rwapi_id put(const rwapi_net& net, const Transfer& what, bool has_id);
     rwapi_id get(const rwapi_net& net, const Transfer& what, bool has_id);
+    rwapi_id atomic(Task task, const rwapi_net& net, const Transfer& what, bool has_id);
     rwapi_id write(uint32_t node, const rwapi_net& from, const rwapi_net& to, size_t length);
     rwapi_id flush(uint32_t node, bool has_id) { return flushes_.flush(node, has_id); }
     rwapi_id flush_all(bool has_id) { return flushes_.flush_all(has_id); }
@@ -112,6 +113,7 @@ class Engine {
     rwapi_id transfer_locally(Task task, const Transfer& what, const OwnRegion& region);
     rwapi_id begin(Task task, Peer& peer, RemoteRegion* region, const Transfer& what, bool has_id);
     int check_net(const rwapi_net& net);
+    int find_at_self(const rwapi_net& net, RemoteRegion*& region);
     int open_transport();
     void serve_peers();
     bool serve(Peer& peer);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// An operation: a put, get, small message, flush or fence that could not be posted in its call, or
-// whose completion comes later.
+// An operation: a put, get, atomic operation, small message, flush or fence that could not be
+// posted in its call, or whose completion comes later.
 //
 // | stage     | meaning                                 | leaves it by                | for    |
 // |-----------|-----------------------------------------|-----------------------------|--------|
@@ -33,7 +33,22 @@ struct OwnRegion;
 struct Peer;
 struct RemoteRegion;
 
-enum class Task : uint8_t { kPut, kGet, kSmall, kFlush, kFence, kFlushAll };
+enum class Task : uint8_t {
+    kPut,
+    kGet,
+    kFetchAdd,
+    kCompareSwap,
+    kSmall,
+    kFlush,
+    kFence,
+    kFlushAll
+};
+
+// An atomic operation. Its local memory is that of the result, and its notification has what it
+// compares with (place) and what it adds or stores (value).
+constexpr bool is_atomic(Task task) {
+    return task == Task::kFetchAdd || task == Task::kCompareSwap;
+}
 
 enum class Stage : uint8_t { kData, kOrder, kFlush, kNotify, kPosted };
 

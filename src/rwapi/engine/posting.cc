@@ -176,6 +176,25 @@ ucs_status_t Posting::post_get(Operation& operation) const {
     });
 }
 
+ucs_status_t Posting::post_atomic(Operation& operation) const {
+    uct_ep_h const ep = endpoint_of(operation);
+    const uint64_t address = remote_address(operation);
+    const uct_rkey_t rkey = operation.target.region->rkey.rkey;
+    Notification& operands = operation.notification;
+    operation.peer->carried.unfenced = true;
+    // The user may not want the result, but UCT stores it.
+    auto* const result = operation.local.memory != nullptr
+                             ? reinterpret_cast<uint64_t*>(operation.local.memory)
+                             : &operands.bytes;
+    return with_completion(operation, [&] {
+        return operation.task == Task::kFetchAdd
+                   ? uct_ep_atomic64_fetch(ep, UCT_ATOMIC_OP_ADD, operands.value, result, address,
+                                           rkey, &operation.completion)
+                   : uct_ep_atomic_cswap64(ep, operands.place, operands.value, address, rkey,
+                                           result, &operation.completion);
+    });
+}
+
 // Registers the local memory for this operation, unless the user or an earlier call has.
 ucs_status_t Posting::register_local(Operation& operation) const {
     Operation::Local& local = operation.local;

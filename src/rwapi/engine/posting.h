@@ -79,6 +79,7 @@ class Posting {
     // The data of an operation. Parts that were posted before are left out.
     ucs_status_t post_put(Operation& operation) const;
     ucs_status_t post_get(Operation& operation) const;
+    ucs_status_t post_atomic(Operation& operation) const;
     // Makes later sends to the peer take effect after the operation's data: by a fence or a flush
     // (RWAPI_NOTIFY).
     ucs_status_t post_order(Operation& operation) const;

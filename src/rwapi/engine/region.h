@@ -50,22 +50,4 @@ struct RemoteRegion {
     bool stale = false;   // the owner has deregistered the memory
 };
 
-// Whether the key of a region permits a put or get. RWAPI_OK, or the error of the call.
-[[gnu::always_inline]] inline int check_access(const Key& key, bool is_get,
-                                               const Transfer& transfer) {
-    const bool notified = transfer.kind != NotificationKind::kNone;
-    if (!within(transfer.offset, transfer.length, key.length)) return RWAPI_ERR_RANGE;
-    if (is_get && !(key.rights & RWAPI_READ)) return RWAPI_ERR_RIGHTS;
-    if (!is_get && (transfer.length > 0 || notified) && !(key.rights & RWAPI_WRITE))
-        return RWAPI_ERR_RIGHTS;
-    if (transfer.kind == NotificationKind::kSet || transfer.kind == NotificationKind::kAdd) {
-        if (!(key.rights & RWAPI_SIGNAL)) return RWAPI_ERR_RIGHTS;
-        if (!within(transfer.place, sizeof(uint64_t), key.length)) return RWAPI_ERR_RANGE;
-        if ((key.address + transfer.place) % sizeof(uint64_t) != 0) return RWAPI_ERR_INVALID;
-    }
-    if (transfer.kind == NotificationKind::kSlot && transfer.place >= key.slots)
-        return RWAPI_ERR_RANGE;
-    return RWAPI_OK;
-}
-
 }  // namespace rwapi

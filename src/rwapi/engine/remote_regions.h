@@ -6,11 +6,36 @@
 #include <unordered_map>
 
 #include "rwapi/core/net.h"
+#include "rwapi/engine/operation.h"
 #include "rwapi/engine/peer.h"
 #include "rwapi/engine/region.h"
 #include "rwapi/transport/transport.h"
 
 namespace rwapi {
+
+// Whether the key of a region permits a put, get or atomic operation. RWAPI_OK, or the error of the
+// call.
+[[gnu::always_inline]] inline int check_access(const Key& key, Task task,
+                                               const Transfer& transfer) {
+    const bool is_get = task == Task::kGet;
+    const bool notified = transfer.kind != NotificationKind::kNone;
+    if (!within(transfer.offset, transfer.length, key.length)) return RWAPI_ERR_RANGE;
+    if (is_atomic(task)) {
+        if ((key.rights & RWAPI_ALL) != RWAPI_ALL) return RWAPI_ERR_RIGHTS;
+        if ((key.address + transfer.offset) % sizeof(uint64_t) != 0) return RWAPI_ERR_INVALID;
+    }
+    if (is_get && !(key.rights & RWAPI_READ)) return RWAPI_ERR_RIGHTS;
+    if (!is_get && (transfer.length > 0 || notified) && !(key.rights & RWAPI_WRITE))
+        return RWAPI_ERR_RIGHTS;
+    if (transfer.kind == NotificationKind::kSet || transfer.kind == NotificationKind::kAdd) {
+        if (!(key.rights & RWAPI_SIGNAL)) return RWAPI_ERR_RIGHTS;
+        if (!within(transfer.place, sizeof(uint64_t), key.length)) return RWAPI_ERR_RANGE;
+        if ((key.address + transfer.place) % sizeof(uint64_t) != 0) return RWAPI_ERR_INVALID;
+    }
+    if (transfer.kind == NotificationKind::kSlot && transfer.place >= key.slots)
+        return RWAPI_ERR_RANGE;
+    return RWAPI_OK;
+}
 
 // The regions of peers whose keys have come. A region with a higher generation takes the place of
 // the one before, which its owner has deregistered.

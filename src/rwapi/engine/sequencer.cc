@@ -104,6 +104,9 @@ ucs_status_t Sequencer::post_data(Operation& operation) {
             return operation.local.length > 0 ? posting_.post_put(operation) : UCS_OK;
         case Task::kGet:
             return posting_.post_get(operation);
+        case Task::kFetchAdd:
+        case Task::kCompareSwap:
+            return posting_.post_atomic(operation);
         case Task::kSmall:
             return small_.post(*operation.peer, operation.small);
         case Task::kFlush:
@@ -136,7 +139,7 @@ Sequencer::Step Sequencer::resolve(Operation& operation) {
     }
     if (operation.status == RWAPI_OK)
         operation.status = check_access(
-            region->key, operation.task == Task::kGet,
+            region->key, operation.task,
             {target.name, target.offset, operation.local.memory, operation.local.length,
              operation.kind, operation.notification.place, operation.notification.value});
     if (operation.status != RWAPI_OK) return fail(operation, UCS_OK);

@@ -44,13 +44,38 @@ rwapi_id Engine::find_and_transfer(Task task, const rwapi_net& net, const Transf
 }
 
 rwapi_id Engine::transfer_to(Task task, RemoteRegion& region, const Transfer& what, bool has_id) {
-    const int error = check_access(region.key, task == Task::kGet, what);
+    const int error = check_access(region.key, task, what);
     if (error != RWAPI_OK) return region.stale ? RWAPI_ERR_STALE : error;
     if (what.length == 0 && what.kind == NotificationKind::kNone) return 0;
     Peer& peer = *region.peer;
     if (peer.failed) return RWAPI_ERR_PEER;
     if (task == Task::kPut && peer.can_post() && posting_.post_short(region, what)) return 0;
     return begin(task, peer, &region, what, has_id);
+}
+
+// The device executes them, also in this process's own memory: the processor's atomic operations
+// need not be atomic with respect to the device's.
+rwapi_id Engine::atomic(Task task, const rwapi_net& net, const Transfer& what, bool has_id) {
+    if (!transport_.limits().atomics) return RWAPI_ERR_UNSUPPORTED;
+    if (NetAddress::unpack(net).node != self_.rank) return transfer(task, net, what, has_id);
+    RemoteRegion* region = nullptr;
+    const int error = find_at_self(net, region);
+    return error == RWAPI_OK ? transfer_to(task, *region, what, has_id) : error;
+}
+
+// A region of this process as that of a peer. It is not remembered as such: puts and gets copy.
+int Engine::find_at_self(const rwapi_net& net, RemoteRegion*& region) {
+    int error;
+    if (regions_.find(net, error) == nullptr) return error;
+    Peer& self = peers_.at(self_.rank);
+    if (self.failed || !connector_.look_up(self)) return RWAPI_ERR_TRANSPORT;
+    const NetAddress address = NetAddress::unpack(net);
+    error = RemoteRegions::find(self, address, region);
+    if (error != RWAPI_OK || region != nullptr) return error;
+    Key key;
+    if (!regions_.make_key(address.name(), key)) return RWAPI_ERR_TRANSPORT;
+    error = remotes_.add(self, address, &key);
+    return error == RWAPI_OK ? RemoteRegions::find(self, address, region) : error;
 }
 
 // Begins an operation. region: null until its key has come.
@@ -79,7 +104,7 @@ rwapi_id Engine::transfer_locally(Task task, const Transfer& what, const OwnRegi
     key.length = region.length;
     key.rights = static_cast<uint8_t>(region.rights);
     key.slots = self_.slots;
-    if (const int error = check_access(key, task == Task::kGet, what)) return error;
+    if (const int error = check_access(key, task, what)) return error;
     std::byte* const memory = region.address + what.offset;
     if (what.length > 0) {
         if (task == Task::kPut) std::memmove(memory, what.local, what.length);

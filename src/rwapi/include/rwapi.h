@@ -194,7 +194,7 @@ RWAPI_EXPORT const char* rwapi_transport(rwapi_context* context);
  */
 
 enum {
-    RWAPI_READ = 1,   /* peers may rwapi_get */
+    RWAPI_READ = 1,   /* peers may rwapi_get; with all others: also use atomic operations */
     RWAPI_WRITE = 2,  /* peers may put and notify */
     RWAPI_SIGNAL = 4, /* with RWAPI_WRITE: peers may change its words by rwapi_put_signal */
     RWAPI_ALL = 7,
@@ -253,6 +253,17 @@ RWAPI_EXPORT int rwapi_put(rwapi_context* context, rwapi_net net, uint64_t offse
 /* Reads. When it is complete, the data are at local. */
 RWAPI_EXPORT int rwapi_get(rwapi_context* context, rwapi_net net, uint64_t offset, void* local,
                            size_t length, rwapi_id* id);
+
+/* Adds value to the 64-bit word at the address, or replaces it by value if it equals compare. What
+ * was there before is at *result (may be NULL) when the operation is complete. The word's address
+ * must be a multiple of 8, and its memory have all rights. They are atomic among each other, from
+ * all processes, and nothing else should change such a word at the same time. The target does
+ * nothing. RWAPI_ERR_UNSUPPORTED: the device has no atomic operations. */
+RWAPI_EXPORT int rwapi_fetch_add(rwapi_context* context, rwapi_net net, uint64_t offset,
+                                 uint64_t value, uint64_t* result, rwapi_id* id);
+RWAPI_EXPORT int rwapi_compare_swap(rwapi_context* context, rwapi_net net, uint64_t offset,
+                                    uint64_t compare, uint64_t value, uint64_t* result,
+                                    rwapi_id* id);
 
 /*
  * ---- Notification (figure 2.1, steps 8 to 10) ----
@@ -343,6 +354,11 @@ RWAPI_EXPORT int rwapi_wait(rwapi_context* context, rwapi_id id, int64_t timeout
  * returns its result. */
 RWAPI_EXPORT int rwapi_wait_any(rwapi_context* context, const rwapi_id* ids, size_t n,
                                 size_t* index, int64_t timeout);
+
+/* Waits until all n operations are complete or have failed. Returns the first error of them, in
+ * their order. */
+RWAPI_EXPORT int rwapi_wait_all(rwapi_context* context, const rwapi_id* ids, size_t n,
+                                int64_t timeout);
 
 /* An operation that completes when all earlier ones to the node (to all nodes) are complete and
  * their data are in the target's memory. */

@@ -125,6 +125,13 @@ Interface Transport::open_interface(uct_md_h md, const Resource& resource,
     return Interface(iface);
 }
 
+// Whether the transport has the atomic operations of rwapi.
+bool atomics_of(const uct_iface_attr_t& attributes) {
+    constexpr uint64_t kOperations = UCS_BIT(UCT_ATOMIC_OP_ADD) | UCS_BIT(UCT_ATOMIC_OP_CSWAP);
+    return (attributes.cap.flags & (UCT_IFACE_FLAG_ATOMIC_DEVICE | UCT_IFACE_FLAG_ATOMIC_CPU)) &&
+           (attributes.cap.atomic64.fop_flags & kOperations) == kOperations;
+}
+
 bool Transport::open_resource(const Resource& resource, const TransportEvents& events) {
     wireup_.reset();
     wireup_domain_.reset();
@@ -159,7 +166,8 @@ bool Transport::open_resource(const Resource& resource, const TransportEvents& e
                .get_zcopy_min = cap.get.min_zcopy,
                .get_zcopy = std::min(cap.get.max_zcopy, std::max(cap.get.min_zcopy, max_transfer_)),
                .am_short = cap.am.max_short - sizeof(Header),
-               .am_bcopy = cap.am.max_bcopy};
+               .am_bcopy = cap.am.max_bcopy,
+               .atomics = atomics_of(attributes)};
     return set_handlers(interface_.get(), events);
 }
 

@@ -27,7 +27,8 @@ struct TransportEvents {
     void* on_error_argument;
 };
 
-// The lengths of transfers of each kind, in bytes. Longer ones are posted in pieces.
+// The lengths of transfers of each kind, in bytes (longer ones are posted in pieces), and whether
+// there are the atomic operations of rwapi.
 struct Limits {
     size_t put_short;
     size_t put_bcopy;
@@ -37,6 +38,7 @@ struct Limits {
     size_t get_zcopy;
     size_t am_short;  // without the header
     size_t am_bcopy;
+    bool atomics;
 };
 
 // Functions that post a put and a message, or a put and a word, in one call. Null: the transport
