@@ -114,7 +114,10 @@ void wait(rwapi_id id, rwapi_context* context) {
 
 void flush(int node) {
     rwapi_id id;
-    CHECK_OK(rwapi_flush(nullptr, node, &id));
+    int error;
+    while ((error = rwapi_flush(nullptr, node, &id)) == RWAPI_ERR_AGAIN)
+        CHECK(rwapi_progress(nullptr) >= 0);
+    CHECK_OK(error);
     wait(id);
 }
 
