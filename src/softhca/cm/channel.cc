@@ -59,8 +59,8 @@ bool process(Id& id, rdma_cm_event& event) {
 
 SOFTHCA_EXPORT rdma_event_channel* rdma_create_event_channel() try {
     if (adapter() == nullptr) return fail(ENODEV);
-    // A thread of this process answers peers in real time.
-    if (adapter()->host().header().config.virtual_time != 0) return fail(EOPNOTSUPP);
+    // A thread of this process answers peers in real time. UCX takes this error for no device.
+    if (adapter()->host().header().config.virtual_time != 0) return fail(ENODEV);
     auto channel = std::make_unique<Channel>();
     channel->rdma.fd = channel->events.fd();
     if (channel->rdma.fd < 0) return fail(EMFILE);
