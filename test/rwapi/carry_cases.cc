@@ -6,6 +6,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "job.h"
 
 namespace job {
@@ -231,6 +233,58 @@ void polled_burst() {
     CHECK_EQ(rwapi_signal_read(&words[1]), kLast);
 }
 
+// Bursts, which the next process answers with one write each.
+void bursts() {
+    constexpr uint64_t kPlaces = 64, kBurst = 2000;
+    alignas(8) static uint64_t memory[2 * kPlaces];
+    rwapi_net own;
+    // The first writes wait for the keys.
+    CHECK_OK(rwapi_register(nullptr, memory, sizeof memory, kRights | RWAPI_POLLED, &own));
+    std::vector<rwapi_net> regions(at(size()));
+    CHECK_OK(rwapi_share(nullptr, own, regions.data()));
+    const int peer = rank() ^ 1;
+    if (peer >= size()) return barrier();
+    const std::vector<uint64_t> source(1, 7);
+    uint64_t sent = 0, came = 0;
+    const auto send_one = [&](bool polled) {
+        const uint64_t place = 16 * (sent++ % kPlaces);
+        int error;
+        do {
+            error = polled ? rwapi_put_signal(nullptr, regions[at(peer)], place, source.data(), 8,
+                                              place + 8, sent, RWAPI_SIGNAL_SET, nullptr)
+                           : rwapi_put_notify(nullptr, regions[at(peer)], place, source.data(), 8,
+                                              9, sent, nullptr);
+            if (error == RWAPI_ERR_AGAIN) CHECK(rwapi_progress(nullptr) >= 0);
+        } while (error == RWAPI_ERR_AGAIN);
+        CHECK_OK(error);
+    };
+    const auto receive_to = [&](uint64_t number, bool polled) {
+        const auto patience = time(nullptr) + kLimit / 1'000'000;
+        while (came < number) {
+            CHECK(rwapi_progress(nullptr) >= 0);
+            if (polled)
+                came = std::max(came, rwapi_signal_read(&memory[2 * ((number - 1) % kPlaces) + 1]));
+            else
+                came += static_cast<uint64_t>(rwapi_notify_reset(nullptr, 9, nullptr));
+            CHECK(time(nullptr) < patience);
+        }
+    };
+    uint64_t expected = 0;
+    for (const bool polled : {false, true, false, true}) {
+        for (int burst = 0; burst < 3; ++burst) {
+            if (rank() < peer) {
+                for (uint64_t i = 0; i < kBurst; ++i) send_one(polled);
+                receive_to(++expected, polled);
+            } else {
+                for (uint64_t i = 0; i < kBurst; ++i) receive_to(++expected, polled);
+                send_one(polled);
+            }
+        }
+        flush(peer);
+    }
+    barrier();
+}
+
 // The last process dies without having placed anything: flushes and what follows a fence end.
 void killed() {
     alignas(8) static std::byte memory[kBytes];
@@ -264,8 +318,9 @@ void killed() {
 
 }  // namespace
 
-const std::vector<Case> carry_cases = {{"carried", kinds},       {"carried-waits", waits},
-                                       {"carried-stale", stale}, {"killed-carried", killed},
-                                       {"polled", polled},       {"polled-burst", polled_burst}};
+const std::vector<Case> carry_cases = {{"carried", kinds},        {"carried-waits", waits},
+                                       {"carried-stale", stale},  {"killed-carried", killed},
+                                       {"polled", polled},        {"polled-burst", polled_burst},
+                                       {"carried-bursts", bursts}};
 
 }  // namespace job
