@@ -119,8 +119,24 @@ void counters() {
         flush(static_cast<int>(next));
         barrier();
     }
+    // Only the second memory counts from now on, and another number of writes is expected.
+    CHECK_OK(rwapi_counter_detach(nullptr, own_first));
+    CHECK_OK(rwapi_counter_set(nullptr, counter, 2));
+    barrier();
+    CHECK_OK(rwapi_put_count(nullptr, firsts[next], 0, source.data(), 10, nullptr));
+    CHECK_OK(rwapi_put_count(nullptr, seconds[next], 0, source.data(), 10, nullptr));
+    CHECK_OK(rwapi_put_notify(nullptr, seconds[next], 0, nullptr, 0, 2, 1, nullptr));
+    CHECK_OK(rwapi_notify_wait(nullptr, 2, nullptr, kLimit));  // behind all three
+    uint64_t writes;
+    CHECK_EQ(rwapi_counter_test(nullptr, counter, &writes, nullptr), 1);
+    CHECK_EQ(writes, uint64_t{2});
+    CHECK_OK(rwapi_counter_set(nullptr, counter, 3));
+    CHECK_EQ(rwapi_counter_wait(nullptr, counter, 1000), RWAPI_ERR_TIMEOUT);
+    CHECK_EQ(rwapi_counter_detach(nullptr, firsts[next]), size() > 1 ? RWAPI_ERR_NODE : 0);
     CHECK_OK(rwapi_counter_free(nullptr, counter));
     CHECK_EQ(rwapi_counter_test(nullptr, counter, nullptr, nullptr), RWAPI_ERR_STALE);
+    CHECK_EQ(rwapi_counter_set(nullptr, counter, 1), RWAPI_ERR_STALE);
+    barrier();
 }
 
 // Every kind of operation is the first one to its memory, of rwapi_alloc and of rwapi_register: it

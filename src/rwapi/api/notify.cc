@@ -116,6 +116,23 @@ int rwapi_counter_attach(rwapi_context* context, rwapi_counter counter, rwapi_ne
     });
 }
 
+int rwapi_counter_detach(rwapi_context* context, rwapi_net net) {
+    return with(context, [=](Engine& engine) {
+        int error;
+        if (OwnRegion* const own = engine.regions().find(net, error)) own->counter = 0;
+        return error;
+    });
+}
+
+int rwapi_counter_set(rwapi_context* context, rwapi_counter counter, uint64_t expected) {
+    return with(context, [=](Engine& engine) {
+        int error;
+        if (Counter* const found = engine.counters().find(counter, error))
+            found->expected = expected;
+        return error;
+    });
+}
+
 int rwapi_counter_test(rwapi_context* context, rwapi_counter counter, uint64_t* writes,
                        uint64_t* bytes) {
     return test(context,

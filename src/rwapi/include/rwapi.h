@@ -330,6 +330,14 @@ RWAPI_EXPORT int rwapi_counter_free(rwapi_context* context, rwapi_counter counte
 RWAPI_EXPORT int rwapi_counter_attach(rwapi_context* context, rwapi_counter counter, rwapi_net net,
                                       uint64_t expected);
 
+/* From now on, no counter counts the notified writes to this memory. What its counter has counted
+ * and expects stays: see rwapi_counter_set. */
+RWAPI_EXPORT int rwapi_counter_detach(rwapi_context* context, rwapi_net net);
+
+/* Sets the number that the counter expects, in the place of what was attached; 0: nothing. */
+RWAPI_EXPORT int rwapi_counter_set(rwapi_context* context, rwapi_counter counter,
+                                   uint64_t expected);
+
 /* 1: at least the expected number of writes have arrived; 0: not yet. *writes and *bytes, if not
  * NULL, are what has arrived since the last reset. */
 RWAPI_EXPORT int rwapi_counter_test(rwapi_context* context, rwapi_counter counter, uint64_t* writes,
