@@ -20,6 +20,7 @@ constexpr double kOpenShmemTime = 0.7;
 constexpr double kThroughput = 0.97;
 constexpr uint32_t kThroughputSize = 4 << 10;
 
+constexpr uint32_t kMostCarried = 4 << 10;  // of RWAPI_CARRY
 constexpr uint64_t kBurstBytes = 16 << 20;  // of a burst
 
 constexpr const char* kRwapiNotes =
@@ -29,6 +30,9 @@ constexpr const char* kRwapiNotes =
     "other memory, which is shared;\n"
     "the target waits for that word. In a burst nobody reads what these two write. Of MPI, "
     "messages.\n"
+    "carried: the data are within the notification. rwapi_put: the target waits for the end of the "
+    "data.\n"
+    "polled: the signal is a write of the word.\n"
     "put and signal: rwapi_put_signal; MPI: put, flush, put of a word, flush; OpenSHMEM: put, "
     "fence, put of a word.\n"
     "`?`: see behind the line; `<`, `>`: misses the target.\n";
@@ -135,6 +139,17 @@ void add_line(Group& group, const Options& options, const NotifiedLine& line) {
     group.add("rc_verbs", rwapi_arm("rc_verbs", line.memory), line.order());
     group.add("RDMA write", raw_arm(line.memory), line.raw_order(false));
     group.add("in a chain", raw_arm(line.memory), line.raw_order(true));
+    const auto add_request = [&](const char* name, Order::Request request) {
+        Order order = line.order();
+        order.request = request;
+        group.add(tls + name, rwapi_arm(tls, line.memory), order, {{"RDMA write", kNone}});
+    };
+    if (line.test.signals)
+        add_request(", polled", Order::Request::kPoll);
+    else if (line.size <= kMostCarried)
+        add_request(", carried", Order::Request::kCarry);
+    if (line.test.kind == Order::Kind::kMessages && !line.test.signals)
+        add_request(", rwapi_put", Order::Request::kPut);
     if (!line.has_small()) return;
     Order small = line.order();
     small.request = Order::Request::kSend;

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "bench/measure/exchange.h"
+#include "bench/measure/mark.h"
 #include "bench/tern-bench/ports.h"
 
 namespace bench {
@@ -66,9 +67,14 @@ class RwapiPort : public Port {
         check_rwapi("rwapi_context_create", rwapi_context_create(&parameters, &context_));
         check_rwapi("rwapi_register",
                     rwapi_register(context_, memory_.data(), kBothWays, RWAPI_ALL, &mine_));
+        check_rwapi("rwapi_register",
+                    rwapi_register(context_, memory_.data(), kBothWays,
+                                   RWAPI_ALL | RWAPI_CARRY | RWAPI_POLLED, &mine_quick_));
         theirs_ = peer.exchange(mine_);
+        theirs_quick_ = peer.exchange(mine_quick_);
     }
     ~RwapiPort() override {
+        rwapi_deregister(context_, mine_quick_);
         rwapi_deregister(context_, mine_);
         rwapi_context_destroy(context_);
     }
@@ -97,7 +103,7 @@ class RwapiPort : public Port {
     }
 
     void receive(uint32_t size) {
-        wait_for(numbers_.taken + 1);
+        wait_for(numbers_.taken + 1, size);
         numbers_.take(memory_.data() + numbers_.incoming(size), size);
     }
 
@@ -107,6 +113,8 @@ class RwapiPort : public Port {
         rwapi_id id = 0;
         check_rwapi("rwapi_flush_all", rwapi_flush_all(context_, &id));
         check_rwapi("rwapi_wait", rwapi_wait(context_, id, kPatienceNs / 1000));
+        // Data within notifications are flushed only while the peer makes progress.
+        meet_in_progress(peer_, *this);
     }
 
     int begin_send(size_t to, const char* from, uint32_t size, uint64_t number) {
@@ -116,6 +124,14 @@ class RwapiPort : public Port {
             case Order::Request::kSignal:
                 return rwapi_put_signal(context_, theirs_, to, from, size, kSignalAt, number,
                                         RWAPI_SIGNAL_SET, nullptr);
+            case Order::Request::kPoll:
+                return rwapi_put_signal(context_, theirs_quick_, to, from, size, kSignalAt, number,
+                                        RWAPI_SIGNAL_SET, nullptr);
+            case Order::Request::kPut:
+                return rwapi_put(context_, theirs_, to, from, size, nullptr);
+            case Order::Request::kCarry:
+                return rwapi_put_notify(context_, theirs_quick_, to, from, size, 0, number,
+                                        nullptr);
             default:
                 return rwapi_put_notify(context_, theirs_, to, from, size, 0, number, nullptr);
         }
@@ -128,9 +144,9 @@ class RwapiPort : public Port {
     }
 
     // Waits until as many messages have come.
-    void wait_for(uint64_t number) {
+    void wait_for(uint64_t number, uint32_t size) {
         const auto has_come = [&] {
-            if (came_ < number) look();
+            if (came_ < number) look(size);
             return came_ >= number;
         };
         wait_until("notifications", has_come, [&] {
@@ -138,14 +154,18 @@ class RwapiPort : public Port {
             if (request_ != Order::Request::kSend) progress();
         });
     }
-    void look() {
+    void look(uint32_t size) {
         int count = 0;
         switch (request_) {
             case Order::Request::kSend:
                 count = receive_small();
                 break;
             case Order::Request::kSignal:
+            case Order::Request::kPoll:
                 came_ = rwapi_signal_read(reinterpret_cast<uint64_t*>(memory_.data() + kSignalAt));
+                break;
+            case Order::Request::kPut:
+                count = is_marked(memory_.data() + numbers_.incoming(size), size, numbers_.taken);
                 break;
             default:
                 count = rwapi_notify_reset(context_, 0, nullptr);
@@ -168,6 +188,8 @@ class RwapiPort : public Port {
     rwapi_context* context_ = nullptr;
     rwapi_net mine_ = {};
     rwapi_net theirs_ = {};
+    rwapi_net mine_quick_ = {};  // the same, with the rights that save messages
+    rwapi_net theirs_quick_ = {};
     Order::Request request_ = Order::Request::kWrite;
     Numbers numbers_;
     uint64_t came_ = 0;
