@@ -60,9 +60,10 @@ void networks(Input& input) {
     const NetAddress address = NetAddress::unpack(net);
     require(address.node <= NetAddress::kMaxNode && address.offset <= NetAddress::kMaxOffset,
             "a network address outside its bounds");
-    require(NetAddress::made_by(incarnation, address.pack(incarnation)),
-            "an own address is foreign");
     const rwapi_net again = address.pack(incarnation);
+    // No region has generation 0.
+    require(NetAddress::made_by(incarnation, again) == (address.generation != 0),
+            "an own address is foreign, or that of no region is not");
     require(!NetAddress::made_by(incarnation, net) ||
                 (again.word[0] == net.word[0] && again.word[1] == net.word[1]),
             "a network address has two forms");
