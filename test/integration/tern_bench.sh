@@ -304,8 +304,11 @@ rwapi_tests() {
     cp "$tmp/output" "$tmp/rwapi"
     for test in ping-pong:us 'both ways:us' burst:MB/s 'put and signal:us' 'puts and signals:MB/s'; do
         unit=${test#*:}
-        columns=$messages
-        case $test in put*) columns=$puts ;; esac
+        case $test in
+            put*) columns=" +tern, polled$puts" ;;
+            ping-pong*) columns=" +tern, carried +tern, rwapi_put$messages" ;;
+            *) columns=" +tern, carried$messages" ;;
+        esac
         for memory in private shared; do
             check_match "rwapi: ${test%:*}, $memory memory" \
                 "^${test%:*}, $memory memory, $unit +tern +rc_verbs +RDMA write +in a chain$columns( +tern, small)?\$" \
