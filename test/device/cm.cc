@@ -91,7 +91,7 @@ void make_queue_pair(rdma_cm_id* id) {
     if (rdma_create_qp(id, nullptr, &attributes) != 0) fail_errno("rdma_create_qp");
 }
 
-rdma_conn_param parameters(const std::string& data) {
+rdma_conn_param parameters(std::string_view data) {
     rdma_conn_param param{};
     param.private_data = data.data();
     param.private_data_len = static_cast<uint8_t>(data.size());

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "fabric.h"
 
@@ -64,7 +65,8 @@ struct Caller {
 
 // A queue pair of an identifier, with room for a few messages of one element.
 void make_queue_pair(rdma_cm_id* id);
-rdma_conn_param parameters(const std::string& data = {});
+// `data`, the private data, must outlive the result.
+rdma_conn_param parameters(std::string_view data = {});
 // Sends a message of 64 bytes between two identifiers' queue pairs, and checks it.
 void talk(rdma_cm_id* from, rdma_cm_id* to);
 

@@ -138,7 +138,8 @@ TEST_F(CmIdentifierTest, TooMuchIsRefused) {
     alone([] {
         Caller caller(9);
         make_queue_pair(caller.id.get());
-        rdma_conn_param param = parameters(std::string(57, 'x'));
+        const std::string too_long(57, 'x');
+        rdma_conn_param param = parameters(too_long);
         FAILS_WITH(EINVAL, rdma_connect(caller.id.get(), &param));
         param = parameters();
         param.initiator_depth = 100;
