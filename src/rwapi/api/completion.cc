@@ -6,17 +6,6 @@
 
 using namespace rwapi;
 
-namespace {
-
-// Stores the id of an operation that has begun, unless id is null. Returns its error.
-int store_id(rwapi_id begun, rwapi_id* id) {
-    if (begun < 0) return static_cast<int>(begun);
-    if (id != nullptr) *id = begun;
-    return RWAPI_OK;
-}
-
-}  // namespace
-
 extern "C" {
 
 int rwapi_test(rwapi_context* context, rwapi_id id) {

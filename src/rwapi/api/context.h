@@ -45,6 +45,13 @@ template <class Function>
     }
 }
 
+// Stores the id of an operation that has begun, unless id is null. Returns its error.
+inline int store_id(rwapi_id begun, rwapi_id* id) {
+    if (begun < 0) return static_cast<int>(begun);
+    if (id != nullptr) *id = begun;
+    return RWAPI_OK;
+}
+
 // Makes progress until ready(engine) is not 0, and returns that, or RWAPI_ERR_TIMEOUT.
 template <class Ready>
 int wait_until(rwapi_context* context, int64_t timeout, Ready ready) {

@@ -19,11 +19,9 @@ namespace {
                 return RWAPI_OK;
             }
             const Transfer same = what;  // `what` stays in registers
-            const rwapi_id begun = is_get ? engine.get(net, same, id != nullptr)
-                                          : engine.put(net, same, id != nullptr);
-            if (begun < 0) return static_cast<int>(begun);
-            if (id != nullptr) *id = begun;
-            return RWAPI_OK;
+            return store_id(is_get ? engine.get(net, same, id != nullptr)
+                                   : engine.put(net, same, id != nullptr),
+                            id);
         });
 }
 
@@ -55,11 +53,8 @@ int begin_atomic(rwapi_context* context, Task task, const rwapi_net& net, uint64
                  const Operands& operands, uint64_t* result, rwapi_id* id) {
     const Transfer what = transfer_at(net, offset, result, sizeof *result, NotificationKind::kNone,
                                       operands.compare, operands.value);
-    return with(context, [&](Engine& engine) -> int {
-        const rwapi_id begun = engine.atomic(task, net, what, id != nullptr);
-        if (begun < 0) return static_cast<int>(begun);
-        if (id != nullptr) *id = begun;
-        return RWAPI_OK;
+    return with(context, [&](Engine& engine) {
+        return store_id(engine.atomic(task, net, what, id != nullptr), id);
     });
 }
 

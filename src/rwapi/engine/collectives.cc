@@ -105,10 +105,9 @@ void Collectives::report(const Peer& peer) {
 void Collectives::on_part(std::span<const std::byte> message) {
     Header header;
     GatheredPart part;
-    Peer* peer;
-    if (message.size() < kBeforeNets || !parse(message.first(kBeforeNets), header, part) ||
-        (peer = peers_.sender_of(header)) == nullptr)
-        return;
+    if (message.size() < kBeforeNets) return;
+    Peer* const peer = peers_.sender_of(message.first(kBeforeNets), header, part);
+    if (peer == nullptr) return;
     const std::span<const std::byte> bytes = message.subspan(kBeforeNets);
     std::vector<rwapi_net> nets(bytes.size() / sizeof(rwapi_net));
     if (!nets.empty()) std::memcpy(nets.data(), bytes.data(), nets.size() * sizeof(rwapi_net));

@@ -157,8 +157,8 @@ void Connector::on_wireup(std::span<const std::byte> message) {
     Wireup wireup;
     Header header;
     constexpr size_t kFixed = sizeof header + sizeof wireup.incarnation;
-    if (message.size() < kFixed || !parse(message.first(kFixed), header, wireup.incarnation) ||
-        peers_.sender_of(header) == nullptr)
+    if (message.size() < kFixed ||
+        peers_.sender_of(message.first(kFixed), header, wireup.incarnation) == nullptr)
         return;
     wireup.node = header.node;
     wireup.connected = header.kind != 0;

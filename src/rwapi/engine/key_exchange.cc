@@ -41,8 +41,8 @@ ucs_status_t KeyExchange::request(Peer& peer, uint64_t name) {
 void KeyExchange::on_request(std::span<const std::byte> message) {
     Header header;
     uint64_t name;
-    Peer* peer;
-    if (!parse(message, header, name) || (peer = peers_.sender_of(header)) == nullptr) return;
+    Peer* const peer = peers_.sender_of(message, header, name);
+    if (peer == nullptr) return;
     peer->keys.requested = name;
     peers_.add_work(*peer);
 }
@@ -62,10 +62,9 @@ bool KeyExchange::send_answer(Peer& peer) {
 void KeyExchange::on_answer(std::span<const std::byte> message) {
     Header header;
     uint64_t name;
-    Peer* peer;
-    if (message.size() < kFixed || !parse(message.first(kFixed), header, name) ||
-        (peer = peers_.sender_of(header)) == nullptr || peer->keys.awaited != name)
-        return;
+    if (message.size() < kFixed) return;
+    Peer* const peer = peers_.sender_of(message.first(kFixed), header, name);
+    if (peer == nullptr || peer->keys.awaited != name) return;
     peer->keys.awaited.reset();
     const NetAddress address = NetAddress::of_name(name);
     Key key;

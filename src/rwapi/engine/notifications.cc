@@ -132,34 +132,34 @@ void Notifications::reject(uint32_t node, uint32_t index, uint32_t generation) {
 void Notifications::on_placed_request(std::span<const std::byte> message) {
     Header header;
     uint64_t number;
-    Peer* peer;
-    if (!parse(message, header, number) || (peer = peers_.sender_of(header)) == nullptr) return;
+    Peer* const peer = peers_.sender_of(message, header, number);
+    if (peer == nullptr) return;
     peer->carried.asked = number;
     peers_.add_work(*peer);
+}
+
+// Sends a message that is a number. False: the send queue is full.
+bool Notifications::send_number(Peer& peer, MessageId id, uint64_t number) {
+    const Header header{self_.rank, 0, 0, 0};
+    const ucs_status_t status =
+        uct_ep_am_short(peer.connection.endpoint.get(), id, header.pack(), &number, sizeof number);
+    if (status == UCS_ERR_NO_RESOURCE) return false;
+    if (status != UCS_OK) peers_.mark_failed(peer, status);
+    return true;
 }
 
 // After the reports of stale regions, so that the flush that has asked returns their error.
 bool Notifications::send_placed(Peer& peer) {
     std::optional<uint64_t>& asked = peer.carried.asked;
-    if (!asked) return true;
-    const Header header{self_.rank, 0, 0, 0};
-    const ucs_status_t status = uct_ep_am_short(peer.connection.endpoint.get(), kPlacedAnswer,
-                                                header.pack(), &*asked, sizeof *asked);
-    if (status == UCS_ERR_NO_RESOURCE) return false;
+    if (asked && !send_number(peer, kPlacedAnswer, *asked)) return false;
     asked.reset();
-    if (status != UCS_OK) peers_.mark_failed(peer, status);
     return true;
 }
 
 bool Notifications::send_stale_regions(Peer& peer) {
     while (!peer.stale_names.empty()) {
-        const Header header{self_.rank, 0, 0, 0};
-        const uint64_t name = peer.stale_names.back();
-        const ucs_status_t status = uct_ep_am_short(peer.connection.endpoint.get(), kStaleRegion,
-                                                    header.pack(), &name, sizeof name);
-        if (status == UCS_ERR_NO_RESOURCE) return false;
+        if (!send_number(peer, kStaleRegion, peer.stale_names.back())) return false;
         peer.stale_names.pop_back();
-        if (status != UCS_OK) peers_.mark_failed(peer, status);
     }
     return true;
 }
@@ -169,8 +169,8 @@ bool Notifications::send_stale_regions(Peer& peer) {
 void Notifications::on_stale_region(std::span<const std::byte> message) {
     Header header;
     uint64_t name;
-    Peer* peer;
-    if (!parse(message, header, name) || (peer = peers_.sender_of(header)) == nullptr) return;
+    Peer* const peer = peers_.sender_of(message, header, name);
+    if (peer == nullptr) return;
     const NetAddress region = NetAddress::of_name(name);
     if (region.node != peer->node) return;
     peer->unreported_error = RWAPI_ERR_STALE;

@@ -60,6 +60,7 @@ class Notifications {
                                        uint64_t offset, std::span<const std::byte> data);
     [[gnu::noinline]] void on_much(std::span<const std::byte> message);
     [[gnu::noinline]] void count(OwnRegion& region, NotificationKind kind, uint64_t bytes);
+    bool send_number(Peer& peer, MessageId id, uint64_t number);
     [[gnu::cold, gnu::noinline]] void reject(uint32_t node, uint32_t index, uint32_t generation);
 
     const Self self_;

@@ -67,8 +67,8 @@ void Operations::complete(Operation& operation, ucs_status_t status) {
 void Operations::on_placed(std::span<const std::byte> message) {
     Header header;
     uint64_t number;
-    Peer* peer;
-    if (!parse(message, header, number) || (peer = peers_.sender_of(header)) == nullptr) return;
+    Peer* const peer = peers_.sender_of(message, header, number);
+    if (peer == nullptr) return;
     Carried& carried = peer->carried;
     if (number > carried.sent || number < carried.placed) {
         peers_.report_dropped(peer->node, "an answer about data that it was not sent");

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <unordered_map>
 #include <vector>
 
@@ -42,6 +43,12 @@ class Peers {
         Peer& peer = at(header.node);
         peer.heard = true;
         return &peer;
+    }
+    // The same of a message that has a header and a body, which are copied. Null also if it has
+    // another length.
+    template <class Body>
+    Peer* sender_of(std::span<const std::byte> message, Header& header, Body& body) {
+        return parse(message, header, body) ? sender_of(header) : nullptr;
     }
     // Logs that a message of a node is invalid and dropped; once for each node.
     void report_dropped(uint32_t node, const char* what);

@@ -70,8 +70,8 @@ bool SmallMessages::receive(uint32_t& node, rwapi_small& small) {
 void SmallMessages::on_small(std::span<const std::byte> message) {
     Header header;
     rwapi_small small;
-    Peer* peer;
-    if (!parse(message, header, small) || (peer = peers_.sender_of(header)) == nullptr) return;
+    Peer* const peer = peers_.sender_of(message, header, small);
+    if (peer == nullptr) return;
     add_credit(*peer, header.credit);
     if (!peer->receiver.on_arrival()) {
         peers_.report_dropped(peer->node, "a small message without credit");
