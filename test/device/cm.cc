@@ -126,15 +126,30 @@ void talk(rdma_cm_id* from, rdma_cm_id* to) {
     EXPECT_TRUE(target.holds(3, 0, 64));
 }
 
-Connected::Connected() : caller(listener.port) {
+void begin_connect(const Caller& caller) {
     make_queue_pair(caller.id.get());
     rdma_conn_param param = parameters();
     if (rdma_connect(caller.id.get(), &param) != 0) fail_errno("rdma_connect");
-    accepted = listener.request();
+}
+
+Id Listener::accept() {
+    Id accepted = request();
     make_queue_pair(accepted.get());
+    rdma_conn_param param = parameters();
     if (rdma_accept(accepted.get(), &param) != 0) fail_errno("rdma_accept");
+    return accepted;
+}
+
+Connected::Connected() : caller(listener.port) {
+    begin_connect(caller);
+    accepted = listener.accept();
     expect(caller.channel, RDMA_CM_EVENT_ESTABLISHED, caller.id.get());
     expect(listener.channel, RDMA_CM_EVENT_ESTABLISHED, accepted.get());
+}
+
+void Connected::talk() const {
+    cm::talk(caller.id.get(), accepted.get());
+    cm::talk(accepted.get(), caller.id.get());
 }
 
 }  // namespace conformance::softhca::cm

@@ -53,6 +53,9 @@ struct Listener {
     uint16_t port;
     // The identifier of the next request; the event goes to *seen.
     Id request(Seen* seen = nullptr);
+    // Accepts the next request with parameters(). RDMA_CM_EVENT_ESTABLISHED follows when the
+    // caller has read its own.
+    Id accept();
 };
 
 // An identifier with a route to a port.
@@ -67,12 +70,16 @@ struct Caller {
 void make_queue_pair(rdma_cm_id* id);
 // `data`, the private data, must outlive the result.
 rdma_conn_param parameters(std::string_view data = {});
+// Asks for a connection with parameters(). The caller has a queue pair then.
+void begin_connect(const Caller& caller);
 // Sends a message of 64 bytes between two identifiers' queue pairs, and checks it.
 void talk(rdma_cm_id* from, rdma_cm_id* to);
 
 // Two sides that are connected.
 struct Connected {
     Connected();
+    // Sends a message in each direction.
+    void talk() const;
     Listener listener;
     Caller caller;
     Id accepted;

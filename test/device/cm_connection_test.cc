@@ -28,9 +28,8 @@ std::string padded(std::string text, size_t size) {
 
 TEST_F(CmConnectionTest, BothSidesTalk) {
     alone([] {
-        Connected pair;
-        talk(pair.caller.id.get(), pair.accepted.get());
-        talk(pair.accepted.get(), pair.caller.id.get());
+        const Connected pair;
+        pair.talk();
     });
 }
 
@@ -38,18 +37,16 @@ TEST_F(CmConnectionTest, BothSidesTalkOverEthernetWithAddressesOfTheirOwn) {
     set("LINK_LAYER", "ethernet");
     set("ADDRESSES", "per-process");
     alone([] {
-        Connected pair;
-        talk(pair.caller.id.get(), pair.accepted.get());
-        talk(pair.accepted.get(), pair.caller.id.get());
+        const Connected pair;
+        pair.talk();
     });
 }
 
 TEST_F(CmConnectionTest, BothSidesTalkOnTheStrictestDevice) {
     set("PERSONALITY", "strict");
     alone([] {
-        Connected pair;
-        talk(pair.caller.id.get(), pair.accepted.get());
-        talk(pair.accepted.get(), pair.caller.id.get());
+        const Connected pair;
+        pair.talk();
     });
 }
 
@@ -137,14 +134,13 @@ TEST_F(CmConnectionTest, RejectedWithReasons) {
     alone([] {
         Listener listener;
         Caller caller(listener.port);
-        make_queue_pair(caller.id.get());
-        rdma_conn_param param = parameters();
-        ASSERT_EQ(rdma_connect(caller.id.get(), &param), 0);
+        begin_connect(caller);
         const Id rejected = listener.request();
         ASSERT_EQ(rdma_reject(rejected.get(), "no", 2), 0);
         const Seen seen = expect(caller.channel, RDMA_CM_EVENT_REJECTED, caller.id.get(), 28);
         EXPECT_EQ(seen.data, padded("no", 148));
         EXPECT_EQ(query(caller.id->qp).qp_state, IBV_QPS_ERR);
+        rdma_conn_param param = parameters();
         EXPECT_EQ(rdma_accept(rejected.get(), &param), -1);
         EXPECT_EQ(errno, EINVAL);
     });
@@ -154,9 +150,7 @@ TEST_F(CmConnectionTest, DestroyedInsteadOfAnswered) {
     alone([] {
         Listener listener;
         Caller caller(listener.port);
-        make_queue_pair(caller.id.get());
-        rdma_conn_param param = parameters();
-        ASSERT_EQ(rdma_connect(caller.id.get(), &param), 0);
+        begin_connect(caller);
         listener.request().reset();
         expect(caller.channel, RDMA_CM_EVENT_REJECTED, caller.id.get(), 28);
     });
@@ -165,9 +159,7 @@ TEST_F(CmConnectionTest, DestroyedInsteadOfAnswered) {
 TEST_F(CmConnectionTest, NobodyListens) {
     alone([] {
         Caller caller(9);
-        make_queue_pair(caller.id.get());
-        rdma_conn_param param = parameters();
-        ASSERT_EQ(rdma_connect(caller.id.get(), &param), 0);
+        begin_connect(caller);
         expect(caller.channel, RDMA_CM_EVENT_REJECTED, caller.id.get(), 8);
     });
 }
@@ -180,9 +172,7 @@ TEST_F(CmConnectionTest, TheListenerIsLate) {
         sockaddr_in address = ip(0);
         ASSERT_EQ(rdma_bind_addr(id.get(), any(address)), 0);
         Caller caller(ntohs(rdma_get_src_port(id.get())));
-        make_queue_pair(caller.id.get());
-        rdma_conn_param param = parameters();
-        ASSERT_EQ(rdma_connect(caller.id.get(), &param), 0);
+        begin_connect(caller);
         ASSERT_EQ(rdma_listen(id.get(), 1), 0);
         const Seen seen = expect(channel, RDMA_CM_EVENT_CONNECT_REQUEST, nullptr);
         Id(seen.event.id).reset();
@@ -228,9 +218,7 @@ TEST_F(CmConnectionTest, WithoutDescriptors) {
     });
     const int calls = team.spawn([](Link& link) {
         Caller caller(link.receive<uint16_t>());
-        make_queue_pair(caller.id.get());
-        rdma_conn_param param = parameters();
-        ASSERT_EQ(rdma_connect(caller.id.get(), &param), 0);
+        begin_connect(caller);
         link.send();
         expect(caller.channel, RDMA_CM_EVENT_REJECTED, caller.id.get(), 28);
     });
@@ -270,15 +258,12 @@ TEST_F(CmConnectionTest, DatagramServicesThatAreRefused) {
     alone([] {
         Listener listener(RDMA_PS_UDP);
         Caller caller(listener.port, RDMA_PS_UDP);
-        make_queue_pair(caller.id.get());
-        rdma_conn_param param = parameters();
-        ASSERT_EQ(rdma_connect(caller.id.get(), &param), 0);
+        begin_connect(caller);
         const Id rejected = listener.request();
         ASSERT_EQ(rdma_reject(rejected.get(), nullptr, 0), 0);
         expect(caller.channel, RDMA_CM_EVENT_UNREACHABLE, caller.id.get(), 2);
         Caller other(9, RDMA_PS_UDP);
-        make_queue_pair(other.id.get());
-        ASSERT_EQ(rdma_connect(other.id.get(), &param), 0);
+        begin_connect(other);
         expect(other.channel, RDMA_CM_EVENT_UNREACHABLE, other.id.get(), 1);
     });
 }

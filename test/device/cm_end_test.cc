@@ -59,9 +59,7 @@ TEST_F(CmEndTest, RequestsOfADestroyedListener) {
     alone([] {
         auto listener = std::make_unique<Listener>();
         Caller caller(listener->port);
-        make_queue_pair(caller.id.get());
-        rdma_conn_param param = parameters();
-        ASSERT_EQ(rdma_connect(caller.id.get(), &param), 0);
+        begin_connect(caller);
         EXPECT_FALSE(silent(listener->channel));
         listener.reset();
         expect(caller.channel, RDMA_CM_EVENT_REJECTED, caller.id.get(), 28);
@@ -90,15 +88,23 @@ TEST_F(CmEndTest, DestructionWaitsForAcknowledgments) {
 
 // A process that connects, or listens, and stops where the test says.
 enum class Until { kRequested, kConnected };
+Id answer(Listener& listener, Until until) {
+    if (until == Until::kRequested) {
+        Id requested = listener.request();
+        make_queue_pair(requested.get());
+        return requested;
+    }
+    Id accepted = listener.accept();
+    expect(listener.channel, RDMA_CM_EVENT_ESTABLISHED, accepted.get());
+    return accepted;
+}
 
 // The peer of a listener is killed.
 void caller_dies(Until until) {
     Team team;
     const int dies = team.spawn([&](Link& link) {
         Caller caller(link.receive<uint16_t>());
-        make_queue_pair(caller.id.get());
-        rdma_conn_param param = parameters();
-        ASSERT_EQ(rdma_connect(caller.id.get(), &param), 0);
+        begin_connect(caller);
         if (until == Until::kConnected)
             expect(caller.channel, RDMA_CM_EVENT_ESTABLISHED, caller.id.get());
         link.send();
@@ -107,18 +113,13 @@ void caller_dies(Until until) {
     const int survives = team.spawn([&](Link& link) {
         Listener listener;
         link.send(listener.port);
-        const Id accepted = listener.request();
-        make_queue_pair(accepted.get());
-        rdma_conn_param param = parameters();
-        if (until == Until::kConnected) {
-            ASSERT_EQ(rdma_accept(accepted.get(), &param), 0);
-            expect(listener.channel, RDMA_CM_EVENT_ESTABLISHED, accepted.get());
-        }
+        const Id accepted = answer(listener, until);
         link.send();
         if (until == Until::kConnected)
             expect(listener.channel, RDMA_CM_EVENT_DISCONNECTED, accepted.get());
         else
             expect(listener.channel, RDMA_CM_EVENT_REJECTED, accepted.get(), 4);
+        rdma_conn_param param = parameters();
         EXPECT_EQ(rdma_accept(accepted.get(), &param), -1);
         EXPECT_EQ(errno, EINVAL);
         EXPECT_EQ(rdma_disconnect(accepted.get()), 0);
@@ -143,21 +144,13 @@ void listener_dies(Until until) {
     const int dies = team.spawn([&](Link& link) {
         Listener listener;
         link.send(listener.port);
-        const Id accepted = listener.request();
-        make_queue_pair(accepted.get());
-        rdma_conn_param param = parameters();
-        if (until == Until::kConnected) {
-            ASSERT_EQ(rdma_accept(accepted.get(), &param), 0);
-            expect(listener.channel, RDMA_CM_EVENT_ESTABLISHED, accepted.get());
-        }
+        const Id accepted = answer(listener, until);
         link.send();
         link.receive();
     });
     const int survives = team.spawn([&](Link& link) {
         Caller caller(link.receive<uint16_t>());
-        make_queue_pair(caller.id.get());
-        rdma_conn_param param = parameters();
-        ASSERT_EQ(rdma_connect(caller.id.get(), &param), 0);
+        begin_connect(caller);
         if (until == Until::kConnected) {
             expect(caller.channel, RDMA_CM_EVENT_ESTABLISHED, caller.id.get());
             link.send();
@@ -187,11 +180,7 @@ TEST_F(CmEndTest, TheListenerDiesAndItsChildLives) {
     const int dies = team.spawn([&](Link& link) {
         Listener listener;
         link.send(listener.port);
-        const Id accepted = listener.request();
-        make_queue_pair(accepted.get());
-        rdma_conn_param param = parameters();
-        ASSERT_EQ(rdma_accept(accepted.get(), &param), 0);
-        expect(listener.channel, RDMA_CM_EVENT_ESTABLISHED, accepted.get());
+        const Id accepted = answer(listener, Until::kConnected);
         const pid_t child = fork();
         if (child == 0) {
             pause();
@@ -202,9 +191,7 @@ TEST_F(CmEndTest, TheListenerDiesAndItsChildLives) {
     });
     const int survives = team.spawn([&](Link& link) {
         Caller caller(link.receive<uint16_t>());
-        make_queue_pair(caller.id.get());
-        rdma_conn_param param = parameters();
-        ASSERT_EQ(rdma_connect(caller.id.get(), &param), 0);
+        begin_connect(caller);
         expect(caller.channel, RDMA_CM_EVENT_ESTABLISHED, caller.id.get());
         link.send();
         const Stopwatch watch;
@@ -255,9 +242,7 @@ TEST_F(CmEndTest, NonsenseFromAnotherProcess) {
         }
         EXPECT_TRUE(silent(listener.channel));
         Caller caller(listener.port);
-        make_queue_pair(caller.id.get());
-        rdma_conn_param param = parameters();
-        ASSERT_EQ(rdma_connect(caller.id.get(), &param), 0);
+        begin_connect(caller);
         listener.request().reset();
     });
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The program's part in connections: to listen, to connect, to answer and to disconnect.
 #include <algorithm>
+#include <optional>
 
 #include "softhca/cm/address.h"
 #include "softhca/cm/objects.h"
@@ -46,28 +47,32 @@ void take_queue_pair(Id& id, const rdma_conn_param* given) {
     id.own.rnr_retry_count = given->rnr_retry_count;
 }
 
+// What the program says of reads; nothing if it leaves that to the device.
+std::optional<uint8_t> resources_of(const rdma_conn_param* given) {
+    if (given == nullptr || given->responder_resources == uint8_t{RDMA_MAX_RESP_RES})
+        return std::nullopt;
+    return given->responder_resources;
+}
+std::optional<uint8_t> depth_of(const rdma_conn_param* given) {
+    if (given == nullptr || given->initiator_depth == uint8_t{RDMA_MAX_INIT_DEPTH})
+        return std::nullopt;
+    return given->initiator_depth;
+}
+
 void take_request_parameters(Id& id, const rdma_conn_param* given) {
     take_queue_pair(id, given);
-    const bool any_reads =
-        given == nullptr || given->responder_resources == uint8_t{RDMA_MAX_RESP_RES};
-    const bool any_depth =
-        given == nullptr || given->initiator_depth == uint8_t{RDMA_MAX_INIT_DEPTH};
-    id.own.responder_resources = any_reads ? most_reads(id) : given->responder_resources;
-    id.own.initiator_depth = any_depth ? most_reads(id) : given->initiator_depth;
+    id.own.responder_resources = resources_of(given).value_or(most_reads(id));
+    id.own.initiator_depth = depth_of(given).value_or(most_reads(id));
     if (given != nullptr) id.own.retry_count = given->retry_count;
 }
 
 // What the program says, or what the request asks for and the device has.
 void take_reply_parameters(Id& id, const rdma_conn_param* given) {
     take_queue_pair(id, given);
-    const bool any_reads =
-        given == nullptr || given->responder_resources == uint8_t{RDMA_MAX_RESP_RES};
-    const bool any_depth =
-        given == nullptr || given->initiator_depth == uint8_t{RDMA_MAX_INIT_DEPTH};
-    id.own.responder_resources = any_reads ? std::min(id.own.responder_resources, most_reads(id))
-                                           : given->responder_resources;
+    id.own.responder_resources =
+        resources_of(given).value_or(std::min(id.own.responder_resources, most_reads(id)));
     id.own.initiator_depth =
-        any_depth ? std::min(id.own.initiator_depth, most_reads(id)) : given->initiator_depth;
+        depth_of(given).value_or(std::min(id.own.initiator_depth, most_reads(id)));
 }
 
 bool add_given_data(const Id& id, Message& message, const rdma_conn_param* given) {
