@@ -48,7 +48,8 @@ What papers measured, and what is measured here, is in a file of rows, docs/pape
 A row has: "where" (section, figure or table), "paper" (what the paper says), "tern" (with {0} where a figure is to
 stand), "figures" (each "FILE | test | name | size", of the folder results; instead of the name also "A minus B" or "A
 over B"), "verdict", "command" and "why". A verdict about a result needs figures; "not measured" needs the command that
-would measure it. No other part of "tern" and "why" may have a number with a unit, unless the paper says it: it would come from no file.
+would measure it. No other part of "tern" and "why" may have a number with a unit, unless the paper says it: it would
+come from no file.
 """
 import difflib
 import json

@@ -10,7 +10,6 @@
 #include "bench/measure/clock.h"
 #include "bench/replay/rank.h"
 #include "bench/replay/trace.h"
-#include "bench/replay/ucp_hooks.h"
 #include "bench/sim/schedule.h"
 
 namespace bench::replay {

@@ -103,7 +103,7 @@ class RwapiPort : public Port {
     }
 
     void receive(uint32_t size) {
-        wait_for(numbers_.taken + 1, size);
+        wait_for(size);
         numbers_.take(memory_.data() + numbers_.incoming(size), size);
     }
 
@@ -143,8 +143,9 @@ class RwapiPort : public Port {
         return rwapi_context_send(context_, peer_.measures() ? 1 : 0, &small);
     }
 
-    // Waits until as many messages have come.
-    void wait_for(uint64_t number, uint32_t size) {
+    // Waits for the next message.
+    void wait_for(uint32_t size) {
+        const uint64_t number = numbers_.taken + 1;
         const auto has_come = [&] {
             if (came_ < number) look(size);
             return came_ >= number;

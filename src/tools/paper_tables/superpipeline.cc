@@ -9,6 +9,7 @@
 #include "rendezvous/chunk_source.h"
 #include "rendezvous/cost_model.h"
 #include "rendezvous/ring_reader.h"
+#include "report/text.h"
 
 namespace paper_tables {
 namespace {
@@ -25,11 +26,6 @@ constexpr uint32_t kFirst = 12 << 10;
 constexpr double kQ = 1.5;
 constexpr double kMega = 1e6;
 constexpr double kGiga = 1e9;
-
-std::string bytes_text(uint64_t bytes) {
-    const bool mebi = bytes >= 1 << 20;
-    return std::to_string(bytes >> (mebi ? 20 : 10)) + (mebi ? " MiB" : " KiB");
-}
 
 // One message of the raw protocol from one process to another. Both begin at time 0, when they know
 // each other. The processors copy and post, one thing after the other; the wire has one write at a
@@ -185,7 +181,8 @@ class Cluster {
     void add(const std::string& test, uint64_t length, const std::string& name,
              const std::string& unit, double value) {
         figures_->push_back(report::exact_figure(test, static_cast<double>(length),
-                                                 bytes_text(length), name, unit, value));
+                                                 report::size_text(static_cast<uint32_t>(length)),
+                                                 name, unit, value));
     }
 
     const std::string name_;
@@ -241,9 +238,10 @@ std::vector<report::Figure> run_pinning() {
                 const double time = behind_wire
                                         ? model.pinned_behind_wire(length, model.best_piece(length))
                                         : model.naive_registration(length);
-                figures.push_back(report::exact_figure(test, static_cast<double>(length),
-                                                       bytes_text(length), name, "%",
-                                                       100 * (1 - model.raw(length) / time)));
+                figures.push_back(
+                    report::exact_figure(test, static_cast<double>(length),
+                                         report::size_text(static_cast<uint32_t>(length)), name,
+                                         "%", 100 * (1 - model.raw(length) / time)));
             }
         }
     }
