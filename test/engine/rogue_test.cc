@@ -18,28 +18,30 @@ namespace {
 
 class RogueTest : public testing::Test {
   protected:
-    RogueTest() {
-        EXPECT_TRUE(rogue.begin(victim.engine->address()));
-        EXPECT_TRUE(turn([this] { return rogue.up(); }));
-    }
+    RogueTest() { EXPECT_TRUE(connect(rogue)); }
 
-    bool turn(const std::function<bool()>& done) {
+    bool connect(Rogue& peer) {
+        return peer.begin(victim.engine->address()) && turn(peer, [&] { return peer.up(); });
+    }
+    // Polls the victim and a peer until done(). False: too late.
+    bool turn(Rogue& peer, const std::function<bool()>& done) {
         return until(
-            [this] {
+            [&] {
                 victim.poll();
-                rogue.poll();
+                peer.poll();
             },
             done);
     }
-    // Sends until the victim grants a block.
+    bool turn(const std::function<bool()>& done) { return turn(rogue, done); }
+    // Sends until the victim grants the peer a block.
+    bool ask_for_block(Rogue& peer) {
+        return turn(peer, [&] {
+            if (!peer.grant()) peer.send_frame(FrameKind::kActiveMessage, 1, "hello");
+            return peer.grant().has_value();
+        });
+    }
     void get_block() {
-        ASSERT_TRUE(until(
-            [this] {
-                rogue.send_frame(FrameKind::kActiveMessage, 1, "hello");
-                victim.poll();
-                rogue.poll();
-            },
-            [this] { return rogue.grant().has_value(); }));
+        ASSERT_TRUE(ask_for_block(rogue));
         ASSERT_EQ(victim.engine->usage().hot_peers, 1u);
     }
     void write_tail(Word word) { rogue.write(&word, sizeof(word), rogue.grant()->size - 8); }
@@ -52,14 +54,9 @@ class RogueTest : public testing::Test {
     // The victim drops the connection of another peer that sends this control frame.
     void expect_refused(ControlId id, const std::string& payload) {
         Rogue other;
-        ASSERT_TRUE(other.begin(victim.engine->address()));
-        const auto step = [&] {
-            victim.poll();
-            other.poll();
-        };
-        ASSERT_TRUE(until(step, [&] { return other.up(); }));
+        ASSERT_TRUE(connect(other));
         other.send_frame(FrameKind::kControl, static_cast<uint32_t>(id), payload);
-        EXPECT_TRUE(until(step, [&] { return other.over(); }));
+        EXPECT_TRUE(turn(other, [&] { return other.over(); }));
     }
     void expect_alive() {
         Node honest;
@@ -92,18 +89,8 @@ TEST_F(RogueTest, BlocksOfPeersEndInDifferentLines) {
     std::map<uint64_t, unsigned> lines;
     for (size_t i = 0; i < kPeers; ++i) {
         Rogue& peer = *peers.emplace_back(std::make_unique<Rogue>());
-        ASSERT_TRUE(peer.begin(victim.engine->address()));
-        const auto step = [&] {
-            victim.poll();
-            peer.poll();
-        };
-        ASSERT_TRUE(until(step, [&] { return peer.up(); }));
-        ASSERT_TRUE(until(
-            [&] {
-                peer.send_frame(FrameKind::kActiveMessage, 1, "hello");
-                step();
-            },
-            [&] { return peer.grant().has_value(); }));
+        ASSERT_TRUE(connect(peer));
+        ASSERT_TRUE(ask_for_block(peer));
         const BlockOffer& grant = *peer.grant();
         EXPECT_TRUE(grant.valid());
         EXPECT_GT(grant.size, 3500u);
@@ -275,18 +262,9 @@ TEST_F(RogueTest, RandomBytes) {
     std::mt19937 random(seed);
     for (int round = 0; round < 60; ++round) {
         Rogue other;
-        ASSERT_TRUE(other.begin(victim.engine->address()));
-        const auto step = [&] {
-            victim.poll();
-            other.poll();
-        };
-        ASSERT_TRUE(until(step, [&] { return other.up(); }));
-        const auto ask_for_block = [&] {
-            other.send_frame(FrameKind::kActiveMessage, 1, "hello");
-            step();
-        };
+        ASSERT_TRUE(connect(other));
         if (round % 2 == 0) {
-            ASSERT_TRUE(until(ask_for_block, [&] { return other.grant().has_value(); }));
+            ASSERT_TRUE(ask_for_block(other));
         }
         for (int i = 0; i < 30 && !other.over(); ++i) {
             uint64_t words[8];
@@ -301,7 +279,8 @@ TEST_F(RogueTest, RandomBytes) {
                 other.write(words, sizeof(words), other.grant()->size - uint32_t{sizeof(words)});
             else
                 other.send(words, 8 * (1 + random() % 8));
-            step();
+            victim.poll();
+            other.poll();
         }
     }
     expect_alive();

@@ -15,16 +15,13 @@ listening() { # port
 
 # both NAME PROGRAM-OF-SERVER OPTIONS ::: PROGRAM-OF-CLIENT OPTIONS: on a new port, which both get with -p.
 both() {
-    local name=$1 server=() client=()
+    local name=$1 word words=()
     shift
-    while [ "$1" != ::: ]; do
-        server+=("$1")
-        shift
-    done
-    shift
-    client=("$@")
     new_port
-    pair "$label$name" "${hca[@]}" "${server[@]}" -p "$port" ::: "${hca[@]}" "${client[@]}" -p "$port"
+    for word; do
+        if [ "$word" = ::: ]; then words+=(-p "$port" ::: "${hca[@]}"); else words+=("$word"); fi
+    done
+    pair "$label$name" "${hca[@]}" "${words[@]}" -p "$port"
 }
 
 # udaddy has one port; its -p is another option.

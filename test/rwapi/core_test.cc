@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "rwapi/core/credit.h"
-#include "rwapi/core/gathering.h"
 #include "rwapi/core/handles.h"
 #include "rwapi/core/key.h"
 #include "rwapi/core/messages.h"
@@ -372,94 +371,6 @@ TEST(Turns, TheNumberMayShrink) {
 // Jobs of all small sizes. Messages of different senders come in any order, also long before their
 // step. Some processes are dead from the start: nobody waits for them, and who lives knows it if
 // the address of one that lives is missing.
-TEST(Gathering, GivesEachTheAddressesOfAll) {
-    std::mt19937 random(tern::test::any_seed());
-    struct Message {
-        uint32_t step, first;
-        std::vector<rwapi_net> part;
-        bool last, missing;
-    };
-    for (uint32_t size = 1; size <= 40; ++size) {
-        for (const uint32_t dead : {0u, 1u, size / 3}) {
-            if (dead >= size) continue;
-            std::vector<bool> lives(size, true);
-            for (uint32_t i = 0; i < dead; ++i) lives[random() % size] = false;
-            std::vector<Gathering> all;
-            std::map<std::pair<uint32_t, uint32_t>, std::deque<Message>> under_way;
-            std::vector<bool> begun(size), sent(size);
-            for (uint32_t rank = 0; rank < size; ++rank) all.emplace_back(rank, size);
-            const auto advance = [&](uint32_t rank) {
-                Gathering& own = all[rank];
-                const rwapi_net net{{rank + 1, rank + 100}};
-                if (!begun[rank]) own.begin(&net);
-                begun[rank] = true;
-                while (!own.over()) {
-                    const uint32_t step = own.step();
-                    const uint32_t most = 1 + static_cast<uint32_t>(random() % 5);
-                    for (uint32_t first = 0; !sent[rank] && first < own.items(step);) {
-                        const auto part = own.outgoing(first, most);
-                        under_way[{rank, own.to(step)}].push_back(
-                            {step,
-                             first,
-                             {part.begin(), part.end()},
-                             first + part.size() == own.items(step),
-                             own.missing()});
-                        first += static_cast<uint32_t>(part.size());
-                    }
-                    sent[rank] = true;
-                    if (!own.has_come(step) && !lives[own.from(step)]) own.miss(step);
-                    if (!own.has_come(step)) return;
-                    own.finish_step();
-                    sent[rank] = false;
-                }
-            };
-            for (int turn = 0; turn < 200'000; ++turn) {
-                const auto rank = static_cast<uint32_t>(random() % size);
-                if (!lives[rank]) continue;
-                advance(rank);
-                if (under_way.empty()) continue;
-                auto at = under_way.begin();
-                std::advance(at, random() % under_way.size());
-                const Message message = at->second.front();
-                at->second.pop_front();
-                const uint32_t to = at->first.second;
-                ASSERT_EQ(all[to].from(message.step), at->first.first);
-                if (at->second.empty()) under_way.erase(at);
-                ASSERT_TRUE(
-                    all[to].on_part(message.step, message.first, message.part, message.last));
-                if (message.missing) all[to].miss();
-            }
-            for (uint32_t rank = 0; rank < size; ++rank) {
-                if (!lives[rank]) continue;
-                ASSERT_TRUE(all[rank].over());
-                std::vector<rwapi_net> nets(size);
-                all[rank].copy(nets.data());
-                bool missing = false;
-                for (uint32_t i = 0; i < size; ++i) {
-                    if (nets[i].word[0] == 0)
-                        missing = true;
-                    else
-                        ASSERT_EQ(nets[i].word[1], i + 100);
-                }
-                ASSERT_EQ(all[rank].missing(), missing);
-            }
-        }
-    }
-}
-
-TEST(Gathering, RefusesPartsThatDoNotFit) {
-    Gathering gathering(0, 6);
-    const std::vector<rwapi_net> nets(7);
-    EXPECT_EQ(gathering.steps(), 3u);
-    EXPECT_FALSE(gathering.on_part(3, 0, {}, true));
-    EXPECT_FALSE(gathering.on_part(2, 0, {nets.data(), 3}, true));  // two are behind the fourth
-    EXPECT_FALSE(gathering.on_part(2, 2, {nets.data(), 1}, true));
-    EXPECT_FALSE(gathering.on_part(2, UINT32_MAX, {nets.data(), 1}, true));
-    EXPECT_TRUE(gathering.on_part(2, 1, {nets.data(), 1}, false));
-    EXPECT_TRUE(gathering.on_part(2, 0, {nets.data(), 1}, true));
-    EXPECT_FALSE(gathering.on_part(2, 0, {nets.data(), 1}, true));  // twice
-}
-
 TEST(NetAddress, SurvivesAdditionAndFindsForgeries) {
     constexpr uint64_t kIncarnation = 0x123456789abcdef0;
     const NetAddress address{NetAddress::kMaxNode, Handle::kMaxGeneration, 12345, 99};
