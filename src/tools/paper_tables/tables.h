@@ -1,12 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Results of two papers, on the processors and networks that the papers describe.
+// Results of three papers, as simulations.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "report/figure.h"
 
 namespace paper_tables {
+
+// Table 2 of the Veloblock paper: the share of messages that find room on the fast path, by the
+// memory of a channel. The result depends on the arguments alone. Throws report::Failure if a block
+// damages a frame.
+std::vector<report::Figure> run_fastpath(uint64_t seed, bool quick);
 
 // Section 5 and figure 6 of the superpipeline paper: the protocol without a rendezvous, and how
 // much it depends on C_0 and q. The transport's own ChunkSource, Schedule and RingReader move a
