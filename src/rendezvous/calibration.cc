@@ -151,23 +151,6 @@ RegistrationCosts measure_registration(ibv_pd* pd, bool on_demand) {
     return pinned.latency == kNever ? paged : dearer(pinned, paged);
 }
 
-// Seconds to find that memory is pinned already; 0 if it cannot be pinned.
-double measure_look(PinCache& pins) {
-    const Pages memory(kShort);
-    if (!memory) return 0;
-    double best = kNever;
-    for (int i = 0; i <= kTries; ++i) {
-        const auto begin = Clock::now();
-        Pin* pin = pins.pin(memory.data(), kShort, kLocalRead);
-        const std::chrono::duration<double> time = Clock::now() - begin;
-        if (pin == nullptr) return 0;
-        pins.release(pin);
-        if (i != 0) best = std::min(best, time.count());
-    }
-    pins.invalidate(memory.data(), memory.data() + kShort);
-    return best;
-}
-
 }  // namespace
 
 RegistrationCosts dearer(const RegistrationCosts& one, const RegistrationCosts& other) {
@@ -222,6 +205,23 @@ CopyCosts measure_copies(double seconds) {
     costs.cache_bandwidth = cached;
     costs.memory_bandwidth = std::min({from, to, cached});
     return costs;
+}
+
+double measure_look(PinCache& pins) {
+    const Pages memory(kShort);
+    Pin* const held = memory ? pins.pin(memory.data(), kShort, kLocalRead) : nullptr;
+    if (held == nullptr) return 0;
+    double best = kNever;
+    for (int i = 0; i <= kTries; ++i) {
+        const auto begin = Clock::now();
+        Pin* const found = pins.find(memory.data(), kShort, kLocalRead);
+        const std::chrono::duration<double> time = Clock::now() - begin;
+        if (found != nullptr) pins.release(found);
+        if (i != 0) best = std::min(best, time.count());
+    }
+    pins.release(held);
+    pins.invalidate(memory.data(), memory.data() + kShort);
+    return best;
 }
 
 Costs calibrate(ibv_pd* pd, PinCache& pins) {

@@ -15,6 +15,10 @@ namespace tern {
 // debug. If a registration fails, registrations cost infinitely much.
 Costs calibrate(ibv_pd* pd, PinCache& pins);
 
+// Seconds to look whether memory is pinned, without what follows if it is not; 0 if no memory can
+// be pinned.
+double measure_look(PinCache& pins);
+
 // The higher of each cost.
 RegistrationCosts dearer(const RegistrationCosts& one, const RegistrationCosts& other);
 

@@ -46,11 +46,11 @@ class ProgressBudget {
     bool over() const { return spent_ >= kTime; }
     // Whether a registration may begin. If not, the budget is spent.
     bool may_register(uint64_t bytes) {
-        if (over()) return false;
+        // Looks alone may have spent the budget.
         const bool first = spent_ == 0 || (owes_ && !begun_);
-        if (first || spent_ + registration(bytes) <= kLongest) return true;
-        put_off_ = true;
-        spend(kTime);
+        if (first || (!over() && spent_ + registration(bytes) <= kLongest)) return true;
+        put_off_ |= !over() || !begun_;
+        if (!over()) spend(kTime);
         return false;
     }
     // The budget is spent because a registration did not fit in.

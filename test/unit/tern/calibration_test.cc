@@ -2,6 +2,8 @@
 // The measurements for the cost model.
 #include "rendezvous/calibration.h"
 
+#include "fake_registrar.h"
+
 #include <gtest/gtest.h>
 
 namespace tern {
@@ -29,4 +31,17 @@ TEST(Registrations, CountTheDearerOfTwo) {
 }
 
 }  // namespace
+
+namespace pin_cache_test {
+
+// A cache that forgets each pin after its use must not count a registration as a look.
+TEST_F(PinCacheTest, ALookIsMeasuredWithoutRegistrations) {
+    for (const MonitorKind monitor : {MonitorKind::kNone, MonitorKind::kUcm}) {
+        PinCache cache = make({.monitor = monitor});
+        (void)measure_look(cache);
+        EXPECT_EQ(cache.counters().registrations, 1u) << static_cast<int>(monitor);
+    }
+}
+
+}  // namespace pin_cache_test
 }  // namespace tern

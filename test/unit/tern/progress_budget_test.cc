@@ -63,6 +63,19 @@ TEST(ProgressBudgetTest, WhatIsPutOffComesFirstInTheNextCall) {
 }
 
 // Even if frames of peers and new transfers have come before it.
+// Otherwise a transfer that looks for its pin in each call, and finds none, would never go on.
+TEST(ProgressBudgetTest, ARegistrationBeginsHoweverLongLooksTake) {
+    Costs costs = graphene();
+    costs.registration.look = 2 * ProgressBudget::kTime;
+    ProgressBudget budget(costs);
+    int calls = 1;
+    for (budget.looked(); !budget.may_register(4096) && calls < 10; ++calls) {
+        budget.renew();
+        budget.looked();
+    }
+    EXPECT_LE(calls, 2);
+}
+
 TEST(ProgressBudgetTest, WhatIsPutOffComesBeforeRings) {
     ProgressBudget budget = with_one_put_off();
     budget.renew();
