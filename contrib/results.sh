@@ -66,6 +66,7 @@ for channels in 0 8 32 128; do
 done
 measure sim-muse tern-bench sim --profile muse --ranks 2 --patterns ping-pong,stream --json
 measure availability contrib/availability.py "$tools/tern-bench" --json
+measure pinning-patterns contrib/patterns.py "$tools" --json
 measure scale tern-bench scale --json
 measure fastpath paper-tables fastpath --json
 measure superpipeline paper-tables superpipeline --json

@@ -83,6 +83,16 @@ if command -v python3 >/dev/null; then
     availability sender 'rc_v get' '> 0.95'
     availability receiver 'rc_v put' '< 0.3'
     availability sender 'rc_v put' '< 0.3'
+    # Table 2 of the pinning paper: for messages one at a time, overlap brings nearly what a cache brings.
+    check 'the patterns of the pinning paper' "$srcdir/../contrib/patterns.py" "$(dirname "$tern_bench")" \
+        --patterns Broadcast --bytes 1048576 --rounds 4 --json "$tmp/patterns.json"
+    gain() { # NAME: on the Xeon E5460, in per cent
+        tr -d '\n' <"$tmp/patterns.json" | tr '}' '\n' | grep 'Broadcast, Xeon E5460, gain' | grep "\"name\": \"$1\"" |
+            sed 's/.*"median": //'
+    }
+    awk -v overlapped="$(gain overlapped)" -v cached="$(gain cached)" \
+        'BEGIN { exit !(cached > 5 && cached < 12 && overlapped > 0.85 * cached && overlapped < cached) }'
+    result $? 'pinning behind the wire brings what a cache brings' "$tmp/patterns.json"
 else
     skip 'availability' 'there is no python3'
 fi
