@@ -4,9 +4,9 @@
 
     patterns.py TOOLS [--patterns NAME,...] [--bytes N] [--rounds N] --json FILE
 
-TOOLS is the folder of tern-bench in a build. Each pattern (test/mpi/patterns.c) is recorded with two ranks of Open MPI, and
-replayed by `tern-bench replay` on the paper's network (10G Ethernet, 7.5 us one way) with the paper's costs of pinning
-(table 1): all memory pinned for each message and unpinned after it; the same, but piece by piece while earlier pieces
+TOOLS is the folder of tern-bench in a build. Each pattern (test/mpi/patterns.c) is recorded with two ranks of Open MPI,
+and replayed by `tern-bench replay` on the paper's network (10G Ethernet, 7.5 us one way) with the paper's costs of
+pinning (table 1): all memory pinned for each message and unpinned after it; the same, but piece by piece while earlier pieces
 are on the wire; and pinned once. The program uses the same buffers again and again. Its own computations, among them the
 sums, take no time. A round is the difference of two recordings, with N and 2 N rounds.
 """
