@@ -91,6 +91,11 @@ void Link::send_bytes(const void* bytes, std::size_t size) {
         fail_errno("link: send");
 }
 
+void Link::await() {
+    char note;
+    if (recv(fd_, &note, sizeof note, 0) <= 0) fail("link: the other end is gone");
+}
+
 void Link::receive_bytes(void* bytes, std::size_t size) {
     if (!readable(fd_, deadline()))
         fail("link: no message within " + std::to_string(deadline().count()) + " ms");
@@ -181,7 +186,10 @@ void Team::finish() {
     }
 }
 
+// All at once: the end of one would fail others, which would report that too.
 Team::~Team() {
+    for (const Process& process : processes_)
+        if (process.pid >= 0) ::kill(process.pid, SIGKILL);
     for (std::size_t i = 0; i < processes_.size(); ++i)
         if (processes_[i].pid >= 0) kill(static_cast<int>(i));
 }

@@ -36,6 +36,12 @@ class Link {
         return value;
     }
     void receive() { receive<char>(); }
+    // Waits for a message without a deadline, for a process that serves others: the test knows how
+    // long they may take, and ends the process.
+    void await();
+
+    // Readable when there is a message, or when the other end is closed.
+    int fd() const { return fd_; }
 
     // Sends a file descriptor, which is duplicated into the other process; the receiver owns its
     // copy.
