@@ -28,6 +28,9 @@ const char* remedy_of_port(const std::string& why) {
     if (why.ends_with("down")) return "check the cable and the switch";
     if (why.ends_with("init") || why.ends_with("armed"))
         return "start a subnet manager in the fabric";
+    if (why.find("shared receive queues") != std::string::npos)
+        return "use another device; over this one, UCX's own ud_verbs works (UCX_TLS=ud_verbs,self "
+               "UCX_UD_VERBS_RX_QUEUE_LEN=1024)";
     return "";
 }
 

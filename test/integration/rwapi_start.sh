@@ -53,6 +53,13 @@ else
     skip 'one launcher under the other' 'mpirun.openmpi is not installed'
 fi
 
+# Tern is there, and has no device: the error names who knows why.
+says_why='RWAPI_TLS=tern, RWAPI_DEVICE=any.: Tern is loaded and uses no device of this node; tern-run --check says why'
+if [ -x "$(dirname "$start_program")/rwapi-job" ]; then
+    refuses 'no device that Tern can use' 1 "$says_why" env RWAPI_TLS=tern SOFTHCA_PERSONALITY=irdma "${hca[@]}" \
+        "$(dirname "$SOFTHCA")/tern-run" -- "$rwapi_run" -np 2 "$(dirname "$start_program")/rwapi-job" writes
+fi
+
 # A process that does not leave the job is a failure for every launcher, and nobody waits for it for ever.
 refuses 'rwapi-run: a process leaves without a word' 1 'process 2 has ended without leaving the job' \
     "$rwapi_run" -np 3 "$start_program" 3 leave

@@ -88,6 +88,8 @@ check_tests() {
     also 'check: the software HCA' '^good +software HCA +active$'
     says 'check: a device of another kind' 0 'promises no order of bytes' env SOFTHCA_PERSONALITY=rxe "${on_hca[@]}" --check
     also 'check: no XRC' '^note +softhca0 +no XRC'
+    says 'check: a device without shared receive queues' 1 'ud_verbs works' \
+        env SOFTHCA_PERSONALITY=irdma "${on_hca[@]}" --check
     says 'check: Ethernet' 0 'Ethernet.* GRH required, .*RoCE v2, IPv4' env SOFTHCA_LINK_LAYER=ethernet "${on_hca[@]}" --check
     says 'check: a program' 0 '^good +program +/bin/true is not linked with UCX' "${on_hca[@]}" --check /bin/true
     says 'check: a program of UCX' 0 '^good +program +.*ucx_info uses this UCX' "${on_hca[@]}" --check "$(command -v ucx_info)"

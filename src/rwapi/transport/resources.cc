@@ -11,6 +11,15 @@ namespace {
 template <class T>
 using Config = Owner<T, uct_config_release>;
 
+using Components = Owner<uct_component_h, uct_release_component_list>;
+
+bool is_called(uct_component_h component, const char* name) {
+    uct_component_attr_t attributes{};
+    attributes.field_mask = UCT_COMPONENT_ATTR_FIELD_NAME;
+    return uct_component_query(component, &attributes) == UCS_OK &&
+           std::string_view(attributes.name) == name;
+}
+
 std::vector<std::string> list_domains(uct_component_h component) {
     uct_component_attr_t attributes{};
     attributes.field_mask = UCT_COMPONENT_ATTR_FIELD_MD_RESOURCE_COUNT;
@@ -47,7 +56,7 @@ std::vector<Resource> list_resources() {
     uct_component_h* list = nullptr;
     unsigned count = 0;
     if (uct_query_components(&list, &count) != UCS_OK) return found;
-    const Owner<uct_component_h, uct_release_component_list> owner(list);
+    const Components owner(list);
     for (uct_component_h component : std::span(list, count)) {
         for (const std::string& domain : list_domains(component)) {
             const Domain md = open_domain({component, domain, {}, {}});
@@ -62,6 +71,15 @@ std::vector<Resource> list_resources() {
         }
     }
     return found;
+}
+
+bool has_component(const char* name) {
+    uct_component_h* list = nullptr;
+    unsigned count = 0;
+    if (uct_query_components(&list, &count) != UCS_OK) return false;
+    const Components owner(list);
+    return std::any_of(list, list + count,
+                       [name](uct_component_h component) { return is_called(component, name); });
 }
 
 std::vector<Resource> choose_resources(const std::vector<Resource>& all, const char* transports,

@@ -19,6 +19,9 @@ struct Resource {
 // All resources, in UCT's order.
 std::vector<Resource> list_resources();
 
+// Whether UCT has this component, which need not have found a device.
+bool has_component(const char* name);
+
 // Opens the resource's memory domain. Null: UCT cannot.
 Domain open_domain(const Resource& resource);
 

@@ -25,6 +25,15 @@ constexpr uint64_t kNeeded = UCT_IFACE_FLAG_AM_SHORT | UCT_IFACE_FLAG_AM_BCOPY |
 constexpr uint64_t kConnects = UCT_IFACE_FLAG_CONNECT_TO_IFACE | UCT_IFACE_FLAG_CONNECT_TO_EP;
 constexpr unsigned kEvents = UCT_EVENT_SEND_COMP | UCT_EVENT_RECV;
 
+// What to do if no resource can be used.
+const char* remedy(const std::vector<Resource>& all) {
+    const bool tern_has_device = std::any_of(
+        all.begin(), all.end(), [](const Resource& each) { return each.transport == "tern"; });
+    if (!tern_has_device && has_component("tern"))
+        return "Tern is loaded and uses no device of this node; tern-run --check says why";
+    return "start the program by tern-run, or choose one that ucx_info -d lists";
+}
+
 bool set_handlers(uct_iface_h iface, const TransportEvents& events) {
     for (size_t id = 0; id < std::size(events.on_message); ++id) {
         const auto& [function, argument] = events.on_message[id];
@@ -88,10 +97,9 @@ int Transport::open(const TransportEvents& events, int threads) {
         name_ = resource.transport + "/" + resource.device;
         return RWAPI_OK;
     }
-    log_error(
-        "no transport has put, get and active messages (RWAPI_TLS=%s, RWAPI_DEVICE=%s): start the "
-        "program by tern-run, or choose one that ucx_info -d lists",
-        transports ? transports : RWAPI_BEST_TRANSPORTS ",any", device ? device : "any");
+    log_error("no transport has put, get and active messages (RWAPI_TLS=%s, RWAPI_DEVICE=%s): %s",
+              transports ? transports : RWAPI_BEST_TRANSPORTS ",any", device ? device : "any",
+              remedy(all));
     return RWAPI_ERR_TRANSPORT;
 }
 
