@@ -17,10 +17,11 @@ enum PortFlags : uint8_t {
     kHasLid = 1,
     kHasGid = 2,
     kGlobal = 16,
-    kInfiniBandFlags = kHasLid | kHasGid | kGlobal,
-    kEthernet = 128,
-    kFamilies = (1 << verbs::kGidFamilies) - 1,  // with kEthernet
-    kEthernetFlags = kEthernet | kFamilies,
+    kInfiniBand = 64,
+    kOwn = 128,  // not an address of UCX's own transports
+    kInfiniBandFlags = kOwn | kInfiniBand | kHasLid | kHasGid | kGlobal,
+    kFamilies = (1 << verbs::kGidFamilies) - 1,  // without kInfiniBand
+    kEthernetFlags = kOwn | kFamilies,
 };
 
 constexpr uint16_t kFirstMulticastLid = 0xc000;
@@ -90,13 +91,14 @@ bool share_version(const verbs::GidSet& a, const verbs::GidSet& b) {
 }  // namespace
 
 std::byte PortAddress::first_byte() const {
-    if (ethernet) return std::byte(kEthernet | roce.families);
-    return std::byte((has_lid ? kHasLid : 0) | (has_gid ? kHasGid : 0) | (global ? kGlobal : 0));
+    if (ethernet) return std::byte(kOwn | roce.families);
+    return std::byte(kOwn | kInfiniBand | (has_lid ? kHasLid : 0) | (has_gid ? kHasGid : 0) |
+                     (global ? kGlobal : 0));
 }
 
 size_t PortAddress::packed_size(std::byte first) {
     const auto flags = static_cast<uint8_t>(first);
-    if ((flags & kEthernet) == 0)
+    if ((flags & kInfiniBand) != 0)
         return 1 + ((flags & kHasLid) != 0 ? 2 : 0) + ((flags & kHasGid) != 0 ? 16 : 0);
     const verbs::GidSet set{.families = static_cast<uint8_t>(flags & kFamilies)};
     size_t size = 1;
@@ -127,8 +129,9 @@ std::optional<PortAddress> PortAddress::unpack(std::span<const std::byte> in) {
     const auto flags = static_cast<uint8_t>(in[0]);
     const std::byte* next = &in[1];
     PortAddress port;
-    port.ethernet = flags & kEthernet;
-    if ((flags & ~(port.ethernet ? kEthernetFlags : kInfiniBandFlags)) != 0) return {};
+    port.ethernet = (flags & kInfiniBand) == 0;
+    if ((flags & kOwn) == 0 || (flags & ~(port.ethernet ? kEthernetFlags : kInfiniBandFlags)) != 0)
+        return {};
     if (port.ethernet) {
         port.roce.families = flags & kFamilies;
         for (const GidKind kind : kKinds) {
@@ -148,6 +151,18 @@ std::optional<PortAddress> PortAddress::unpack(std::span<const std::byte> in) {
     }
     if (!is_unicast(port)) return {};
     return port;
+}
+
+bool PortAddress::may_be(const PortAddress& other) const {
+    if (!incomplete && !other.incomplete) return *this == other;
+    if (ethernet != other.ethernet) return false;
+    if (ethernet)
+        return std::ranges::any_of(kKinds, [&](GidKind kind) {
+            return roce.has(kind) && other.roce.has(kind) && roce.of(kind) == other.roce.of(kind);
+        });
+    const bool gids = has_gid && other.has_gid;
+    const bool lids = has_lid && other.has_lid;
+    return (gids || lids) && (!gids || gid == other.gid) && (!lids || lid == other.lid);
 }
 
 const char* PortAddress::unreachable(const PortAddress& peer) const {

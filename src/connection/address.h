@@ -16,11 +16,11 @@
 
 namespace tern {
 
-// The address of a port; UCX calls it the device address. On the wire, for InfiniBand: flags (1
-// byte), then LID (2 bytes, little endian) if kHasLid, then GID (16 bytes) if kHasGid, whose first
-// half names the subnet. For Ethernet: kEthernet and the families of the GIDs (1 byte), then the
-// GIDs in the order of their kinds: the last 4 bytes of an IPv4, 16 of an IPv6, the last 8 of a
-// link-local address.
+// The address of a port; UCX calls it the device address. On the wire, for InfiniBand: kOwn,
+// kInfiniBand and flags (1 byte), then LID (2 bytes, little endian) if kHasLid, then GID (16 bytes)
+// if kHasGid, whose first half names the subnet. For Ethernet: kOwn and the families of the GIDs (1
+// byte), then the GIDs in the order of their kinds: the last 4 bytes of an IPv4, 16 of an IPv6, the
+// last 8 of a link-local address.
 struct PortAddress {
     // UCP asserts that a device address has at most 31 bytes.
     static constexpr size_t kMaxPacked = 1 + 4 + 16 + 8;
@@ -30,6 +30,9 @@ struct PortAddress {
     bool has_gid = false;
     bool global = false;    // packets to this port must carry a GRH; it has a GID
     bool ethernet = false;  // it has only `roce`
+    // Not from the port itself, and not on the wire: it may have more addresses
+    // (connection/cm_address.h).
+    bool incomplete = false;
     std::array<uint8_t, 16> gid{};
     verbs::GidSet roce;
 
@@ -41,6 +44,9 @@ struct PortAddress {
     void pack(std::byte* out) const;
     // Decodes bytes from a peer; empty if they are malformed. Reads at most in.size() bytes.
     static std::optional<PortAddress> unpack(std::span<const std::byte> in);
+    // Whether both may be addresses of one port: they are equal, or one is incomplete and agrees
+    // with the other.
+    bool may_be(const PortAddress& other) const;
     // Why packets of this port cannot reach `peer`; null if they can.
     const char* unreachable(const PortAddress& peer) const;
     std::string to_string() const;
@@ -89,7 +95,10 @@ struct PeerAddress {
     PortAddress port;
     InterfaceAddress interface;
 
-    bool operator==(const PeerAddress&) const = default;
+    // Two complete addresses of one interface are the same; an incomplete one finds it, too.
+    bool operator==(const PeerAddress& other) const {
+        return interface == other.interface && port.may_be(other.port);
+    }
     std::string to_string() const;
 };
 

@@ -25,6 +25,12 @@ class Connecting {
         found->second.erase(&connection);
         if (found->second.empty()) by_port_.erase(found);
     }
+    // The peer has said what its address is.
+    void complete(Connection& connection, const PeerAddress& peer) {
+        remove(connection);
+        connection.peer = peer;
+        if (!connection.established && !connection.failed) add(connection);
+    }
     // One to this port, which is removed. Null: there is none.
     Connection* take(const PortAddress& port) {
         const auto found = by_port_.find(port);

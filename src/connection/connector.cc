@@ -140,6 +140,8 @@ void Connector::handle(const Packet& packet) {
     }
     if (Connection* known = peers_.current(packet.from); known != nullptr) {
         Connection& connection = *known;
+        // The queue pair is connected by the address from which the peer connects its own.
+        if (connection.peer.port.incomplete) new_.connecting().complete(connection, packet.from);
         const uint32_t token = connection.handshake.token();
         act(connection, connection.handshake.receive(packet, owner_.now()));
         // A newer attempt of the peer has ended this connection, and opens the next one.

@@ -6,6 +6,7 @@
 
 #include "base/assert.h"
 #include "base/trace.h"
+#include "connection/cm_address.h"
 #include "uct/tag.h"
 
 namespace tern {
@@ -24,7 +25,7 @@ UCS_CLASS_INIT_FUNC(TernEp, const uct_ep_params_t* params) {
     TernIface& iface = tern::iface_of(params->iface);
     UCS_CLASS_CALL_SUPER_INIT(uct_base_ep_t, &iface.super)
     const auto* device = reinterpret_cast<const std::byte*>(params->dev_addr);
-    const auto port = tern::PortAddress::unpack({device, tern::PortAddress::packed_size(*device)});
+    const auto port = tern::read_device_address(device);
     if (!port) {
         ucs_error("tern: the peer's device address is malformed: its first byte is 0x%02x",
                   static_cast<unsigned>(*device));
@@ -286,11 +287,9 @@ ucs_status_t ep_check(uct_ep_h uct_ep, unsigned flags, uct_completion_t* complet
 
 int ep_is_connected(uct_ep_h uct_ep, const uct_device_addr_t* device,
                     const uct_iface_addr_t* address) {
-    const auto* bytes = reinterpret_cast<const std::byte*>(device);
-    const auto port = PortAddress::unpack({bytes, PortAddress::packed_size(*bytes)});
-    const PeerAddress& peer = ep_of(uct_ep).peer;
-    return port && *port == peer.port &&
-           InterfaceAddress::unpack(reinterpret_cast<const std::byte*>(address)) == peer.interface;
+    const auto port = read_device_address(reinterpret_cast<const std::byte*>(device));
+    const auto* const bytes = reinterpret_cast<const std::byte*>(address);
+    return port && PeerAddress{*port, InterfaceAddress::unpack(bytes)} == ep_of(uct_ep).peer;
 }
 
 void ep_closed(TernEp& ep, ucs_status_t status) {

@@ -6,6 +6,7 @@
 #include <bit>
 
 #include "base/trace.h"
+#include "connection/cm_address.h"
 #include "uct/compat.h"
 #include "uct/tag.h"
 
@@ -93,8 +94,7 @@ int iface_is_reachable(uct_iface_h iface, const uct_device_addr_t* device,
                        const uct_iface_addr_t*) {
     const PortAddress& own = iface_of(iface).engine->address().port;
     if (device == nullptr) return 0;
-    const auto* bytes = reinterpret_cast<const std::byte*>(device);
-    const auto peer = PortAddress::unpack({bytes, PortAddress::packed_size(*bytes)});
+    const auto peer = read_device_address(reinterpret_cast<const std::byte*>(device));
     const char* const why = peer ? own.unreachable(*peer) : "its address is malformed";
     if (why == nullptr) return 1;
     TERN_DEBUG("%s is not reachable: %s", peer ? peer->to_string().c_str() : "a port", why);

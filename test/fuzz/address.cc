@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Packed addresses of ports and interfaces, which peers and launchers hand over.
-#include "connection/address.h"
+#include "connection/cm_address.h"
 
 #include <algorithm>
 #include <array>
@@ -29,6 +29,13 @@ int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         interface = InterfaceAddress::unpack(first.data());
         interface.pack(packed_interface.data());
         require(std::ranges::equal(first, packed_interface), "an interface address has two forms");
+    }
+    // What UCX's connection manager says of a port.
+    std::array<std::byte, 32> device{};
+    std::ranges::copy(input.take_bytes(input.below(device.size())), device.begin());
+    if (const auto port = read_device_address(device.data())) {
+        require(port->may_be(*port), "an address is not its own");
+        require(port->to_string() != "nowhere", "an address leads nowhere");
     }
     const auto one = unpack(input.take_bytes(input.below(40)));
     const auto other = unpack(input.rest());

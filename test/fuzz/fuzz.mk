@@ -12,8 +12,8 @@ test = $(SOURCE)/test
 flags = -std=gnu++20 -g1 -O2 -pthread -Wall -Wextra -Werror -DTERN_ENABLE_ASSERT=1 -fno-sanitize=enum -fno-sanitize-recover=all \
 	-I$(SOURCE)/src -I$(test) -I$(test)/unit/tern -I$(test)/engine -I$(test)/fuzz -Imade
 
-address_sources = src/connection/address.cc src/verbs/gid.cc src/verbs/port.cc src/verbs/bus_address.cc \
-	src/verbs/link_speed.cc src/verbs/async_events.cc src/base/trace.cc
+address_sources = src/connection/address.cc src/connection/cm_address.cc src/verbs/gid.cc src/verbs/port.cc \
+	src/verbs/bus_address.cc src/verbs/link_speed.cc src/verbs/async_events.cc src/base/trace.cc
 packet_sources = $(address_sources) src/connection/packet.cc src/connection/handshake.cc
 handshake_sources = $(packet_sources) test/unit/tern/handshake_world.cc
 handshake_forged_sources = $(packet_sources)
