@@ -38,8 +38,9 @@ as_on_mlx5() {
 }
 
 if [ "${CHECK_SANITIZERS:-yes}" = no ]; then
-    here=()
+    here=() here_only=
 else
+    here_only=unsanitized
     here=(check_PROGRAMS="$other_programs" LEAVE_OUT="${suites/tern_unit.sh/}")
 fi
 
@@ -53,7 +54,7 @@ phase 'Debian packages' built_packages
 phase 'build of the tests' build_tests build/check "${here[@]}"
 phase 'tests without a device' run_tests build/check check-pure "${here[@]}"
 phase 'fuzz targets' run_tap build/fuzz.log contrib/fuzz.sh 2 quick
-phase 'tests on the software HCA' run_tests build/check check-device "${here[@]}"
+DEVICE_SELECTION=$here_only phase 'tests on the software HCA' run_tests build/check check-device "${here[@]}"
 if [ "${CHECK_UCX:-yes}" != no ]; then
     phase "build of UCX's own tests" contrib/ucx-gtest.sh --build-only
     phase "UCX's own tests" run_tests build/check check-ucx -j2 "${here[@]}"
@@ -64,7 +65,7 @@ if [ "${CHECK_SANITIZERS:-yes}" = no ]; then
     phase 'suites as on mlx5' as_on_mlx5 build/check
 else
     phase 'suites with address sanitizer and assertions' sanitize build/check-sanitize address "$sanitized_programs" \
-        "$suites rwapi_core.sh rwapi_job.sh"
+        "$suites device.sh rwapi_core.sh rwapi_job.sh"
     phase 'suites as on mlx5' as_on_mlx5 build/check-sanitize check_PROGRAMS="$sanitized_programs"
     # Without the tests of one thread that the address sanitizer runs too; of rwapi's jobs, those with threads.
     GTEST_FILTER='-*Rogue*:*Fuzz*:Verbs/*:Settings/*' RWAPI_CASES='threads sleeps-beside-a-thread contexts' \

@@ -71,6 +71,6 @@ TERN_PERSONALITY=irdma phase 'verbs as on irdma' run_tests build/check check \
 phase "UCX's own tests" run_tests build/check check-ucx
 phase 'guests with rdma_rxe' run_tests build/check check-rxe
 phase 'address sanitizer and assertions' sanitize build/check-sanitize address "$sanitized_programs" \
-    "$suites tern_models.sh rwapi_core.sh rwapi_job.sh"
+    "$suites device.sh tern_models.sh rwapi_core.sh rwapi_job.sh"
 phase 'thread sanitizer' sanitize build/check-threads thread 'tern-engine tern-uct rwapi-job' \
     'uct.sh tern_engine.sh rwapi_job.sh'

@@ -9,7 +9,7 @@
 suites='uct.sh uct_ethernet.sh tern_engine.sh tern_engine_ethernet.sh unit.sh tern_unit.sh'
 suites+=' uct_odp.sh uct_limits.sh conformance_inline.sh conformance_thread.sh conformance_ethernet.sh'
 # The programs that the tests with the address sanitizer need, and those that the others need.
-sanitized_programs='softhca-unit tern-unit tern-engine tern-uct verbs-conformance rwapi-core rwapi-job'
+sanitized_programs='softhca-unit softhca-device tern-unit tern-engine tern-uct verbs-conformance rwapi-core rwapi-job'
 other_programs='verbs-conformance softhca-device tern-engine tern-unit tern-instructions'
 other_programs+=' rwapi-start rwapi-start-unit rwapi-core rwapi-job tern-gpu bench-unit'
 

@@ -203,7 +203,7 @@ void ProgressEngine::check_ports() {
         adapter_.host().header().faults.ports_down.load(std::memory_order_acquire);
     const uint32_t changed = down ^ ports_seen_;
     ports_seen_ = down;
-    for (uint32_t link = 0; changed >> link != 0 && link < kMaxLinks; ++link)
+    for (uint32_t link = 0; link < kMaxLinks && changed >> link != 0; ++link)
         if ((changed >> link & 1) != 0) adapter_.sink().port_changed(link, (down >> link & 1) == 0);
     const uint32_t fatal =
         adapter_.host().header().faults.device_fatal.load(std::memory_order_acquire);
