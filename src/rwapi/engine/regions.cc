@@ -9,21 +9,31 @@
 
 namespace rwapi {
 
-int Regions::add(std::byte* memory, uint64_t length, int rights, bool allocated, rwapi_net& net) {
-    if (length > NetAddress::kMaxOffset) return RWAPI_ERR_RANGE;
-    unsigned flags = UCT_MD_MEM_ACCESS_LOCAL_READ | UCT_MD_MEM_ACCESS_LOCAL_WRITE;
+namespace {
+
+// What UCT is to permit with memory that has these rights.
+unsigned flags_of(int rights) {
+    unsigned flags =
+        UCT_MD_MEM_ACCESS_LOCAL_READ | UCT_MD_MEM_ACCESS_LOCAL_WRITE | UCT_MD_MEM_FLAG_HIDE_ERRORS;
     if (rights & RWAPI_READ) flags |= UCT_MD_MEM_ACCESS_REMOTE_GET;
     // Up to UCX 1.14, the right to atomics shows that a program maps the memory for remote access.
     // Tern opens such memory to direct writes, and other memory only to its own transfers.
     if (rights & RWAPI_WRITE)
         flags |= UCT_MD_MEM_ACCESS_REMOTE_PUT | UCT_MD_MEM_ACCESS_REMOTE_ATOMIC;
+    return flags;
+}
+
+}  // namespace
+
+int Regions::add(std::byte* memory, uint64_t length, int rights, bool allocated, rwapi_net& net) {
+    if (length > NetAddress::kMaxOffset) return RWAPI_ERR_RANGE;
     OwnRegion region;
     region.address = memory;
     region.length = length;
     region.rights = rights;
     region.allocated = allocated;
-    const ucs_status_t status = uct_md_mem_reg(transport_.domain(), memory, length,
-                                               flags | UCT_MD_MEM_FLAG_HIDE_ERRORS, &region.memory);
+    SharedDomain& domain = transport_.shared_domain();
+    const ucs_status_t status = domain.add(memory, length, flags_of(rights), region.memory);
     if (status != UCS_OK) {
         const bool of_gpu = status == UCS_ERR_INVALID_ADDR;
         log_error("cannot register %llu bytes at %p: %s", static_cast<unsigned long long>(length),
@@ -35,7 +45,7 @@ int Regions::add(std::byte* memory, uint64_t length, int rights, bool allocated,
     }
     const uint64_t handle = own_.add(region);
     if (handle == 0) {
-        uct_md_mem_dereg(transport_.domain(), region.memory);
+        domain.remove(memory, length, flags_of(rights));
         return RWAPI_ERR_MEMORY;
     }
     int error;
@@ -64,7 +74,7 @@ int Regions::remove(OwnRegion& region) {
 }
 
 void Regions::give_back(OwnRegion& region) {
-    uct_md_mem_dereg(transport_.domain(), region.memory);
+    transport_.shared_domain().remove(region.address, region.length, flags_of(region.rights));
     if (region.allocated) munmap(region.address, region.length);
 }
 
@@ -111,7 +121,7 @@ bool Regions::make_key(uint64_t name, Key& key) {
            .rights = static_cast<uint8_t>(region->rights),
            .rkey_length = static_cast<uint8_t>(transport_.rkey_length()),
            .rkey = {}};
-    return uct_md_mkey_pack(transport_.domain(), region->memory, key.rkey.data()) == UCS_OK;
+    return transport_.shared_domain().pack_key(region->memory, key.rkey.data()) == UCS_OK;
 }
 
 void Regions::remove_all() {

@@ -212,8 +212,9 @@ enum {
 
 /* Registers memory of the program, and stores its network address in *net. rights: RWAPI_READ,
  * _WRITE, _SIGNAL, _CARRY, _POLLED; or 0 for memory that is only a local buffer of this process.
- * Memory may be registered several times, with other rights. RWAPI_ERR_UNSUPPORTED: it is memory of
- * a GPU. */
+ * Memory may be registered several times, with other rights. It must stay mapped until all of its
+ * registrations have ended: contexts that register the same memory for the same use share what UCX
+ * and the device keep for it. RWAPI_ERR_UNSUPPORTED: it is memory of a GPU. */
 RWAPI_EXPORT int rwapi_register(rwapi_context* context, void* memory, size_t length, int rights,
                                 rwapi_net* net);
 

@@ -144,13 +144,13 @@ bool Transport::open_resource(const Resource& resource, const TransportEvents& e
     wireup_.reset();
     wireup_domain_.reset();
     interface_.reset();
-    domain_ = open_domain(resource);
+    domain_ = SharedDomain::open(resource);
     if (!domain_) return false;
     uct_md_attr_t memory;
-    if (uct_md_query(domain_.get(), &memory) != UCS_OK || !(memory.cap.flags & UCT_MD_FLAG_REG) ||
+    if (uct_md_query(domain(), &memory) != UCS_OK || !(memory.cap.flags & UCT_MD_FLAG_REG) ||
         !(memory.cap.flags & UCT_MD_FLAG_NEED_RKEY) || memory.rkey_packed_size > Key::kMaxRkey)
         return false;
-    interface_ = open_interface(domain_.get(), resource, events, false);
+    interface_ = open_interface(domain(), resource, events, false);
     uct_iface_attr_t attributes;
     if (!interface_ || uct_iface_query(interface_.get(), &attributes) != UCS_OK) return false;
     const auto& cap = attributes.cap;
@@ -187,9 +187,9 @@ bool Transport::open_wireup(const std::vector<Resource>& all, const Resource& re
         wireup_events.on_error = events.on_error;
         wireup_events.on_error_argument = events.on_error_argument;
         wireup_events.on_message[kWireupMessage] = events.on_wireup;
-        wireup_domain_ = open_domain(other);
+        wireup_domain_ = SharedDomain::open(other);
         if (!wireup_domain_) continue;
-        wireup_ = open_interface(wireup_domain_.get(), other, wireup_events, true);
+        wireup_ = open_interface(wireup_domain_->get(), other, wireup_events, true);
         uct_iface_attr_t attributes;
         if (wireup_ && uct_iface_query(wireup_.get(), &attributes) == UCS_OK &&
             attributes.cap.am.max_short >= 2 * sizeof(uint64_t) + endpoint_length_) {

@@ -3,11 +3,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "rwapi/transport/resources.h"
+#include "rwapi/transport/shared_domain.h"
 #include "rwapi/transport/worker_progress.h"
 #include "uct/put_am.h"
 
@@ -54,9 +56,9 @@ struct InterfaceAddress {
     std::vector<std::byte> interface;
 };
 
-// A UCT interface with its worker and memory domain. If the interface connects endpoint to
-// endpoint, a second one (ud_verbs) carries the wireup messages, which exchange the endpoints'
-// addresses.
+// A UCT interface with its worker, and a memory domain that other contexts may share. If the
+// interface connects endpoint to endpoint, a second one (ud_verbs) carries the wireup messages,
+// which exchange the endpoints' addresses.
 class Transport {
   public:
     // Opens the first resource that fits RWAPI_TLS and RWAPI_DEVICE. 0 or an RWAPI_ERR_*.
@@ -93,7 +95,8 @@ class Transport {
     // Makes the descriptor readable. For any thread.
     void wake() const;
 
-    uct_md_h domain() const { return domain_.get(); }
+    uct_md_h domain() const { return domain_->get(); }
+    SharedDomain& shared_domain() const { return *domain_; }
     uct_component_h component() const { return component_; }
     size_t rkey_length() const { return rkey_length_; }
 
@@ -116,9 +119,9 @@ class Transport {
     Worker worker_;
     WorkerProgress worker_progress_;
     uct_component_h component_ = nullptr;
-    Domain domain_;
+    std::shared_ptr<SharedDomain> domain_;
     Interface interface_;
-    Domain wireup_domain_;
+    std::shared_ptr<SharedDomain> wireup_domain_;
     Interface wireup_;
     Limits limits_{};
     uint64_t max_transfer_ = UINT64_MAX;
