@@ -17,6 +17,12 @@ cases 4 '' $all_cases
 cases 2 '' writes small-messages traffic threads killed-waits
 cases 1 '' many-contexts another-start atomics
 cases 2 '--personality bnxt_re' atomics # has none
+# Each process has three contexts at first, and two register the same memory for the same use.
+RWAPI_LOG=debug cases 2 '' shared-registration
+[ "$(grep -c 'memory domain .*: is opened$' "$tmp/output")" = 2 ] &&
+    [ "$(grep -c 'memory domain .*: is shared$' "$tmp/output")" = 6 ] &&
+    [ "$(grep -c '^rwapi: 1048576 bytes at .*: their registration is shared$' "$tmp/output")" = 2 ]
+result $? 'contexts share the memory domain and registrations'
 # As the defaults have it, the end of a peer is noticed long before a connection request would be given up.
 unset UCX_TERN_TIMEOUT UCX_TERN_RETRY_COUNT UCX_TERN_CONNECT_TIMEOUT
 cases 3 '' killed-early killed-and-left left

@@ -74,16 +74,11 @@ void barrier(rwapi_context* context) {
     }
 }
 
-namespace {
-
-// The addresses of all processes.
 std::vector<rwapi_net> exchange(const rwapi_net& mine, rwapi_context* context) {
     std::vector<rwapi_net> nets(static_cast<size_t>(size()));
     CHECK_OK(rwapi_share(context, mine, nets.data()));
     return nets;
 }
-
-}  // namespace
 
 Shared allocate(size_t bytes) {
     rwapi_net mine;
@@ -138,13 +133,29 @@ uint64_t seed() {
     return static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
 }
 
+uint64_t common_seed() {
+    constexpr uint32_t kType = 0x5eed;
+    if (rank() != 0) {
+        const uint64_t common = receive(0, kType).word;
+        barrier();
+        return common;
+    }
+    const uint64_t common = seed();
+    std::printf("# TERN_TEST_SEED=%llu\n", static_cast<unsigned long long>(common));
+    std::fflush(stdout);
+    for (int node = 1; node < size(); ++node) send(node, {kType, 0, common});
+    barrier();
+    return common;
+}
+
 }  // namespace job
 
 // rwapi-job: lists the cases. rwapi-job CASE...: runs them, in one job.
 int main(int argc, char** argv) {
     std::vector<job::Case> all;
     for (const auto* list : {&job::paper_cases, &job::notify_cases, &job::wrong_cases,
-                             &job::traffic_cases, &job::life_cases, &job::carry_cases})
+                             &job::traffic_cases, &job::life_cases, &job::carry_cases,
+                             &job::wait_cases})
         all.insert(all.end(), list->begin(), list->end());
     if (argc < 2) {
         for (const job::Case& each : all) std::puts(each.name);

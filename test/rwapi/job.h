@@ -59,6 +59,23 @@ Small receive(int node, uint32_t type, rwapi_context* context = nullptr);
 // After it, no process but the first has messages to send, so that it may kill itself.
 void barrier(rwapi_context* context = nullptr);
 
+// A context with these parameters, which is destroyed without a check.
+class Context {
+  public:
+    explicit Context(rwapi_params params) {
+        params.size = sizeof params;
+        CHECK_OK(rwapi_context_create(&params, &context_));
+    }
+    ~Context() { (void)rwapi_context_destroy(context_); }
+    Context(const Context&) = delete;
+    Context& operator=(const Context&) = delete;
+
+    rwapi_context* get() const { return context_; }
+
+  private:
+    rwapi_context* context_ = nullptr;
+};
+
 // Memory of rwapi_alloc that every process has; `nets` are its addresses.
 struct Shared {
     std::byte* memory;
@@ -70,6 +87,9 @@ Shared allocate(size_t bytes);
 // Their keys have come.
 std::vector<rwapi_net> share(void* memory, size_t bytes, int rights, rwapi_net* mine,
                              rwapi_context* context = nullptr);
+
+// The addresses of all processes. The first operation with one fetches its key.
+std::vector<rwapi_net> exchange(const rwapi_net& mine, rwapi_context* context = nullptr);
 
 void wait(rwapi_id id, rwapi_context* context = nullptr);
 void flush(int node);
@@ -94,12 +114,14 @@ class Random {
     uint64_t state_;
 };
 uint64_t seed();
+// The first process's seed, for all; it is printed.
+uint64_t common_seed();
 
 struct Case {
     const char* name;
     void (*run)();
 };
 extern const std::vector<Case> paper_cases, notify_cases, wrong_cases, traffic_cases, life_cases,
-    carry_cases;
+    carry_cases, wait_cases;
 
 }  // namespace job

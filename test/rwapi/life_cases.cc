@@ -130,23 +130,6 @@ void killed_and_left() {
     for (int node = 0; node < leaver; ++node) receive(node, 3);
 }
 
-// A context with these parameters, which is destroyed without a check.
-class Context {
-  public:
-    explicit Context(rwapi_params params) {
-        params.size = sizeof params;
-        CHECK_OK(rwapi_context_create(&params, &context_));
-    }
-    ~Context() { (void)rwapi_context_destroy(context_); }
-    Context(const Context&) = delete;
-    Context& operator=(const Context&) = delete;
-
-    rwapi_context* get() const { return context_; }
-
-  private:
-    rwapi_context* context_ = nullptr;
-};
-
 // Waits that do not say for whom end when a peer dies, if the context is to report this, once for
 // each death, and in any case when nobody is left.
 void killed_waits() {

@@ -184,16 +184,7 @@ class Traffic {
 };
 
 void traffic(int carry) {
-    // The first process's seed is everybody's.
-    uint64_t common = seed();
-    if (rank() == 0) {
-        std::printf("# TERN_TEST_SEED=%llu\n", static_cast<unsigned long long>(common));
-        std::fflush(stdout);
-        for (int node = 1; node < size(); ++node) send(node, {9, 0, common});
-    } else {
-        common = receive(0, 9).word;
-    }
-    Traffic(common, 500, carry).run();
+    Traffic(common_seed(), 500, carry).run();
 }
 
 }  // namespace

@@ -85,6 +85,7 @@ int create(const rwapi_params* given, rwapi_context*& created) {
     settings.on_peer_death = params.on_peer_death;
     if (params.on_peer_death != RWAPI_DEATH_GO_ON && params.on_peer_death != RWAPI_DEATH_REPORT)
         return RWAPI_ERR_INVALID;
+    if (params.wait != RWAPI_WAIT_POLL && params.wait != RWAPI_WAIT_SLEEP) return RWAPI_ERR_INVALID;
     if (choose(params.slots, kDefaultSlots, kMaxSlots, settings.slots) ||
         choose(params.operations, kDefaultOperations, kMaxOperations, settings.operations) ||
         choose(params.credit, kDefaultCredit, kMaxCredit, settings.credit))
@@ -103,6 +104,7 @@ int create(const rwapi_params* given, rwapi_context*& created) {
     settings.tag = *tag.lease();
     context->tag = settings.tag.tag;
     context->multiple = params.threads == RWAPI_THREAD_MULTIPLE;
+    context->sleeps = params.wait == RWAPI_WAIT_SLEEP;
     context->engine = std::make_unique<Engine>(settings, std::move(bootstrap));
     error = context->engine->open();
     if (error != RWAPI_OK) return error;
@@ -147,7 +149,7 @@ int rwapi_context_destroy(rwapi_context* context) {
     if (context == nullptr) return RWAPI_ERR_INVALID;
     if (context == default_context())
         default_context_pointer.store(nullptr, std::memory_order_release);
-    const int result = with(context, [](Engine& engine) { return engine.close(); });
+    const int result = with(context, [=](Engine& engine) { return engine.close(context->sleeps); });
     const std::lock_guard guard(context->mutex);
     if (!context->engine) return result;
     const Tags::Lease tag{context->tag, context->engine->generations()};

@@ -4,6 +4,8 @@
 #include <sched.h>
 
 #include <chrono>
+#include <condition_variable>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -15,9 +17,13 @@
 // calls return an error.
 struct rwapi_context {
     bool multiple = false;  // RWAPI_THREAD_MULTIPLE
+    bool sleeps = false;    // RWAPI_WAIT_SLEEP
     uint16_t tag = 0;
     std::mutex mutex;
     std::unique_ptr<rwapi::Engine> engine;  // null: destroyed
+    // Sleeper, with several threads:
+    bool watched = false;             // a thread watches the descriptor
+    std::condition_variable changed;  // for the others, which wait for that thread
 };
 
 namespace rwapi {
@@ -52,15 +58,47 @@ inline int store_id(rwapi_id begun, rwapi_id* id) {
     return RWAPI_OK;
 }
 
+// How a thread sleeps in a wait. Of several threads that wait in one context, one watches the
+// descriptor, until its wait is over; it tells the others when something may have happened. If
+// each watched it, one could take away the event that was to wake another.
+class Sleeper {
+  public:
+    using Ready = std::function<int(Engine&)>;
+    static constexpr int64_t kLongest = 200'000;  // microseconds; then peers are to be probed
+
+    // look: at most so many microseconds between two calls of `ready`, if no event comes.
+    Sleeper(rwapi_context& context, int64_t look) : context_(context), look_(look) {}
+    ~Sleeper();
+    Sleeper(const Sleeper&) = delete;
+    Sleeper& operator=(const Sleeper&) = delete;
+
+    // Sleeps until something has happened, for at most so many microseconds. Returns ready(engine).
+    int sleep(int64_t most, const Ready& ready);
+    // This thread has handled events, which may concern others.
+    void tell_others() {
+        if (watches_) context_.changed.notify_all();
+    }
+
+  private:
+    int watch(int64_t most, const Ready& ready, std::unique_lock<std::mutex>& lock);
+
+    rwapi_context& context_;
+    const int64_t look_;
+    bool watches_ = false;
+};
+
 // Makes progress until ready(engine) is not 0, and returns that, or RWAPI_ERR_TIMEOUT.
 template <class Ready>
-int wait_until(rwapi_context* context, int64_t timeout, Ready ready) {
+int wait_until(rwapi_context* context, int64_t timeout, Ready ready,
+               int64_t look = Sleeper::kLongest) {
     using Clock = std::chrono::steady_clock;
-    constexpr unsigned kSpins = 1000;  // idle polls before the processor is yielded
+    constexpr unsigned kSpins =
+        1000;  // idle polls before the processor is yielded, or sleep begins
     constexpr unsigned kPollsPerClock = 32;
     if (context == nullptr) context = default_context();
     if (context == nullptr) return RWAPI_ERR_STATE;
     const Clock::time_point begin = timeout >= 0 ? Clock::now() : Clock::time_point();
+    Sleeper sleeper(*context, look);
     unsigned idle = 0;
     for (unsigned polls = 1;; ++polls) {
         unsigned events = 0;
@@ -72,22 +110,34 @@ int wait_until(rwapi_context* context, int64_t timeout, Ready ready) {
         });
         if (result != 0) return result;
         idle = events != 0 ? 0 : idle + 1;
-        // A thread that polls without a pause would keep the others from the lock.
-        if (idle > kSpins || context->multiple) sched_yield();
-        if (timeout >= 0 && (timeout == 0 || polls % kPollsPerClock == 0 || idle > kSpins) &&
-            std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - begin).count() >=
-                timeout)
-            return RWAPI_ERR_TIMEOUT;
+        if (events != 0) sleeper.tell_others();
+        int64_t left = Sleeper::kLongest;
+        if (timeout >= 0 && (timeout == 0 || polls % kPollsPerClock == 0 || idle > kSpins)) {
+            left =
+                timeout -
+                std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - begin).count();
+            if (left <= 0) return RWAPI_ERR_TIMEOUT;
+        }
+        if (idle > kSpins && context->sleeps) {
+            if (const int woken = sleeper.sleep(left, std::ref(ready)); woken != 0) return woken;
+        } else if (idle > kSpins || context->multiple) {
+            // A thread that polls without a pause would keep the others from the lock.
+            sched_yield();
+        }
     }
 }
 
 // As wait_until(), for a condition that any peer may fulfil.
 template <class Ready>
-int wait_for_peers(rwapi_context* context, int64_t timeout, Ready ready) {
-    return wait_until(context, timeout, [=](Engine& engine) {
-        const int result = ready(engine);
-        return result != 0 ? result : engine.bereaved();
-    });
+int wait_for_peers(rwapi_context* context, int64_t timeout, Ready ready,
+                   int64_t look = Sleeper::kLongest) {
+    return wait_until(
+        context, timeout,
+        [=](Engine& engine) {
+            const int result = ready(engine);
+            return result != 0 ? result : engine.bereaved();
+        },
+        look);
 }
 
 // The result of a wait for a condition.

@@ -10,6 +10,9 @@ using namespace rwapi;
 
 namespace {
 
+// Peers change words by writes, too, which make no event.
+constexpr int64_t kLookAtWord = 1000;  // microseconds
+
 // For wait_until(). 1: the slot is set; 0: it is not; or an error.
 int check_slot(Engine& engine, uint32_t slot, uint64_t* value) {
     const Slots& slots = engine.slots();
@@ -53,7 +56,8 @@ int rwapi_signal_wait(rwapi_context* context, const uint64_t* word, uint64_t val
     if (word == nullptr || reinterpret_cast<uintptr_t>(word) % sizeof *word != 0)
         return RWAPI_ERR_INVALID;
     return success_of(wait_for_peers(
-        context, timeout, [=](Engine&) { return rwapi_signal_read(word) >= value ? 1 : 0; }));
+        context, timeout, [=](Engine&) { return rwapi_signal_read(word) >= value ? 1 : 0; },
+        kLookAtWord));
 }
 
 int rwapi_notify_test(rwapi_context* context, uint32_t slot, uint64_t* value) {

@@ -2,6 +2,8 @@
 
 // The end of a peer, and of the context.
 
+#include <poll.h>
+
 #include <chrono>
 #include <optional>
 #include <thread>
@@ -14,6 +16,17 @@ namespace rwapi {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+constexpr unsigned kSpinsAtEnd = 1000;  // idle polls before a sleep
+constexpr int kSleepAtEndMs = 1;        // the launcher's barrier makes no event
+
+// Sleeps for a short while, or until an event comes.
+void nap(Engine& engine) {
+    const int fd = engine.event_fd();
+    if (fd >= 0 && engine.arm() == RWAPI_ERR_BUSY) return;
+    pollfd entry{fd, POLLIN, 0};
+    poll(&entry, 1, kSleepAtEndMs);
+}
 
 }  // namespace
 
@@ -57,11 +70,16 @@ void Engine::say_goodbye(Peer& peer) {
     peers_.add_work(peer);
 }
 
-int Engine::close() {
+int Engine::close(bool sleeps) {
     // The time is limited only if a peer has failed: others may compute for hours before they end.
     std::optional<Clock::time_point> end;
+    unsigned idle = 0;
     const auto make_progress = [&] {
-        if (progress() == 0) std::this_thread::yield();
+        idle = progress() == 0 ? idle + 1 : 0;
+        if (idle > kSpinsAtEnd && sleeps)
+            nap(*this);
+        else if (idle > 0)
+            std::this_thread::yield();
         if (peers_.any_failed() && !end)
             end = Clock::now() + std::chrono::seconds(close_timeout_s_);
         return !end || Clock::now() < *end;

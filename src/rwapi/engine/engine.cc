@@ -24,9 +24,9 @@ Self make_self(const EngineSettings& settings, const Bootstrap& bootstrap) {
 Engine::Engine(const EngineSettings& settings, std::unique_ptr<Bootstrap> bootstrap)
     : bootstrap_(std::move(bootstrap)),
       self_(make_self(settings, *bootstrap_)),
-      threads_(settings.threads),
       deaths_(settings.on_peer_death == RWAPI_DEATH_REPORT),
-      peers_(self_),
+      sleeper_(transport_, settings.threads),
+      peers_(self_, sleeper_),
       connector_(self_, *bootstrap_, transport_, peers_),
       failures_(transport_, *bootstrap_, peers_),
       regions_(self_, settings.tag.tag, settings.tag.used.handles, transport_),
@@ -83,16 +83,13 @@ int Engine::open_transport() {
     events.on_message[kKeyAnswer] = handler_of<&KeyExchange::on_answer>(keys_);
     events.on_message[kGatheredPart] = handler_of<&Collectives::on_part>(collectives_);
     events.on_wireup = handler_of<&Connector::on_wireup>(connector_);
-    if (const int error = transport_.open(events, threads_)) return error;
+    if (const int error = transport_.open(events, sleeper_.threads())) return error;
     return posting_.open();
 }
 
 unsigned Engine::progress() {
-    if (armed_) [[unlikely]] {
-        // Another thread sleeps. What this call takes would make no event for it.
-        armed_ = false;
-        transport_.wake();
-    }
+    // What this call takes would make no event for another thread that sleeps.
+    sleeper_.wake();
     unsigned events = transport_.progress();
     if (connector_.has_wireups()) [[unlikely]]
         connector_.process_wireups();
@@ -148,7 +145,7 @@ int Engine::arm() {
         return RWAPI_ERR_BUSY;
     switch (transport_.arm()) {
         case UCS_OK:
-            armed_ = threads_ == RWAPI_THREAD_MULTIPLE;
+            sleeper_.on_armed();
             return RWAPI_OK;
         case UCS_ERR_BUSY:
             return RWAPI_ERR_BUSY;

@@ -62,7 +62,8 @@ class Engine {
     // Collective: opens the transport and publishes the address.
     int open();
     // Collective: completes all operations and waits for the other processes.
-    int close();
+    // sleeps: if nothing happens for a while.
+    int close(bool sleeps);
 
     // For a later context with the same tag.
     Generations generations() const;
@@ -124,10 +125,9 @@ class Engine {
 
     const std::unique_ptr<Bootstrap> bootstrap_;
     const Self self_;
-    const int threads_;
     uint64_t close_timeout_s_ = 30;  // if a peer has failed
-    bool armed_ = false;             // a thread may sleep; only with RWAPI_THREAD_MULTIPLE
     Deaths deaths_;
+    SleepingThread sleeper_;
 
     Peers peers_;
     Connector connector_;

@@ -38,6 +38,7 @@ void Peers::add_work(Peer& peer) {
     if (peer.has_work) return;
     peer.has_work = true;
     with_work_.push_back(&peer);
+    sleeper_.wake();
 }
 
 bool Peers::has_own_work() const {

@@ -14,11 +14,33 @@
 
 namespace rwapi {
 
+// Another thread of the program, which sleeps until an event comes. What this thread does makes no
+// event, so it wakes that one. Only with RWAPI_THREAD_MULTIPLE.
+class SleepingThread {
+  public:
+    SleepingThread(const Transport& transport, int threads)
+        : transport_(transport), threads_(threads) {}
+
+    int threads() const { return threads_; }
+    void on_armed() { armed_ = threads_ == RWAPI_THREAD_MULTIPLE; }
+    void wake() {
+        if (!armed_) [[likely]]
+            return;
+        armed_ = false;
+        transport_.wake();
+    }
+
+  private:
+    const Transport& transport_;
+    const int threads_;
+    bool armed_ = false;
+};
+
 // The peers of a context: those that are in use, those that have work for progress, and those that
 // have failed.
 class Peers {
   public:
-    explicit Peers(const Self& self) : self_(self) {}
+    Peers(const Self& self, SleepingThread& sleeper) : self_(self), sleeper_(sleeper) {}
 
     // The peer, which is added if it was not in use.
     Peer& at(uint32_t node);
@@ -91,6 +113,7 @@ class Peers {
 
   private:
     const Self self_;
+    SleepingThread& sleeper_;
     std::unordered_map<uint32_t, std::unique_ptr<Peer>> peers_;
     std::vector<Peer*> in_use_;  // all of these
     std::vector<Peer*> with_work_;

@@ -115,6 +115,7 @@ rwapi_id Engine::transfer_locally(Task task, const Transfer& what, const OwnRegi
         notifications_.apply(
             what.kind, {handle.index, handle.generation, what.length, what.place, what.value});
     }
+    sleeper_.wake();
     return 0;
 }
 

@@ -154,6 +154,12 @@ enum {
     RWAPI_DEATH_REPORT = 1 /* each death of a peer ends one wait with RWAPI_ERR_PEER */
 };
 
+enum {
+    RWAPI_WAIT_POLL = 0, /* waits poll, and yield the processor if nothing comes for long */
+    RWAPI_WAIT_SLEEP = 1 /* after about a thousand polls without result, waits sleep until an event
+                          * comes; see rwapi_arm */
+};
+
 /* Parameters of a context. A member that is 0 has its default. */
 typedef struct rwapi_params {
     size_t size;                      /* sizeof(rwapi_params) */
@@ -163,6 +169,8 @@ typedef struct rwapi_params {
     uint32_t credit;                  /* small messages from one peer, at most 2^15; default 64 */
     const rwapi_bootstrap* bootstrap; /* NULL: that of the launcher */
     int on_peer_death; /* RWAPI_DEATH_*: for waits that do not say for whom they wait; see below */
+    int wait;          /* RWAPI_WAIT_*: for all calls that wait, rwapi_share, rwapi_barrier,
+                        * and the end of the context */
 } rwapi_params;
 
 /* As rwapi_init, with parameters (NULL: the defaults) for the context that NULL names. */
@@ -299,7 +307,9 @@ RWAPI_EXPORT int rwapi_put_count(rwapi_context* context, rwapi_net net, uint64_t
 /* The value of a signal word of this process; what was written before the signal is visible. */
 RWAPI_EXPORT uint64_t rwapi_signal_read(const uint64_t* word);
 
-/* Waits until the word is at least value. */
+/* Waits until the word is at least value. With RWAPI_WAIT_SLEEP, it looks at the word every
+ * millisecond at least, because writes that change a word by themselves (RWAPI_POLLED, rwapi_put)
+ * make no event. */
 RWAPI_EXPORT int rwapi_signal_wait(rwapi_context* context, const uint64_t* word, uint64_t value,
                                    int64_t timeout);
 
@@ -383,7 +393,9 @@ RWAPI_EXPORT int rwapi_progress(rwapi_context* context);
 
 /* A file descriptor, which belongs to the context. It becomes readable at the first event after
  * rwapi_arm has returned 0. Then, or after RWAPI_ERR_BUSY, call rwapi_progress until it returns 0.
- */
+ * One thread of a context may sleep by it at a time, and none while others are in waits of
+ * RWAPI_WAIT_SLEEP, which use it themselves: any number of threads, also with time limits. These
+ * wake five times a second to probe peers. */
 RWAPI_EXPORT int rwapi_event_fd(rwapi_context* context, int* fd);
 RWAPI_EXPORT int rwapi_arm(rwapi_context* context);
 
