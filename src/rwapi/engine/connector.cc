@@ -7,6 +7,7 @@
 
 #include "rwapi/base/log.h"
 #include "rwapi/core/messages.h"
+#include "rwapi/core/net.h"
 
 namespace rwapi {
 namespace {
@@ -105,6 +106,18 @@ bool Connector::look_up(Peer& peer) {
     connection.address_known = true;
     peer.sender.open(address.header.credit);
     return true;
+}
+
+int Connector::check(const rwapi_net& net) {
+    const uint32_t node = NetAddress::unpack(net).node;
+    if (node >= self_.size) return RWAPI_ERR_FOREIGN;
+    uint64_t incarnation = self_.incarnation;
+    if (node != self_.rank) {
+        Peer& peer = peers_.at(node);
+        if (peer.failed || !look_up(peer)) return RWAPI_ERR_PEER;
+        incarnation = peer.connection.incarnation;
+    }
+    return NetAddress::made_by(incarnation, net) ? RWAPI_OK : RWAPI_ERR_FOREIGN;
 }
 
 void Connector::connect(Peer& peer) {

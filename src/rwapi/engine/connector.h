@@ -31,6 +31,8 @@ class Connector {
 
     // Looks up what the peer has published, unless that is known. False: the peer has failed.
     bool look_up(Peer& peer);
+    // Whether a network address was made by the current context of its node. RWAPI_OK or an error.
+    int check(const rwapi_net& net);
     // Begins to connect a peer in state kNew.
     void connect(Peer& peer);
 

@@ -36,8 +36,10 @@ Engine::Engine(const EngineSettings& settings, std::unique_ptr<Bootstrap> bootst
       small_(self_, peers_),
       posting_(self_, transport_),
       operations_(settings.tag.tag, settings.operations, settings.tag.used.operations, transport_,
-                  remotes_, peers_),
+                  remotes_, peers_, notifications_.slots()),
       sequencer_(peers_, connector_, operations_, posting_, keys_, small_),
+      many_(self_, sleeper_, peers_, connector_, regions_, remotes_, notifications_, posting_,
+            operations_, sequencer_),
       flushes_(self_, peers_, operations_, sequencer_),
       collectives_(self_, transport_, connector_, peers_) {}
 

@@ -13,6 +13,7 @@
 #include "rwapi/engine/failure_detector.h"
 #include "rwapi/engine/flushes.h"
 #include "rwapi/engine/key_exchange.h"
+#include "rwapi/engine/many_puts.h"
 #include "rwapi/engine/notifications.h"
 #include "rwapi/engine/operations.h"
 #include "rwapi/engine/posting.h"
@@ -87,6 +88,10 @@ class Engine {
     }
     rwapi_id put(const rwapi_net& net, const Transfer& what, bool has_id);
     rwapi_id get(const rwapi_net& net, const Transfer& what, bool has_id);
+    // A put or get. kGetNotify: `what` has no notification for the peer; its place and value are a
+    // slot's of this process.
+    rwapi_id transfer(Task task, const rwapi_net& net, const Transfer& what, bool has_id);
+    ManyPuts& many() { return many_; }
     rwapi_id atomic(Task task, const rwapi_net& net, const Transfer& what, bool has_id);
     rwapi_id write(uint32_t node, const rwapi_net& from, const rwapi_net& to, size_t length);
     rwapi_id flush(uint32_t node, bool has_id) { return flushes_.flush(node, has_id); }
@@ -108,12 +113,10 @@ class Engine {
     int bereaved();
 
   private:
-    rwapi_id transfer(Task task, const rwapi_net& net, const Transfer& what, bool has_id);
     rwapi_id find_and_transfer(Task task, const rwapi_net& net, const Transfer& what, bool has_id);
     rwapi_id transfer_to(Task task, RemoteRegion& region, const Transfer& what, bool has_id);
     rwapi_id transfer_locally(Task task, const Transfer& what, const OwnRegion& region);
     rwapi_id begin(Task task, Peer& peer, RemoteRegion* region, const Transfer& what, bool has_id);
-    int check_net(const rwapi_net& net);
     int find_at_self(const rwapi_net& net, RemoteRegion*& region);
     int open_transport();
     void serve_peers();
@@ -140,6 +143,7 @@ class Engine {
     Posting posting_;
     Operations operations_;
     Sequencer sequencer_;
+    ManyPuts many_;
     Flushes flushes_;
     Collectives collectives_;
     // Last, so that it is destroyed first: while UCT closes, it calls completions of operations.

@@ -41,7 +41,7 @@ rwapi_id Flushes::flush_all(bool has_id) {
     if (all.whole == nullptr) return RWAPI_ERR_AGAIN;
     const rwapi_id id = operations_.id(*all.whole);
     all.whole->status = status;
-    all.whole->parts = 1;  // until start_parts() has begun all
+    all.whole->whole.parts = 1;  // until start_parts() has begun all
     waiting_.push_back(std::move(all));
     start_parts();
     const int result = operations_.test(id);
@@ -64,8 +64,8 @@ void Flushes::start_parts() {
                 peers_.add_work(peer);
                 return;
             }
-            part->parent = &whole;
-            ++whole.parts;
+            part->whole.parent = &whole;
+            ++whole.whole.parts;
             sequencer_.start(*part);
         }
         operations_.finish_part(whole);

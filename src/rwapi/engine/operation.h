@@ -31,11 +31,13 @@ namespace rwapi {
 class Operations;
 struct OwnRegion;
 struct Peer;
+struct Piece;
 struct RemoteRegion;
 
 enum class Task : uint8_t {
     kPut,
     kGet,
+    kGetNotify,
     kFetchAdd,
     kCompareSwap,
     kSmall,
@@ -43,6 +45,10 @@ enum class Task : uint8_t {
     kFence,
     kFlushAll
 };
+
+constexpr bool is_get(Task task) {
+    return task == Task::kGet || task == Task::kGetNotify;
+}
 
 // An atomic operation. Its local memory is that of the result, and its notification has what it
 // compares with (place) and what it adds or stores (value).
@@ -66,16 +72,25 @@ struct Operation {
         uct_mem_h temporary;  // registration for this operation
     };
 
+    struct Whole {
+        Operation* parent;  // the kFlushAll of which this is a part
+        uint32_t parts;     // of a kFlushAll: those that have not ended, and 1 while more may begin
+    };
+    struct Pieces {      // of a put of many; see pieces.h
+        Piece* first;    // null: it is no such put
+        Piece* current;  // that of `target` and `local`
+    };
+
     uct_completion_t completion;  // first: UCT passes its address
     Operations* owner;
     Peer* peer;
     Operation* next;  // in one of the peer's lists
     Operation* previous;
-    Operation* parent;  // the kFlushAll of which this is a part
-    uint64_t awaited;   // Carried::placed that a flush or fence waits for; 0: none
-    uint32_t parts;     // of a kFlushAll: those that have not ended, and 1 while more may begin
+    Whole whole;
+    uint64_t awaited;  // Carried::placed that a flush or fence waits for; 0: none
     Target target;
     Local local;
+    Pieces pieces;
     Notification notification;
     rwapi_small small;
     int status;  // RWAPI_OK or the first error

@@ -98,16 +98,20 @@ void Operations::finish(Operation& operation, int result) {
     if (operation.task == Task::kFlush) {
         if (result == RWAPI_OK) result = std::exchange(unreported, RWAPI_OK);
     }
+    if (operation.task == Task::kGetNotify && result == RWAPI_OK)
+        slots_.notify(static_cast<uint32_t>(operation.notification.place),
+                      operation.notification.value);
     // Who will learn of it: the call, the user by the id, or the whole flush.
-    const bool known = operation.in_call || operation.has_id || operation.parent != nullptr;
+    const bool known = operation.in_call || operation.has_id || operation.whole.parent != nullptr;
     if (result != RWAPI_OK && !known) unreported = result;
-    Operation::Local& local = operation.local;
-    if (local.temporary != nullptr) uct_md_mem_dereg(transport_.domain(), local.temporary);
-    local.temporary = nullptr;
-    if (OwnRegion* const region = std::exchange(local.region, nullptr)) Regions::release(*region);
-    if (RemoteRegion* const region = std::exchange(operation.target.region, nullptr))
-        remotes_.release(*region);
-    if (Operation* const whole = std::exchange(operation.parent, nullptr)) {
+    if (Piece* const pieces = std::exchange(operation.pieces.first, nullptr)) [[unlikely]] {
+        release(pieces);
+        operation.local = {};
+        operation.target = {};
+    } else {
+        release(operation.local, operation.target);
+    }
+    if (Operation* const whole = std::exchange(operation.whole.parent, nullptr)) {
         if (result != RWAPI_OK) whole->status = result;
         finish_part(*whole);
     }
@@ -122,6 +126,23 @@ void Operations::finish(Operation& operation, int result) {
     }
 }
 
+void Operations::release(Operation::Local& local, Operation::Target& target) {
+    if (local.temporary != nullptr) uct_md_mem_dereg(transport_.domain(), local.temporary);
+    local.temporary = nullptr;
+    if (OwnRegion* const region = std::exchange(local.region, nullptr)) Regions::release(*region);
+    if (RemoteRegion* const region = std::exchange(target.region, nullptr))
+        remotes_.release(*region);
+}
+
+void Operations::release(Piece* first) {
+    while (first != nullptr) {
+        Piece* const next = first->next;
+        release(first->local, first->target);
+        pieces_.give_back(first);
+        first = next;
+    }
+}
+
 int Operations::lost_error() const {
     int lost = RWAPI_OK;
     pool_.for_each_unread([&](const Operation& operation, int error) {
@@ -131,8 +152,8 @@ int Operations::lost_error() const {
 }
 
 void Operations::finish_part(Operation& whole) {
-    TERN_ASSERT(whole.task == Task::kFlushAll && whole.parts > 0);
-    if (--whole.parts == 0) pool_.finish(&whole, whole.status, whole.has_id);
+    TERN_ASSERT(whole.task == Task::kFlushAll && whole.whole.parts > 0);
+    if (--whole.whole.parts == 0) pool_.finish(&whole, whole.status, whole.has_id);
 }
 
 void Operations::finish_all(Peer& peer) {

@@ -6,8 +6,10 @@
 #include <span>
 
 #include "rwapi/core/operation_pool.h"
+#include "rwapi/core/slots.h"
 #include "rwapi/engine/operation.h"
 #include "rwapi/engine/peers.h"
+#include "rwapi/engine/pieces.h"
 #include "rwapi/engine/regions.h"
 #include "rwapi/engine/remote_regions.h"
 
@@ -18,8 +20,13 @@ class Operations {
   public:
     // used: the highest generation that earlier ids with this tag may have.
     Operations(uint16_t tag, uint32_t capacity, uint64_t used, const Transport& transport,
-               RemoteRegions& remotes, Peers& peers)
-        : transport_(transport), remotes_(remotes), peers_(peers), pool_(tag, capacity, used) {}
+               RemoteRegions& remotes, Peers& peers, Slots& slots)
+        : transport_(transport),
+          remotes_(remotes),
+          peers_(peers),
+          slots_(slots),
+          pool_(tag, capacity, used),
+          pieces_(capacity) {}
 
     // A new operation. has_id: the user gets its id. Null: all places are in use.
     Operation* allocate(Task task, Peer& peer, bool has_id);
@@ -32,6 +39,10 @@ class Operations {
     // Counts a part of a kFlushAll, or the time in which parts may begin, as ended.
     void finish_part(Operation& whole);
 
+    // Gives back a list of pieces and what they use. Null: an empty one.
+    void release(Piece* first);
+    PiecePool& pieces() { return pieces_; }
+
     rwapi_id id(const Operation& operation) const { return pool_.id(&operation); }
     // 1: complete; 0: not yet; negative: the operation's error, or that of a wrong id.
     int test(rwapi_id id) { return pool_.test(id); }
@@ -43,12 +54,15 @@ class Operations {
   private:
     static void on_completion(uct_completion_t* completion);
     void complete(Operation& operation, ucs_status_t status);
+    void release(Operation::Local& local, Operation::Target& target);
     static void stop_waiting(Operation& operation);
 
     const Transport& transport_;
     RemoteRegions& remotes_;
     Peers& peers_;
+    Slots& slots_;  // of this process
     OperationPool<Operation> pool_;
+    PiecePool pieces_;
 };
 
 // The error of an operation that has failed in UCT with this status.

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "rwapi/base/log.h"
+#include "rwapi/engine/pieces.h"
 
 namespace rwapi {
 namespace {
@@ -200,9 +201,20 @@ ucs_status_t Posting::register_local(Operation& operation) const {
     Operation::Local& local = operation.local;
     if (local.region != nullptr || local.temporary != nullptr) return UCS_OK;
     unsigned flags = UCT_MD_MEM_ACCESS_LOCAL_READ | UCT_MD_MEM_FLAG_HIDE_ERRORS;
-    if (operation.task == Task::kGet) flags |= UCT_MD_MEM_ACCESS_LOCAL_WRITE;
+    if (is_get(operation.task)) flags |= UCT_MD_MEM_ACCESS_LOCAL_WRITE;
     const ucs_status_t status =
         uct_md_mem_reg(transport_.domain(), local.memory, local.length, flags, &local.temporary);
+    return status == UCS_OK ? UCS_OK : UCS_ERR_NO_MEMORY;
+}
+
+ucs_status_t Posting::prepare(Piece& piece) const {
+    Operation::Local& local = piece.local;
+    const Limits& limits = transport_.limits();
+    if (local.region != nullptr || local.length <= std::max(limits.put_short, limits.put_bcopy))
+        return UCS_OK;
+    const ucs_status_t status = uct_md_mem_reg(
+        transport_.domain(), local.memory, piece.local_extent(),
+        UCT_MD_MEM_ACCESS_LOCAL_READ | UCT_MD_MEM_FLAG_HIDE_ERRORS, &local.temporary);
     return status == UCS_OK ? UCS_OK : UCS_ERR_NO_MEMORY;
 }
 

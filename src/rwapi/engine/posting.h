@@ -14,6 +14,8 @@
 
 namespace rwapi {
 
+struct Piece;
+
 // Posts parts of operations to UCT. All peers are ready. Functions return what UCT does: UCS_OK,
 // UCS_INPROGRESS (the operation's completion will be called), UCS_ERR_NO_RESOURCE (the send queue
 // is full: again later), or an error.
@@ -76,6 +78,9 @@ class Posting {
                 transfer.value};
     }
 
+    // Registers the memory of a piece for its operation, if it is neither registered nor so short
+    // that it is copied.
+    ucs_status_t prepare(Piece& piece) const;
     // The data of an operation. Parts that were posted before are left out.
     ucs_status_t post_put(Operation& operation) const;
     ucs_status_t post_get(Operation& operation) const;

@@ -106,6 +106,15 @@ OwnRegion* Regions::find_containing(const std::byte* memory, size_t length) {
     return recent_ = at->second;
 }
 
+Key Regions::rights_of(const OwnRegion& region) const {
+    Key key{};
+    key.address = reinterpret_cast<uintptr_t>(region.address);
+    key.length = region.length;
+    key.rights = static_cast<uint8_t>(region.rights);
+    key.slots = self_.slots;
+    return key;
+}
+
 bool Regions::make_key(uint64_t name, Key& key) {
     const NetAddress address = NetAddress::of_name(name);
     int error;

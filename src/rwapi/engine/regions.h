@@ -46,6 +46,8 @@ class Regions {
         --region.users;
     }
 
+    // Of the key of a region: its bounds and rights.
+    Key rights_of(const OwnRegion& region) const;
     // The key of the region with this name; false: there is no such region.
     bool make_key(uint64_t name, Key& key);
 

@@ -17,15 +17,14 @@ namespace rwapi {
 // call.
 [[gnu::always_inline]] inline int check_access(const Key& key, Task task,
                                                const Transfer& transfer) {
-    const bool is_get = task == Task::kGet;
     const bool notified = transfer.kind != NotificationKind::kNone;
     if (!within(transfer.offset, transfer.length, key.length)) return RWAPI_ERR_RANGE;
     if (is_atomic(task)) {
         if ((key.rights & RWAPI_ALL) != RWAPI_ALL) return RWAPI_ERR_RIGHTS;
         if ((key.address + transfer.offset) % sizeof(uint64_t) != 0) return RWAPI_ERR_INVALID;
     }
-    if (is_get && !(key.rights & RWAPI_READ)) return RWAPI_ERR_RIGHTS;
-    if (!is_get && (transfer.length > 0 || notified) && !(key.rights & RWAPI_WRITE))
+    if (is_get(task) && !(key.rights & RWAPI_READ)) return RWAPI_ERR_RIGHTS;
+    if (!is_get(task) && (transfer.length > 0 || notified) && !(key.rights & RWAPI_WRITE))
         return RWAPI_ERR_RIGHTS;
     if (transfer.kind == NotificationKind::kSet || transfer.kind == NotificationKind::kAdd) {
         if (!(key.rights & RWAPI_SIGNAL)) return RWAPI_ERR_RIGHTS;

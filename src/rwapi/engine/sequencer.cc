@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "rwapi/engine/sequencer.h"
 
+#include "rwapi/engine/pieces.h"
+
 namespace rwapi {
 namespace {
 
@@ -83,7 +85,8 @@ ucs_status_t Sequencer::post_stage(Operation& operation) {
 
 ucs_status_t Sequencer::post_data_stage(Operation& operation) {
     const bool notified = operation.kind != NotificationKind::kNone;
-    if (const RemoteRegion* const region = operation.target.region; notified && region != nullptr) {
+    if (const RemoteRegion* const region = operation.target.region;
+        notified && region != nullptr && operation.pieces.first == nullptr) {
         const ucs_status_t status = posting_.post_notified(
             *region, {0, operation.target.offset, operation.local.memory, operation.local.length,
                       operation.kind, operation.notification.place, operation.notification.value});
@@ -91,7 +94,15 @@ ucs_status_t Sequencer::post_data_stage(Operation& operation) {
         if (status != UCS_ERR_UNSUPPORTED) return status;
     }
     if (operation.task == Task::kFence) return post_order_stage(operation);
-    const ucs_status_t status = post_data(operation);
+    ucs_status_t status = post_data(operation);
+    while (status >= 0 && next_piece(operation)) {
+        const RemoteRegion* const region = operation.target.region;
+        if (region != nullptr && region->stale) {
+            operation.status = RWAPI_ERR_STALE;
+            return UCS_ERR_CANCELED;
+        }
+        status = post_data(operation);
+    }
     if (status < 0) return status;
     operation.stage = notified ? Stage::kOrder : Stage::kPosted;
     return UCS_OK;
@@ -103,6 +114,7 @@ ucs_status_t Sequencer::post_data(Operation& operation) {
             // A put of no bytes notifies of the puts before it.
             return operation.local.length > 0 ? posting_.post_put(operation) : UCS_OK;
         case Task::kGet:
+        case Task::kGetNotify:
             return posting_.post_get(operation);
         case Task::kFetchAdd:
         case Task::kCompareSwap:
@@ -128,8 +140,29 @@ ucs_status_t Sequencer::post_order_stage(Operation& operation) {
 
 // Finds the key of a region that is known by its name, or requests it from the peer.
 Sequencer::Step Sequencer::resolve(Operation& operation) {
+    return operation.pieces.first != nullptr
+               ? resolve_pieces(operation)
+               : resolve(operation, operation.target, operation.local.length);
+}
+
+// The same for all pieces of a put, none of which is posted before.
+Sequencer::Step Sequencer::resolve_pieces(Operation& operation) {
+    for (Piece* each = operation.pieces.first; each != nullptr; each = each->next) {
+        if (each->target.region == nullptr) {
+            const Step step = resolve(operation, each->target, each->extent());
+            if (each->target.region == nullptr) return step;
+        } else if (each->target.region->stale) {
+            operation.status = RWAPI_ERR_STALE;
+            return fail(operation, UCS_OK);
+        }
+    }
+    begin_piece(operation, *operation.pieces.first);
+    return Step::kOver;
+}
+
+Sequencer::Step Sequencer::resolve(Operation& operation, Operation::Target& target,
+                                   uint64_t length) {
     Peer& peer = *operation.peer;
-    Operation::Target& target = operation.target;
     RemoteRegion* region;
     operation.status = RemoteRegions::find(peer, NetAddress::of_name(target.name), region);
     if (operation.status == RWAPI_OK && region == nullptr) {
@@ -140,8 +173,8 @@ Sequencer::Step Sequencer::resolve(Operation& operation) {
     if (operation.status == RWAPI_OK)
         operation.status = check_access(
             region->key, operation.task,
-            {target.name, target.offset, operation.local.memory, operation.local.length,
-             operation.kind, operation.notification.place, operation.notification.value});
+            {target.name, target.offset, operation.local.memory, length, operation.kind,
+             operation.notification.place, operation.notification.value});
     if (operation.status != RWAPI_OK) return fail(operation, UCS_OK);
     target.region = region;
     RemoteRegions::use(*region);

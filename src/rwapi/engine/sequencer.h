@@ -37,6 +37,8 @@ class Sequencer {
     ucs_status_t post_data_stage(Operation& operation);
     ucs_status_t post_order_stage(Operation& operation);
     Step resolve(Operation& operation);
+    Step resolve_pieces(Operation& operation);
+    Step resolve(Operation& operation, Operation::Target& target, uint64_t length);
     Step leave(Operation& operation);
     Step fail(Operation& operation, ucs_status_t status);
 

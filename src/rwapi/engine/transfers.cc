@@ -26,7 +26,7 @@ rwapi_id Engine::transfer(Task task, const rwapi_net& net, const Transfer& what,
 // To or from an address that has not been used lately.
 rwapi_id Engine::find_and_transfer(Task task, const rwapi_net& net, const Transfer& what,
                                    bool has_id) {
-    int error = check_net(net);
+    int error = connector_.check(net);
     if (error != RWAPI_OK) return error;
     const NetAddress address = NetAddress::unpack(net);
     if (address.node == self_.rank) {
@@ -46,7 +46,8 @@ rwapi_id Engine::find_and_transfer(Task task, const rwapi_net& net, const Transf
 rwapi_id Engine::transfer_to(Task task, RemoteRegion& region, const Transfer& what, bool has_id) {
     const int error = check_access(region.key, task, what);
     if (error != RWAPI_OK) return region.stale ? RWAPI_ERR_STALE : error;
-    if (what.length == 0 && what.kind == NotificationKind::kNone) return 0;
+    if (what.length == 0 && what.kind == NotificationKind::kNone && task != Task::kGetNotify)
+        return 0;
     Peer& peer = *region.peer;
     if (peer.failed) return RWAPI_ERR_PEER;
     if (task == Task::kPut && peer.can_post() && posting_.post_short(region, what)) return 0;
@@ -60,7 +61,7 @@ rwapi_id Engine::atomic(Task task, const rwapi_net& net, const Transfer& what, b
     if (NetAddress::unpack(net).node != self_.rank) return transfer(task, net, what, has_id);
     RemoteRegion* region = nullptr;
     const int error = find_at_self(net, region);
-    return error == RWAPI_OK ? transfer_to(task, *region, what, has_id) : error;
+    return region != nullptr ? transfer_to(task, *region, what, has_id) : error;
 }
 
 // A region of this process as that of a peer. It is not remembered as such: puts and gets copy.
@@ -99,17 +100,13 @@ rwapi_id Engine::begin(Task task, Peer& peer, RemoteRegion* region, const Transf
 
 // To or from a region of this process.
 rwapi_id Engine::transfer_locally(Task task, const Transfer& what, const OwnRegion& region) {
-    Key key{};
-    key.address = reinterpret_cast<uintptr_t>(region.address);
-    key.length = region.length;
-    key.rights = static_cast<uint8_t>(region.rights);
-    key.slots = self_.slots;
-    if (const int error = check_access(key, task, what)) return error;
+    if (const int error = check_access(regions_.rights_of(region), task, what)) return error;
     std::byte* const memory = region.address + what.offset;
     if (what.length > 0) {
         if (task == Task::kPut) std::memmove(memory, what.local, what.length);
-        if (task == Task::kGet) std::memmove(what.local, memory, what.length);
+        if (is_get(task)) std::memmove(what.local, memory, what.length);
     }
+    if (task == Task::kGetNotify) slots().notify(static_cast<uint32_t>(what.place), what.value);
     if (what.kind != NotificationKind::kNone) {
         const Handle handle = Handle::unpack(region.handle);
         notifications_.apply(
@@ -119,26 +116,13 @@ rwapi_id Engine::transfer_locally(Task task, const Transfer& what, const OwnRegi
     return 0;
 }
 
-// Whether a network address was made by the current context of its node.
-int Engine::check_net(const rwapi_net& net) {
-    const uint32_t node = NetAddress::unpack(net).node;
-    if (node >= self_.size) return RWAPI_ERR_FOREIGN;
-    uint64_t incarnation = self_.incarnation;
-    if (node != self_.rank) {
-        Peer& peer = peers_.at(node);
-        if (peer.failed || !connector_.look_up(peer)) return RWAPI_ERR_PEER;
-        incarnation = peer.connection.incarnation;
-    }
-    return NetAddress::made_by(incarnation, net) ? RWAPI_OK : RWAPI_ERR_FOREIGN;
-}
-
 rwapi_id Engine::write(uint32_t node, const rwapi_net& source, const rwapi_net& target,
                        size_t length) {
     int error = RWAPI_OK;
     const NetAddress from = NetAddress::unpack(source), to = NetAddress::unpack(target);
     if (from.node != self_.rank || to.node != node || node >= self_.size) [[unlikely]] {
-        error = check_net(source);
-        if (error == RWAPI_OK) error = check_net(target);
+        error = connector_.check(source);
+        if (error == RWAPI_OK) error = connector_.check(target);
         return error != RWAPI_OK ? error : RWAPI_ERR_NODE;
     }
     OwnRegion* const own = regions_.find(source, error);

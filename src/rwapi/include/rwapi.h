@@ -259,6 +259,39 @@ RWAPI_EXPORT int rwapi_barrier(rwapi_context* context);
 RWAPI_EXPORT int rwapi_put(rwapi_context* context, rwapi_net net, uint64_t offset,
                            const void* local, size_t length, rwapi_id* id);
 
+/* An element of a list: `length` bytes from local to `offset` bytes after net. */
+typedef struct rwapi_element {
+    rwapi_net net;
+    uint64_t offset;
+    const void* local;
+    size_t length;
+} rwapi_element;
+
+/* As rwapi_put of n elements, by one operation with one id. All are memory of one node
+ * (RWAPI_ERR_NODE). Nothing is written if one of them is refused, or if the call returns an error
+ * because of its arguments or RWAPI_ERR_AGAIN; the keys of all are awaited before the first is
+ * written. The array may be changed when the call returns. The elements of all lists that are not
+ * complete are at most rwapi_params.operations: a list that is longer is refused
+ * (RWAPI_ERR_RANGE), and one for which there is no room now with RWAPI_ERR_AGAIN. */
+RWAPI_EXPORT int rwapi_put_list(rwapi_context* context, const rwapi_element* elements, size_t n,
+                                rwapi_id* id);
+
+/* Blocks of the same length at the same distances: a column or a part of a matrix. */
+typedef struct rwapi_blocks {
+    size_t length;         /* of a block */
+    size_t count;          /* of blocks */
+    uint64_t stride;       /* from the begin of a block to that of the next one, at the peer; not
+                            * less than length */
+    uint64_t local_stride; /* and here; any, and 0 repeats one block */
+} rwapi_blocks;
+
+/* As rwapi_put of each block, by one operation with one id. The first block is at local and at
+ * `offset` bytes after net. All that was said about lists holds, but any number of blocks counts as
+ * one element. Blocks that are too long to be copied, and not registered, are registered with what
+ * is between them. */
+RWAPI_EXPORT int rwapi_put_strided(rwapi_context* context, rwapi_net net, uint64_t offset,
+                                   const void* local, const rwapi_blocks* blocks, rwapi_id* id);
+
 /* Reads. When it is complete, the data are at local. */
 RWAPI_EXPORT int rwapi_get(rwapi_context* context, rwapi_net net, uint64_t offset, void* local,
                            size_t length, rwapi_id* id);
@@ -298,6 +331,25 @@ RWAPI_EXPORT int rwapi_put_signal(rwapi_context* context, rwapi_net net, uint64_
 /* A write, then value, which is not 0, in a notification slot of the target's context. */
 RWAPI_EXPORT int rwapi_put_notify(rwapi_context* context, rwapi_net net, uint64_t offset,
                                   const void* local, size_t length, uint32_t slot, uint64_t value,
+                                  rwapi_id* id);
+
+/* The writes of rwapi_put_list and rwapi_put_strided, then one notification for all of them, in a
+ * slot as that of rwapi_put_notify. A counter counts it as one write of all bytes, that of the last
+ * element's memory. A list must have an element, of any length. For a signal or a count in the
+ * place of the slot, use rwapi_put_list and then rwapi_put_signal or rwapi_put_count without data.
+ */
+RWAPI_EXPORT int rwapi_put_list_notify(rwapi_context* context, const rwapi_element* elements,
+                                       size_t n, uint32_t slot, uint64_t value, rwapi_id* id);
+RWAPI_EXPORT int rwapi_put_strided_notify(rwapi_context* context, rwapi_net net, uint64_t offset,
+                                          const void* local, const rwapi_blocks* blocks,
+                                          uint32_t slot, uint64_t value, rwapi_id* id);
+
+/* A read, then value, which is not 0, in a notification slot of this context: when the slot is set,
+ * the data are at local. length may be 0. If the read fails, the slot stays as it is. The slot says
+ * nothing about earlier reads. No counter counts it. RWAPI_ERR_RANGE: also if there is no such slot
+ * here. A wait for the slot does not end when the peer dies; a wait for the id does. */
+RWAPI_EXPORT int rwapi_get_notify(rwapi_context* context, rwapi_net net, uint64_t offset,
+                                  void* local, size_t length, uint32_t slot, uint64_t value,
                                   rwapi_id* id);
 
 /* A write that only the target's counter counts. Counters count the two calls above as well. */

@@ -1,0 +1,411 @@
+// SPDX-License-Identifier: BSD-3-Clause
+
+// Puts of many pieces, and reads with a notification.
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "job.h"
+
+namespace job {
+namespace {
+
+constexpr size_t kBytes = 1 << 17;
+constexpr std::byte kUntouched{0xcc};
+
+size_t at(int node) {
+    return static_cast<size_t>(node);
+}
+
+// Two memories of each process, whose keys have not come, and a source of which one half is
+// registered.
+struct Memories {
+    std::vector<std::byte> memory[2], source;
+    rwapi_net own[2], local;
+    std::vector<rwapi_net> nets[2];
+    rwapi_context* const context;
+
+    explicit Memories(rwapi_context* of = nullptr) : source(kBytes), context(of) {
+        for (size_t i = 0; i < 2; ++i) {
+            memory[i].assign(kBytes, kUntouched);
+            CHECK_OK(rwapi_register(context, memory[i].data(), kBytes, RWAPI_ALL, &own[i]));
+            nets[i] = exchange(own[i], context);
+        }
+        CHECK_OK(rwapi_register(context, source.data(), kBytes / 2, 0, &local));
+        fill(source.data(), kBytes, 1 + at(rank()));
+    }
+    bool untouched() const {
+        return std::ranges::all_of(memory, [](const auto& each) {
+            return std::ranges::all_of(each, [](std::byte byte) { return byte == kUntouched; });
+        });
+    }
+    rwapi_element element(int node, size_t which, uint64_t offset, size_t from,
+                          size_t length) const {
+        return {nets[which][at(node)], offset, &source[from], length};
+    }
+};
+
+// What a process writes in a round: the target computes the same.
+struct Plan {
+    struct Part {
+        size_t which, offset, from, length;
+    };
+    std::vector<Part> parts;
+    rwapi_blocks blocks{};
+    bool strided = false;
+    uint64_t bytes = 0;
+
+    Plan(uint64_t seed, bool is_strided) : strided(is_strided) {
+        Random random(seed);
+        static constexpr size_t kLengths[] = {0, 1, 8, 30, 200, 1100, 5000, 9000, 20000};
+        const auto length = [&] { return kLengths[random.below(std::size(kLengths))]; };
+        if (strided) {
+            blocks.length = 1 + length();
+            blocks.count = 1 + random.below(std::min<size_t>(40, kBytes / blocks.length - 1));
+            const size_t room = kBytes / blocks.count;
+            blocks.stride = blocks.length + random.below(room - blocks.length + 1);
+            blocks.local_stride = random.below(room + 1);
+            for (size_t i = 0; i < blocks.count; ++i)
+                parts.push_back({1, i * blocks.stride, i * blocks.local_stride, blocks.length});
+            const Part& last = parts.back();
+            if (last.from + last.length > kBytes) {
+                blocks.local_stride = 0;
+                for (Part& part : parts) part.from = 0;
+            }
+        } else {
+            size_t end[2] = {};
+            for (size_t left = 2 + random.below(12); left > 0; --left) {
+                Part part{left == 1 ? 1 : random.below(2), 0, 0, length()};
+                part.offset = end[part.which] + random.below(100);
+                part.from = random.below(kBytes - part.length);
+                if (part.offset + part.length > kBytes) part.offset = part.length = 0;
+                end[part.which] = std::max(end[part.which], part.offset + part.length);
+                parts.push_back(part);
+            }
+        }
+        for (const Part& part : parts) bytes += part.length;
+    }
+
+    int put(const Memories& memories, int node, uint64_t value, rwapi_id* id) const {
+        if (strided)
+            return rwapi_put_strided_notify(nullptr, memories.nets[1][at(node)], 0,
+                                            memories.source.data(), &blocks, 3, value, id);
+        std::vector<rwapi_element> elements;
+        for (const Part& part : parts)
+            elements.push_back(
+                memories.element(node, part.which, part.offset, part.from, part.length));
+        if (value % 2 == 0)
+            return rwapi_put_list_notify(nullptr, elements.data(), elements.size(), 3, value, id);
+        const int error = rwapi_put_list(nullptr, elements.data(), elements.size(), id);
+        elements.clear();  // it is read in the call only
+        if (error != 0) return error;
+        return rwapi_put_notify(nullptr, memories.nets[1][at(node)], 0, nullptr, 0, 3, value,
+                                nullptr);
+    }
+
+    // Nothing else has changed.
+    bool arrived(const Memories& memories, const std::byte* source) const {
+        std::vector<std::byte> expected[2];
+        for (auto& each : expected) each.assign(kBytes, kUntouched);
+        for (const Part& part : parts)
+            std::copy_n(&source[part.from], part.length, &expected[part.which][part.offset]);
+        return expected[0] == memories.memory[0] && expected[1] == memories.memory[1];
+    }
+};
+
+// Lists and blocks to the next process, and to this one itself.
+void lists() {
+    Memories memories;
+    const uint64_t common = common_seed();
+    rwapi_counter counter;
+    CHECK_OK(rwapi_counter_create(nullptr, &counter));
+    CHECK_OK(rwapi_counter_attach(nullptr, counter, memories.own[1], 0));
+    barrier();
+    uint64_t bytes = 0;
+    constexpr uint64_t kRounds = 60;
+    std::vector<std::byte> source(kBytes);
+    for (uint64_t round = 1; round <= kRounds; ++round) {
+        const int step = round % 10 != 0;
+        const int to = (rank() + step) % size(), from = (rank() + size() - step) % size();
+        const bool strided = round % 3 == 0;
+        rwapi_id id = 0;
+        CHECK_OK(Plan(common + 100 * round + at(rank()), strided)
+                     .put(memories, to, round, round % 4 == 0 ? nullptr : &id));
+        const Plan coming(common + 100 * round + at(from), strided);
+        uint64_t value = 0, writes = 0, counted = 0;
+        CHECK_OK(rwapi_notify_wait(nullptr, 3, &value, kLimit));
+        CHECK_EQ(value, round);
+        CHECK_EQ(rwapi_notify_reset(nullptr, 3, nullptr), 1);
+        fill(source.data(), kBytes, 1 + at(from));
+        CHECK(coming.arrived(memories, source.data()));
+        bytes += strided || round % 2 == 0 ? coming.bytes : 0;
+        CHECK_EQ(rwapi_counter_test(nullptr, counter, &writes, &counted), 1);
+        CHECK_EQ(writes, round);
+        CHECK_EQ(counted, bytes);
+        wait(id);
+        flush(to);
+        for (auto& each : memories.memory) std::ranges::fill(each, kUntouched);
+        barrier();
+    }
+    CHECK_OK(rwapi_counter_free(nullptr, counter));
+}
+
+// One wrong element, whether it is known at the call or only when its key has come: nothing is
+// written and nobody is notified.
+void wrong_lists() {
+    Memories memories;
+    const int next = (rank() + 1) % size();
+    rwapi_net read_only[2];
+    std::vector<std::byte> constant(kBytes);
+    CHECK_OK(rwapi_register(nullptr, constant.data(), kBytes, RWAPI_READ, &read_only[0]));
+    const auto constants = exchange(read_only[0]);
+    const auto outcome = [](int error, rwapi_id id) {
+        return error != 0 ? error : rwapi_wait(nullptr, id, kLimit);
+    };
+    const auto put = [&](std::vector<rwapi_element> elements) {
+        rwapi_id id = 0;
+        const int error =
+            rwapi_put_list_notify(nullptr, elements.data(), elements.size(), 3, 1, &id);
+        return outcome(error, id);
+    };
+    const auto strided = [&](int node, rwapi_blocks blocks, uint64_t offset = 0) {
+        rwapi_id id = 0;
+        const int error = rwapi_put_strided(nullptr, memories.nets[0][at(node)], offset,
+                                            memories.source.data(), &blocks, &id);
+        return outcome(error, id);
+    };
+    // First without keys, then with them, then to this process itself.
+    for (const int node : {next, next, rank()}) {
+        const auto good = [&](size_t i) {
+            return memories.element(node, i % 2, 1000 * i, 10 * i, 100);
+        };
+        const rwapi_element bad{constants[at(node)], 0, memories.source.data(), 8};
+        CHECK_EQ(put({good(0), good(1), bad}), RWAPI_ERR_RIGHTS);
+        CHECK_EQ(put({good(0), bad, good(2)}), RWAPI_ERR_RIGHTS);
+        CHECK_EQ(put({good(0), memories.element(node, 1, kBytes - 7, 0, 8)}), RWAPI_ERR_RANGE);
+        CHECK_EQ(put({good(0), memories.element(node, 1, UINT64_MAX, 0, 8), good(1)}),
+                 RWAPI_ERR_RANGE);
+        CHECK_EQ(put({good(0), {memories.nets[0][at(node)], 0, nullptr, 1}}), RWAPI_ERR_INVALID);
+        CHECK_EQ(put({good(0), {{{1, 2}}, 0, nullptr, 0}}),
+                 node == 0 ? RWAPI_ERR_FOREIGN : RWAPI_ERR_NODE);
+        rwapi_element forged = good(1);
+        forged.net.word[1] ^= uint64_t{1} << 50;
+        CHECK_EQ(put({good(0), forged, good(2)}), RWAPI_ERR_FOREIGN);
+        CHECK_EQ(put(std::vector<rwapi_element>(1025, good(0))), RWAPI_ERR_RANGE);
+        CHECK_EQ(put({}), RWAPI_ERR_INVALID);
+        if (size() > 1)
+            CHECK_EQ(put({good(0), memories.element((node + 1) % size(), 0, 0, 0, 8)}),
+                     RWAPI_ERR_NODE);
+        rwapi_element two[] = {good(0), good(1)};
+        CHECK_EQ(rwapi_put_list(nullptr, nullptr, 2, nullptr), RWAPI_ERR_INVALID);
+        CHECK_OK(rwapi_put_list(nullptr, nullptr, 0, nullptr));
+        CHECK_EQ(rwapi_put_list_notify(nullptr, two, 2, 3, 0, nullptr), RWAPI_ERR_INVALID);
+        rwapi_id id = 0;
+        int error = rwapi_put_list_notify(nullptr, two, 2, 1024, 1, &id);
+        CHECK_EQ(outcome(error, id), RWAPI_ERR_RANGE);
+
+        CHECK_EQ(strided(node, {8, kBytes / 16 + 1, 16, 8}), RWAPI_ERR_RANGE);
+        CHECK_EQ(strided(node, {8, kBytes / 16, 16, 8}, 9), RWAPI_ERR_RANGE);
+        CHECK_EQ(strided(node, {8, UINT64_MAX, 16, 8}), RWAPI_ERR_RANGE);
+        CHECK_EQ(strided(node, {8, 3, UINT64_MAX / 2, 8}), RWAPI_ERR_RANGE);
+        CHECK_EQ(strided(node, {8, 3, 8, UINT64_MAX / 2 + 1}), RWAPI_ERR_RANGE);
+        CHECK_EQ(strided(node, {8, 2, 7, 8}), RWAPI_ERR_INVALID);
+        CHECK_OK(strided(node, {8, 0, 0, 0}));
+        CHECK_OK(strided(node, {0, 9, 0, 0}));
+        CHECK_EQ(rwapi_put_strided(nullptr, memories.nets[0][at(node)], 0, memories.source.data(),
+                                   nullptr, nullptr),
+                 RWAPI_ERR_INVALID);
+        const rwapi_blocks blocks{8, 2, 16, 8};
+        CHECK_EQ(
+            rwapi_put_strided(nullptr, memories.nets[0][at(node)], 0, nullptr, &blocks, nullptr),
+            RWAPI_ERR_INVALID);
+        CHECK_EQ(rwapi_put_strided_notify(nullptr, memories.nets[0][at(node)], 0,
+                                          memories.source.data(), &blocks, 3, 0, nullptr),
+                 RWAPI_ERR_INVALID);
+    }
+    flush(next);
+    barrier();
+    CHECK(memories.untouched());
+    CHECK_EQ(rwapi_notify_test(nullptr, 3, nullptr), 0);
+    CHECK_OK(rwapi_peer_status(nullptr, next));
+    // Memory that is gone.
+    CHECK_OK(rwapi_deregister(nullptr, memories.own[1]));
+    barrier();
+    const rwapi_element gone = memories.element(rank(), 1, 0, 0, 8);
+    CHECK_EQ(put({memories.element(rank(), 0, 0, 0, 8), gone}), RWAPI_ERR_STALE);
+    CHECK(memories.untouched());
+}
+
+// With room for few elements: a list is taken or refused as a whole, and can be sent later.
+void full_lists() {
+    const Context context({.operations = 4});
+    Memories memories(context.get());
+    const int next = (rank() + 1) % size(), before = (rank() + size() - 1) % size();
+    const auto put = [&](size_t n, size_t place, rwapi_id* id) {
+        std::vector<rwapi_element> elements;
+        for (size_t i = 0; i < n; ++i)
+            elements.push_back(memories.element(next, i % 2, place + 1000 * i, place, 500));
+        return rwapi_put_list(context.get(), elements.data(), n, id);
+    };
+    rwapi_id id = 0;
+    CHECK_EQ(put(5, 0, &id), RWAPI_ERR_RANGE);
+    CHECK_OK(put(3, 0, &id));  // waits for the keys
+    CHECK(id > 0 || size() == 1);
+    const rwapi_blocks blocks{10, 5, 20, 10};
+    const auto put_blocks = [&](size_t place) {
+        return rwapi_put_strided(context.get(), memories.nets[0][at(next)], place,
+                                 memories.source.data(), &blocks, nullptr);
+    };
+    if (size() > 1) {
+        CHECK_EQ(put(2, 10'000, nullptr), RWAPI_ERR_AGAIN);
+        CHECK_OK(put_blocks(20'000));
+        CHECK_EQ(put_blocks(30'000), RWAPI_ERR_AGAIN);
+        wait(id, context.get());
+    }
+    std::vector<std::byte> expected[2];
+    for (auto& each : expected) each.assign(kBytes, kUntouched);
+    std::vector<std::byte> source(kBytes);
+    fill(source.data(), kBytes, 1 + at(before));
+    const auto expect = [&](size_t n, size_t place) {
+        for (size_t i = 0; i < n; ++i)
+            std::copy_n(&source[place], 500, &expected[i % 2][place + 1000 * i]);
+    };
+    expect(3, 0);
+    for (size_t i = 0; size() > 1 && i < 5; ++i)
+        std::copy_n(&source[10 * i], 10, &expected[0][20'000 + 20 * i]);
+    for (const size_t place : {40'000, 50'000, 60'000}) {
+        int error;
+        while ((error = put(4, place, nullptr)) == RWAPI_ERR_AGAIN)
+            CHECK(rwapi_progress(context.get()) >= 0);
+        CHECK_OK(error);
+        expect(4, place);
+    }
+    int error;
+    while ((error = rwapi_flush(context.get(), next, &id)) == RWAPI_ERR_AGAIN)
+        CHECK(rwapi_progress(context.get()) >= 0);
+    CHECK_OK(error);
+    wait(id, context.get());
+    CHECK_OK(rwapi_barrier(context.get()));
+    CHECK(expected[0] == memories.memory[0] && expected[1] == memories.memory[1]);
+    CHECK_OK(rwapi_barrier(context.get()));
+}
+
+// Reads of all lengths; the slot is set when the data are there, and stays empty after an error.
+void get_notify() {
+    Memories memories;
+    fill(memories.memory[0].data(), kBytes, 50 + at(rank()));
+    barrier();
+    std::vector<std::byte> got(kBytes);
+    uint64_t number = 0;
+    for (const size_t length :
+         {size_t{0}, size_t{1}, size_t{8}, size_t{100}, size_t{5000}, kBytes}) {
+        for (int node = 0; node < size(); ++node) {
+            const auto slot = static_cast<uint32_t>(++number % 7);
+            std::ranges::fill(got, kUntouched);
+            rwapi_id id = 0;
+            CHECK_OK(rwapi_get_notify(nullptr, memories.nets[0][at(node)], 0, got.data(), length,
+                                      slot, number, number % 2 == 0 ? &id : nullptr));
+            uint64_t value = 0;
+            CHECK_OK(rwapi_notify_wait(nullptr, slot, &value, kLimit));
+            CHECK_EQ(value, number);
+            CHECK(matches(got.data(), length, 50 + at(node)));
+            CHECK(length == kBytes || got[length] == kUntouched);
+            CHECK_EQ(rwapi_test(nullptr, id), 1);
+            CHECK_EQ(rwapi_notify_reset(nullptr, slot, nullptr), 1);
+        }
+    }
+    // Many at once, with one slot for each.
+    std::vector<std::byte> each(64 * at(size()));
+    for (int node = 0; node < size(); ++node)
+        CHECK_OK(rwapi_get_notify(nullptr, memories.nets[0][at(node)], 0, &each[64 * at(node)], 64,
+                                  static_cast<uint32_t>(node), 1, nullptr));
+    for (int left = size(); left > 0; --left) {
+        uint32_t slot;
+        CHECK_OK(rwapi_notify_waitsome(nullptr, 0, static_cast<uint32_t>(size()), &slot, kLimit));
+        CHECK(matches(&each[64 * slot], 64, 50 + slot));
+        CHECK_EQ(rwapi_notify_reset(nullptr, slot, nullptr), 1);
+    }
+    rwapi_net own;
+    CHECK_OK(rwapi_register(nullptr, each.data(), each.size(), RWAPI_WRITE, &own));
+    const auto others = exchange(own);
+    for (int twice = 0; twice < 2; ++twice) {  // without the key, then with it
+        for (const rwapi_net& net : others) {
+            rwapi_id id = 0;
+            int error = rwapi_get_notify(nullptr, net, 0, got.data(), 8, 9, 1, &id);
+            if (error == 0) error = rwapi_wait(nullptr, id, kLimit);
+            CHECK_EQ(error, RWAPI_ERR_RIGHTS);
+            const rwapi_net readable = memories.nets[0][at(rwapi_net_node(net))];
+            CHECK_EQ(rwapi_get_notify(nullptr, readable, kBytes - 7, got.data(), 8, 9, 1, nullptr),
+                     RWAPI_ERR_RANGE);
+            CHECK_EQ(rwapi_get_notify(nullptr, readable, 0, got.data(), 8, 1024, 1, nullptr),
+                     RWAPI_ERR_RANGE);
+            CHECK_EQ(rwapi_get_notify(nullptr, readable, 0, got.data(), 8, 9, 0, nullptr),
+                     RWAPI_ERR_INVALID);
+            CHECK_EQ(rwapi_get_notify(nullptr, readable, 0, nullptr, 8, 9, 1, nullptr),
+                     RWAPI_ERR_INVALID);
+        }
+    }
+    CHECK_EQ(rwapi_notify_test(nullptr, 9, nullptr), 0);
+    barrier();
+}
+
+// The last process dies amid lists and reads. They end with its error, and what they held is free
+// for the others.
+void killed_lists() {
+    const Context context({.operations = 64});
+    Memories memories(context.get());
+    const int victim = size() - 1;
+    barrier();
+    if (rank() == victim) {
+        for (int i = 0; i < 200; ++i) rwapi_progress(context.get());
+        kill(getpid(), SIGKILL);
+    }
+    const auto put = [&](int node, size_t n, rwapi_id* id) {
+        std::vector<rwapi_element> elements;
+        for (size_t i = 0; i < n; ++i)
+            elements.push_back(memories.element(node, i % 2, 1500 * i, 100 * i, i % 3 * 700));
+        return rwapi_put_list_notify(context.get(), elements.data(), n, 3, 1, id);
+    };
+    const rwapi_blocks blocks{3000, 30, 4000, 3001};
+    int error = 0;
+    while (error == 0) {
+        rwapi_id ids[3] = {};
+        const auto done = [&](int begun) {
+            if (begun == RWAPI_ERR_AGAIN) begun = rwapi_progress(context.get()) >= 0 ? 0 : -99;
+            if (error == 0) error = begun;
+        };
+        done(put(victim, 40, &ids[0]));
+        done(rwapi_put_strided(context.get(), memories.nets[0][at(victim)], 0,
+                               memories.source.data(), &blocks, &ids[1]));
+        done(rwapi_get_notify(context.get(), memories.nets[0][at(victim)], 0,
+                              memories.memory[1].data(), 5000, 5, 1, &ids[2]));
+        if (error == 0) error = rwapi_wait_all(context.get(), ids, 3, kLimit);
+        if (error == 0) error = rwapi_peer_status(context.get(), victim);
+    }
+    CHECK_EQ(error, RWAPI_ERR_PEER);
+    CHECK_EQ(put(victim, 2, nullptr), RWAPI_ERR_PEER);
+    const int next = (rank() + 1) % victim;
+    for (uint64_t round = 0; round < 5; ++round) {
+        rwapi_id id = 0;
+        while ((error = put(next, 64, &id)) == RWAPI_ERR_AGAIN)
+            CHECK(rwapi_progress(context.get()) >= 0);
+        CHECK_OK(error);
+        wait(id, context.get());
+    }
+    uint64_t value = 0;
+    CHECK_OK(rwapi_notify_wait(context.get(), 3, &value, kLimit));
+    for (int node = 0; node < victim; ++node) send(node, {3, 0, 0}, context.get());
+    for (int node = 0; node < victim; ++node) receive(node, 3, context.get());
+}
+
+}  // namespace
+
+const std::vector<Case> list_cases = {{"lists", lists},
+                                      {"wrong-lists", wrong_lists},
+                                      {"full-lists", full_lists},
+                                      {"get-notify", get_notify},
+                                      {"killed-lists", killed_lists}};
+
+}  // namespace job
