@@ -25,8 +25,10 @@ typedef struct softhca_virtual_time {
     uint64_t receive;
     uint64_t poll;
     uint64_t completion;
-    /* Counts the calls that poll a completion queue. */
+    /* Count the calls that poll a completion queue, those that post, and their work requests. */
     uint64_t polls;
+    uint64_t posts;
+    uint64_t requests;
 } softhca_virtual_time;
 
 #define SOFTHCA_NO_EVENT UINT64_MAX

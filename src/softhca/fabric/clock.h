@@ -38,4 +38,14 @@ inline void charge_poll() {
         ++virtual_clock->polls;
 }
 
+// The same for a call that posts, with so many work requests.
+inline void charge_post(uint64_t requests) {
+    charge(&softhca_virtual_time::post);
+    charge(&softhca_virtual_time::request, requests);
+    if (virtual_clock == nullptr) [[likely]]
+        return;
+    ++virtual_clock->posts;
+    virtual_clock->requests += requests;
+}
+
 }  // namespace softhca

@@ -189,8 +189,7 @@ void start(ibv_qp_ex* qp) {
 int complete(ibv_qp_ex* qp) {
     QpObject& object = object_of_qp(qp);
     const int status = object.build_error;
-    charge(&softhca_virtual_time::post);
-    charge(&softhca_virtual_time::request, object.building.size());
+    charge_post(object.building.size());
     const uint64_t post_time = object.qp->post_time();
     if (after_fork(qp)) return EINVAL;
     if (status == 0)
