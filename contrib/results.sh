@@ -38,6 +38,10 @@ measure rwapi tern-bench rwapi --sizes 8:1M --step 16 --rounds 7 --json
 for profile in cx3-fdr cx5-edr cx6-hdr; do
     measure sim-$profile tern-bench sim --profile $profile --json
 done
+for profile in muse cx5-edr cx6-hdr; do
+    measure sim-rwapi-$profile tern-bench sim --rwapi --profile $profile --json
+done
+measure rwapi-muse tern-bench rwapi --profile muse --sizes 1:1M --json
 # The network slowed down, so that this machine keeps up: the proportions of the adapter, without the processor's share.
 for profile in cx3-fdr cx5-edr; do
     measure sim-$profile-slow tern-bench sim --profile $profile --slow 100 --ranks 2 --patterns ping-pong --json

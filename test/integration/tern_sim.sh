@@ -4,7 +4,8 @@
 # Simulations in virtual time (`tern-bench sim`): Tern's figures are exactly those of sim/expected.txt, two runs give the
 # same bytes, a ping-pong takes what the model and the table of costs say, and many ranks run in one process. Time
 # plays no part, so the result does not depend on how busy the machine is.
-# SIM_KEEP=FILE: writes Tern's figures there, to replace sim/expected.txt.
+# SIM_KEEP=FILE: writes Tern's figures there, to replace sim/expected.txt. RWAPI_SIM_KEEP=FILE: the same of librwapi,
+# sim/rwapi.txt.
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 . "$(dirname "$0")/lib.sh"
 # shellcheck source-path=SCRIPTDIR source=tern.sh
@@ -56,7 +57,38 @@ else
               print (worse ? "worse: " : "better: ") $1 ", " $2 ", " $3 " bytes: " $10 " " $4 ", was " $5 }' >"$tmp/changes"
     [ ! -s "$tmp/changes" ]
     result $? "Tern's figures are the expected ones" "$tmp/changes"
+    exact=1
 fi
+
+# Notified writes. "TEST|NAME|BYTES|VALUE" of each time, throughput and count.
+check 'notified writes' "$tern_bench" sim --rwapi --profile $profile --sizes 8,4K
+awk '
+    / +8 B +4 KiB$/ { title = $0; sub(/ *8 B +4 KiB$/, "", title); next }
+    title == "" || title ~ /, ratios$/ || NF < 3 { next }
+    { name = $0; sub(/ +[0-9.]+ +[0-9.]+$/, "", name)
+      print title "|" name "|8|" $(NF - 1); print title "|" name "|4096|" $NF }' "$tmp/output" >"$tmp/figures"
+grep -v "UCP's\|OpenSHMEM's" "$tmp/figures" >"$tmp/rwapi"
+if [ -n "${RWAPI_SIM_KEEP:-}" ]; then cp "$tmp/rwapi" "$RWAPI_SIM_KEEP"; fi
+if [ -z "${exact:-}" ]; then
+    skip "the figures of librwapi are the expected ones" 'as above'
+else
+    grep -v '^#' "$srcdir/sim/rwapi.txt" | diff - "$tmp/rwapi" >"$tmp/changes"
+    result $? "the figures of librwapi are the expected ones" "$tmp/changes"
+fi
+# ratio TEST NAME OTHER BYTES: holds, as "at most" or "at least" says.
+ratio() { # test name other bytes comparison limit
+    awk -F'|' -v test="$1" -v name="$2" -v other="$3" -v bytes="$4" -v least="$5" -v limit="$6" '
+        $1 == test && $3 == bytes && $2 == name { one = $4 }
+        $1 == test && $3 == bytes && $2 == other { two = $4 }
+        END { if (one <= 0 || two <= 0) exit 1
+              printf "%s / %s, %s bytes: %.3f\n", name, other, bytes, one / two
+              exit !(least == "at-least" ? one / two >= limit : one / two <= limit) }' "$tmp/figures" >"$tmp/values"
+    result $? "$1, $4 bytes: $2 has $5 $6 of $3" "$tmp/values"
+}
+ratio 'ping-pong, us' rwapi_write 'RDMA write' 8 at-most 1.1
+ratio 'ping-pong, us' carried 'RDMA write' 8 at-most 1.15
+ratio 'ping-pong, us' 'polled, behind the data' "OpenSHMEM's calls, tern" 8 at-most 0.9
+ratio 'burst, MB/s' carried 'RDMA write' 8 at-least 0.97
 
 # A ping-pong of 8 bytes by hand, in ns. The processor: the send, the post of one request; the time until the next poll
 # begins, which is half of a poll if all take the same; that poll, and the message. In Tern four of five polls look only

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "bench/measure/ucx.h"
-#include "bench/replay/ucp_hooks.h"
+#include "bench/sim/ucp_hooks.h"
 
 namespace bench::replay {
 namespace {
@@ -100,11 +100,11 @@ bool Rank::settled() {
 
 void Rank::poll() {
     const uint64_t polls = machine_.polls();
-    const uint64_t received = messages_received();
+    const uint64_t received = sim::messages_received();
     machine_.spend(sim::ns_of(costs_.poll + sim::kUcp.progress));
     progressed_ += ucp_worker_progress(worker_);
     if (machine_.polls() != polls) machine_.spend(sim::ns_of(costs_.full_poll - costs_.poll));
-    machine_.spend((messages_received() - received) *
+    machine_.spend((sim::messages_received() - received) *
                    sim::ns_of(costs_.receive + sim::kUcp.message));
 }
 

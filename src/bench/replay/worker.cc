@@ -15,29 +15,15 @@
 namespace bench::replay {
 namespace {
 
-constexpr uint64_t kPatience = 200'000'000;   // ns without an event of any trace
-constexpr uint64_t kOpeningReading = 50'000;  // as for `tern-bench sim`
-
-const sim::TransportCosts& costs_of(const std::string& transport) {
-    for (const sim::TransportCosts& costs : sim::kTransports)
-        if (costs.name == transport) return costs;
-    throw Failure("the costs of " + transport + " are not known");
-}
-
-// All work requests are posted by the transport's instructions for a message.
-sim::VerbsCosts verbs_of(const sim::TransportCosts& costs) {
-    sim::VerbsCosts verbs;
-    verbs.request += sim::ns_of(costs.send);
-    return verbs;
-}
+constexpr uint64_t kPatience = 200'000'000;  // ns without an event of any trace
 
 class Replay {
   public:
     Replay(const std::string& transport, const std::vector<Trace>& traces, double compute)
-        : machine_(verbs_of(costs_of(transport))) {
-        machine_.let_readings_take(kOpeningReading);
+        : machine_(sim::verbs_below(sim::costs_of(transport))) {
+        machine_.let_readings_take(sim::kOpeningReading);
         for (uint32_t rank = 0; rank < traces.size(); ++rank)
-            ranks_.emplace_back(machine_, rank, costs_of(transport), traces[rank], compute);
+            ranks_.emplace_back(machine_, rank, sim::costs_of(transport), traces[rank], compute);
         machine_.let_readings_take(sim::kReadClock);
         now_ = machine_.now();
         connect(traces);

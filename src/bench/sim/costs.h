@@ -52,7 +52,26 @@ constexpr std::array<TransportCosts, 2> kTransports = {{
     {"rc_verbs", 96, 59, 61, 61},
 }};
 
-// UCP's instructions, which replays add to those of the transport. Counted by callgrind in
+inline const TransportCosts& costs_of(std::string_view transport) {
+    for (const TransportCosts& costs : kTransports)
+        if (costs.name == transport) return costs;
+    return kTransports.back();
+}
+
+// The same costs where other layers than this program call the transport: its instructions for a
+// send count for each work request.
+inline VerbsCosts verbs_below(const TransportCosts& costs) {
+    VerbsCosts verbs;
+    verbs.request += ns_of(costs.send);
+    return verbs;
+}
+
+// When Tern opens a device, it measures copies that the compiler has made instructions of, again
+// and again until some time has passed: so a reading of the clock takes this long then, in ns. The
+// results are not used: see the settings in tern-bench's sim.cc.
+constexpr uint64_t kOpeningReading = 50'000;
+
+// UCP's instructions, which are added to those of the transport. Counted by callgrind in
 // UCX 1.13's libucp.so, for messages of 8 bytes to itself whose receives are posted before.
 struct UcpCosts {
     double send = 70;      // a call that sends
@@ -60,7 +79,29 @@ struct UcpCosts {
     double message = 142;  // each message that a transport hands over
     double ended = 39;     // a request is found to have ended, and given back
     double progress = 36;  // a call that progresses the worker
+    double put = 156;      // ucp_put_nbx
+    double fence = 217;    // ucp_worker_fence, with the transport's
 };
 constexpr UcpCosts kUcp;
+
+// Instructions of rwapi's calls on Tern: those of librwapi and of Tern together, counted by
+// callgrind. test/instructions/limits.txt has most of those of 8 bytes; long ones were counted with
+// 2 KiB of registered memory.
+struct RwapiCosts {
+    uint32_t most_short = 128;  // bytes of a write that UCT takes at once (UCX_TERN_TX_MIN_INLINE)
+    double write = 311;         // rwapi_write
+    double write_long = 1056;
+    double notify = 313;  // rwapi_put_notify, rwapi_put_signal
+    double notify_long = 1261;
+    double carry = 240;       // the same to memory with RWAPI_CARRY
+    double carry_long = 571;  // more bytes than are copied without a call: see base/copy_few.h
+    double set = 296;         // rwapi_put_signal to memory with RWAPI_POLLED
+    double set_long = 1302;
+    double take = 167;  // each notification that a poll takes
+    double take_carried = 199.2;
+    double poll = 107;  // rwapi_progress that finds nothing
+    double look = 39;   // rwapi_notify_reset that finds nothing
+};
+constexpr RwapiCosts kRwapi;
 
 }  // namespace bench::sim

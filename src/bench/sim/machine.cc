@@ -86,7 +86,9 @@ Machine::Machine(const VerbsCosts& costs)
                .receive = costs.receive,
                .poll = costs.poll,
                .completion = costs.completion,
-               .polls = 0};
+               .polls = 0,
+               .posts = 0,
+               .requests = 0};
     virtual_clock = clock_;
     trap_counter(true);
     charge_copies(this);

@@ -31,6 +31,9 @@ class Machine {
     void spend(uint64_t ns) { clock_->now += ns; }
     // Polls of completion queues so far.
     uint64_t polls() const { return clock_->polls; }
+    // Calls that post so far, and the work requests that they have posted.
+    uint64_t posts() const { return clock_->posts; }
+    uint64_t requests() const { return clock_->requests; }
 
     // Devices that are opened from now on belong to the rank.
     void become(uint32_t rank);

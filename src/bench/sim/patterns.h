@@ -14,6 +14,7 @@ struct Value {
     double x;  // bytes of a message
     std::string unit;
     double value;
+    std::string name = {};  // of what is compared; empty: the transport
 };
 
 // Their names, in the order in which they run.

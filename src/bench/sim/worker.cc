@@ -7,11 +7,31 @@
 #include <fstream>
 
 #include "bench/measure/clock.h"
+#include "bench/sim/benchmarks.h"
 #include "bench/sim/memory.h"
 #include "bench/sim/patterns.h"
 
+namespace {
+
+std::vector<bench::sim::Value> values_of(int argc, char** argv) {
+    const auto number = [argv](int i) {
+        return static_cast<uint32_t>(std::strtoul(argv[i], nullptr, 10));
+    };
+    if (argv[2] == std::string(bench::sim::kBenchmarks)) {
+        std::vector<uint32_t> sizes;
+        for (int i = 4; i < argc; ++i) sizes.push_back(number(i));
+        return bench::sim::run_benchmarks(argv[1], sizes);
+    }
+    const uint32_t ranks = number(2);
+    if (argc == 6 && argv[4] == std::string(bench::sim::kMemoryPattern))
+        return bench::sim::count_memory(argv[1], ranks, number(5));
+    return bench::sim::measure(argv[1], ranks, {argv + 4, argv + argc});
+}
+
+}  // namespace
+
 // The transport, the number of ranks, the file for the result, and the patterns; or "memory" and
-// the number of hot peers.
+// the number of hot peers. Or of benchmarks: their simulation, "benchmarks", the file, and sizes.
 int main(int argc, char** argv) {
     if (argc < 5) {
         std::fputs("tern-sim is started by 'tern-bench sim'\n", stderr);
@@ -22,15 +42,9 @@ int main(int argc, char** argv) {
     (void)::prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
     try {
         std::string text;
-        const auto ranks = static_cast<uint32_t>(std::strtoul(argv[2], nullptr, 10));
-        const bool counts = argc == 6 && std::string(argv[4]) == bench::sim::kMemoryPattern;
-        const auto values =
-            counts ? bench::sim::count_memory(
-                         argv[1], ranks, static_cast<uint32_t>(std::strtoul(argv[5], nullptr, 10)))
-                   : bench::sim::measure(argv[1], ranks, {argv + 4, argv + argc});
-        for (const bench::sim::Value& value : values)
-            text += report::formatted("%s\t%.0f\t%s\t%.6f\n", value.test.c_str(), value.x,
-                                      value.unit.c_str(), value.value);
+        for (const bench::sim::Value& value : values_of(argc, argv))
+            text += report::formatted("%s\t%.0f\t%s\t%.6f\t%s\n", value.test.c_str(), value.x,
+                                      value.unit.c_str(), value.value, value.name.c_str());
         std::ofstream file(argv[3]);
         file << text;
         if (!file.flush()) throw report::Failure(std::string("cannot write to ") + argv[3]);

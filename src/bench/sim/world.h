@@ -11,7 +11,6 @@
 #include "bench/sim/machine.h"
 #include "bench/sim/node.h"
 #include "bench/sim/program.h"
-#include "bench/sim/schedule.h"
 
 namespace bench::sim {
 
@@ -37,8 +36,6 @@ class World {
     void run(std::vector<Program> programs, uint32_t first = 1);
 
   private:
-    bool step(Schedule& schedule, uint32_t turn, uint32_t rank, uint64_t time, Program& program);
-
     Machine machine_;
     std::deque<Node> nodes_;
     std::vector<bool> connected_;  // of two ranks

@@ -13,6 +13,7 @@
 
 #include "bench/series/options.h"
 #include "bench/series/process.h"
+#include "bench/sim/benchmarks.h"
 #include "bench/sim/costs.h"
 #include "bench/sim/patterns.h"
 #include "bench/tern-bench/command.h"
@@ -26,6 +27,8 @@ namespace {
 
 struct SimOptions {
     Adapter adapter;
+    bool rwapi = false;
+    std::vector<uint32_t> sizes{std::begin(kBenchmarkSizes), std::end(kBenchmarkSizes)};
     uint32_t ranks = 8;
     std::vector<std::string> patterns{std::begin(kPatterns), std::end(kPatterns)};
     std::string json;
@@ -46,13 +49,15 @@ softhca_inspect_model model_of(const Adapter& adapter) {
     return model;
 }
 
-// Nothing of this environment may change a result: the variables of UCX and of the software HCA
-// are removed. `from` has changes of tern-bench's own.
+// Nothing of this environment may change a result: the variables of UCX, of rwapi and of the
+// software HCA are removed. `from` has changes of tern-bench's own.
 Environment environment(const Environment& from, const softhca_inspect_model& model) {
     Environment changes;
     for (char** entry = environ; *entry != nullptr; ++entry) {
         const std::string_view variable = *entry;
-        if (!variable.starts_with("UCX_") && !variable.starts_with("SOFTHCA_")) continue;
+        if (!variable.starts_with("UCX_") && !variable.starts_with("SOFTHCA_") &&
+            !variable.starts_with("RWAPI_"))
+            continue;
         changes.emplace_back(variable.substr(0, variable.find('=')), "");
     }
     for (const auto& [name, value] : from)
@@ -78,24 +83,12 @@ Environment environment(const Environment& from, const softhca_inspect_model& mo
 
 Column simulate(const SimOptions& options, const std::string& transport) {
     Column column{transport, {}};
-    std::istringstream text(
+    column.values = values_in(
         run_in_virtual_time(options.adapter, transport, [&](const std::string& result) -> Words {
             Words words = {"tern-sim", transport, std::to_string(options.ranks), result};
             words.insert(words.end(), options.patterns.begin(), options.patterns.end());
             return words;
         }));
-    for (std::string line; std::getline(text, line);) {
-        std::istringstream words_of(line);
-        Value value;
-        std::string number, size;
-        std::getline(words_of, value.test, '\t');
-        std::getline(words_of, size, '\t');
-        std::getline(words_of, value.unit, '\t');
-        std::getline(words_of, number, '\t');
-        value.x = std::strtod(size.c_str(), nullptr);
-        value.value = std::strtod(number.c_str(), nullptr);
-        column.values.push_back(value);
-    }
     return column;
 }
 
@@ -141,6 +134,25 @@ std::string as_json(const SimOptions& options, const std::vector<Column>& column
 }
 
 }  // namespace
+
+std::vector<Value> values_in(const std::string& result) {
+    std::vector<Value> values;
+    std::istringstream text(result);
+    for (std::string line; std::getline(text, line);) {
+        std::istringstream words_of(line);
+        Value value;
+        std::string number, size;
+        std::getline(words_of, value.test, '\t');
+        std::getline(words_of, size, '\t');
+        std::getline(words_of, value.unit, '\t');
+        std::getline(words_of, number, '\t');
+        std::getline(words_of, value.name, '\t');
+        value.x = std::strtod(size.c_str(), nullptr);
+        value.value = std::strtod(number.c_str(), nullptr);
+        values.push_back(value);
+    }
+    return values;
+}
 
 std::string model_text(const Adapter& adapter) {
     const softhca_inspect_model model = model_of(adapter);
@@ -190,7 +202,7 @@ std::string run_in_virtual_time(const Adapter& adapter, const std::string& trans
     return result.text();
 }
 
-std::string costs_text(bool with_ucp) {
+std::string costs_text(bool with_ucp, bool with_rwapi) {
     const VerbsCosts verbs;
     nlohmann::ordered_json costs = {
         {"verbs_ns",
@@ -214,6 +226,17 @@ std::string costs_text(bool with_ucp) {
                                         {"message", kUcp.message},
                                         {"ended", kUcp.ended},
                                         {"progress", kUcp.progress}};
+    if (with_rwapi) {
+        costs["instructions"]["ucp"]["put"] = kUcp.put;
+        costs["instructions"]["ucp"]["fence"] = kUcp.fence;
+        costs["instructions"]["rwapi"] = {
+            {"write", kRwapi.write},   {"write_long", kRwapi.write_long},
+            {"notify", kRwapi.notify}, {"notify_long", kRwapi.notify_long},
+            {"carry", kRwapi.carry},   {"carry_long", kRwapi.carry_long},
+            {"set", kRwapi.set},       {"set_long", kRwapi.set_long},
+            {"take", kRwapi.take},     {"take_carried", kRwapi.take_carried},
+            {"poll", kRwapi.poll},     {"look", kRwapi.look}};
+    }
     return costs.dump();
 }
 
@@ -233,9 +256,22 @@ int run_command(int argc, char** argv) {
         ->delimiter(',')
         ->check(
             CLI::IsMember(std::vector<std::string>{std::begin(kPatterns), std::end(kPatterns)}));
+    CLI::Option* const rwapi =
+        app.add_flag("--rwapi", options.rwapi,
+                     "the benchmarks of the RWAPI paper between two ranks, instead of patterns")
+            ->excludes("--ranks")
+            ->excludes("--patterns");
+    add_list(app, "--sizes", options.sizes, ',',
+             "of --rwapi: lengths of messages, in bytes, or with K or M [1 to 1M]")
+        ->option_text("N,...")
+        ->needs(rwapi)
+        ->check(CLI::Range(uint64_t{1}, kLongestMessage))
+        ->transform(CLI::AsSizeValue(false));
     app.add_option("--json", options.json, "also write the result to this file, as JSON");
     return tools::run_command(&app, argc - 1, argv + 1, [&] {
         if (!options.json.empty()) check_writable(options.json);
+        if (options.rwapi)
+            return run_benchmarks_of_rwapi(options.adapter, options.sizes, options.json);
         std::vector<Column> columns;
         Progress progress(false);  // the same bytes each time
         const size_t kind = progress.time().add(2);

@@ -8,6 +8,7 @@
 
 #include "bench/series/options.h"
 #include "bench/series/process.h"
+#include "bench/sim/patterns.h"
 #include "tools/common/command.h"
 
 namespace bench::sim {
@@ -26,7 +27,7 @@ struct Adapter {
 void add_adapter(CLI::App& app, Adapter& adapter);
 std::string model_text(const Adapter& adapter);
 // The costs of the processor, as JSON.
-std::string costs_text(bool with_ucp = false);
+std::string costs_text(bool with_ucp = false, bool with_rwapi = false);
 
 // Runs a program of the libexec folder, on a software HCA of its own in virtual time. `command`
 // gets the name of the file for the result and returns the program's words. Of this environment,
@@ -35,5 +36,13 @@ std::string costs_text(bool with_ucp = false);
 std::string run_in_virtual_time(const Adapter& adapter, const std::string& transport,
                                 const std::function<Words(const std::string& result)>& command,
                                 const Environment& more = {});
+
+// What tern-sim has written.
+std::vector<Value> values_in(const std::string& result);
+
+// The benchmarks of sim/benchmarks.h, with messages of these sizes. `json`: the file for the
+// result, or nothing. Returns the exit status.
+int run_benchmarks_of_rwapi(const Adapter& adapter, const std::vector<uint32_t>& sizes,
+                            const std::string& json);
 
 }  // namespace bench::sim

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "bench/replay/ucp_hooks.h"
+#include "bench/sim/ucp_hooks.h"
 
 #include <dlfcn.h>
 #include <ucs/async/async_fwd.h>
@@ -7,7 +7,7 @@
 
 #include <deque>
 
-namespace bench::replay {
+namespace bench::sim {
 namespace {
 
 uint64_t counted = 0;
@@ -34,9 +34,9 @@ uint64_t messages_received() {
     return counted;
 }
 
-}  // namespace bench::replay
+}  // namespace bench::sim
 
-using namespace bench::replay;
+using namespace bench::sim;
 // Exported, so that the libraries call these and not the libraries' own.
 #define REPLACED extern "C" __attribute__((visibility("default")))
 #define NEXT(name) static const auto real = next(&name, #name)
@@ -46,6 +46,11 @@ using namespace bench::replay;
 REPLACED ucs_status_t ucs_async_context_init(ucs_async_context_t* async, ucs_async_mode_t) {
     NEXT(ucs_async_context_init);
     return real(async, UCS_ASYNC_MODE_POLL);
+}
+// The same for a worker of UCT.
+REPLACED ucs_status_t ucs_async_context_create(ucs_async_mode_t, ucs_async_context_t** async) {
+    NEXT(ucs_async_context_create);
+    return real(UCS_ASYNC_MODE_POLL, async);
 }
 // What is not a worker's: UCX's registration cache frees memory by it that a program has unmapped
 // while the cache was in use.

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// librwapi, whose two contexts are the job. Nothing waits in a call, but for the start-up.
+#include <rwapi.h>
+
+#include <cstdlib>
+#include <deque>
+#include <string>
+
+#include "base/copy_few.h"
+#include "bench/measure/clock.h"
+#include "bench/sim/fiber.h"
+#include "bench/sim/side.h"
+
+namespace bench::sim {
+namespace {
+
+int check_rwapi(const char* call, int result) {
+    if (result < 0) throw Failure(std::string(call) + ": " + rwapi_strerror(result));
+    return result;
+}
+
+// The start-up of a job whose processes are fibers.
+class StartUp {
+  public:
+    StartUp() {
+        for (uint32_t rank = 0; rank < kRanks; ++rank) ranks_[rank] = {this, rank, 0};
+    }
+    rwapi_bootstrap table(uint32_t rank) {
+        return {&ranks_[rank], rank, kRanks,
+                [](void* context, const void* mine, size_t bytes, void* all) {
+                    auto& own = *static_cast<Rank*>(context);
+                    own.job->exchange(own, mine, bytes, all);
+                    return 0;
+                },
+                // Contexts are not destroyed: the process ends.
+                [](void*) { return 1; }, [](void*) { return -1; }};
+    }
+
+  private:
+    static constexpr uint32_t kRanks = 2;
+    struct Rank {
+        StartUp* job;
+        uint32_t rank;
+        size_t exchanges;
+    };
+    using Parts = std::array<std::string, kRanks>;
+
+    void exchange(Rank& own, const void* mine, size_t bytes, void* all) {
+        const size_t turn = own.exchanges++;
+        if (turn == turns_.size()) turns_.emplace_back();
+        Parts& parts = turns_[turn];
+        parts[own.rank].assign(static_cast<const char*>(mine), bytes);
+        for (uint32_t rank = 0; rank < kRanks; ++rank) {
+            while (parts[rank].size() != bytes) Fiber::wait();
+            std::memcpy(static_cast<char*>(all) + rank * bytes, parts[rank].data(), bytes);
+        }
+    }
+
+    std::array<Rank, kRanks> ranks_;
+    std::deque<Parts> turns_;
+};
+
+class RwapiSide : public Side {
+  public:
+    RwapiSide(Machine& machine, uint32_t rank) : Side(machine), rank_(rank) {}
+
+    // Collective.
+    void open(const rwapi_bootstrap& start_up) {
+        machine_.become(rank_);
+        rwapi_params parameters = {};
+        parameters.size = sizeof parameters;
+        parameters.bootstrap = &start_up;
+        check_rwapi("rwapi_context_create", rwapi_context_create(&parameters, &context_));
+        check_rwapi("rwapi_register", rwapi_register(context_, memory_, kBytes, RWAPI_ALL, &mine_));
+        check_rwapi("rwapi_register", rwapi_register(context_, memory_, kBytes,
+                                                     RWAPI_ALL | RWAPI_CARRY, &mine_carrying_));
+        check_rwapi("rwapi_register", rwapi_register(context_, memory_, kBytes,
+                                                     RWAPI_ALL | RWAPI_POLLED, &mine_polled_));
+    }
+    void connect(RwapiSide& peer) {
+        theirs_ = peer.mine_;
+        theirs_carrying_ = peer.mine_carrying_;
+        theirs_polled_ = peer.mine_polled_;
+    }
+
+  private:
+    static constexpr uint64_t kWordAt = 2 * kRoom;
+    static constexpr uint64_t kBytes = kWordAt + kWord;
+
+    char* out() override { return memory_; }
+    char* in() override { return memory_ + kRoom; }
+
+    bool begin_send() override {
+        spend(call_cost());
+        mark(sent_);
+        const int64_t result = post(out() + place(sent_), kRoom + place(sent_), sent_ + 1);
+        if (result == RWAPI_ERR_AGAIN) return false;
+        check_rwapi("a write", static_cast<int>(std::min<int64_t>(result, 0)));
+        ++sent_;
+        return true;
+    }
+    double call_cost() const {
+        const bool is_long = task().size > kRwapi.most_short;
+        switch (task().way) {
+            case Way::kPlain:
+                return is_long ? kRwapi.write_long : kRwapi.write;
+            case Way::kCarry:
+                return task().size > tern::base::kFewBytes ? kRwapi.carry_long : kRwapi.carry;
+            case Way::kPolled:
+            case Way::kBehind:
+                return is_long ? kRwapi.set_long : kRwapi.set;
+            default:
+                return is_long ? kRwapi.notify_long : kRwapi.notify;
+        }
+    }
+    int64_t post(const char* from, uint64_t to, uint64_t number) {
+        const uint32_t size = task().size;
+        switch (task().way) {
+            case Way::kPlain:
+                return rwapi_context_write(
+                    context_, 1 - static_cast<int>(rank_),
+                    rwapi_net_add(mine_, static_cast<size_t>(from - memory_)),
+                    rwapi_net_add(theirs_, to), size);
+            case Way::kCarry:
+                return rwapi_put_notify(context_, theirs_carrying_, to, from, size, 0, number,
+                                        nullptr);
+            case Way::kSignal:
+                return rwapi_put_signal(context_, theirs_, to, from, size, kWordAt, number,
+                                        RWAPI_SIGNAL_SET, nullptr);
+            case Way::kPolled:
+                return rwapi_put_signal(context_, theirs_polled_, to, from, size, kWordAt, number,
+                                        RWAPI_SIGNAL_SET, nullptr);
+            case Way::kBehind:
+                return rwapi_put_signal(context_, theirs_polled_, to, from, size, to + size, number,
+                                        RWAPI_SIGNAL_SET, nullptr);
+            default:
+                return rwapi_put_notify(context_, theirs_, to, from, size, 0, number, nullptr);
+        }
+    }
+
+    bool has_come(uint64_t end) override {
+        switch (task().way) {
+            case Way::kPlain:
+                return is_there(end - 1);
+            case Way::kSignal:
+                if (const uint64_t number = read(memory_ + kWordAt); number > came_) {
+                    spend(static_cast<double>(number - came_) * kRwapi.take);
+                    came_ = number;
+                    counted(true);
+                }
+                return came_ >= end;
+            case Way::kPolled:
+                return read(memory_ + kWordAt) >= end;
+            case Way::kBehind:
+                return read(in() + place(end - 1) + task().size) >= end;
+            default:
+                spend(kRwapi.look);
+                if (const int count =
+                        check_rwapi("rwapi_notify_reset", rwapi_notify_reset(context_, 0, nullptr));
+                    count != 0) {
+                    spend(count * (task().way == Way::kCarry ? kRwapi.take_carried : kRwapi.take));
+                    came_ += static_cast<unsigned>(count);
+                    counted(true);
+                }
+                return came_ >= end;
+        }
+    }
+    static uint64_t read(char* word) {
+        return rwapi_signal_read(reinterpret_cast<const uint64_t*>(word));
+    }
+    void prepare() override { came_ = first_to_come(); }
+
+    void poll() override {
+        const TransportCosts& tern = costs_of("tern");
+        const uint64_t polls = machine_.polls();
+        spend(kRwapi.poll + kLook);
+        for (int i = check_rwapi("rwapi_progress", rwapi_progress(context_)); i > 0; --i)
+            counted(true);
+        if (machine_.polls() != polls) spend(tern.full_poll - tern.poll);
+    }
+    bool settled() override {
+        if (flush_ == 0) check_rwapi("rwapi_flush_all", rwapi_flush_all(context_, &flush_));
+        if (check_rwapi("a flush", rwapi_test(context_, flush_)) == 0) return false;
+        flush_ = 0;
+        return true;
+    }
+
+    const uint32_t rank_;
+    char* const memory_ = shared_memory(kBytes);
+    rwapi_context* context_ = nullptr;
+    // The same memory, with different rights.
+    rwapi_net mine_ = {}, mine_carrying_ = {}, mine_polled_ = {};
+    rwapi_net theirs_ = {}, theirs_carrying_ = {}, theirs_polled_ = {};
+    uint64_t came_ = 0;  // what is below this number
+    rwapi_id flush_ = 0;
+};
+
+}  // namespace
+
+Sides rwapi_sides(Machine& machine) {
+    static StartUp start_up;
+    auto one = std::make_unique<RwapiSide>(machine, 0);
+    auto other = std::make_unique<RwapiSide>(machine, 1);
+    const rwapi_bootstrap tables[] = {start_up.table(0), start_up.table(1)};
+    Fiber opens_one([&] { one->open(tables[0]); });
+    Fiber opens_other([&] { other->open(tables[1]); });
+    for (bool all = false; !all;) {
+        const bool first = opens_one.resume();
+        all = opens_other.resume() && first;
+    }
+    one->connect(*other);
+    other->connect(*one);
+    return {std::move(one), std::move(other)};
+}
+
+}  // namespace bench::sim

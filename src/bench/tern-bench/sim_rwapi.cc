@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// `tern-bench sim --rwapi`: notified writes of librwapi, RDMA writes, and UCP, in virtual time.
+#include <algorithm>
+#include <cstdio>
+
+#include "bench/series/progress.h"
+#include "bench/sim/benchmarks.h"
+#include "bench/tern-bench/command.h"
+#include "bench/tern-bench/sim.h"
+
+namespace bench::sim {
+namespace {
+
+// Whether what is counted is a share of messages, not a time or a throughput.
+bool is_count(const Value& value) {
+    return value.unit.empty();
+}
+
+// Two ways that are compared.
+struct Comparison {
+    const char* name;
+    const char* with;
+};
+constexpr Comparison kMoreComparisons[] = {
+    {"signal", "OpenSHMEM's calls, tern"},
+    {"polled", "OpenSHMEM's calls, tern"},
+    {"polled, behind the data", "OpenSHMEM's calls, tern"},
+    {"signal", "OpenSHMEM's calls, rc_verbs"},
+    {"polled", "OpenSHMEM's calls, rc_verbs"},
+    {"polled, behind the data", "OpenSHMEM's calls, rc_verbs"},
+    {"notified", "UCP's messages, tern"},
+    {"notified", "UCP's messages, rc_verbs"},
+    {"carried", "UCP's messages, tern"},
+    {"carried", "UCP's messages, rc_verbs"},
+    {"rwapi_write", "UCP's messages, tern"},
+    {"rwapi_write", "UCP's messages, rc_verbs"},
+};
+
+class Benchmarks {
+  public:
+    Benchmarks(const Adapter& adapter, const std::vector<uint32_t>& sizes) {
+        Progress progress(false);  // the same bytes each time
+        const size_t kind = progress.time().add(std::size(kSimulations));
+        for (const char* simulation : kSimulations) {
+            progress.step(kind, simulation);
+            for (Value& value : values_in(simulate(adapter, simulation, sizes)))
+                values_.push_back(std::move(value));
+        }
+        progress.clear();
+        for (const Value& value : values_) add(value, value.name, value.unit, value.value);
+        for (const Value& value : values_) {
+            if (is_count(value)) continue;
+            if (value.name != kWriteName) compare(value, kWriteName);
+            for (const auto& [name, with] : kMoreComparisons)
+                if (value.name == name) compare(value, with);
+        }
+    }
+    const std::vector<report::Figure>& figures() const { return figures_; }
+
+  private:
+    static std::string simulate(const Adapter& adapter, const std::string& simulation,
+                                const std::vector<uint32_t>& sizes) {
+        const bool over_rc = simulation == "rc_verbs";
+        return run_in_virtual_time(
+            adapter, simulation,
+            [&](const std::string& result) -> Words {
+                Words words = {"tern-sim", simulation, kBenchmarks, result};
+                for (const uint32_t size : sizes) words.push_back(std::to_string(size));
+                return words;
+            },
+            {{"UCX_NET_DEVICES", simulation == "rwapi" ? "" : "softhca0:1"},
+             {"UCX_TLS", over_rc ? "rc_v,self" : "tern,self"},
+             {"RWAPI_TLS", "tern"},
+             // The device's threads would get arenas of their own, in an order that differs.
+             {"MALLOC_ARENA_MAX", "1"}});
+    }
+
+    void add(const Value& value, const std::string& name, const std::string& unit, double number) {
+        figures_.push_back(report::exact_figure(value.test, value.x,
+                                                report::size_text(static_cast<uint32_t>(value.x)),
+                                                name, unit, number));
+    }
+    // Adds the ratio to another one, if that was measured.
+    void compare(const Value& value, const char* with) {
+        const auto other = std::ranges::find_if(values_, [&](const Value& each) {
+            return each.test == value.test && each.x == value.x && each.name == with;
+        });
+        if (other != values_.end())
+            add(value, value.name + " / " + with, std::string(1, report::kRatioUnit),
+                value.value / other->value);
+    }
+
+    std::vector<Value> values_;
+    std::vector<report::Figure> figures_;
+};
+
+// A table for each test, first with its ratios: a line for each name, a column for each size.
+std::string tables_of(const std::vector<report::Figure>& figures) {
+    std::string text;
+    std::vector<std::string> tests;
+    for (const report::Figure& figure : figures)
+        if (std::ranges::find(tests, figure.test) == tests.end()) tests.push_back(figure.test);
+    for (const std::string& test : tests) {
+        for (const bool ratios : {true, false}) {
+            std::vector<report::Cells> lines;
+            std::vector<std::string> sizes;
+            for (const report::Figure& figure : figures) {
+                if (figure.test != test || figure.is_ratio() != ratios) continue;
+                if (std::ranges::find(sizes, figure.x_text) == sizes.end())
+                    sizes.push_back(figure.x_text);
+                if (std::ranges::find(lines, figure.name,
+                                      [](const auto& line) { return line.front(); }) == lines.end())
+                    lines.push_back({figure.name});
+            }
+            if (lines.empty()) continue;
+            for (report::Cells& line : lines) line.resize(sizes.size() + 1);
+            std::string unit;
+            for (const report::Figure& figure : figures) {
+                if (figure.test != test || figure.is_ratio() != ratios) continue;
+                unit = ratios ? "ratios" : figure.unit;
+                auto& line = *std::ranges::find(lines, figure.name,
+                                                [](const auto& each) { return each.front(); });
+                const auto column = std::ranges::find(sizes, figure.x_text) - sizes.begin();
+                line[static_cast<size_t>(column) + 1] = report::number_text(figure.value.median);
+            }
+            sizes.insert(sizes.begin(), test + (unit.empty() ? "" : ", " + unit));
+            lines.insert(lines.begin(), sizes);
+            text += "\n" + report::in_columns(lines, "l" + std::string(sizes.size() - 1, 'r'));
+        }
+    }
+    return text;
+}
+
+}  // namespace
+
+int run_benchmarks_of_rwapi(const Adapter& adapter, const std::vector<uint32_t>& sizes,
+                            const std::string& json) {
+    for (const uint32_t size : sizes)
+        if (size >= 8 && size % 8 != 0) throw Failure("--sizes: less than 8, or multiples of 8");
+    const Benchmarks benchmarks(adapter, sizes);
+    const std::string costs = costs_text(true, true);
+    std::printf("profile %s: %s\ncosts %s\n%s", adapter.profile.c_str(),
+                model_text(adapter).c_str(), costs.c_str(),
+                tables_of(benchmarks.figures()).c_str());
+    if (!json.empty())
+        write_file(json, report::as_json({{"command", "sim --rwapi"},
+                                          {"profile", adapter.profile},
+                                          {"model", model_text(adapter)},
+                                          {"slow", std::to_string(adapter.slow)},
+                                          {"ranks", "2"},
+                                          {"costs", costs}},
+                                         benchmarks.figures()));
+    return 0;
+}
+
+}  // namespace bench::sim
