@@ -28,11 +28,12 @@ bool Side::receive(uint32_t messages) {
 namespace {
 
 constexpr uint32_t kShortMessage = 4 << 10;
-constexpr uint32_t kHotTrips = 300;  // after these, peers and buffers are hot
+constexpr uint32_t kHotTrips = 300;       // after these, peers are hot
+constexpr uint32_t kSettlingTrips = 200;  // short ones at least: pools of buffers grow
 constexpr uint32_t kManyTrips = 100;
 constexpr uint32_t kFewTrips = 20;  // of messages that are not short
 constexpr uint64_t kBurstBytes = 16 << 20;
-constexpr uint32_t kMostOfBurst = 1000;
+constexpr uint32_t kMostOfBurst = 500;
 constexpr uint32_t kLeastOfBurst = 16;
 constexpr uint32_t kTagsAtOnce = 64;  // tagged messages of a burst
 
@@ -150,6 +151,9 @@ std::vector<Value> run_benchmarks(const std::string& simulation,
                                   const std::vector<uint32_t>& sizes) {
     Pair pair(simulation);
     std::vector<Value> values;
+    for (const Arm& arm : kArms)
+        if (simulation == arm.simulation)
+            (void)pair.run(Kind::kPingPong, arm.way, std::max(8U, arm.least), kHotTrips);
     for (const Benchmark& benchmark : kAllBenchmarks) {
         const bool burst = benchmark.kind == Kind::kBurst;
         for (const uint32_t size : sizes) {
@@ -160,7 +164,7 @@ std::vector<Value> run_benchmarks(const std::string& simulation,
                     kBurstBytes / size, uint64_t{kLeastOfBurst}, uint64_t{kMostOfBurst}));
                 const uint32_t times = burst ? messages : trips;
                 (void)pair.run(benchmark.kind, arm.way, size,
-                               size <= kShortMessage ? std::max(times, kHotTrips) : times);
+                               size <= kShortMessage ? std::max(times, kSettlingTrips) : times);
                 const Pair::Taken taken = pair.run(benchmark.kind, arm.way, size, times);
                 const double ns = static_cast<double>(taken.ns) / taken.messages;
                 const auto add = [&](const char* what, const char* unit, double value) {
