@@ -61,7 +61,7 @@ tracked() {
 }
 
 format() {
-    tracked '*.cc' '*.h' '*.c' | xargs clang-format --dry-run --Werror
+    tracked '*.cc' '*.h' '*.hpp' '*.c' | xargs clang-format --dry-run --Werror
 }
 
 # Scripts share variables and `set -e` with the files that they source, which shellcheck does not follow everywhere.
@@ -70,7 +70,7 @@ shell_scripts() {
 }
 
 spelling() {
-    tracked '*.cc' '*.h' '*.c' '*.f90' '*.md' '*.sh' '*.py' '*.am' '*.ac' '*.1' '*.7' | xargs codespell
+    tracked '*.cc' '*.h' '*.hpp' '*.c' '*.f90' '*.md' '*.sh' '*.py' '*.am' '*.ac' '*.1' '*.7' | xargs codespell
 }
 
 # Methods and data members of the transport's and rwapi's classes (CONTRIBUTING.md). Constructors, destructors, assignments

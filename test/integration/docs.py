@@ -18,7 +18,7 @@ import sys
 ROOT = pathlib.Path(sys.argv[2] if len(sys.argv) > 2 else ".").resolve()
 DOCS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 NOTES = ROOT / "docs" / "notes"  # history: they may name what is gone
-SOURCE = re.compile(r"(?<![\w/.<-])(?:[\w-]+/)*[\w-]+\.(?:cc|h|c|am|sh|py|txt)\b(?!\.)")
+SOURCE = re.compile(r"(?<![\w/.<-])(?:[\w-]+/)*[\w-]+\.(?:cc|h|hpp|c|am|sh|py|txt)\b(?!\.)")
 # Files of UCX, of examples and of the user, which are not in this tree.
 FOREIGN = re.compile(r"^(uct|ucp)/(uct_test|test_\w+|ucp_test)\.\w+$|^(src/ucp/)?rndv/|^rndv_(get|put)\.c$|^(first|program)\.c$")
 problems = []
@@ -77,7 +77,7 @@ def files():
 
 
 def names():
-    sources = {p: (ROOT / p).read_text() for p in tree() if p.startswith("src/") and p.endswith((".cc", ".h", ".c"))}
+    sources = {p: (ROOT / p).read_text() for p in tree() if p.startswith("src/") and p.endswith((".cc", ".h", ".hpp", ".c"))}
     words = {p: set(re.findall(r"\w+", text)) for p, text in sources.items()}
     for document in DOCS:
         if NOTES in document.parents:

@@ -1,0 +1,415 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#ifndef RWAPI_HPP
+#define RWAPI_HPP
+
+// rwapi.h for C++20. The comments there say what the calls do; here is only what differs:
+// - Contexts, memory, registrations and counters are objects. Their destructors give back what they
+//   have, and ignore errors; close() throws them.
+// - Errors are exceptions, because most calls fail only if something is wrong, and constructors
+//   cannot return anything. A queue that is full is not an error: calls that begin an operation,
+//   and send(), return false if they have not begun (RWAPI_ERR_AGAIN). Context::retry() tries
+//   again.
+// - Buffers are spans of bytes. bytes_of() and writable_bytes_of() make them of other things. They
+//   must exist until the operation is complete.
+// - Times are std::chrono's. A wait whose time has passed throws, as the C call returns an error.
+// Each function is one call of C, and the objects have only what it needs. `id` may be null; then
+// the next flush returns the error.
+
+#include <rwapi.h>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <ranges>
+#include <span>
+#include <string>
+#include <system_error>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace rwapi {
+
+using Bytes = std::span<const std::byte>;
+using WritableBytes = std::span<std::byte>;
+using Time = std::chrono::microseconds;
+
+inline constexpr Time kForever{-1};
+
+// The category of the codes RWAPI_ERR_*.
+inline const std::error_category& category() {
+    class Category : public std::error_category {
+      public:
+        const char* name() const noexcept override { return "rwapi"; }
+        std::string message(int error) const override { return ::rwapi_strerror(error); }
+    };
+    static const Category the_category;
+    return the_category;
+}
+
+// code().value() is the RWAPI_ERR_*, what() the library's text.
+class Error : public std::system_error {
+  public:
+    explicit Error(int error) : std::system_error(error, category()) {}
+};
+
+// The result of a call, or its error as an exception.
+template <class Result>
+inline Result check(Result result) {
+    if (result < 0) [[unlikely]]
+        throw Error(static_cast<int>(result));
+    return result;
+}
+
+// Whether a call has succeeded; false: it returned `expected`.
+inline bool check_unless(int expected, int result) {
+    if (result == expected) return false;
+    check(result);
+    return true;
+}
+
+// A range that does not end with the expression: a span, or a container with a name.
+template <class T>
+concept Lasting = std::is_lvalue_reference_v<T> || std::ranges::borrowed_range<T>;
+// What is contiguous and can be copied byte by byte.
+template <class T>
+concept PlainRange = std::ranges::contiguous_range<T> && std::ranges::sized_range<T> &&
+    Lasting<T> && std::is_trivially_copyable_v<std::ranges::range_value_t<T>>;
+template <class T>
+concept PlainObject =
+    !std::ranges::range<T> && !std::is_pointer_v<T> && std::is_trivially_copyable_v<T>;
+
+template <PlainRange T>
+Bytes bytes_of(T&& range) {
+    return std::as_bytes(std::span(range));
+}
+template <PlainObject T>
+Bytes bytes_of(T& object) {
+    return std::as_bytes(std::span<T, 1>(&object, 1));
+}
+template <PlainRange T>
+WritableBytes writable_bytes_of(T&& range) {
+    return std::as_writable_bytes(std::span(range));
+}
+template <PlainObject T>
+WritableBytes writable_bytes_of(T& object) {
+    return std::as_writable_bytes(std::span<T, 1>(&object, 1));
+}
+
+inline rwapi_net net_add(rwapi_net net, std::size_t bytes) {
+    return ::rwapi_net_add(net, bytes);
+}
+inline int net_node(rwapi_net net) {
+    return ::rwapi_net_node(net);
+}
+inline std::uint64_t signal_read(const std::uint64_t& word) {
+    return ::rwapi_signal_read(&word);
+}
+
+// Parameters, all of which have their defaults at first.
+struct Params : rwapi_params {
+    Params() : rwapi_params() { size = sizeof(rwapi_params); }
+};
+
+// A handle of a context, which End gives back.
+template <class Handle, int (*End)(rwapi_context*, Handle)>
+class Owned {
+  public:
+    Owned() = default;
+    Owned(Owned&& other) noexcept
+        : context_(other.context_),
+          handle_(other.handle_),
+          owned_(std::exchange(other.owned_, false)) {}
+    Owned& operator=(Owned&& other) noexcept {
+        Owned old(std::move(*this));
+        context_ = other.context_;
+        handle_ = other.handle_;
+        owned_ = std::exchange(other.owned_, false);
+        return *this;
+    }
+    Owned(const Owned&) = delete;
+    Owned& operator=(const Owned&) = delete;
+    ~Owned() {
+        if (owned_) End(context_, handle_);
+    }
+
+    // After an error (RWAPI_ERR_BUSY), the object has it still.
+    void close() {
+        if (!owned_) return;
+        check(End(context_, handle_));
+        owned_ = false;
+    }
+    explicit operator bool() const { return owned_; }
+
+  protected:
+    Owned(rwapi_context* context, Handle handle)
+        : context_(context), handle_(handle), owned_(true) {}
+
+    rwapi_context* context_ = nullptr;
+    Handle handle_ = {};
+    bool owned_ = false;
+};
+
+// Memory of Context::alloc().
+class Memory : public Owned<void*, ::rwapi_context_free> {
+  public:
+    Memory() = default;
+
+    rwapi_net net() const { return net_; }
+    WritableBytes bytes() const { return {static_cast<std::byte*>(handle_), size_}; }
+    template <class T>
+    std::span<T> as() const {
+        static_assert(std::is_trivially_copyable_v<T>);
+        return {static_cast<T*>(handle_), size_ / sizeof(T)};
+    }
+
+  private:
+    friend class Context;
+    Memory(rwapi_context* context, void* memory, std::size_t size, rwapi_net net)
+        : Owned(context, memory), size_(size), net_(net) {}
+
+    std::size_t size_ = 0;
+    rwapi_net net_ = {};
+};
+
+// A registration of Context::register_memory().
+class Registration : public Owned<rwapi_net, ::rwapi_deregister> {
+  public:
+    Registration() = default;
+
+    rwapi_net net() const { return handle_; }
+
+  private:
+    friend class Context;
+    using Owned::Owned;
+};
+
+// A counter of Context::counter().
+class Counter : public Owned<rwapi_counter, ::rwapi_counter_free> {
+  public:
+    struct Counts {
+        bool reached;
+        std::uint64_t writes, bytes;
+    };
+
+    Counter() = default;
+
+    rwapi_counter handle() const { return handle_; }
+    void attach(rwapi_net net, std::uint64_t expected) {
+        check(::rwapi_counter_attach(context_, handle_, net, expected));
+    }
+    void set(std::uint64_t expected) { check(::rwapi_counter_set(context_, handle_, expected)); }
+    Counts test() const {
+        Counts counts;
+        const int reached =
+            check(::rwapi_counter_test(context_, handle_, &counts.writes, &counts.bytes));
+        counts.reached = reached != 0;
+        return counts;
+    }
+    void wait(Time limit = kForever) {
+        check(::rwapi_counter_wait(context_, handle_, limit.count()));
+    }
+    void reset() { check(::rwapi_counter_reset(context_, handle_)); }
+
+  private:
+    friend class Context;
+    using Owned::Owned;
+};
+
+// The operations of a context on memory of peers.
+class Operations {
+  public:
+    [[nodiscard]] bool write(int node, rwapi_net from, rwapi_net to, std::size_t size,
+                             rwapi_id* id = nullptr) {
+        const rwapi_id result = ::rwapi_context_write(handle_, node, from, to, size);
+        if (result == RWAPI_ERR_AGAIN) return false;
+        check(result);
+        if (id != nullptr) *id = result;
+        return true;
+    }
+    [[nodiscard]] bool put(rwapi_net net, std::uint64_t offset, Bytes local,
+                           rwapi_id* id = nullptr) {
+        return begun(::rwapi_put(handle_, net, offset, local.data(), local.size(), id));
+    }
+    [[nodiscard]] bool get(rwapi_net net, std::uint64_t offset, WritableBytes local,
+                           rwapi_id* id = nullptr) {
+        return begun(::rwapi_get(handle_, net, offset, local.data(), local.size(), id));
+    }
+    [[nodiscard]] bool fetch_add(rwapi_net net, std::uint64_t offset, std::uint64_t value,
+                                 std::uint64_t* result, rwapi_id* id = nullptr) {
+        return begun(::rwapi_fetch_add(handle_, net, offset, value, result, id));
+    }
+    [[nodiscard]] bool compare_swap(rwapi_net net, std::uint64_t offset, std::uint64_t compare,
+                                    std::uint64_t value, std::uint64_t* result,
+                                    rwapi_id* id = nullptr) {
+        return begun(::rwapi_compare_swap(handle_, net, offset, compare, value, result, id));
+    }
+    [[nodiscard]] bool put_signal(rwapi_net net, std::uint64_t offset, Bytes local,
+                                  std::uint64_t signal_offset, std::uint64_t value, int operation,
+                                  rwapi_id* id = nullptr) {
+        return begun(::rwapi_put_signal(handle_, net, offset, local.data(), local.size(),
+                                        signal_offset, value, operation, id));
+    }
+    [[nodiscard]] bool put_notify(rwapi_net net, std::uint64_t offset, Bytes local,
+                                  std::uint32_t slot, std::uint64_t value, rwapi_id* id = nullptr) {
+        return begun(
+            ::rwapi_put_notify(handle_, net, offset, local.data(), local.size(), slot, value, id));
+    }
+    [[nodiscard]] bool put_count(rwapi_net net, std::uint64_t offset, Bytes local,
+                                 rwapi_id* id = nullptr) {
+        return begun(::rwapi_put_count(handle_, net, offset, local.data(), local.size(), id));
+    }
+
+  protected:
+    Operations() = default;
+    static bool begun(int result) { return check_unless(RWAPI_ERR_AGAIN, result); }
+
+    rwapi_context* handle_ = nullptr;
+};
+
+class Context : public Operations {
+  public:
+    struct Message {
+        int node;
+        rwapi_small small;
+    };
+
+    // As rwapi_context_create: collective.
+    explicit Context(const rwapi_params& params = Params()) {
+        check(::rwapi_context_create(&params, &handle_));
+        open_ = true;
+    }
+    // The context of the process, as rwapi_init_params. Its handle is null.
+    static Context init(const rwapi_params& params = Params()) {
+        check(::rwapi_init_params(&params));
+        return Context(nullptr);
+    }
+    Context(Context&& other) noexcept
+        : Operations(other), open_(std::exchange(other.open_, false)) {}
+    Context& operator=(Context&& other) noexcept {
+        Context old(std::move(*this));
+        handle_ = other.handle_;
+        open_ = std::exchange(other.open_, false);
+        return *this;
+    }
+    Context(const Context&) = delete;
+    Context& operator=(const Context&) = delete;
+    // Collective, as close().
+    ~Context() {
+        if (open_) end();
+    }
+    void close() {
+        if (std::exchange(open_, false)) check(end());
+    }
+
+    rwapi_context* handle() const { return handle_; }
+    int size() const { return check(::rwapi_context_size(handle_)); }
+    int rank() const { return check(::rwapi_context_rank(handle_)); }
+    const char* transport() const { return ::rwapi_transport(handle_); }
+
+    // Calls begin() until it returns true, and makes progress:
+    // context.retry([&] { return context.put(net, 0, data); }).
+    template <class Begin>
+    void retry(Begin&& begin) {
+        while (!begin()) progress();
+    }
+
+    Memory alloc(std::size_t size) {
+        rwapi_net net;
+        void* const memory = ::rwapi_context_alloc(handle_, size, &net);
+        if (memory == nullptr) throw Error(RWAPI_ERR_MEMORY);
+        return Memory(handle_, memory, size, net);
+    }
+    Registration register_memory(WritableBytes memory, int rights = RWAPI_ALL) {
+        rwapi_net net;
+        check(::rwapi_register(handle_, memory.data(), memory.size(), rights, &net));
+        return Registration(handle_, net);
+    }
+    std::vector<rwapi_net> share(rwapi_net local = {}) {
+        std::vector<rwapi_net> peers(static_cast<std::size_t>(size()));
+        check(::rwapi_share(handle_, local, peers.data()));
+        return peers;
+    }
+    void barrier() { check(::rwapi_barrier(handle_)); }
+
+    [[nodiscard]] bool send(int node, const rwapi_small& small) {
+        return begun(::rwapi_context_send(handle_, node, &small));
+    }
+    std::optional<Message> receive() {
+        Message message;
+        const int received = ::rwapi_context_receive(handle_, &message.node, &message.small);
+        if (check(received) == 0) return std::nullopt;
+        return message;
+    }
+
+    void signal_wait(const std::uint64_t& word, std::uint64_t value, Time limit = kForever) {
+        check(::rwapi_signal_wait(handle_, &word, value, limit.count()));
+    }
+    // The latest value, if the slot is set.
+    std::optional<std::uint64_t> notify_test(std::uint32_t slot) {
+        std::uint64_t value;
+        if (check(::rwapi_notify_test(handle_, slot, &value)) == 0) return std::nullopt;
+        return value;
+    }
+    std::uint64_t notify_wait(std::uint32_t slot, Time limit = kForever) {
+        std::uint64_t value;
+        check(::rwapi_notify_wait(handle_, slot, &value, limit.count()));
+        return value;
+    }
+    std::uint32_t notify_waitsome(std::uint32_t first, std::uint32_t n, Time limit = kForever) {
+        std::uint32_t slot;
+        check(::rwapi_notify_waitsome(handle_, first, n, &slot, limit.count()));
+        return slot;
+    }
+    int notify_reset(std::uint32_t slot, std::uint64_t* value = nullptr) {
+        return check(::rwapi_notify_reset(handle_, slot, value));
+    }
+    Counter counter() {
+        rwapi_counter counter;
+        check(::rwapi_counter_create(handle_, &counter));
+        return Counter(handle_, counter);
+    }
+    void counter_detach(rwapi_net net) { check(::rwapi_counter_detach(handle_, net)); }
+
+    bool test(rwapi_id id) { return check(::rwapi_test(handle_, id)) != 0; }
+    void wait(rwapi_id id, Time limit = kForever) {
+        check(::rwapi_wait(handle_, id, limit.count()));
+    }
+    // index is set also if the operation has failed, before the exception.
+    void wait_any(std::span<const rwapi_id> ids, std::size_t& index, Time limit = kForever) {
+        check(::rwapi_wait_any(handle_, ids.data(), ids.size(), &index, limit.count()));
+    }
+    void wait_all(std::span<const rwapi_id> ids, Time limit = kForever) {
+        check(::rwapi_wait_all(handle_, ids.data(), ids.size(), limit.count()));
+    }
+    [[nodiscard]] bool flush(int node, rwapi_id* id) {
+        return begun(::rwapi_flush(handle_, node, id));
+    }
+    [[nodiscard]] bool flush_all(rwapi_id* id) { return begun(::rwapi_flush_all(handle_, id)); }
+    [[nodiscard]] bool fence(int node) { return begun(::rwapi_fence(handle_, node)); }
+
+    int progress() { return check(::rwapi_progress(handle_)); }
+    int event_fd() {
+        int fd;
+        check(::rwapi_event_fd(handle_, &fd));
+        return fd;
+    }
+    // false: events are waiting already.
+    [[nodiscard]] bool arm() { return check_unless(RWAPI_ERR_BUSY, ::rwapi_arm(handle_)); }
+    // 0: the node works as far as is known; 1: it leaves; RWAPI_ERR_PEER: it is dead.
+    int peer_status(int node) {
+        const int status = ::rwapi_peer_status(handle_, node);
+        return status == RWAPI_ERR_PEER ? status : check(status);
+    }
+
+  private:
+    explicit Context(std::nullptr_t) : open_(true) {}
+    int end() { return handle_ == nullptr ? ::rwapi_finalize() : ::rwapi_context_destroy(handle_); }
+
+    bool open_ = false;
+};
+
+}  // namespace rwapi
+
+#endif

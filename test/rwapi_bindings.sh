@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# The binding of rwapi for C++: it has all calls of rwapi.h, and a job of three processes uses
+# them. The first program of docs/rwapi-bindings.md runs, too. PYTHON, CXX: the interpreter and the compiler.
+# shellcheck source-path=SCRIPTDIR source=integration/lib.sh
+. "$(dirname "$0")/integration/lib.sh"
+# shellcheck source-path=SCRIPTDIR source=integration/tern.sh
+. "$(dirname "$0")/integration/tern.sh"
+bindings=$srcdir/rwapi/bindings
+rwapi=$(readlink -e "$srcdir/../src/rwapi")
+libraries=$(dirname "$tern_library")
+rwapi_run=$(dirname "$SOFTHCA")/rwapi-run
+link=("-L$libraries" "-Wl,-rpath,$libraries" -lrwapi)
+export UCX_WARN_UNUSED_ENV_VARS=n
+python=${PYTHON:-/usr/bin/python3}
+[ -x "$python" ] || python=python3
+limit=60
+
+# job LANGUAGE PROGRAM...: each of three processes says that it is right.
+job() {
+    local language=$1 status
+    shift
+    timeout -k 5 "$limit" "${hca[@]}" "$rwapi_run" -np 3 "$@" >"$tmp/output" 2>&1 </dev/null
+    status=$?
+    [ $status != 0 ] || status=$(($(grep -c '^node [0-2]: right' "$tmp/output") != 3))
+    result $status "$language: a job of three processes" "$tmp/output"
+    grep -h '^node 0: right' "$tmp/output" | sed 's/^/# /'
+}
+
+# first LANGUAGE FILE: the first program of the manual in this language.
+first() {
+    # shellcheck disable=SC2016 # the quotes are Markdown's
+    sed -n '/^```'"$1"'$/,/^```$/p' "$srcdir/../docs/rwapi-bindings.md" | sed '/^```/d' >"$tmp/$2"
+}
+greets() { # language command...
+    local language=$1
+    shift
+    check_match "$language: the program of the manual" '^node 0: node 2 says hello *$' \
+        "${hca[@]}" "$rwapi_run" -np 3 "$@"
+}
+
+use_tern
+flags=(-std=c++20 -O1 -Wall -Wextra -Wshadow -Wpedantic -Werror "-I$rwapi/include")
+check 'C++: job.cc compiles' "${CXX:-c++}" "${flags[@]}" -o "$tmp/job-cpp" "$bindings/job.cc" "${link[@]}"
+job C++ "$tmp/job-cpp"
+first cpp first.cc
+check 'C++: the program of the manual compiles' \
+    "${CXX:-c++}" "${flags[@]}" -o "$tmp/first-cpp" "$tmp/first.cc" "${link[@]}"
+greets C++ "$tmp/first-cpp"
+
+for binding in cpp; do
+    check "$binding: each call of rwapi.h is there" "$python" "$bindings/complete.py" $binding "$rwapi"
+done
+finish
