@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# The binding of rwapi for C++: it has all calls of rwapi.h, and a job of three processes uses
-# them. The first program of docs/rwapi-bindings.md runs, too. PYTHON, CXX: the interpreter and the compiler.
+# The bindings of rwapi for C++ and Fortran: each has all calls of rwapi.h, and a job of three processes uses
+# them. The first programs of docs/rwapi-bindings.md run, too. PYTHON, FC, CXX: the interpreter and the compilers.
 # shellcheck source-path=SCRIPTDIR source=integration/lib.sh
 . "$(dirname "$0")/integration/lib.sh"
 # shellcheck source-path=SCRIPTDIR source=integration/tern.sh
@@ -15,6 +15,7 @@ link=("-L$libraries" "-Wl,-rpath,$libraries" -lrwapi)
 export UCX_WARN_UNUSED_ENV_VARS=n
 python=${PYTHON:-/usr/bin/python3}
 [ -x "$python" ] || python=python3
+fortran=${FC:-gfortran}
 limit=60
 
 # job LANGUAGE PROGRAM...: each of three processes says that it is right.
@@ -49,7 +50,21 @@ check 'C++: the program of the manual compiles' \
     "${CXX:-c++}" "${flags[@]}" -o "$tmp/first-cpp" "$tmp/first.cc" "${link[@]}"
 greets C++ "$tmp/first-cpp"
 
-for binding in cpp; do
+if command -v "$fortran" >/dev/null; then
+    flags=(-std=f2018 -Wall -O1 "-J$tmp" "-I$tmp")
+    check 'Fortran: the module compiles' "$fortran" "${flags[@]}" -c -o "$tmp/rwapi.o" "$rwapi/bindings/rwapi.f90"
+    check 'Fortran: job.f90 compiles' \
+        "$fortran" "${flags[@]}" -fcheck=all -o "$tmp/job-f" "$bindings/job.f90" "$tmp/rwapi.o" "${link[@]}"
+    job Fortran "$tmp/job-f"
+    first fortran first.f90
+    check 'Fortran: the program of the manual compiles' \
+        "$fortran" "${flags[@]}" -o "$tmp/first-f" "$tmp/first.f90" "$tmp/rwapi.o" "${link[@]}"
+    greets Fortran "$tmp/first-f"
+else
+    skip 'Fortran' 'gfortran is not installed'
+fi
+
+for binding in cpp fortran; do
     check "$binding: each call of rwapi.h is there" "$python" "$bindings/complete.py" $binding "$rwapi"
 done
 finish
