@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# The bindings of rwapi for C++ and Fortran: each has all calls of rwapi.h, and a job of three processes uses
+# The bindings of rwapi for C++, Fortran and Python: each has all calls of rwapi.h, and a job of three processes uses
 # them. The first programs of docs/rwapi-bindings.md run, too. PYTHON, FC, CXX: the interpreter and the compilers.
 # shellcheck source-path=SCRIPTDIR source=integration/lib.sh
 . "$(dirname "$0")/integration/lib.sh"
@@ -12,7 +12,8 @@ rwapi=$(readlink -e "$srcdir/../src/rwapi")
 libraries=$(dirname "$tern_library")
 rwapi_run=$(dirname "$SOFTHCA")/rwapi-run
 link=("-L$libraries" "-Wl,-rpath,$libraries" -lrwapi)
-export UCX_WARN_UNUSED_ENV_VARS=n
+export UCX_WARN_UNUSED_ENV_VARS=n PYTHONPATH=$rwapi/bindings PYTHONDONTWRITEBYTECODE=1
+# Debian's own has numpy; another one may come first.
 python=${PYTHON:-/usr/bin/python3}
 [ -x "$python" ] || python=python3
 fortran=${FC:-gfortran}
@@ -64,7 +65,15 @@ else
     skip 'Fortran' 'gfortran is not installed'
 fi
 
-for binding in cpp fortran; do
-    check "$binding: each call of rwapi.h is there" "$python" "$bindings/complete.py" $binding "$rwapi"
-done
+export LD_LIBRARY_PATH=$libraries${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+if command -v "$python" >/dev/null; then
+    job Python "$python" "$bindings/job.py"
+    first python first.py
+    greets Python "$python" "$tmp/first.py"
+    for binding in cpp fortran python; do
+        check "$binding: each call of rwapi.h is there" "$python" "$bindings/complete.py" $binding "$rwapi"
+    done
+else
+    skip 'Python, and whether the bindings are complete' 'python3 is not installed'
+fi
 finish

@@ -1,0 +1,475 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Remote write with notification: librwapi for Python.
+
+rwapi.h describes the calls; `calls` has each of them as it is in C. The classes below add what a program in Python
+expects: errors are exceptions, times are in seconds (None: no limit), and buffers are objects with the buffer protocol
+(bytes, bytearray, memoryview, array, arrays of numpy) that are contiguous. A buffer stays alive, and a bytearray keeps
+its size, until the operation is complete.
+
+    import rwapi
+    with rwapi.init() as context, context.alloc(64) as memory:
+        nets = context.share(memory.net)
+        context.put_notify(nets[(context.rank + 1) % context.size], b"hello", slot=5, value=1)
+        context.notify_wait(5, timeout=10)
+        print(bytes(memory.view[:5]))
+        context.barrier()
+"""
+import ctypes
+import sys
+import time
+import traceback
+from ctypes import byref, c_int, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
+
+from ._c import *  # noqa: F403 the constants too
+from ._c import (ALL, ERR_BUSY, ERR_INVALID, ERR_MEMORY, ERR_PEER, ERR_RANGE, ERR_STATE, ERR_TIMEOUT,
+                 READ, SIGNAL_SET, Again, Bootstrap, Buffer, Error, Net, Params, calls, check, error_of)
+
+
+class Operation:
+    """An operation that has begun. `result` is what an atomic operation has found, when it is complete."""
+
+    def __init__(self, context, kept=None, found=None, flush=False):
+        self.context, self._kept, self._found, self._flush = context, kept, found, flush
+        self._id = c_int64(0)
+
+    def __del__(self):
+        # Nobody will ask for it, but it may still use the buffer.
+        if self._id.value > 0 and self._kept is not None:
+            self.context._leave(self._id.value, self._kept)
+
+    @property
+    def id(self):
+        return self._id.value
+
+    @property
+    def result(self):
+        return None if self._found is None else self._found.value
+
+    def test(self):
+        """Whether it is complete; raises its error."""
+        return self._end(calls.rwapi_test(self.context.handle, self.id))
+
+    def wait(self, timeout=None):
+        waited = self.context._until(timeout, lambda limit: calls.rwapi_wait(self.context.handle, self.id, limit))
+        self._end(waited or 1)
+        return self
+
+    def _end(self, result):
+        """Takes the result of a test of this operation."""
+        if result not in (0, ERR_TIMEOUT, ERR_STATE):
+            self._kept = None
+        if check(result) and self._flush:
+            self.context._look_at_left()
+            self.context._raise_lost()
+        return result > 0
+
+
+class Memory:
+    """Memory of Context.alloc(): `view` is a writable memoryview of its bytes, `net` its network address."""
+
+    def __init__(self, context, size):
+        self.context, self.net = context, Net()
+        self._address = calls.rwapi_context_alloc(context.handle, size, byref(self.net))
+        if not self._address:
+            raise Error(ERR_MEMORY)
+        self._array = (ctypes.c_ubyte * size).from_address(self._address)
+        self._map()
+
+    def _map(self):
+        self.view = memoryview(self._array).cast("B")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.free()
+
+    def free(self):
+        """Frees it. BufferError: slices or arrays that were made of `view` still exist."""
+        if self._array is None:
+            return
+        self.view.release()
+        try:
+            if sys.getrefcount(self._array) > 2:  # this object's, and the argument
+                raise BufferError("slices or arrays of the view still exist")
+            check(calls.rwapi_context_free(self.context.handle, self._address))
+        except BaseException:
+            self._map()
+            raise
+        self._array = None
+
+
+class Region:
+    """Memory of the program that Context.register() has registered; it stays alive until it is deregistered."""
+
+    def __init__(self, context, buffer, rights):
+        self.context, self.net = context, Net()
+        self._kept = Buffer(buffer, writable=rights != READ)
+        check(calls.rwapi_register(context.handle, self._kept.address, self._kept.length, rights, byref(self.net)))
+        context._regions.add(self)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.deregister()
+
+    def deregister(self):
+        if self in self.context._regions:
+            check(calls.rwapi_deregister(self.context.handle, self.net))
+            self.context._regions.discard(self)
+            self._kept = None
+
+
+class Counter:
+    """A counter of notified writes into memory of this process."""
+
+    def __init__(self, context):
+        self.context, self._handle = context, c_uint64(0)
+        check(calls.rwapi_counter_create(context.handle, byref(self._handle)))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.free()
+
+    def free(self):
+        check(calls.rwapi_counter_free(self.context.handle, self._handle))
+
+    def attach(self, net, expected):
+        check(calls.rwapi_counter_attach(self.context.handle, self._handle, net, expected))
+
+    def set(self, expected):
+        check(calls.rwapi_counter_set(self.context.handle, self._handle, expected))
+
+    def test(self):
+        """Whether what it expects has arrived, the number of writes, and of bytes."""
+        writes, count = c_uint64(), c_uint64()
+        reached = check(calls.rwapi_counter_test(self.context.handle, self._handle, byref(writes), byref(count)))
+        return reached == 1, writes.value, count.value
+
+    def wait(self, timeout=None):
+        self.context._wait(timeout, lambda limit: calls.rwapi_counter_wait(self.context.handle, self._handle, limit))
+
+    def reset(self):
+        check(calls.rwapi_counter_reset(self.context.handle, self._handle))
+
+
+class Context:
+    """A context: rwapi.init() gives that of the process, and Context(...) makes another one. Collective.
+
+    Parameters: threads, slots, operations, credit, on_peer_death as in rwapi_params, and bootstrap: an object with
+    `rank`, `size`, exchange(bytes) -> the bytes of all processes, barrier_begin() and barrier_test() -> bool.
+    """
+
+    _SLICE = 0.1  # seconds after which a wait lets Python handle signals
+    _LEFT = 64  # operations that the program has dropped, before they are looked at
+
+    def __init__(self, bootstrap=None, **params):
+        self._open_with(calls.rwapi_context_create, bootstrap, params)
+
+    def _open_with(self, create, bootstrap, params):
+        self._open, self._handle = False, c_void_p()
+        self._left, self._lost, self._regions = [], [], set()
+        unknown = params.keys() - {name for name, _ in Params._fields_[1:]}
+        if unknown:
+            raise TypeError(f"there is no parameter {', '.join(sorted(unknown))}")
+        parameters = Params(size=ctypes.sizeof(Params), **params)
+        if bootstrap is not None:
+            self._bootstrap = _table(bootstrap)  # the library calls it when the context ends
+            parameters.bootstrap = ctypes.pointer(self._bootstrap)
+        if create is calls.rwapi_init_params:
+            check(create(byref(parameters)))
+        else:
+            check(create(byref(parameters), byref(self._handle)))
+        self._open = True
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def close(self):
+        """Ends the context, when all processes do. Raises errors that nobody has asked for."""
+        if not self._open:
+            return
+        self._look_at_left()
+        self._open = False
+        result = calls.rwapi_context_destroy(self._handle) if self._handle else calls.rwapi_finalize()
+        self._left.clear()
+        self._regions.clear()
+        self._raise_lost()
+        check(result)
+
+    @property
+    def handle(self):
+        if not self._open:
+            raise Error(ERR_STATE)
+        return self._handle
+
+    # ---- What operations that were dropped have used ----
+
+    def _leave(self, number, kept):
+        if self._open:
+            self._left.append((number, kept))
+
+    def _look_at_left(self):
+        still = []
+        left, self._left = self._left, []
+        for number, kept in left:
+            result = calls.rwapi_test(self._handle, number)
+            if result == 0:
+                still.append((number, kept))
+            elif result < 0:
+                self._lost.append(result)
+        self._left += still
+
+    def _raise_lost(self):
+        if self._lost:
+            error = self._lost[0]
+            self._lost.clear()
+            raise error_of(error)
+
+    def _begin(self, call, *arguments, kept=None, found=None, flush=False):
+        if len(self._left) >= self._LEFT:
+            self._look_at_left()
+        operation = Operation(self, kept, found, flush)
+        check(call(self.handle, *arguments, byref(operation._id)))
+        if operation.id == 0:
+            operation._kept = None
+        return operation
+
+    # ---- Waiting ----
+
+    def _until(self, timeout, call):
+        """call(microseconds), again and again, so that signals (Ctrl-C) are handled between. Returns its result."""
+        end = None if timeout is None else time.monotonic() + timeout
+        while True:
+            left = self._SLICE if end is None else max(0, min(self._SLICE, end - time.monotonic()))
+            result = call(int(left * 1e6))
+            if result != ERR_TIMEOUT or (end is not None and time.monotonic() >= end):
+                return result
+
+    def _wait(self, timeout, call):
+        check(self._until(timeout, call))
+
+    def retry(self, call, *arguments, **named):
+        """call(...), again while a queue is full, with progress between."""
+        while True:
+            try:
+                return call(*arguments, **named)
+            except Again:
+                self.progress()
+
+    # ---- Processes and small messages ----
+
+    @property
+    def size(self):
+        return check(calls.rwapi_context_size(self.handle))
+
+    @property
+    def rank(self):
+        return check(calls.rwapi_context_rank(self.handle))
+
+    @property
+    def transport(self):
+        """The transport and the device in use."""
+        return calls.rwapi_transport(self.handle).decode()
+
+    def send(self, node, data):
+        """Sends up to 16 bytes, which are filled up with zeros. Raises Again if there is no credit."""
+        data = bytes(data)
+        if len(data) > 16:
+            raise Error(ERR_RANGE)
+        check(calls.rwapi_context_send(self.handle, node, data.ljust(16, b"\0")))
+
+    def receive(self):
+        """(node, 16 bytes), or None."""
+        node, small = c_int(), ctypes.create_string_buffer(16)
+        received = check(calls.rwapi_context_receive(self.handle, byref(node), small))
+        return (node.value, small.raw) if received else None
+
+    def share(self, local=None):
+        """What each process gives as `local`, an address of its own, in the order of the nodes. Zeros are false."""
+        peers = (Net * self.size)()
+        check(calls.rwapi_share(self.handle, local or Net(), peers))
+        return [Net.from_buffer_copy(peer) for peer in peers]
+
+    def barrier(self):
+        check(calls.rwapi_barrier(self.handle))
+
+    def peer_status(self, node):
+        """0: the node works as far as is known; 1: it leaves; ERR_PEER: it is dead."""
+        status = calls.rwapi_peer_status(self.handle, node)
+        return status if status == ERR_PEER else check(status)
+
+    # ---- Memory ----
+
+    def alloc(self, size):
+        return Memory(self, size)
+
+    def register(self, buffer, rights=ALL):
+        """Registers the memory of a buffer, which must be writable unless rights are READ."""
+        return Region(self, buffer, rights)
+
+    # ---- Write and read ----
+
+    def write(self, node, source, target, size):
+        operation = Operation(self)
+        operation._id.value = check(calls.rwapi_context_write(self.handle, node, source, target, size))
+        return operation
+
+    def put(self, net, data, offset=0):
+        data = Buffer(data)
+        return self._begin(calls.rwapi_put, net, offset, data.address, data.length, kept=data)
+
+    def get(self, net, buffer, offset=0):
+        """Reads as many bytes as the writable buffer has."""
+        buffer = Buffer(buffer, writable=True)
+        return self._begin(calls.rwapi_get, net, offset, buffer.address, buffer.length, kept=buffer)
+
+    def fetch_add(self, net, value, offset=0):
+        found = c_uint64()
+        return self._begin(calls.rwapi_fetch_add, net, offset, value, byref(found), kept=found, found=found)
+
+    def compare_swap(self, net, compare, value, offset=0):
+        found = c_uint64()
+        return self._begin(calls.rwapi_compare_swap, net, offset, compare, value, byref(found), kept=found, found=found)
+
+    # ---- Notification ----
+
+    def put_signal(self, net, data, signal_offset, value, operation=SIGNAL_SET, offset=0):
+        data = Buffer(data)
+        return self._begin(calls.rwapi_put_signal, net, offset, data.address, data.length, signal_offset, value,
+                           operation, kept=data)
+
+    def put_notify(self, net, data, slot, value=1, offset=0):
+        data = Buffer(data)
+        return self._begin(calls.rwapi_put_notify, net, offset, data.address, data.length, slot, value, kept=data)
+
+    def put_count(self, net, data, offset=0):
+        data = Buffer(data)
+        return self._begin(calls.rwapi_put_count, net, offset, data.address, data.length, kept=data)
+
+    @staticmethod
+    def signal_read(buffer, offset=0):
+        """The signal word `offset` bytes after the beginning of a buffer of this process."""
+        return calls.rwapi_signal_read(Buffer(buffer).word(offset))
+
+    def signal_wait(self, buffer, value, offset=0, timeout=None):
+        """Waits until that word is at least value."""
+        kept = Buffer(buffer)
+        word = kept.word(offset)
+        self._wait(timeout, lambda limit: calls.rwapi_signal_wait(self.handle, word, value, limit))
+
+    def notify_test(self, slot):
+        """The latest value of a slot, or None."""
+        value = c_uint64()
+        return value.value if check(calls.rwapi_notify_test(self.handle, slot, byref(value))) else None
+
+    def notify_wait(self, slot, timeout=None):
+        value = c_uint64()
+        self._wait(timeout, lambda limit: calls.rwapi_notify_wait(self.handle, slot, byref(value), limit))
+        return value.value
+
+    def notify_waitsome(self, first, n, timeout=None):
+        """The number of one of n slots that is set."""
+        slot = c_uint32()
+        self._wait(timeout, lambda limit: calls.rwapi_notify_waitsome(self.handle, first, n, byref(slot), limit))
+        return slot.value
+
+    def notify_reset(self, slot):
+        """Empties a slot: the number of notifications since the last time, and the latest value (None: no one)."""
+        value = c_uint64()
+        count = check(calls.rwapi_notify_reset(self.handle, slot, byref(value)))
+        return count, value.value if count else None
+
+    def counter(self):
+        return Counter(self)
+
+    def counter_detach(self, net):
+        check(calls.rwapi_counter_detach(self.handle, net))
+
+    # ---- Completion and progress ----
+
+    def wait_any(self, operations, timeout=None):
+        """The position of one of the operations that is complete; raises its error, which has it as `index`."""
+        ids = (c_int64 * len(operations))(*(operation.id for operation in operations))
+        index = c_size_t()
+        result = self._until(
+            timeout, lambda limit: calls.rwapi_wait_any(self.handle, ids, len(ids), byref(index), limit))
+        if result not in (ERR_TIMEOUT, ERR_STATE, ERR_INVALID):
+            try:
+                operations[index.value]._end(result or 1)
+            except Error as error:
+                error.index = index.value
+                raise
+        check(result)
+        return index.value
+
+    def wait_all(self, operations, timeout=None):
+        """Waits until all are complete or have failed, and raises the first error."""
+        ids = (c_int64 * len(operations))(*(operation.id for operation in operations))
+        self._wait(timeout, lambda limit: calls.rwapi_wait_all(self.handle, ids, len(ids), limit))
+        for operation in operations:
+            operation.test()
+
+    def flush(self, node):
+        """An operation that is complete when all earlier ones to the node are, and their data are in its memory."""
+        return self._begin(calls.rwapi_flush, node, flush=True)
+
+    def flush_all(self):
+        return self._begin(calls.rwapi_flush_all, flush=True)
+
+    def fence(self, node):
+        check(calls.rwapi_fence(self.handle, node))
+
+    def progress(self):
+        return check(calls.rwapi_progress(self.handle))
+
+    def event_fd(self):
+        fd = c_int()
+        check(calls.rwapi_event_fd(self.handle, byref(fd)))
+        return fd.value
+
+    def arm(self):
+        """False: events are waiting already."""
+        result = calls.rwapi_arm(self.handle)
+        return result != ERR_BUSY and check(result) == 0
+
+
+def init(bootstrap=None, **params):
+    """The context of the process, as rwapi_init_params; see Context for the parameters."""
+    context = Context.__new__(Context)
+    context._open_with(calls.rwapi_init_params, bootstrap, params)
+    return context
+
+
+def _table(bootstrap):
+    """The table of functions for an object of the program."""
+
+    def guarded(function):
+        def call(*arguments):
+            try:
+                return function(*arguments)
+            except BaseException:  # it cannot go through C
+                traceback.print_exc()
+                return -1
+        return call
+
+    def exchange(_, mine, count, everybody):
+        data = bytes(bootstrap.exchange(ctypes.string_at(mine, count)))
+        if len(data) != count * bootstrap.size:
+            raise ValueError(f"exchange() has returned {len(data)} bytes, not {count * bootstrap.size}")
+        ctypes.memmove(everybody, data, len(data))
+        return 0
+
+    def barrier_begin(_):
+        bootstrap.barrier_begin()
+        return 0
+
+    return Bootstrap(None, bootstrap.rank, bootstrap.size, Bootstrap.EXCHANGE(guarded(exchange)),
+                      Bootstrap.BARRIER(guarded(barrier_begin)),
+                      Bootstrap.BARRIER(guarded(lambda _: int(bool(bootstrap.barrier_test())))))

@@ -1,0 +1,293 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A job of three processes with the Python module: each call once, in the right way and in the wrong one."""
+import array
+import contextlib
+import gc
+import os
+import select
+import signal
+import sys
+
+import rwapi
+
+try:
+    import numpy
+except ImportError:
+    numpy = None
+
+LIMIT = 20
+SIZE, WORD, SUM, NUMBERS, GREETING = 8192, 0, 8, 1024, 4096
+
+
+@contextlib.contextmanager
+def raises(code, kind=rwapi.Error):
+    """The block raises this error, with the library's text."""
+    try:
+        yield
+    except kind as error:
+        assert error.code == code, error
+        assert str(error) == rwapi.calls.rwapi_strerror(code).decode()
+    else:
+        raise AssertionError(f"no error {code}")
+
+
+@contextlib.contextmanager
+def refused(*kinds):
+    """Python refuses the block, before the library is called."""
+    try:
+        yield
+    except kinds:
+        return
+    raise AssertionError(f"nothing of {kinds}")
+
+
+def notify(context, nets, memory, following, before):
+    said = f"node {context.rank} says hello".encode()
+    put = context.retry(context.put_notify, nets[following], said, slot=5, value=40 + context.rank, offset=GREETING)
+    assert context.notify_waitsome(0, 10, LIMIT) == 5
+    assert context.notify_wait(5, LIMIT) == 40 + before
+    assert context.notify_test(5) == 40 + before
+    assert context.notify_test(6) is None
+    expected = f"node {before} says hello".encode()
+    assert memory.view[GREETING:GREETING + len(expected)] == expected
+    assert context.notify_reset(5) == (1, 40 + before)
+    assert context.notify_reset(5) == (0, None)
+    assert context.wait_any([put], LIMIT) == 0
+    assert put.test()
+    context.wait_all([put], LIMIT)
+
+
+def signals(context, nets, memory, following):
+    for _ in range(2):
+        context.retry(context.put_signal, nets[following], b"", WORD, 4, rwapi.SIGNAL_ADD)
+    context.signal_wait(memory.view, 8, WORD, LIMIT)
+    assert context.signal_read(memory.view, WORD) == 8
+
+
+def count(context, nets, memory, following, before):
+    with context.counter() as counter:
+        counter.attach(memory.net, 2)
+        context.barrier()
+        numbers = array.array("I", range(1000 * context.rank, 1000 * context.rank + 256))
+        for half in range(2):
+            part = memoryview(numbers)[128 * half:128 * half + 128]
+            context.retry(context.put_count, nets[following] + NUMBERS, part, 512 * half)
+        counter.wait(LIMIT)
+        assert counter.test() == (True, 2, 1024)
+        assert memory.view[NUMBERS:NUMBERS + 1024].cast("I")[200] == 1000 * before + 200
+        counter.reset()
+        counter.set(1)
+        assert counter.test()[0] is False
+        context.counter_detach(memory.net)
+    context.retry(context.flush, following).wait(LIMIT)
+    context.barrier()
+
+
+def read(context, nets, memory, following):
+    numbers = array.array("I", bytes(1024))
+    context.retry(context.get, nets[following], numbers, NUMBERS).wait(LIMIT)
+    assert numbers[3] == 1000 * context.rank + 3
+    context.retry(context.write, following, memory.net + GREETING, nets[following] + NUMBERS, 64).wait(LIMIT)
+
+
+def atomics(context, nets):
+    assert context.retry(context.fetch_add, nets[0], context.rank + 1, SUM).wait(LIMIT).result < 6
+    context.barrier()
+    total = context.size * (context.size + 1) // 2
+    assert context.retry(context.compare_swap, nets[0], total, total, SUM).wait(LIMIT).result == total
+
+
+def messages(context, nets, following, before):
+    context.retry(context.send, following, nets[context.rank])
+    message = None
+    while message is None:
+        message = context.receive()
+    node, small = message
+    assert node == before and rwapi.Net.from_bytes(small) == nets[before]
+    assert nets[before].node == before and len({nets[before], rwapi.Net.from_bytes(small)}) == 1
+
+
+def registrations(context, following, before):
+    numbers = bytearray(64)
+    with context.register(numbers, rwapi.WRITE) as region:
+        with refused(BufferError):
+            numbers.append(1)
+        nets = context.share(region.net)
+        context.retry(context.put_notify, nets[following], bytes([context.rank]), slot=1, offset=8)
+        context.notify_wait(1, LIMIT)
+        context.notify_reset(1)
+        assert numbers[8] == before
+        context.retry(context.flush_all).wait(LIMIT)
+        context.barrier()
+    numbers.append(1)
+
+
+def events(context, nets, following):
+    poll = select.poll()
+    poll.register(context.event_fd(), select.POLLIN)
+    if context.rank == 0:
+        context.retry(context.put_notify, nets[following], b"", slot=7)
+    if context.rank == 1:
+        while context.notify_test(7) is None:
+            if context.arm():
+                poll.poll(1000)
+            while context.progress():
+                continue
+    context.retry(context.fence, following)
+    assert context.peer_status(following) == 0
+    assert "softhca0:1" in context.transport
+
+
+def dropped(context, nets, memory, following):
+    """Nobody keeps these operations or their data; both live until the writes are complete."""
+    for number in range(3000):
+        context.retry(context.put, nets[following], number.to_bytes(8, "little") * 64, NUMBERS)
+    context.retry(context.flush, following).wait(LIMIT)
+    assert len(context._left) <= context._LEFT
+    context.barrier()
+    assert memory.view[NUMBERS:NUMBERS + 512].cast("Q").tolist() == [2999] * 64
+    # The error of a dropped operation is that of the next flush. Its kind is known only when the key has come.
+    with context.alloc(64) as small:
+        others = context.share(small.net)
+        context.retry(context.put, others[following], b"12345678" * 16)
+        with raises(rwapi.ERR_RANGE):
+            context.retry(context.flush, following).wait(LIMIT)
+        context.retry(context.flush, following).wait(LIMIT)
+        context.barrier()
+
+
+def arrays(context, nets, memory, following, before):
+    if numpy is None:
+        return
+    mine = numpy.full((8, 8), context.rank + 0.5)
+    context.retry(context.put_notify, nets[following], mine, slot=2, offset=NUMBERS)
+    context.notify_wait(2, LIMIT)
+    context.notify_reset(2)
+    there = numpy.frombuffer(memory.view, dtype=float, count=64, offset=NUMBERS)
+    assert (there == before + 0.5).all()
+    with refused(BufferError):
+        memory.free()  # `there` uses it
+    del there
+    part = memory.view[NUMBERS:]
+    with refused(BufferError):
+        memory.free()
+    del part
+    assert len(memory.view) == SIZE
+    with refused(BufferError, ValueError):
+        context.put(nets[following], mine[:, 0])  # a column is not contiguous
+    mine.flags.writeable = False
+    context.retry(context.put, nets[following], mine, NUMBERS).wait(LIMIT)
+    with refused(BufferError, ValueError):
+        context.get(nets[following], mine, NUMBERS)
+
+
+def mistakes(context, nets, memory, following):
+    with raises(rwapi.ERR_TIMEOUT, TimeoutError):
+        context.notify_wait(6, timeout=0.001)
+    with refused(KeyboardInterrupt):
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        context.notify_wait(6)  # without a limit
+    with raises(rwapi.ERR_RANGE):
+        context.notify_test(1 << 30)
+    with raises(rwapi.ERR_RANGE):
+        context.put(nets[following], b"x", offset=SIZE)
+    with raises(rwapi.ERR_FOREIGN):
+        context.put(rwapi.Net(), b"x")
+    with raises(rwapi.ERR_NODE):
+        context.send(context.size, b"")
+    with raises(rwapi.ERR_RANGE):
+        context.send(following, bytes(17))
+    with raises(rwapi.ERR_RANGE):
+        context.signal_read(memory.view, SIZE)
+    with raises(rwapi.ERR_INVALID):
+        context.signal_wait(memory.view, 1, offset=4, timeout=0)
+    with raises(rwapi.ERR_STATE):
+        rwapi.init()
+    with refused(BufferError):
+        context.get(nets[following], b"read-only")
+    with refused(TypeError):
+        context.put(nets[following], "no bytes")
+    with refused(TypeError):
+        rwapi.Context(no_such_parameter=1)
+    # Credit comes back only when the other side receives.
+    with raises(rwapi.ERR_AGAIN, rwapi.Again):
+        for _ in range(65):
+            context.send(following, b"fill")
+    context.barrier()
+    while context.receive() is not None:
+        continue
+
+
+def run(context):
+    following, before = (context.rank + 1) % context.size, (context.rank - 1) % context.size
+    with context.alloc(SIZE) as memory:
+        assert len(memory.view) == SIZE and not any(memory.view)
+        nets = context.share(memory.net)
+        notify(context, nets, memory, following, before)
+        signals(context, nets, memory, following)
+        count(context, nets, memory, following, before)
+        read(context, nets, memory, following)
+        atomics(context, nets)
+        messages(context, nets, following, before)
+        registrations(context, following, before)
+        events(context, nets, following)
+        dropped(context, nets, memory, following)
+        arrays(context, nets, memory, following, before)
+        mistakes(context, nets, memory, following)
+        context.barrier()
+    with refused(ValueError):
+        memory.view[0]
+
+
+class Alone:
+    """A start-up of a process by itself."""
+    rank, size = 0, 1
+
+    def __init__(self):
+        self.begun = 0
+
+    def exchange(self, mine):
+        return mine
+
+    def barrier_begin(self):
+        self.begun += 1
+
+    def barrier_test(self):
+        return self.begun > 0
+
+
+class Short(Alone):
+    def exchange(self, mine):
+        return mine[:-1]
+
+
+def started():
+    alone = Alone()
+    with rwapi.Context(bootstrap=alone) as context:
+        assert context.size == 1 and context.share() == [rwapi.Net()]
+    assert alone.begun == 1
+    with open(os.devnull, "w") as nowhere, contextlib.redirect_stderr(nowhere):  # the traceback
+        with raises(rwapi.ERR_START):
+            rwapi.Context(bootstrap=Short())
+
+
+def main():
+    signal.signal(signal.SIGALRM, signal.default_int_handler)
+    assert rwapi.calls.rwapi_size() == rwapi.ERR_STATE
+    with rwapi.init(slots=64) as context:
+        rank = context.rank
+        run(context)
+        started()
+        with rwapi.Context(threads=rwapi.THREAD_MULTIPLE) as another:
+            run(another)
+            gone = another.counter()
+        with raises(rwapi.ERR_STATE):
+            gone.test()
+        with raises(rwapi.ERR_STATE):
+            another.barrier()
+    gc.collect()
+    print(f"node {rank}: right{' with numpy' if numpy else ''}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
