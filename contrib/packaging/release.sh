@@ -26,7 +26,7 @@ trap 'rm -rf --one-file-system "$tmp"' EXIT
 trap 'exit 1' HUP INT TERM
 root=${kept:-$tmp/root}
 [ -d "$root/usr" ] || mmdebstrap --quiet --variant=minbase \
-    --include="$(wanted_packages build | paste -sd ,),build-essential,debhelper" "$release" "$root"
+    --include="$(wanted_packages build | paste -sd ,),build-essential,debhelper,dh-python,gfortran" "$release" "$root"
 
 # What git knows of the working tree. Nothing of it is written to, and nothing but packages comes out.
 mkdir -p "$tmp/source" "$folder"

@@ -86,6 +86,34 @@ if command -v cmake >/dev/null; then
 else
     skip 'CMake: a program that uses rwapi' 'cmake is not installed'
 fi
+
+# The first programs of the manual of the bindings, with the installed files.
+first() { # language
+    # shellcheck disable=SC2016 # the quotes are Markdown's
+    sed -n '/^```'"$1"'$/,/^```$/p' "$srcdir/../docs/rwapi-bindings.md" | sed '/^```/d'
+}
+fortran_pc=$(find "$root" -name rwapi-fortran.pc)
+if [ -z "$sanitize" ] && [ -n "$fortran_pc" ] && command -v pkg-config >/dev/null; then
+    first fortran >"$tmp/first.f90"
+    export PKG_CONFIG_PATH PKG_CONFIG_SYSROOT_DIR=$root
+    PKG_CONFIG_PATH=$(dirname "$fortran_pc")
+    # shellcheck disable=SC2046
+    check 'pkg-config: a program in Fortran' \
+        gfortran "$tmp/first.f90" -o "$tmp/first" $(pkg-config --cflags --libs rwapi-fortran)
+    check_match 'it runs' 'node 1: node 0 says hello' env LD_LIBRARY_PATH="$(dirname "$library")" \
+        "$commands/tern-run" --soft-hca -- "$commands/rwapi-run" -np 2 "$tmp/first"
+else
+    skip 'pkg-config: a program in Fortran' 'no Fortran module is installed, or a sanitizer is used'
+fi
+python_module=$(find "$root" -path '*/rwapi/__init__.py')
+if [ -z "$sanitize" ] && [ -n "$python_module" ]; then
+    first python >"$tmp/first.py"
+    check_match 'a program in Python' 'node 1: node 0 says hello' env LD_LIBRARY_PATH="$(dirname "$library")" \
+        PYTHONPATH="${python_module%/rwapi/__init__.py}" PYTHONDONTWRITEBYTECODE=1 \
+        "$commands/tern-run" --soft-hca -- "$commands/rwapi-run" -np 2 python3 "$tmp/first.py"
+else
+    skip 'a program in Python' 'no Python module is installed, or a sanitizer is used'
+fi
 module=$(find "$root" -path '*/modulefiles/ucx-tern/*' -type f)
 installed 'environment modules: what is loaded' "$(value "$module" '(LD_PRELOAD|UCX_PLUGIN_PATH)')"
 check 'environment modules: the commands' test -x "$root$(value "$module" PATH)/tern-run"

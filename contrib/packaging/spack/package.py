@@ -34,13 +34,18 @@ class UcxTern(AutotoolsPackage):
 
     variant("pmix", default=True, description="programs of rwapi start under launchers that speak PMIx")
 
+    variant("fortran", default=False, description="a module of rwapi for Fortran, of gfortran")
+    variant("python", default=False, description="a module of rwapi for Python")
+
     depends_on("c", type="build")  # Spack 0.22 does not know this language yet, and refuses
     depends_on("cxx", type="build")
+    depends_on("fortran", type="build", when="+fortran")
     depends_on("pkgconfig", type="build")
     depends_on("cli11", type="build")
     depends_on("nlohmann-json", type="build")
     depends_on("rdma-core")
     depends_on("pmix", when="+pmix")
+    extends("python", when="+python")
     depends_on("ucx@" + ",".join("=" + release for release in _UCX), type=("build", "link", "run"))
 
     for release, checksum in _UCX.items():
@@ -56,7 +61,9 @@ class UcxTern(AutotoolsPackage):
         return [
             f"--with-ucx={self.spec['ucx'].prefix}",
             f"--with-ucx-src={self.stage.source_path}/ucx-source",
+            *self.with_or_without("fortran"),
             *self.with_or_without("pmix"),
+            *self.with_or_without("python"),
         ]
 
     def setup_run_environment(self, env):
