@@ -150,7 +150,8 @@ unused_tests() {
     else
         skip 'explain: not loaded' 'there is no static libc'
     fi
-    says 'explain: the status of the command' 7 'no process used UCX' "$tern_run" --explain sh -c 'exit 7'
+    says 'explain: the status of the command' 7 'no process used UCX before the command ended with status 7; its own messages may say' \
+        "$tern_run" --explain sh -c 'exit 7'
     says 'explain: no such command' 127 'no-such-command: No such file' "$tern_run" --explain no-such-command
     says 'explain: nothing to run' 2 'no command to run' "$tern_run" --explain
 }

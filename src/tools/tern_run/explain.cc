@@ -65,8 +65,8 @@ class Report {
             for (const PeerRecord& peer : process.peers) add(process, peer);
     }
 
-    void print_unused() const {
-        for (const NotUsed& each : find_unused(processes_, plug_in_))
+    void print_unused(int status) const {
+        for (const NotUsed& each : find_unused(processes_, plug_in_, status))
             say("Tern was not used" + (each.who.empty() ? "" : " by " + each.who) + ": " + each.why,
                 each.remedy);
         for (const ProcessRecord& process : processes_)
@@ -209,6 +209,7 @@ class Report {
             why += (why.empty() ? "" : ", ") + std::to_string(times) + " \"" + reason + "\"";
         if (!why.empty()) item("long messages", "travelled so because: " + why);
         const uint64_t staged = sum("rndv_staged_bytes");
+        if (staged == 0 && sum("rndv_early_copies_made") == 0) return;
         item("copies", size_of(staged) + " through staging memory; " +
                            count("rndv_early_copies_used") + " of " +
                            count("rndv_early_copies_made") + " early copies used");
@@ -292,10 +293,11 @@ RecordFolder::~RecordFolder() {
     if (temporary_) std::filesystem::remove_all(path_, ignored);
 }
 
-void report_job(const std::vector<ProcessRecord>& processes, bool plug_in, Extent extent) {
+void report_job(const std::vector<ProcessRecord>& processes, bool plug_in, int status,
+                Extent extent) {
     const Report report(processes, plug_in);
     if (extent == Extent::kAll) report.print_use();
-    report.print_unused();
+    report.print_unused(status);
 }
 
 bool is_rank(bool* first) {

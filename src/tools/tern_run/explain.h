@@ -30,8 +30,10 @@ enum class Extent : uint8_t {
     kUnused,  // only if Tern was not used
 };
 
-// Prints the report to standard error. `plug_in`: see Transport.
-void report_job(const std::vector<ProcessRecord>& processes, bool plug_in, Extent extent);
+// Prints the report to standard error. `plug_in`: see Transport. `status`: of the command, 0 if it
+// is not known.
+void report_job(const std::vector<ProcessRecord>& processes, bool plug_in, int status,
+                Extent extent);
 
 // This process's rank, if a launcher has started it.
 bool is_rank(bool* first);

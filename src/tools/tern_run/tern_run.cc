@@ -65,13 +65,14 @@ int run_explained(const Options& options, bool plug_in, char** command) {
     bool first = true;
     const bool rank = is_rank(&first);
     if (rank && options.explain != kWithoutValue) return status;  // see run_report()
-    report_job(read_records(folder.path()), plug_in, first ? Extent::kAll : Extent::kUnused);
+    report_job(read_records(folder.path()), plug_in, status,
+               first ? Extent::kAll : Extent::kUnused);
     return status;
 }
 
 // Of a job whose ranks have left their records in a folder.
 int run_report(const Options& options) {
-    report_job(read_records(options.explain), Transport::load().plug_in, Extent::kAll);
+    report_job(read_records(options.explain), Transport::load().plug_in, 0, Extent::kAll);
     return 0;
 }
 

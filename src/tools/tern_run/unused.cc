@@ -14,6 +14,9 @@ using Reason = std::pair<std::string, std::string>;  // and the remedy
 
 const Reason kUnknown = {"UCX has opened no interface of it",
                          "set UCX_LOG_LEVEL=debug, which says why"};
+const std::string kUseUcx =
+    "have the MPI library use UCX (tern-run --check): Open MPI by --mca pml ucx; on other machines "
+    "the launcher must start tern-run: mpirun tern-run COMMAND";
 constexpr const char* kFit = "transport tern is not available: ";
 
 Reason no_device(const ProcessRecord& process) {
@@ -65,14 +68,18 @@ std::optional<Reason> reason_of(const ProcessRecord& process, bool others_talk) 
     return std::nullopt;
 }
 
-NotUsed nobody(const std::vector<ProcessRecord>& processes, bool plug_in) {
+NotUsed nobody(const std::vector<ProcessRecord>& processes, bool plug_in, int status) {
     if (processes.empty() && !plug_in)
         return {"", "the library was not loaded at all",
                 "a static or set-uid program ignores LD_PRELOAD, and on other machines the "
                 "launcher must start tern-run: mpirun tern-run COMMAND"};
-    return {"", "no process used UCX",
-            "have the MPI library use it (tern-run --check): Open MPI by --mca pml ucx; on other "
-            "machines the launcher must start tern-run: mpirun tern-run COMMAND"};
+    // mpirun may have refused to start anything, as root for example.
+    if (status != 0)
+        return {
+            "",
+            "no process used UCX before the command ended with status " + std::to_string(status),
+            "its own messages may say why; " + kUseUcx};
+    return {"", "no process used UCX", kUseUcx};
 }
 
 std::string names_of(const std::vector<const ProcessRecord*>& processes) {
@@ -99,7 +106,8 @@ std::string ranges_of(const std::vector<unsigned>& sorted) {
     return text;
 }
 
-std::vector<NotUsed> find_unused(const std::vector<ProcessRecord>& processes, bool plug_in) {
+std::vector<NotUsed> find_unused(const std::vector<ProcessRecord>& processes, bool plug_in,
+                                 int status) {
     const bool talk = std::ranges::any_of(
         processes, [](const ProcessRecord& process) { return !process.peers.empty(); });
     std::map<Reason, std::vector<const ProcessRecord*>> by_reason;
@@ -112,7 +120,7 @@ std::vector<NotUsed> find_unused(const std::vector<ProcessRecord>& processes, bo
     for (const auto& [reason, who] : by_reason)
         found.push_back({names_of(who), reason.first, reason.second});
     const bool used = std::ranges::any_of(processes, &ProcessRecord::queried);
-    if (!used && found.empty()) found.push_back(nobody(processes, plug_in));
+    if (!used && found.empty()) found.push_back(nobody(processes, plug_in, status));
     return found;
 }
 

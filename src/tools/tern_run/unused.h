@@ -16,8 +16,10 @@ struct NotUsed {
     std::string remedy;
 };
 
-// `plug_in`: see Transport. Empty if Tern was used by all processes that could.
-std::vector<NotUsed> find_unused(const std::vector<ProcessRecord>& processes, bool plug_in);
+// `plug_in`: see Transport. `status`: of the command. Empty if Tern was used by all processes that
+// could.
+std::vector<NotUsed> find_unused(const std::vector<ProcessRecord>& processes, bool plug_in,
+                                 int status);
 
 // "0-3, 7".
 std::string ranges_of(const std::vector<unsigned>& sorted);
