@@ -59,8 +59,8 @@ set_up() {
 # build FOLDER [configure option...]: configures and builds.
 build() {
     say "building in $1"
-    set_up "$@"
-    make -C "$1" -s -j"$(nproc)"
+    set_up "$@" &&
+        make -C "$1" -s -j"$(nproc)"
 }
 
 # Runs a command with ccache, for which the build of an unpacked release in build/check (make distcheck) is the same as

@@ -2,19 +2,38 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck source-path=SCRIPTDIR
 #
+# Usage: contrib/nightly.sh [--list | PHASE...]
+#
 # What takes too long for contrib/check.sh, which is to pass first: clang-tidy on all files; builds with clang++ and of
-# each file by itself; packages of Debian 12 and 13 in clean roots; the unit tests for arm64; every test with all its
-# settings; the tests of Tern and of verbs, and CI's selection of UCX's own, with each personality of the software HCA;
-# ten minutes of random jobs; all of UCX's own tests; all tests on rdma_rxe; all tests that the sanitizers can run.
-# Takes about five hours on two processors. Of these, a personality takes some ten minutes; on processors that had
+# each file by itself; packages of Debian 12 and 13 in clean roots; the unit tests for arm64; every test
+# with all its settings; the tests of Tern and of verbs, and CI's selection of UCX's own, with each personality of the
+# software HCA; ten minutes of random jobs; all of UCX's own tests; all tests on rdma_rxe; all tests that the sanitizers
+# can run. Takes about five hours on two processors. Of these, a personality takes some ten minutes; on processors that had
 # other work, the suites took 36 minutes under mlx5. The last line is "N passed, N failed, N skipped".
+#
+# PHASE is a name that --list prints, or a pattern: contrib/nightly.sh 'build *' arm64 runs only these phases. The phases
+# that test build/check need 'build' and 'build of the tests' before them, once.
 . "$(dirname "$0")/common.sh"
 . contrib/tests.sh
 
-clang_build() {
-    command -v clang++ >/dev/null || die "clang++ is missing; install clang"
-    build build/nightly-clang --enable-werror CC=clang CXX=clang++ CXXFLAGS='-g1 -O2'
-    build_tests build/nightly-clang
+# A build that succeeds is a test that passes. `needed`: the phases after it need it.
+needed() { # command...
+    "$@"
+    passed=$((passed + 1))
+}
+
+# And the others go on.
+counted() { # command...
+    if "$@"; then
+        passed=$((passed + 1))
+    else
+        failures+=("$(say "failed: $*")")
+        failed=$((failed + 1))
+    fi
+}
+
+build_with_tests() { # FOLDER [configure option...]
+    build "$@" && build_tests "$1"
 }
 
 # Two builds of the packages have the same bytes; what is installed works and goes away.
@@ -39,26 +58,49 @@ packages_of() { # release
     fi
 }
 
-say "this takes about five hours on two processors"
-install_packages
-phase 'build' build_to_check
+case ${1:-} in
+    -h | --help)
+        trap - EXIT
+        sed -n '/^# Usage/,/^[^#]/ s/^# \{0,1\}//p' contrib/nightly.sh
+        exit 0
+        ;;
+    --list)
+        trap - EXIT
+        phase() { echo "$1"; }
+        ;;
+    *)
+        phases=("$@")
+        mapfile -t names < <(contrib/nightly.sh --list)
+        for pattern; do
+            matched=no
+            for name in "${names[@]}"; do ! matches "$name" "$pattern" || matched=yes; done
+            [ $matched = yes ] || die "no phase is called $pattern; contrib/nightly.sh --list prints the names"
+        done
+        [ $# -gt 0 ] || say "this takes about five hours on two processors"
+        install_packages
+        ;;
+esac
+phase 'build' needed build_to_check
 phase 'form of the sources' run_lint yes --tidy all
-phase 'build with clang++' clang_build
-phase 'build of each file by itself' build build/nightly-files --enable-werror --disable-units CXXFLAGS='-g1 -O1'
-phase 'build without the commands' build build/nightly-libraries --enable-werror --disable-tools CXXFLAGS='-g1 -O2'
+phase 'build with clang++' counted build_with_tests build/nightly-clang \
+    --enable-werror CC=clang CXX=clang++ CXXFLAGS='-g1 -O2'
+optimization=-O0 phase 'build of each file by itself' counted build_with_tests build/nightly-files \
+    --enable-werror --disable-units CXXFLAGS=-O0
+phase 'build without the commands' counted build build/nightly-libraries \
+    --enable-werror --disable-tools CXXFLAGS='-g1 -O2'
 phase 'files of a release' run_tap build/dist.log test/packaging/dist.sh build/check
 phase 'source package' source_package
 phase 'Debian packages' packages
 phase 'packages of Debian 13' packages_of trixie
 phase 'arm64' run_tap build/arm64.log contrib/arm64.sh
-phase 'build of the tests' build_tests build/check
+phase 'build of the tests' needed build_tests build/check
 KILL_EVERY=7 phase 'tests without a device' run_tests build/check check-pure
 phase 'fuzz targets' run_tap build/fuzz.log contrib/fuzz.sh 60
 TERN_STORM=300 TERN_PINNING_STORM=20 TERN_MANY_PEERS=1000 TERN_ALL_TO_ALL=256 TERN_TEST_SLEEPS=50000 TERN_TEST_HUGE=y \
     TERN_TEST_KILLS=100 CONFORMANCE_DEADLINE=300 phase 'tests on the software HCA' run_tests build/check check-device
 phase 'tests that take long' run_tests build/check check-nightly
 phase 'random jobs' run_tap build/soak.log contrib/soak.sh 10 build/check
-phase "build of UCX's own tests" contrib/ucx-gtest.sh --build-only
+phase "build of UCX's own tests" needed contrib/ucx-gtest.sh --build-only
 for personality in strict mlx5 mlx4 bnxt_re hns rxe; do
     export TERN_PERSONALITY=$personality
     phase "as on $personality" run_tests build/check check-personality
