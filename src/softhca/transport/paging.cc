@@ -9,6 +9,7 @@
 
 #include "softhca/core/qp_state.h"
 #include "softhca/transport/adapter.h"
+#include "softhca/transport/qp.h"
 
 namespace softhca {
 
