@@ -72,7 +72,7 @@ class Replays:
             sys.exit("availability.py: " + run.stdout.decode(errors="replace"))
         with open(result, encoding="utf-8") as file:
             self.last = json.load(file)
-        return {figure["name"]: figure["median"] for figure in self.last["figures"]}
+        return {figure["name"]: figure["median"] for figure in self.last["figures"] if figure["test"] == "job"}
 
     def message(self, settings, role, size, work):
         """us of a message, without those of the first half."""

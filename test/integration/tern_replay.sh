@@ -63,6 +63,18 @@ awk -v computed="$(job 2 "$tmp/first")" -v tern="$(job 3 "$tmp/first")" -v rc="$
 result $? 'the job takes its computations and more' "$tmp/first" "$tmp/none"
 check_match 'the JSON file has the job' '"command": "replay"' cat "$tmp/none.json"
 
+replay "$tmp/over" --over tern && ! grep -q rc_verbs <(tail -n +4 "$tmp/over") &&
+    [ "$(job 3 "$tmp/over")" = "$(job 3 "$tmp/first")" ]
+result $? 'over one transport: the same' "$tmp/over" "$tmp/first"
+
+# The buffers of 32 and 128 KiB are used again and again.
+direct=(--set UCX_RNDV_THRESH=16k --set UCX_IB_REG_METHODS=direct)
+replay "$tmp/cached" "${direct[@]:0:2}" && replay "$tmp/direct" "${direct[@]}"
+result $? 'with and without a registration cache' "$tmp/cached" "$tmp/direct"
+awk '$1 == "registrations" { count[++n] = $3 } END { exit !(n == 2 && count[1] > 0 && count[2] > 2 * count[1]) }' \
+    "$tmp/cached" "$tmp/direct"
+result $? 'a registration cache spares registrations' "$tmp/cached" "$tmp/direct"
+
 traces=("${traces[@]:0:3}")
 refuses 'a rank is missing' 1 'sends to one whose trace is not there' "$tern_bench" replay "${traces[@]}"
 sed '5s/.*/s 1 what/' "$tmp/trace.0" >"$tmp/wrong"

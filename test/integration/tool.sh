@@ -110,6 +110,7 @@ fabric_tests() {
     shows 'status: faults of the environment' '^faults delay-completions=1ms$' "$SOFTHCA" status
     shows 'status: lateness' '^all +[0-9]+ +[0-9]+ +[0-9.]+% ' "$SOFTHCA" status
     shows 'status: json' '"queue_pairs": 1' "$SOFTHCA" status --json
+    shows 'status: registrations' '"registrations": 1$' "$SOFTHCA" status --json
     if command -v python3 >/dev/null; then
         check 'status: the json is json' sh -c "'$SOFTHCA' status --json | python3 -m json.tool"
     else

@@ -19,6 +19,7 @@ namespace {
 struct ReplayOptions {
     sim::Adapter adapter;
     double compute = 1;
+    std::vector<std::string> transports = {"tern", "rc_verbs"};
     std::vector<std::string> settings;  // NAME=VALUE, of UCX
     std::vector<std::string> traces;
     std::string json;
@@ -33,7 +34,8 @@ struct RankTimes {
 struct Column {
     std::string transport;
     std::vector<RankTimes> ranks;
-    double job = 0;  // of the slowest rank
+    double job = 0;              // of the slowest rank
+    uint64_t registrations = 0;  // of all ranks, while the clock of the job ran
 };
 
 Column replay(const ReplayOptions& options, const std::string& transport) {
@@ -56,8 +58,9 @@ Column replay(const ReplayOptions& options, const std::string& transport) {
         },
         environment);
     std::istringstream text(result);
-    uint64_t rank = 0, whole = 0, computed = 0;
-    while (text >> rank >> whole >> computed) {
+    uint64_t rank = 0, whole = 0, computed = 0, registrations = 0;
+    while (text >> rank >> whole >> computed >> registrations) {
+        column.registrations += registrations;
         column.ranks.push_back(
             {static_cast<double>(whole) / 1000, static_cast<double>(computed) / 1000});
         column.job = std::max(column.job, column.ranks.back().whole);
@@ -81,32 +84,43 @@ std::string as_text(const ReplayOptions& options, const std::vector<Column>& col
     text += "costs " + sim::costs_text(true) + "\n\n";
     text += formatted("%-6s %12s", "us", "computed");
     for (const Column& column : columns) text += formatted(" %12s", column.transport.c_str());
-    text += formatted(" %8s\n", "ratio");
-    const Column &first = columns.front(), &last = columns.back();
-    const auto line = [&](const std::string& name, double computed, double one, double other) {
-        text += formatted("%-6s %12.3f %12.3f %12.3f %8.3f\n", name.c_str(), computed, one, other,
-                          one / other);
+    const bool compares = columns.size() == 2;
+    text += compares ? formatted(" %8s\n", "ratio") : "\n";
+    const auto line = [&](const std::string& name, double computed, auto&& time_of) {
+        text += formatted("%-6s %12.3f", name.c_str(), computed);
+        for (const Column& column : columns) text += formatted(" %12.3f", time_of(column));
+        text += compares ? formatted(" %8.3f\n", time_of(columns.front()) / time_of(columns.back()))
+                         : "\n";
     };
     double computed = 0;
-    for (size_t rank = 0; rank < first.ranks.size(); ++rank) {
-        line(std::to_string(rank), first.ranks[rank].computed, first.ranks[rank].whole,
-             last.ranks[rank].whole);
-        computed = std::max(computed, first.ranks[rank].computed);
+    for (size_t rank = 0; rank < columns.front().ranks.size(); ++rank) {
+        const double own = columns.front().ranks[rank].computed;
+        line(std::to_string(rank), own,
+             [&](const Column& column) { return column.ranks[rank].whole; });
+        computed = std::max(computed, own);
     }
-    line("job", computed, first.job, last.job);
-    return text;
+    line("job", computed, [](const Column& column) { return column.job; });
+    text += formatted("%-19s", "registrations");
+    for (const Column& column : columns)
+        text += formatted(" %12llu", static_cast<unsigned long long>(column.registrations));
+    return text + "\n";
 }
 
 std::string as_json(const ReplayOptions& options, const std::vector<Column>& columns) {
     std::vector<report::Figure> figures;
-    const auto add = [&](const std::string& name, const std::string& unit, double value) {
-        figures.push_back(report::exact_figure("job", options.compute,
+    const auto add = [&](const std::string& test, const std::string& name, const std::string& unit,
+                         double value) {
+        figures.push_back(report::exact_figure(test, options.compute,
                                                formatted("computations times %g", options.compute),
                                                name, unit, value));
     };
-    for (const Column& column : columns) add(column.transport, "us", column.job);
-    add(columns.front().transport + " / " + columns.back().transport,
-        std::string(1, report::kRatioUnit), columns.front().job / columns.back().job);
+    for (const Column& column : columns) add("job", column.transport, "us", column.job);
+    if (columns.size() == 2)
+        add("job", columns.front().transport + " / " + columns.back().transport,
+            std::string(1, report::kRatioUnit), columns.front().job / columns.back().job);
+    for (const Column& column : columns)
+        add("registrations of the job", column.transport, "",
+            static_cast<double>(column.registrations));
     return report::as_json({{"command", "replay"},
                             {"profile", options.adapter.profile},
                             {"model", sim::model_text(options.adapter)},
@@ -133,6 +147,11 @@ int run_command(int argc, char** argv) {
     app.add_option("--compute", options.compute, "factor of the computations between messages")
         ->check(CLI::Range(0.0, 1000.0))
         ->capture_default_str();
+    app.add_option("--over", options.transports, "one of the transports, instead of both")
+        ->option_text("tern|rc_verbs")
+        ->expected(1)
+        ->allow_extra_args(false)
+        ->check(CLI::IsMember({"tern", "rc_verbs"}));
     app.add_option("--set", options.settings,
                    "a setting of UCX or Tern, for both transports; the environment has no effect")
         ->option_text("UCX_NAME=VALUE")
@@ -149,8 +168,8 @@ int run_command(int argc, char** argv) {
         if (!options.json.empty()) check_writable(options.json);
         std::vector<Column> columns;
         Progress progress(false);  // the same bytes each time
-        const size_t kind = progress.time().add(2);
-        for (const char* transport : {"tern", "rc_verbs"}) {
+        const size_t kind = progress.time().add(static_cast<uint32_t>(options.transports.size()));
+        for (const std::string& transport : options.transports) {
             progress.step(kind, transport);
             columns.push_back(replay(options, transport));
         }

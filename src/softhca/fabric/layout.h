@@ -26,7 +26,7 @@
 namespace softhca {
 
 constexpr uint64_t kFabricMagic = 0x31414348'74666f73;  // "softHCA1"
-constexpr uint32_t kLayoutVersion = 12;
+constexpr uint32_t kLayoutVersion = 13;
 constexpr uint32_t kMaxDevices = 16;
 constexpr uint32_t kMaxPorts = 2;
 constexpr uint32_t kMaxLinks = kMaxDevices * kMaxPorts;
@@ -184,6 +184,7 @@ struct Counters {
     std::atomic<uint64_t> errors{0};
     std::atomic<uint64_t> dropped{0};  // UD and UC messages that found no receiver
     std::atomic<uint64_t> registered_bytes{0};
+    std::atomic<uint64_t> registrations{0};  // of memory, since the process began
 };
 
 // An RDMA write or a message that waits for its time under the timing model. The sender stores it

@@ -52,6 +52,7 @@ void add_usage(const softhca::ProcessSlot& slot, softhca_inspect_usage* usage) {
     usage->completion_entries += live(softhca::QueueUsage::kCompletionEntries);
     usage->receive_queues += live(softhca::QueueUsage::kReceiveQueues);
     usage->rnr_naks += slot.counters.rnr_naks.load(std::memory_order_relaxed);
+    usage->registrations += slot.counters.registrations.load(std::memory_order_relaxed);
     usage->queue_pairs += static_cast<uint32_t>(live(softhca::QueueUsage::kQueuePairs));
 }
 

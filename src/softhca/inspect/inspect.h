@@ -71,7 +71,8 @@ typedef struct softhca_inspect_usage {
     uint64_t queue_bytes;
     uint64_t completion_entries;
     uint64_t receive_queues;
-    uint64_t rnr_naks; /* how often its messages found no receive */
+    uint64_t rnr_naks;      /* how often its messages found no receive */
+    uint64_t registrations; /* of memory, since it began */
     uint32_t queue_pairs;
 } softhca_inspect_usage;
 /* Fails if the process was not in the fabric at softhca_inspect_open(), or is not any more. */

@@ -142,6 +142,7 @@ uint32_t publish_region(Adapter& adapter, uint32_t key, const RegionAttributes& 
     entry.key.store(key, std::memory_order_release);
     host.self().counters.registered_bytes.fetch_add(registered_bytes(entry),
                                                     std::memory_order_relaxed);
+    host.self().counters.registrations.fetch_add(1, std::memory_order_relaxed);
     return key;
 }
 

@@ -28,6 +28,7 @@ constexpr struct {
     {"errors", &Counters::errors},
     {"dropped", &Counters::dropped},
     {"registered_bytes", &Counters::registered_bytes},
+    {"registrations", &Counters::registrations},
 };
 
 constexpr const char* kQueueKinds[] = {"queue_pairs", "completion_entries", "receive_queues",
