@@ -13,7 +13,8 @@ SET:
 
     overlap         TupleQ, figure 6: direct messages, rendezvous by RDMA reads (RGET) and by RDMA writes (RPUT)
     channels        Veloblock, figures 5 and 6: most senders that have a block; with blocks of the paper's size
-    registration    Superpipeline, section 5, and Pinning, table 2: staged, placed, registrations kept or not
+    registration    Superpipeline, sections 2 and 5: with a registration cache, without, and Tern
+    pinning         Pinning, table 2: buffers pinned for each message, before it or meanwhile, or kept pinned
 """
 import argparse
 import json
@@ -26,6 +27,7 @@ LONG = 16384  # the rendezvous of every contender begins there
 
 # Settings of UCX without UCX_, the transport of the replay that is taken, and its name in the result.
 RENDEZVOUS = {"RNDV_THRESH": str(LONG)}
+PLACED = {**RENDEZVOUS, "TERN_RNDV_SCHEME": "zcopy"}
 MATCHING = {**RENDEZVOUS, "TERN_TM_ENABLE": "y"}
 EVERY = {**MATCHING, "TERN_TM_TUPLE_MIN": "8", "TM_THRESH": "8"}
 CHANNELS = {"TERN_HOT_MEMORY": "inf", "TERN_BLOCK_MAX": "32k"}
@@ -39,21 +41,17 @@ SETS = {
         ({**RENDEZVOUS, "RNDV_SCHEME": "put_zcopy"}, "rc_verbs", "rc_v put"),
     ),
     "channels": tuple(({**CHANNELS, "TERN_HOT_MAX": str(count)}, "tern", f"{count} channels")
-                      for count in (0, 8, 32, 64, 128)) + (
-        ({}, "tern", "by default"),
-        ({}, "rc_verbs", "rc_v"),
-    ),
+                      for count in (0, 8, 32, 128)),
     "registration": (
-        (RENDEZVOUS, "tern", "tern"),
-        ({**RENDEZVOUS, "TERN_RNDV_SCHEME": "superpipeline", "TERN_PIN_MAX": "0"}, "tern", "tern, all staged"),
-        ({**RENDEZVOUS, "TERN_PIN_MONITOR": "none"}, "tern", "tern, nothing kept"),
-        ({**RENDEZVOUS, "TERN_PIN_MONITOR": "none", "TERN_RNDV_PIN_OVERLAP": "n", "TERN_RNDV_SCHEME": "zcopy"}, "tern",
-         "tern, nothing kept, pinned first"),
-        ({**RENDEZVOUS, "TERN_PIN_MONITOR": "none", "TERN_RNDV_SCHEME": "zcopy"}, "tern",
-         "tern, nothing kept, pinned meanwhile"),
         (RENDEZVOUS, "rc_verbs", "rc_v with its cache"),
         ({**RENDEZVOUS, "IB_REG_METHODS": "direct"}, "rc_verbs", "rc_v without a cache"),
-        ({}, "rc_verbs", "rc_v by default"),
+        (RENDEZVOUS, "tern", "tern"),
+        ({**RENDEZVOUS, "TERN_RNDV_SCHEME": "superpipeline", "TERN_PIN_MONITOR": "none"}, "tern", "tern, all staged"),
+    ),
+    "pinning": (
+        ({**PLACED, "TERN_PIN_MONITOR": "none", "TERN_RNDV_PIN_OVERLAP": "n"}, "tern", "pinned first"),
+        ({**PLACED, "TERN_PIN_MONITOR": "none"}, "tern", "pinned meanwhile"),
+        (PLACED, "tern", "kept"),
     ),
 }
 
