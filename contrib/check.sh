@@ -69,6 +69,7 @@ else
     phase 'suites as on mlx5' as_on_mlx5 build/check-sanitize check_PROGRAMS="$sanitized_programs"
     # Without the tests of one thread that the address sanitizer runs too; of rwapi's jobs, those with threads.
     GTEST_FILTER='-*Rogue*:*Fuzz*:Verbs/*:Settings/*' RWAPI_CASES='threads sleeps-beside-a-thread contexts' \
-        phase 'thread sanitizer' sanitize build/check-threads thread 'tern-engine rwapi-job' \
-        'tern_engine.sh rwapi_job.sh'
+        phase 'thread sanitizer' sanitize build/check-threads thread \
+        'tern-engine rwapi-job softhca-unit verbs-conformance' \
+        'tern_engine.sh rwapi_job.sh unit.sh conformance_thread.sh'
 fi

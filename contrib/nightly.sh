@@ -114,5 +114,6 @@ phase "UCX's own tests" run_tests build/check check-ucx
 phase 'guests with rdma_rxe' run_tests build/check check-rxe
 phase 'address sanitizer and assertions' sanitize build/check-sanitize address "$sanitized_programs" \
     "$suites device.sh tern_models.sh rwapi_core.sh rwapi_job.sh"
-phase 'thread sanitizer' sanitize build/check-threads thread 'tern-engine tern-uct rwapi-job' \
-    'uct.sh tern_engine.sh rwapi_job.sh'
+phase 'thread sanitizer' sanitize build/check-threads thread \
+    'tern-engine tern-uct rwapi-job softhca-unit tern-unit verbs-conformance' \
+    'uct.sh tern_engine.sh rwapi_job.sh unit.sh tern_unit.sh conformance_thread.sh'
