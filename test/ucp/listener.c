@@ -2,8 +2,9 @@
 /*
  * Usage: listener ADDRESS [ROUNDS]
  *
- * Two processes. One listens at an IPv4 address, the other connects to it by socket address. Both send messages of
- * several lengths over these endpoints, and then over endpoints that they make by the addresses of the workers.
+ * Two processes. One listens at an IPv4 address, the other connects to it by socket address. Both
+ * send messages of several lengths over these endpoints, and then over endpoints that they make by
+ * the addresses of the workers.
  */
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -53,8 +54,8 @@ static ucp_ep_h accept_endpoint(ucp_listener_h* listener) {
         ucp_worker_progress(worker);
         if (now() > end) die("listener", "nobody connects");
     }
-    return open_endpoint((ucp_ep_params_t){.field_mask = UCP_EP_PARAM_FIELD_CONN_REQUEST,
-                                           .conn_request = request});
+    return open_endpoint(
+        (ucp_ep_params_t){.field_mask = UCP_EP_PARAM_FIELD_CONN_REQUEST, .conn_request = request});
 }
 
 static ucp_ep_h connect_endpoint(void) {
@@ -73,8 +74,7 @@ static void exchange(ucp_ep_h ep, unsigned rounds) {
         const size_t length = lengths[i % 4];
         memset(sent, (int)(i % 200 + 1), length);
         memset(received, 0, length);
-        void* const receive =
-            ucp_tag_recv_nbx(worker, received, length, i, (ucp_tag_t)-1, &params);
+        void* const receive = ucp_tag_recv_nbx(worker, received, length, i, (ucp_tag_t)-1, &params);
         void* const send = ucp_tag_send_nbx(ep, sent, length, i, &params);
         check("send", finish("send", send));
         check("receive", finish("receive", receive));
@@ -95,9 +95,11 @@ static void run(int is_child, unsigned rounds) {
     exchange(by_worker, rounds);
     check("close", finish("close", ucp_ep_close_nbx(by_worker, &params)));
     meet();
-    /* The second to close finds the endpoint disconnected, of which UCX up to 1.17 says that it timed out. */
+    /* The second to close finds the endpoint disconnected, of which UCX up to 1.17 says that it
+     * timed out. */
     const ucs_status_t status = finish("close", ucp_ep_close_nbx(by_socket, &params));
-    if (status != UCS_OK && status != UCS_ERR_CONNECTION_RESET && status != UCS_ERR_ENDPOINT_TIMEOUT)
+    if (status != UCS_OK && status != UCS_ERR_CONNECTION_RESET &&
+        status != UCS_ERR_ENDPOINT_TIMEOUT)
         die("close", ucs_status_string(status));
     if (listener != NULL) ucp_listener_destroy(listener);
     close_worker();

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 /*
- * Preloaded into UCX's tests of connections by socket address. They use network interfaces of RDMA devices only, which
- * they know by a folder in sysfs. On the software HCA, every interface of the machine is as good.
+ * Preloaded into UCX's tests of connections by socket address. They use network interfaces of RDMA
+ * devices only, which they know by a folder in sysfs. On the software HCA, every interface of the
+ * machine is as good.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -15,5 +16,6 @@ DIR* opendir(const char* path) {
     if (length > end && strcmp(path + length - end, folder) == 0) return next("/");
     /* The tests close what they could not open. */
     DIR* const opened = next(path);
-    return opened != NULL || strcmp(path, "/sys/class/infiniband") != 0 ? opened : next("/proc/self/task");
+    return opened != NULL || strcmp(path, "/sys/class/infiniband") != 0 ? opened
+                                                                        : next("/proc/self/task");
 }
