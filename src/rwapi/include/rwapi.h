@@ -333,6 +333,10 @@ RWAPI_EXPORT int rwapi_put_notify(rwapi_context* context, rwapi_net net, uint64_
                                   const void* local, size_t length, uint32_t slot, uint64_t value,
                                   rwapi_id* id);
 
+/* A write that only the target's counter counts. Counters count the two calls above as well. */
+RWAPI_EXPORT int rwapi_put_count(rwapi_context* context, rwapi_net net, uint64_t offset,
+                                 const void* local, size_t length, rwapi_id* id);
+
 /* The writes of rwapi_put_list and rwapi_put_strided, then one notification for all of them, in a
  * slot as that of rwapi_put_notify. A counter counts it as one write of all bytes, that of the last
  * element's memory. A list must have an element, of any length. For a signal or a count in the
@@ -351,10 +355,6 @@ RWAPI_EXPORT int rwapi_put_strided_notify(rwapi_context* context, rwapi_net net,
 RWAPI_EXPORT int rwapi_get_notify(rwapi_context* context, rwapi_net net, uint64_t offset,
                                   void* local, size_t length, uint32_t slot, uint64_t value,
                                   rwapi_id* id);
-
-/* A write that only the target's counter counts. Counters count the two calls above as well. */
-RWAPI_EXPORT int rwapi_put_count(rwapi_context* context, rwapi_net net, uint64_t offset,
-                                 const void* local, size_t length, rwapi_id* id);
 
 /* The value of a signal word of this process; what was written before the signal is visible. */
 RWAPI_EXPORT uint64_t rwapi_signal_read(const uint64_t* word);
