@@ -46,14 +46,15 @@ bool extent_of(const rwapi_blocks& blocks, uint64_t stride, uint64_t& extent) {
 int put_strided(rwapi_context* context, const rwapi_net& net, uint64_t offset, const void* local,
                 const rwapi_blocks* blocks, const Notify& notify, rwapi_id* id) {
     if (blocks == nullptr) return RWAPI_ERR_INVALID;
-    const auto& [length, count, stride, local_stride] = *blocks;
-    if (count < 2 || length == 0)
-        return put_one(context, {net, offset, local, count == 0 ? 0 : length}, notify, id);
-    if (local == nullptr || stride < length) return RWAPI_ERR_INVALID;
+    const size_t length = blocks->length;
+    if (blocks->count < 2 || length == 0)
+        return put_one(context, {net, offset, local, blocks->count == 0 ? 0 : length}, notify, id);
+    if (local == nullptr || blocks->stride < length) return RWAPI_ERR_INVALID;
     uint64_t extent, local_extent;
-    if (!extent_of(*blocks, stride, extent) || !extent_of(*blocks, local_stride, local_extent))
+    if (!extent_of(*blocks, blocks->stride, extent) ||
+        !extent_of(*blocks, blocks->local_stride, local_extent))
         return RWAPI_ERR_RANGE;
-    if (stride == length && local_stride == length)
+    if (blocks->stride == length && blocks->local_stride == length)
         return put_one(context, {net, offset, local, extent}, notify, id);
     return with(context, [&](Engine& engine) {
         const Transfer first = place_of(net, offset, local, length);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <tuple>
 
 #include "rwapi/transport/resources.h"
 
@@ -33,12 +33,7 @@ class SharedDomain {
     ucs_status_t pack_key(uct_mem_h registered, std::byte* to);
 
   private:
-    struct Use {
-        const std::byte* memory;
-        uint64_t length;
-        unsigned flags;
-        auto operator<=>(const Use&) const = default;
-    };
+    using Use = std::tuple<const std::byte*, uint64_t, unsigned>;  // length, flags
     struct Registration {
         uct_mem_h registered;
         uint32_t users;
