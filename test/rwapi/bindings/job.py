@@ -171,6 +171,8 @@ def arrays(context, nets, memory, following, before):
     part = memory.view[NUMBERS:]
     with refused(BufferError):
         memory.free()
+    with refused(ZeroDivisionError), memory:  # an error is not hidden by that
+        1 // 0
     del part
     assert len(memory.view) == SIZE
     with refused(BufferError, ValueError):

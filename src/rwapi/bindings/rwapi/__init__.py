@@ -81,8 +81,12 @@ class Memory:
     def __enter__(self):
         return self
 
-    def __exit__(self, *_):
-        self.free()
+    def __exit__(self, error, *_):
+        try:
+            self.free()
+        except BufferError:  # after an error, its traceback may keep slices; the end of the context frees the memory
+            if error is None:
+                raise
 
     def free(self):
         """Frees it. BufferError: slices or arrays that were made of `view` still exist."""
