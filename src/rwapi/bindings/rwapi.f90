@@ -26,6 +26,8 @@ module rwapi
       rwapi_right_all = 7, rwapi_right_carry = 8, rwapi_right_polled = 16
   integer(c_int), parameter :: rwapi_signal_set = 0, rwapi_signal_add = 1
 
+  integer(c_int), parameter :: rwapi_wait_poll = 0, rwapi_wait_sleep = 1
+
   ! Kinds: integer(rwapi_id) :: id
   integer, parameter :: rwapi_id = c_int64_t, rwapi_counter = c_int64_t
 
@@ -53,6 +55,20 @@ module rwapi
     integer(c_int32_t) :: slots = 0, operations = 0, credit = 0
     type(c_ptr) :: bootstrap = c_null_ptr
     integer(c_int) :: on_peer_death = 0
+    integer(c_int) :: wait = 0
+  end type
+
+  ! local is the c_loc of a buffer.
+  type, bind(C) :: rwapi_element
+    type(rwapi_net) :: net
+    integer(c_int64_t) :: offset = 0
+    type(c_ptr) :: local = c_null_ptr
+    integer(c_size_t) :: length = 0
+  end type
+
+  type, bind(C) :: rwapi_blocks
+    integer(c_size_t) :: length = 0, count = 0
+    integer(c_int64_t) :: stride = 0, local_stride = 0
   end type
 
   interface
@@ -245,6 +261,61 @@ module rwapi
       integer(c_int64_t), value :: offset
       type(*), asynchronous :: local(*)
       integer(c_size_t), value :: length
+      integer(rwapi_id), intent(out), optional :: id
+    end function
+
+    integer(c_int) function rwapi_put_list(context, elements, n, id) bind(C)
+      import
+      type(c_ptr), value :: context
+      type(rwapi_element), intent(in) :: elements(*)
+      integer(c_size_t), value :: n
+      integer(rwapi_id), intent(out), optional :: id
+    end function
+
+    integer(c_int) function rwapi_put_list_notify(context, elements, n, slot, value, id) bind(C)
+      import
+      type(c_ptr), value :: context
+      type(rwapi_element), intent(in) :: elements(*)
+      integer(c_size_t), value :: n
+      integer(c_int32_t), value :: slot
+      integer(c_int64_t), value :: value
+      integer(rwapi_id), intent(out), optional :: id
+    end function
+
+    integer(c_int) function rwapi_put_strided(context, net, offset, local, blocks, id) bind(C)
+      import
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: local
+      type(c_ptr), value :: context
+      type(rwapi_net), value :: net
+      integer(c_int64_t), value :: offset
+      type(*), intent(in), asynchronous :: local(*)
+      type(rwapi_blocks), intent(in) :: blocks
+      integer(rwapi_id), intent(out), optional :: id
+    end function
+
+    integer(c_int) function rwapi_put_strided_notify(context, net, offset, local, blocks, slot, value, id) bind(C)
+      import
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: local
+      type(c_ptr), value :: context
+      type(rwapi_net), value :: net
+      integer(c_int64_t), value :: offset
+      type(*), intent(in), asynchronous :: local(*)
+      type(rwapi_blocks), intent(in) :: blocks
+      integer(c_int32_t), value :: slot
+      integer(c_int64_t), value :: value
+      integer(rwapi_id), intent(out), optional :: id
+    end function
+
+    integer(c_int) function rwapi_get_notify(context, net, offset, local, length, slot, value, id) bind(C)
+      import
+      !GCC$ ATTRIBUTES NO_ARG_CHECK :: local
+      type(c_ptr), value :: context
+      type(rwapi_net), value :: net
+      integer(c_int64_t), value :: offset
+      type(*), asynchronous :: local(*)
+      integer(c_size_t), value :: length
+      integer(c_int32_t), value :: slot
+      integer(c_int64_t), value :: value
       integer(rwapi_id), intent(out), optional :: id
     end function
 

@@ -97,6 +97,11 @@ WritableBytes writable_bytes_of(T& object) {
     return std::as_writable_bytes(std::span<T, 1>(&object, 1));
 }
 
+// An element of a list.
+inline rwapi_element element(rwapi_net net, std::uint64_t offset, Bytes local) {
+    return {net, offset, local.data(), local.size()};
+}
+
 inline rwapi_net net_add(rwapi_net net, std::size_t bytes) {
     return ::rwapi_net_add(net, bytes);
 }
@@ -235,6 +240,30 @@ class Operations {
     [[nodiscard]] bool get(rwapi_net net, std::uint64_t offset, WritableBytes local,
                            rwapi_id* id = nullptr) {
         return begun(::rwapi_get(handle_, net, offset, local.data(), local.size(), id));
+    }
+    [[nodiscard]] bool get_notify(rwapi_net net, std::uint64_t offset, WritableBytes local,
+                                  std::uint32_t slot, std::uint64_t value, rwapi_id* id = nullptr) {
+        return begun(
+            ::rwapi_get_notify(handle_, net, offset, local.data(), local.size(), slot, value, id));
+    }
+    [[nodiscard]] bool put_list(std::span<const rwapi_element> elements, rwapi_id* id = nullptr) {
+        return begun(::rwapi_put_list(handle_, elements.data(), elements.size(), id));
+    }
+    [[nodiscard]] bool put_list_notify(std::span<const rwapi_element> elements, std::uint32_t slot,
+                                       std::uint64_t value, rwapi_id* id = nullptr) {
+        return begun(
+            ::rwapi_put_list_notify(handle_, elements.data(), elements.size(), slot, value, id));
+    }
+    // The blocks begin at local.
+    [[nodiscard]] bool put_strided(rwapi_net net, std::uint64_t offset, const void* local,
+                                   const rwapi_blocks& blocks, rwapi_id* id = nullptr) {
+        return begun(::rwapi_put_strided(handle_, net, offset, local, &blocks, id));
+    }
+    [[nodiscard]] bool put_strided_notify(rwapi_net net, std::uint64_t offset, const void* local,
+                                          const rwapi_blocks& blocks, std::uint32_t slot,
+                                          std::uint64_t value, rwapi_id* id = nullptr) {
+        return begun(
+            ::rwapi_put_strided_notify(handle_, net, offset, local, &blocks, slot, value, id));
     }
     [[nodiscard]] bool fetch_add(rwapi_net net, std::uint64_t offset, std::uint64_t value,
                                  std::uint64_t* result, rwapi_id* id = nullptr) {

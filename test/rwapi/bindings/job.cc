@@ -64,6 +64,7 @@ class Job {
         signal();
         count();
         read();
+        lists();
         atomics();
         messages();
         registrations();
@@ -157,6 +158,46 @@ class Job {
                                   rwapi::net_add(nets_[next_], offsetof(Shared, numbers)), 64, &id);
         });
         wait(id);
+    }
+
+    // The first two columns of a matrix of 8 by 8, and then two words, one by one.
+    void lists() {
+        const auto mine = [](int node, int i) { return 5000u * (node + 1) + i; };
+        std::array<std::uint32_t, 64> matrix;
+        for (int i = 0; i < 64; ++i) matrix[i] = mine(rank_, i);
+        const rwapi_blocks columns{8, 8, 32, 32};
+        context_.barrier();
+        rwapi_id id;
+        context_.retry([&] {
+            return context_.put_strided_notify(nets_[next_], offsetof(Shared, numbers),
+                                               matrix.data(), columns, 8, 1, &id);
+        });
+        wait(id);
+        context_.notify_wait(8, kLimit);
+        EXPECT(shared_.numbers[57] == mine(before_, 57) &&
+               shared_.numbers[58] != mine(before_, 58));
+        const rwapi_element elements[] = {
+            rwapi::element(nets_[next_], offsetof(Shared, numbers) + 400,
+                           rwapi::bytes_of(matrix[1])),
+            rwapi::element(nets_[next_], offsetof(Shared, numbers) + 800,
+                           rwapi::bytes_of(matrix[2]))};
+        context_.retry([&] { return context_.put_list_notify(elements, 9, 1, &id); });
+        wait(id);
+        context_.notify_wait(9, kLimit);
+        EXPECT(shared_.numbers[100] == mine(before_, 1) &&
+               shared_.numbers[200] == mine(before_, 2));
+        std::uint32_t got = 0;
+        context_.retry([&] {
+            return context_.get_notify(nets_[next_], offsetof(Shared, numbers) + 800,
+                                       rwapi::writable_bytes_of(got), 10, 3);
+        });
+        EXPECT(context_.notify_wait(10, kLimit) == 3 && got == matrix[2]);
+        context_.retry([&] {
+            return context_.put_strided(nets_[next_], offsetof(Shared, numbers), matrix.data(),
+                                        columns);
+        });
+        context_.retry([&] { return context_.put_list(elements); });
+        flush();
     }
 
     void atomics() {
@@ -260,6 +301,7 @@ int main() {
         EXPECT(context.handle() == nullptr);
         Job(context).run();
         params.threads = RWAPI_THREAD_MULTIPLE;
+        params.wait = RWAPI_WAIT_SLEEP;
         rwapi::Context another(params);
         EXPECT(another.handle() != nullptr);
         Job(another).run();

@@ -24,6 +24,7 @@ program job
   call expect(index(rwapi_transport_name(), 'softhca0:1') > 0, 'the name of the transport')
   call run(rwapi_default)
   params%threads = rwapi_thread_multiple
+  params%wait = rwapi_wait_sleep
   call check(rwapi_context_create(params, another), 'rwapi_context_create')
   call run(another)
   call check(rwapi_context_destroy(another), 'rwapi_context_destroy')
@@ -39,7 +40,9 @@ contains
     type(rwapi_net), allocatable :: nets(:), of_arrays(:)
     type(c_ptr) :: memory
     integer(c_int64_t), pointer :: word(:)
-    real(c_double), asynchronous :: matrix(4, 5), column(4)
+    real(c_double), asynchronous, target :: matrix(4, 5)
+    real(c_double), asynchronous :: column(4)
+    type(rwapi_element) :: elements(2)
     real(c_double), asynchronous :: value
     character(len=64), asynchronous :: text
     character(len=64), pointer :: got
@@ -119,6 +122,27 @@ contains
     call expect(all(abs(column - matrix(:, 2)) < 0.1), 'what was read')
     id = rwapi_context_write(context, next, rwapi_net_add(mine, int(numbers, c_size_t)), nets(next), 0_c_size_t)
     call expect(id >= 0, 'write')
+
+    ! The first row of a matrix, which is strided here, and contiguous at the peer; then single elements.
+    matrix = reshape([(1000 * rank + i, i = 1, 20)], [4, 5])
+    call check(rwapi_barrier(context), 'barrier')
+    call check(rwapi_put_strided_notify(context, nets(next), numbers, matrix, &
+        rwapi_blocks(8_c_size_t, 5_c_size_t, 8_c_int64_t, 32_c_int64_t), 8, 1_c_int64_t, id), 'put_strided_notify')
+    call check(rwapi_notify_wait(context, 8, timeout=limit), 'notify_wait')
+    call expect(abs(transfer(word(numbers / 8 + 2), value) - (1000 * before + 5)) < 0.1, 'the row')
+    elements = [rwapi_element(nets(next), numbers + 400, c_loc(matrix(1, 1)), 8_c_size_t), &
+        rwapi_element(nets(next), numbers + 800, c_loc(matrix(4, 5)), 8_c_size_t)]
+    call check(rwapi_put_list_notify(context, elements, 2_c_size_t, 9, 1_c_int64_t, ids(1)), 'put_list_notify')
+    call check(rwapi_notify_wait(context, 9, timeout=limit), 'notify_wait')
+    call expect(abs(transfer(word(numbers / 8 + 101), value) - (1000 * before + 20)) < 0.1, 'the element')
+    call check(rwapi_get_notify(context, nets(next), numbers + 800, column, 8_c_size_t, 10, 3_c_int64_t), 'get_notify')
+    call check(rwapi_notify_wait(context, 10, latest, limit), 'notify_wait')
+    call expect(latest == 3 .and. abs(column(1) - matrix(4, 5)) < 0.1, 'what was read with a notification')
+    call check(rwapi_put_strided(context, nets(next), numbers, matrix, &
+        rwapi_blocks(8_c_size_t, 5_c_size_t, 8_c_int64_t, 32_c_int64_t), ids(2)), 'put_strided')
+    call check(rwapi_wait_all(context, ids, 2_c_size_t, limit), 'wait_all')
+    call check(rwapi_put_list(context, elements, 2_c_size_t, id), 'put_list')
+    call check(rwapi_wait(context, id, limit), 'wait')
 
     ! Atomic operations: the nodes add 1, 2, and 3.
     call check(rwapi_fetch_add(context, nets(0), sum_of_all, 1_c_int64_t + rank, id=id), 'fetch_add')

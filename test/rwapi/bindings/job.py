@@ -90,6 +90,35 @@ def read(context, nets, memory, following):
     context.retry(context.write, following, memory.net + GREETING, nets[following] + NUMBERS, 64).wait(LIMIT)
 
 
+def lists(context, nets, memory, following, before):
+    """Two columns of a matrix of 8 by 8, then two elements, one by one."""
+    def matrix(node):
+        return array.array("I", range(5000 * (node + 1), 5000 * (node + 1) + 64))
+
+    mine, theirs = matrix(context.rank), matrix(before)
+    context.barrier()
+    context.retry(context.put_strided_notify, nets[following], mine, 8, 8, 32, 32, slot=8, offset=NUMBERS)
+    context.notify_wait(8, LIMIT)
+    there = memory.view[NUMBERS:NUMBERS + 1024].cast("I")
+    assert there[57] == theirs[57] and there[58] != theirs[58]
+    elements = [(nets[following], memoryview(mine)[1:2], NUMBERS + 400),
+                (nets[following] + NUMBERS, memoryview(mine)[2:3], 800)]
+    context.retry(context.put_list_notify, elements, slot=9)
+    context.notify_wait(9, LIMIT)
+    assert there[100] == theirs[1] and there[200] == theirs[2]
+    got = array.array("I", [0])
+    context.retry(context.get_notify, nets[following], got, 10, 3, NUMBERS + 800)
+    assert context.notify_wait(10, LIMIT) == 3 and got[0] == mine[2]
+    context.wait_all([context.retry(context.put_list, elements),
+                      context.retry(context.put_strided, nets[following], mine, 8, 8, 32, 32, NUMBERS)], LIMIT)
+    with raises(rwapi.ERR_RANGE):
+        context.put_strided(nets[following], mine, 8, 9, 32, 32)
+    context.retry(context.flush, following).wait(LIMIT)
+    context.barrier()
+    for slot in (8, 9, 10):
+        context.notify_reset(slot)
+
+
 def atomics(context, nets):
     assert context.retry(context.fetch_add, nets[0], context.rank + 1, SUM).wait(LIMIT).result < 6
     context.barrier()
@@ -229,6 +258,7 @@ def run(context):
         signals(context, nets, memory, following)
         count(context, nets, memory, following, before)
         read(context, nets, memory, following)
+        lists(context, nets, memory, following, before)
         atomics(context, nets)
         messages(context, nets, following, before)
         registrations(context, following, before)
@@ -280,7 +310,7 @@ def main():
         rank = context.rank
         run(context)
         started()
-        with rwapi.Context(threads=rwapi.THREAD_MULTIPLE) as another:
+        with rwapi.Context(threads=rwapi.THREAD_MULTIPLE, wait=rwapi.WAIT_SLEEP) as another:
             run(another)
             gone = another.counter()
         with raises(rwapi.ERR_STATE):

@@ -22,7 +22,8 @@ from ctypes import byref, c_int, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
 
 from ._c import *  # noqa: F403 the constants too
 from ._c import (ALL, ERR_BUSY, ERR_INVALID, ERR_MEMORY, ERR_PEER, ERR_RANGE, ERR_STATE, ERR_TIMEOUT,
-                 READ, SIGNAL_SET, Again, Bootstrap, Buffer, Error, Net, Params, calls, check, error_of)
+                 READ, SIGNAL_SET, Again, Blocks, Bootstrap, Buffer, Element, Error, Net, Params, calls, check,
+                 error_of)
 
 
 class Operation:
@@ -163,8 +164,8 @@ class Counter:
 class Context:
     """A context: rwapi.init() gives that of the process, and Context(...) makes another one. Collective.
 
-    Parameters: threads, slots, operations, credit, on_peer_death as in rwapi_params, and bootstrap: an object with
-    `rank`, `size`, exchange(bytes) -> the bytes of all processes, barrier_begin() and barrier_test() -> bool.
+    Parameters: threads, slots, operations, credit, on_peer_death, wait as in rwapi_params, and bootstrap: an object
+    with `rank`, `size`, exchange(bytes) -> the bytes of all processes, barrier_begin() and barrier_test() -> bool.
     """
 
     _SLICE = 0.1  # seconds after which a wait lets Python handle signals
@@ -333,6 +334,46 @@ class Context:
         """Reads as many bytes as the writable buffer has."""
         buffer = Buffer(buffer, writable=True)
         return self._begin(calls.rwapi_get, net, offset, buffer.address, buffer.length, kept=buffer)
+
+    def get_notify(self, net, buffer, slot, value=1, offset=0):
+        """As get; when it is complete, this context's slot has the value."""
+        buffer = Buffer(buffer, writable=True)
+        return self._begin(calls.rwapi_get_notify, net, offset, buffer.address, buffer.length, slot, value, kept=buffer)
+
+    def put_list(self, elements):
+        """Writes a sequence of (net, data) or (net, data, offset), all to one node."""
+        kept, array = self._elements(elements)
+        return self._begin(calls.rwapi_put_list, array, len(array), kept=kept)
+
+    def put_list_notify(self, elements, slot, value=1):
+        kept, array = self._elements(elements)
+        return self._begin(calls.rwapi_put_list_notify, array, len(array), slot, value, kept=kept)
+
+    @staticmethod
+    def _elements(elements):
+        kept, array = [], (Element * len(elements))()
+        for each, (net, data, *offset) in zip(array, elements):
+            kept.append(Buffer(data))
+            each.net, each.offset, each.local, each.length = net, *(offset or [0]), kept[-1].address, kept[-1].length
+        return kept, array
+
+    def put_strided(self, net, data, length, count, stride, local_stride, offset=0):
+        """Writes `count` blocks of `length` bytes; the first is at the beginning of data."""
+        data, blocks = self._blocks(data, length, count, stride, local_stride)
+        return self._begin(calls.rwapi_put_strided, net, offset, data.address, byref(blocks), kept=data)
+
+    def put_strided_notify(self, net, data, length, count, stride, local_stride, slot, value=1, offset=0):
+        data, blocks = self._blocks(data, length, count, stride, local_stride)
+        return self._begin(calls.rwapi_put_strided_notify, net, offset, data.address, byref(blocks), slot, value,
+                           kept=data)
+
+    @staticmethod
+    def _blocks(data, length, count, stride, local_stride):
+        data = Buffer(data)
+        end = (count - 1) * local_stride + length if count else 0
+        if min(length, count, stride, local_stride) < 0 or end > data.length:
+            raise error_of(ERR_RANGE)
+        return data, Blocks(length, count, stride, local_stride)
 
     def fetch_add(self, net, value, offset=0):
         found = c_uint64()

@@ -24,6 +24,7 @@ ERR_UNSUPPORTED = -14
 ERR_BUSY = -15
 THREAD_SINGLE, THREAD_MULTIPLE = 0, 1
 DEATH_GO_ON, DEATH_REPORT = 0, 1
+WAIT_POLL, WAIT_SLEEP = 0, 1
 READ, WRITE, SIGNAL, ALL, CARRY, POLLED = 1, 2, 4, 7, 8, 16
 SIGNAL_SET, SIGNAL_ADD = 0, 1
 
@@ -66,7 +67,15 @@ class Bootstrap(ctypes.Structure):
 
 class Params(ctypes.Structure):
     _fields_ = [("size", c_size_t), ("threads", c_int), ("slots", c_uint32), ("operations", c_uint32),
-                ("credit", c_uint32), ("bootstrap", POINTER(Bootstrap)), ("on_peer_death", c_int)]
+                ("credit", c_uint32), ("bootstrap", POINTER(Bootstrap)), ("on_peer_death", c_int), ("wait", c_int)]
+
+
+class Element(ctypes.Structure):
+    _fields_ = [("net", Net), ("offset", c_uint64), ("local", c_void_p), ("length", c_size_t)]
+
+
+class Blocks(ctypes.Structure):
+    _fields_ = [("length", c_size_t), ("count", c_size_t), ("stride", c_uint64), ("local_stride", c_uint64)]
 
 
 def _load():
@@ -109,6 +118,11 @@ SIGNATURES = {
     "deregister": (c_int, _CONTEXT, Net),
     "put": (c_int, _CONTEXT, Net, _OFFSET, _BYTES, c_size_t, _ID),
     "get": (c_int, _CONTEXT, Net, _OFFSET, _BYTES, c_size_t, _ID),
+    "put_list": (c_int, _CONTEXT, POINTER(Element), c_size_t, _ID),
+    "put_list_notify": (c_int, _CONTEXT, POINTER(Element), c_size_t, c_uint32, c_uint64, _ID),
+    "put_strided": (c_int, _CONTEXT, Net, _OFFSET, _BYTES, POINTER(Blocks), _ID),
+    "put_strided_notify": (c_int, _CONTEXT, Net, _OFFSET, _BYTES, POINTER(Blocks), c_uint32, c_uint64, _ID),
+    "get_notify": (c_int, _CONTEXT, Net, _OFFSET, _BYTES, c_size_t, c_uint32, c_uint64, _ID),
     "fetch_add": (c_int, _CONTEXT, Net, _OFFSET, c_uint64, _WORD, _ID),
     "compare_swap": (c_int, _CONTEXT, Net, _OFFSET, c_uint64, c_uint64, _WORD, _ID),
     "put_signal": (c_int, _CONTEXT, Net, _OFFSET, _BYTES, c_size_t, _OFFSET, c_uint64, c_int, _ID),
