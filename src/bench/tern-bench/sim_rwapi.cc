@@ -2,6 +2,7 @@
 // `tern-bench sim --rwapi`: notified writes of librwapi, RDMA writes, and UCP, in virtual time.
 #include <algorithm>
 #include <cstdio>
+#include <iterator>
 
 #include "bench/series/progress.h"
 #include "bench/sim/benchmarks.h"
@@ -94,38 +95,40 @@ class Benchmarks {
     std::vector<report::Figure> figures_;
 };
 
-// A table for each test, first with its ratios: a line for each name, a column for each size.
+// A line for each name, a column for each size.
+std::string table_of(const std::vector<report::Figure>& figures) {
+    std::vector<report::Cells> lines = {{figures.front().test}};
+    if (const std::string& unit = figures.front().unit; figures.front().is_ratio())
+        lines.front().front() += ", ratios";
+    else if (!unit.empty())
+        lines.front().front() += ", " + unit;
+    for (const report::Figure& figure : figures) {
+        const auto line_of = [](const report::Cells& cells) { return cells.front(); };
+        auto line = std::ranges::find(lines, figure.name, line_of);
+        if (line == lines.end()) line = lines.insert(lines.end(), {figure.name});
+        const auto at = static_cast<size_t>(std::ranges::find(lines.front(), figure.x_text) -
+                                            lines.front().begin());
+        if (at == lines.front().size()) lines.front().push_back(figure.x_text);
+        line->resize(std::max(line->size(), at + 1));
+        (*line)[at] = report::number_text(figure.value.median);
+    }
+    for (report::Cells& line : lines) line.resize(lines.front().size());
+    return report::in_columns(lines, "l" + std::string(lines.front().size() - 1, 'r'));
+}
+
+// Two tables for each test, the first with its ratios.
 std::string tables_of(const std::vector<report::Figure>& figures) {
-    std::string text;
     std::vector<std::string> tests;
     for (const report::Figure& figure : figures)
         if (std::ranges::find(tests, figure.test) == tests.end()) tests.push_back(figure.test);
+    std::string text;
     for (const std::string& test : tests) {
         for (const bool ratios : {true, false}) {
-            std::vector<report::Cells> lines;
-            std::vector<std::string> sizes;
-            for (const report::Figure& figure : figures) {
-                if (figure.test != test || figure.is_ratio() != ratios) continue;
-                if (std::ranges::find(sizes, figure.x_text) == sizes.end())
-                    sizes.push_back(figure.x_text);
-                if (std::ranges::find(lines, figure.name,
-                                      [](const auto& line) { return line.front(); }) == lines.end())
-                    lines.push_back({figure.name});
-            }
-            if (lines.empty()) continue;
-            for (report::Cells& line : lines) line.resize(sizes.size() + 1);
-            std::string unit;
-            for (const report::Figure& figure : figures) {
-                if (figure.test != test || figure.is_ratio() != ratios) continue;
-                unit = ratios ? "ratios" : figure.unit;
-                auto& line = *std::ranges::find(lines, figure.name,
-                                                [](const auto& each) { return each.front(); });
-                const auto column = std::ranges::find(sizes, figure.x_text) - sizes.begin();
-                line[static_cast<size_t>(column) + 1] = report::number_text(figure.value.median);
-            }
-            sizes.insert(sizes.begin(), test + (unit.empty() ? "" : ", " + unit));
-            lines.insert(lines.begin(), sizes);
-            text += "\n" + report::in_columns(lines, "l" + std::string(sizes.size() - 1, 'r'));
+            std::vector<report::Figure> chosen;
+            std::ranges::copy_if(figures, std::back_inserter(chosen), [&](const auto& figure) {
+                return figure.test == test && figure.is_ratio() == ratios;
+            });
+            if (!chosen.empty()) text += "\n" + table_of(chosen);
         }
     }
     return text;
