@@ -84,7 +84,8 @@ Program timed_ping(Node& me, uint32_t peer, uint32_t size, uint32_t trips, bool&
 }
 
 Program answer_until(Node& me, uint32_t peer, uint32_t size, const bool& over) {
-    for (uint64_t answered = me.received_from(peer); !over;) {
+    uint64_t answered = me.received_from(peer);
+    while (!over) {
         if (me.received_from(peer) == answered) {
             co_await me.step();
             continue;
@@ -95,8 +96,11 @@ Program answer_until(Node& me, uint32_t peer, uint32_t size, const bool& over) {
 }
 
 Program send_until(Node& me, uint32_t peer, uint32_t size, const bool& over) {
-    for (uint32_t i = 0; !over; ++i)
-        if (!me.send(peer, size) || i % 16 == 15) co_await me.step();
+    uint32_t i = 0;
+    while (!over) {
+        const bool turn = i++ % 16 == 15;
+        if (!me.send(peer, size) || turn) co_await me.step();
+    }
 }
 
 Program scatter(Node& me, std::vector<uint32_t> peers, uint32_t size, uint64_t expected,
