@@ -99,6 +99,8 @@ int wait_until(rwapi_context* context, int64_t timeout, Ready ready,
     if (context == nullptr) return RWAPI_ERR_STATE;
     const Clock::time_point begin = timeout >= 0 ? Clock::now() : Clock::time_point();
     Sleeper sleeper(*context, look);
+    // Of several threads, each poll yields the processor, which takes long on a busy machine.
+    const unsigned spins = context->sleeps && context->multiple ? kSpins / 20 : kSpins;
     unsigned idle = 0;
     for (unsigned polls = 1;; ++polls) {
         unsigned events = 0;
@@ -112,15 +114,15 @@ int wait_until(rwapi_context* context, int64_t timeout, Ready ready,
         idle = events != 0 ? 0 : idle + 1;
         if (events != 0) sleeper.tell_others();
         int64_t left = Sleeper::kLongest;
-        if (timeout >= 0 && (timeout == 0 || polls % kPollsPerClock == 0 || idle > kSpins)) {
+        if (timeout >= 0 && (timeout == 0 || polls % kPollsPerClock == 0 || idle > spins)) {
             left =
                 timeout -
                 std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - begin).count();
             if (left <= 0) return RWAPI_ERR_TIMEOUT;
         }
-        if (idle > kSpins && context->sleeps) {
+        if (idle > spins && context->sleeps) {
             if (const int woken = sleeper.sleep(left, std::ref(ready)); woken != 0) return woken;
-        } else if (idle > kSpins || context->multiple) {
+        } else if (idle > spins || context->multiple) {
             // A thread that polls without a pause would keep the others from the lock.
             sched_yield();
         }

@@ -156,8 +156,8 @@ enum {
 
 enum {
     RWAPI_WAIT_POLL = 0, /* waits poll, and yield the processor if nothing comes for long */
-    RWAPI_WAIT_SLEEP = 1 /* after about a thousand polls without result, waits sleep until an event
-                          * comes; see rwapi_arm */
+    RWAPI_WAIT_SLEEP = 1 /* after some polls without result (a thousand; fifty if several threads
+                          * use the context), waits sleep until an event comes; see rwapi_arm */
 };
 
 /* Parameters of a context. A member that is 0 has its default. */
