@@ -32,11 +32,11 @@ const char* refusal_text(Refusal refusal);
 
 // The queue pair that a kConnect offers.
 struct QpParameters {
-    static constexpr uint8_t kVersion = 10;
+    static constexpr uint8_t kVersion = 11;
 
     uint32_t qp_num = 0;  // 24 bits
     uint8_t mtu = 0;      // ibv_mtu; the largest that its port uses
-    uint8_t version = 0;  // of the frames
+    uint8_t version = 0;  // of the frames, and of addresses
 
     bool operator==(const QpParameters&) const = default;
 };
