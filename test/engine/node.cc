@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "node.h"
 
+#include <cstdlib>
+
 namespace tern::test {
 
 const verbs::Device& device() {
@@ -27,6 +29,11 @@ const verbs::Port& port() {
         return found;
     }();
     return *opened;
+}
+
+std::chrono::seconds patience() {
+    static const char* const given = getenv("TERN_TEST_PATIENCE");
+    return std::chrono::seconds(20) * (given != nullptr ? std::atoi(given) : 1);
 }
 
 bool writes_in_order() {

@@ -104,10 +104,13 @@ struct Node final : EngineOwner {
     std::string reason;
 };
 
+// How long until() tries. TERN_TEST_PATIENCE=N: N times as long as usual, on emulated processors.
+std::chrono::seconds patience();
+
 // Repeats `step` until `done`, for 20 seconds at most. False: too late.
 template <class Step, class Done>
 bool until(Step&& step, Done&& done) {
-    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    const auto limit = std::chrono::steady_clock::now() + patience();
     while (!done()) {
         if (std::chrono::steady_clock::now() > limit) return false;
         step();
