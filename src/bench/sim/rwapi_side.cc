@@ -10,6 +10,7 @@
 #include "bench/measure/clock.h"
 #include "bench/sim/fiber.h"
 #include "bench/sim/side.h"
+#include "rwapi/transport/shared_domain.h"
 
 namespace bench::sim {
 namespace {
@@ -67,6 +68,7 @@ class RwapiSide : public Side {
     // Collective.
     void open(const rwapi_bootstrap& start_up) {
         machine_.become(rank_);
+        rwapi::SharedDomain::forget();
         rwapi_params parameters = {};
         parameters.size = sizeof parameters;
         parameters.bootstrap = &start_up;

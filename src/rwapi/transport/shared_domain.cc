@@ -38,6 +38,12 @@ std::shared_ptr<SharedDomain> SharedDomain::open(const Resource& resource) {
     return found;
 }
 
+void SharedDomain::forget() {
+    OpenDomains& all = open_domains();
+    const std::lock_guard guard(all.mutex);
+    all.list.clear();
+}
+
 ucs_status_t SharedDomain::add(std::byte* memory, uint64_t length, unsigned flags,
                                uct_mem_h& registered) {
     const std::lock_guard guard(mutex_);

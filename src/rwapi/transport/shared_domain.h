@@ -18,6 +18,9 @@ class SharedDomain {
   public:
     // The domain of the resource, which is opened if no context has it. Null: UCT cannot.
     static std::shared_ptr<SharedDomain> open(const Resource& resource);
+    // Contexts from now on share no domain with those before: a simulation has several hosts in one
+    // process.
+    static void forget();
 
     explicit SharedDomain(Domain domain) : domain_(std::move(domain)) {}
 
