@@ -84,6 +84,11 @@ class SendQueue {
         signaled_ = posted_;
         set_stop();
     }
+    // The next `count` work requests have been posted, all unsignaled and of a user.
+    void posted_unsignaled(uint32_t count) {
+        TERN_ASSERT(room() >= count);
+        users_ = posted_ += count;
+    }
     // Sets what is to be done when the work request posted last completes.
     void record(void* buffer, void* cookie) {
         TERN_ASSERT(last_record_ - first_record_ <= mask_);

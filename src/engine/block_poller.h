@@ -21,10 +21,11 @@ class BlockPoller {
     // Returns the number of frames taken.
     template <class Sink>
     unsigned poll(Channel& channel, Sink& sink, unsigned most) {
-        unsigned count = 0;
+        unsigned left = most;
+        unsigned others = 0;  // taken, but no active messages
         Word word;
         ReceivePath& path = channel.receiving.path;
-        while (count < most && !channel.failed) {
+        while (left != 0 && !channel.failed) {
             const ReceivePath::Look look = path.look(word);
             if (look == ReceivePath::Look::kNothing) break;
             if (look == ReceivePath::Look::kMalformed ||
@@ -32,23 +33,31 @@ class BlockPoller {
                 on_malformed(channel, "a frame in its block is malformed");
                 break;
             }
-            ++count;
+            --left;
+            uint32_t body = BlockReader::body_of(word);
             if (word.is_active_message()) [[likely]] {
-                offered_.count(channel);
-                sink.message(word.id(), path.payload(word), word.length());
-            } else if (word.kind() == FrameKind::kTag) {
-                if (!tagged(channel, word, path.payload(word), sink)) [[unlikely]]
+                const Word first = word;
+                for (;;) {
+                    sink.message(word.id(), path.payload(body), word.length());
+                    consume(channel, body);
+                    if (left == 0 || channel.failed || !path.repeats(first, word, body)) break;
+                    --left;
+                }
+                continue;
+            }
+            ++others;
+            if (word.kind() == FrameKind::kTag) {
+                if (!tagged(channel, word, path.payload(body), sink)) [[unlikely]]
                     break;
             } else if (word.length() != 0 || word.id() != static_cast<uint32_t>(ControlId::kCredit))
                 [[unlikely]] {
                 on_malformed(channel, "a control frame is in its block");
                 break;
             }
-            path.consume(word);
-            // A stream does not stop for want of credit while this side is busy with it.
-            if (path.credit_pressing() && channel.up()) [[unlikely]]
-                (void)offered_.return_credit(channel);
+            consume(channel, body);
         }
+        const unsigned count = most - left;
+        if (count != others) offered_.count(channel, count - others);
         received_ += count;
         polled_.update(channel);
         if (path.credit_due()) control_.schedule(channel, Channel::kCreditDue);
@@ -73,6 +82,14 @@ class BlockPoller {
     uint64_t received() const { return received_; }
 
   private:
+    [[gnu::always_inline]] void consume(Channel& channel, uint32_t body) {
+        ReceivePath& path = channel.receiving.path;
+        path.consume(body);
+        // A stream does not stop for want of credit while this side is busy with it.
+        if (path.credit_pressing() && channel.up()) [[unlikely]]
+            (void)offered_.return_credit(channel);
+    }
+
     PolledBlocks& polled_;
     OfferedBlocks& offered_;
     ControlFrames& control_;

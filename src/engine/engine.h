@@ -143,10 +143,11 @@ class Engine final {
         return fast_path_.am_usual(channel, id, length, fill);
     }
     template <class Fill>
-    Status put_am_short(Channel& channel, std::span<const std::byte> data, uint64_t to,
-                        uint32_t rkey, uint32_t id, uint32_t length, Fill fill) {
+    [[gnu::always_inline]] Status put_am_usual(Channel& channel, std::span<const std::byte> data,
+                                               uint64_t to, uint32_t rkey, uint32_t id,
+                                               uint32_t length, Fill fill) {
         const base::OneThread::Scope scope(thread_);
-        return fast_path_.put_am_short(channel, data, to, rkey, one_sided_.puts(), id, length,
+        return fast_path_.put_am_usual(channel, data, to, rkey, one_sided_.puts(), id, length,
                                        fill);
     }
     template <class Pack>

@@ -38,11 +38,33 @@ class FastPath {
     // Capture by value: only then does the compiler keep it in registers.
     template <class Fill>
     Status am_short(Channel& channel, uint32_t id, uint32_t length, Fill fill);
-    // A put of `data`, and am_short() behind it, by one call of the device. kNoResource: nothing is
-    // sent, and the two may still be sent one after the other. `puts`: is incremented for the put.
+    // A put that is posted together with a message.
+    struct Put {
+        ibv_sge from;
+        unsigned flags;  // IBV_SEND_INLINE, or 0
+        uint64_t to;
+        uint32_t rkey;
+        SendPool::Buffer* buffer = nullptr;  // given back, or ...
+        void* cookie = nullptr;              // ... reported, when `from` may be used again
+    };
+    // A put, and am_short() behind it, by one call of the device. kNoResource: nothing is sent, and
+    // the two may still be sent one after the other. `puts`: is incremented for the put.
     template <class Fill>
-    Status put_am_short(Channel& channel, std::span<const std::byte> data, uint64_t to,
+    Status put_am(Channel& channel, const Put& put, uint64_t& puts, uint32_t id, uint32_t length,
+                  Fill fill);
+    // The usual put_am(): of few bytes, which are copied at once, in a stream. As am_usual().
+    [[gnu::always_inline]] static bool takes_usual_put(const Channel& channel, uint32_t length) {
+        return is_usual(channel, body_of(length), 2) && !channel.sends.idle();
+    }
+    template <class Fill>
+    Status put_am_usual(Channel& channel, std::span<const std::byte> data, uint64_t to,
                         uint32_t rkey, uint64_t& puts, uint32_t id, uint32_t length, Fill fill);
+    // For the data of a put_am(), which gives it back. Null: none is free now.
+    SendPool::Buffer* take_buffer() { return pool_.take(); }
+    // Whether put_am() would probably accept a message.
+    [[gnu::always_inline]] static bool takes_put(const Channel& channel, uint32_t length) {
+        return is_usual(channel, body_of(length), 2);
+    }
     // The usual am_short(), to a peer that is hot: am_usual() may follow only if takes_usual() has
     // just returned true.
     [[gnu::always_inline]] static bool takes_usual(const Channel& channel, uint32_t length) {
@@ -115,6 +137,16 @@ class FastPath {
     template <class Fill>
     void make_short(Channel& channel, uint32_t id, uint32_t length, size_t body, Fill fill);
     void sent_short(Channel& channel, size_t body);
+    void sent_frame(Channel& channel, size_t body);
+    // The device has posted nothing, or only the put.
+    [[gnu::cold, gnu::noinline]] Status on_refused_put(Channel& channel, uint64_t& puts) {
+        if (bad_ == &short_.request) {
+            channel.sends.posted(false, true);
+            ++puts;
+        }
+        bad_ = nullptr;
+        return requests_.on_refused(channel);
+    }
     template <class Fill>
     Status am_short_slow(Channel& channel, uint32_t id, uint32_t length, Fill fill);
     Status post_frame(Channel& channel, const SendPath::Choice& choice, uint32_t id,
@@ -130,16 +162,23 @@ class FastPath {
             request.next = &then.request;
             request.sg_list = &piece;
             request.opcode = IBV_WR_RDMA_WRITE;
+            make_usual();
         }
         PutBefore(const PutBefore&) = delete;
         PutBefore& operator=(const PutBefore&) = delete;
+        // What put_am_usual() relies on.
+        void make_usual() {
+            request.num_sge = 1;
+            request.send_flags = IBV_SEND_INLINE;
+            piece.lkey = 0;
+        }
 
         alignas(64) ibv_send_wr request{};
         ibv_sge piece{};
     };
 
     ShortWrite short_;
-    ibv_send_wr* bad_ = nullptr;  // set if the device refuses a work request; unused
+    ibv_send_wr* bad_ = nullptr;  // the work request that the device has refused
     uint64_t usual_ = 0;          // short messages to hot peers in the usual case
     MessageCounters counters_;    // of all others
     uint32_t max_inline_;
@@ -169,7 +208,11 @@ template <class Fill>
 }
 
 [[gnu::always_inline]] inline void FastPath::sent_short(Channel& channel, size_t body) {
-    channel.sends.posted(false, true);
+    channel.sends.posted_unsignaled(1);
+    sent_frame(channel, body);
+}
+
+[[gnu::always_inline]] inline void FastPath::sent_frame(Channel& channel, size_t body) {
     channel.sending.path.sent_straight(static_cast<uint32_t>(body));
     channel.sending.stalled = false;
     channel.receiving.path.credit_sent();
@@ -197,29 +240,61 @@ template <class Fill>
 }
 
 template <class Fill>
-Status FastPath::put_am_short(Channel& channel, std::span<const std::byte> data, uint64_t to,
-                              uint32_t rkey, uint64_t& puts, uint32_t id, uint32_t length,
-                              Fill fill) {
+[[gnu::always_inline]] inline Status FastPath::put_am_usual(Channel& channel,
+                                                            std::span<const std::byte> data,
+                                                            uint64_t to, uint32_t rkey,
+                                                            uint64_t& puts, uint32_t id,
+                                                            uint32_t length, Fill fill) {
     const size_t body = body_of(length);
-    if (!is_usual(channel, body, 2)) return Status::kNoResource;
     make_short(channel, id, length, body, fill);
     put_.piece.addr = address_of(data.data());
     put_.piece.length = static_cast<uint32_t>(data.size());
-    ibv_send_wr& put = put_.request;
-    put.wr_id = channel.tag | channel.sends.next();
-    put.num_sge = data.empty() ? 0 : 1;
-    put.send_flags = IBV_SEND_INLINE | signal_first(channel);
-    put.wr.rdma.remote_addr = to;
-    put.wr.rdma.rkey = rkey;
-    short_.request.wr_id = channel.tag | (channel.sends.next() + 1);
-    ibv_send_wr* bad = nullptr;
-    const bool refused = ibv_post_send(channel.qp.get(), &put, &bad) != 0;
-    if (!refused || bad == &short_.request) {
-        channel.sends.posted((put.send_flags & IBV_SEND_SIGNALED) != 0, true);
-        ++puts;
+    put_.request.wr.rdma.remote_addr = to;
+    put_.request.wr.rdma.rkey = rkey;
+    const uint32_t next = channel.sends.next();
+    put_.request.wr_id = channel.tag | next;
+    short_.request.wr_id = channel.tag | (next + 1);
+    if (ibv_post_send(channel.qp.get(), &put_.request, &bad_) != 0) [[unlikely]]
+        return on_refused_put(channel, puts);
+    channel.sends.posted_unsignaled(2);
+    ++puts;
+    sent_frame(channel, body);
+    return Status::kOk;
+}
+
+template <class Fill>
+[[gnu::noinline]] Status FastPath::put_am(Channel& channel, const Put& put, uint64_t& puts,
+                                          uint32_t id, uint32_t length, Fill fill) {
+    const size_t body = body_of(length);
+    if (!is_usual(channel, body, 2)) {
+        if (put.buffer != nullptr) pool_.give(put.buffer);
+        return Status::kNoResource;
     }
-    if (refused) [[unlikely]]
+    make_short(channel, id, length, body, fill);
+    const bool signaled = put.cookie != nullptr || channel.sends.idle();
+    ibv_send_wr& request = put_.request;
+    put_.piece = put.from;
+    request.num_sge = put.from.length != 0 ? 1 : 0;
+    request.send_flags = put.flags | (signaled ? unsigned{IBV_SEND_SIGNALED} : 0);
+    request.wr.rdma.remote_addr = put.to;
+    request.wr.rdma.rkey = put.rkey;
+    request.wr_id = channel.tag | channel.sends.next();
+    short_.request.wr_id = channel.tag | (channel.sends.next() + 1);
+    const bool refused = ibv_post_send(channel.qp.get(), &request, &bad_) != 0;
+    put_.make_usual();
+    if (refused && bad_ != &short_.request) [[unlikely]] {
+        if (put.buffer != nullptr) pool_.give(put.buffer);
         return requests_.on_refused(channel);
+    }
+    channel.sends.posted(signaled, true);
+    ++puts;
+    if (put.buffer != nullptr) put.buffer->holder = channel.tag;
+    if (put.buffer != nullptr || (put.cookie != nullptr && !refused))
+        channel.sends.record(put.buffer, put.cookie);
+    if (refused) [[unlikely]] {
+        bad_ = nullptr;
+        return requests_.on_refused(channel);
+    }
     sent_short(channel, body);
     return Status::kOk;
 }

@@ -46,9 +46,9 @@ class OfferedBlocks {
           owner_(owner),
           promotion_(settings.promotion) {}
 
-    // Counts a message of the peer's. Data path.
-    [[gnu::always_inline]] void count(Channel& channel) {
-        if (promotion_.count(channel.receiving.activity)) [[unlikely]]
+    // Counts messages of the peer's. Data path.
+    [[gnu::always_inline]] void count(Channel& channel, uint32_t messages = 1) {
+        if (promotion_.count(channel.receiving.activity, messages)) [[unlikely]]
             end_window();
     }
     // Called after a cold message of `length` bytes.

@@ -82,8 +82,12 @@ class OneSided {
     bool post_atomic(Channel& channel, ibv_wr_opcode opcode, ibv_sge& result, uint64_t compare_add,
                      uint64_t swap, uint64_t to, uint32_t rkey, void* cookie);
 
-    // For a put that FastPath posts.
+    // For puts that FastPath posts; one of registered memory ends with a completion.
     uint64_t& puts() { return counters_.puts; }
+    void posted_in_place() {
+        budget_.end();
+        ++counters_.in_place;
+    }
     const OneSidedCounters& counters() const { return counters_; }
 
   private:
@@ -164,9 +168,8 @@ class OneSided {
     if (!access(channel, IBV_WR_RDMA_WRITE, IBV_SEND_SIGNALED, from, to, rkey)) [[unlikely]]
         return Status::kDevice;
     channel.sends.record(nullptr, cookie);
-    budget_.end();
     ++counters_.puts;
-    ++counters_.in_place;
+    posted_in_place();
     return Status::kOk;
 }
 

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "uct/put_am.h"
 
+#include "base/copy_few.h"
+#include "uct/device_memory.h"
 #include "uct/md.h"
+#include "uct/rma_post.h"
 #include "uct/send.h"
+#include "uct/tag.h"
 
 namespace tern {
 namespace {
@@ -18,6 +22,64 @@ namespace {
     return channel != nullptr && open != 0 && nothing_to_fence(ep, *channel) ? channel : nullptr;
 }
 
+// The same in the usual case: without transfers, reads, atomics and direct messages. The key is
+// one.
+[[gnu::always_inline]] inline Channel* channel_in_stream(uct_ep_h uct_ep, uct_rkey_t rkey,
+                                                         uint32_t& open) {
+    Channel* const channel = ep_of(uct_ep).ready;
+    if (channel == nullptr || channel->replies != 0) return nullptr;
+    const TernIface& iface = iface_of(uct_ep);
+    open = reinterpret_cast<const RemoteKey*>(rkey)->rkey;
+    return open != 0 && iface.rendezvous->idle() && iface.tupleq == nullptr ? channel : nullptr;
+}
+
+ucs_status_t put_am_result(Status sent) {
+    return sent == Status::kNoResource ? UCS_ERR_UNSUPPORTED : to_ucs(sent);
+}
+
+struct PutMessage {
+    uint8_t id;
+    uint64_t header;
+    const void* payload;
+    unsigned length;
+};
+
+Status post_put_am(Engine& engine, Channel& channel, const FastPath::Put& put,
+                   const PutMessage& message) {
+    uint64_t& puts = engine.one_sided()->puts();
+    const auto size = static_cast<uint32_t>(sizeof message.header + message.length);
+    const Status sent =
+        engine.fast_path()->put_am(channel, put, puts, message.id, size, [=](std::byte* at) {
+            memcpy(at, &message.header, sizeof message.header);
+            if (message.length != 0)
+                memcpy(at + sizeof message.header, message.payload, message.length);
+        });
+    if (sent == Status::kOk && put.cookie != nullptr) engine.one_sided()->posted_in_place();
+    return sent;
+}
+
+// A put of few bytes that is not the usual case. The arguments are those of the caller, which
+// leaves them where they are.
+[[gnu::noinline]] ucs_status_t other_put_am(uct_ep_h uct_ep, const void* data, unsigned length,
+                                            uint64_t to, uct_rkey_t rkey, uint8_t id,
+                                            uint64_t header, const void* payload,
+                                            unsigned payload_length) {
+    Engine& engine = *iface_of(uct_ep).engine;
+    UCT_CHECK_AM_ID(id);
+    UCT_CHECK_LENGTH(length, 0, engine.max_inline(), "put_am_short");
+    UCT_CHECK_LENGTH(payload_length, 0, engine.max_short(), "put_am_short");
+    uint32_t open = 0;
+    Channel* const channel = channel_at_once(uct_ep, rkey, open);
+    if (channel == nullptr) return UCS_ERR_UNSUPPORTED;
+    return put_am_result(
+        post_put_am(engine, *channel,
+                    {.from = {.addr = address_of(data), .length = length, .lkey = 0},
+                     .flags = IBV_SEND_INLINE,
+                     .to = to,
+                     .rkey = open},
+                    {id, header, payload, payload_length}));
+}
+
 }  // namespace
 }  // namespace tern
 
@@ -25,20 +87,78 @@ ucs_status_t tern_uct_ep_put_am_short(uct_ep_h uct_ep, const void* data, unsigne
                                       uint64_t to, uct_rkey_t rkey, uint8_t id, uint64_t header,
                                       const void* payload, unsigned payload_length) {
     using namespace tern;
+    // Of the messages of rwapi, all of one length: the compiler computes what depends on it.
+    constexpr unsigned kUsual = base::kFewBytes;
+    constexpr uint32_t kSize = sizeof header + kUsual;
+    Engine& engine = *iface_of(uct_ep).engine;
+    uint32_t open = 0;
+    Channel* const channel = channel_in_stream(uct_ep, rkey, open);
+    if (channel == nullptr || id > Word::kMaxId || length - 1 >= engine.max_inline() ||
+        payload_length != kUsual || !FastPath::takes_usual_put(*channel, kSize)) [[unlikely]]
+        return other_put_am(uct_ep, data, length, to, rkey, id, header, payload, payload_length);
+    const std::span bytes(static_cast<const std::byte*>(data), length);
+    return to_ucs(engine.put_am_usual(*channel, bytes, to, open, id, kSize, [=](std::byte* at) {
+        memcpy(at, &header, sizeof header);
+        memcpy(at + sizeof header, payload, kUsual);
+    }));
+}
+
+ucs_status_t tern_uct_ep_put_am_bcopy(uct_ep_h uct_ep, const void* data, unsigned length,
+                                      uint64_t to, uct_rkey_t rkey, uint8_t id, uint64_t header,
+                                      const void* payload, unsigned payload_length) {
+    using namespace tern;
     Engine& engine = *iface_of(uct_ep).engine;
     UCT_CHECK_AM_ID(id);
-    UCT_CHECK_LENGTH(length, 0, engine.max_inline(), "put_am_short");
-    UCT_CHECK_LENGTH(payload_length, 0, engine.max_short(), "put_am_short");
+    UCT_CHECK_LENGTH(length, 0, engine.settings().segment_size, "put_am_bcopy");
+    UCT_CHECK_LENGTH(payload_length, 0, engine.max_short(), "put_am_bcopy");
+    if (length <= engine.max_inline())
+        return tern_uct_ep_put_am_short(uct_ep, data, length, to, rkey, id, header, payload,
+                                        payload_length);
     uint32_t open = 0;
-    Channel* channel = channel_at_once(uct_ep, rkey, open);
+    Channel* const channel = channel_at_once(uct_ep, rkey, open);
+    if (channel == nullptr ||
+        !FastPath::takes_put(*channel, static_cast<uint32_t>(sizeof header + payload_length)))
+        return UCS_ERR_UNSUPPORTED;
+    SendPool::Buffer* const buffer = engine.fast_path()->take_buffer();
+    if (buffer == nullptr) return UCS_ERR_UNSUPPORTED;
+    memcpy(buffer->data, data, length);
+    return put_am_result(post_put_am(
+        engine, *channel,
+        {.from = {.addr = address_of(buffer->data), .length = length, .lkey = buffer->lkey},
+         .flags = 0,
+         .to = to,
+         .rkey = open,
+         .buffer = buffer},
+        {id, header, payload, payload_length}));
+}
+
+ucs_status_t tern_uct_ep_put_am_zcopy(uct_ep_h uct_ep, const uct_iov_t* from, uint64_t to,
+                                      uct_rkey_t rkey, uint8_t id, uint64_t header,
+                                      const void* payload, unsigned payload_length,
+                                      uct_completion_t* completion) {
+    using namespace tern;
+    Engine& engine = *iface_of(uct_ep).engine;
+    UCT_CHECK_AM_ID(id);
+    UCT_CHECK_LENGTH(payload_length, 0, engine.max_short(), "put_am_zcopy");
+    if (touches_device(from, 1)) return UCS_ERR_UNSUPPORTED;
+    uint32_t open = 0;
+    Channel* const channel = channel_at_once(uct_ep, rkey, open);
     if (channel == nullptr) return UCS_ERR_UNSUPPORTED;
-    const Status sent = engine.put_am_short(
-        *channel, {static_cast<const std::byte*>(data), length}, to, open, id,
-        static_cast<uint32_t>(sizeof(header) + payload_length), [=](std::byte* at) {
-            memcpy(at, &header, sizeof(header));
-            if (payload_length != 0) memcpy(at + sizeof(header), payload, payload_length);
-        });
-    return sent == Status::kNoResource ? UCS_ERR_UNSUPPORTED : to_ucs(sent);
+    const auto* const handle = static_cast<const MemoryHandle*>(from->memh);
+    const Buffers::Piece piece{static_cast<std::byte*>(from->buffer), uct_iov_get_length(from)};
+    const Rma::Memory memory{
+        {&piece, 1}, piece.length, handle != nullptr ? handle->region : nullptr};
+    const auto post = [&](const ibv_sge& in_place, void* cookie) {
+        return post_put_am(engine, *channel,
+                           {.from = in_place, .flags = 0, .to = to, .rkey = open, .cookie = cookie},
+                           {id, header, payload, payload_length});
+    };
+    const ibv_mr* const own = registration(from->memh);
+    if (const auto put = iface_of(uct_ep).rma->put_by(*channel, memory, own, completion, post))
+        return put_am_result(*put);
+    if (piece.length > engine.settings().segment_size) return UCS_ERR_UNSUPPORTED;
+    return tern_uct_ep_put_am_bcopy(uct_ep, piece.at, static_cast<unsigned>(piece.length), to, rkey,
+                                    id, header, payload, payload_length);
 }
 
 ucs_status_t tern_uct_ep_put_word_short(uct_ep_h uct_ep, const void* data, unsigned length,

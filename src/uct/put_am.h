@@ -20,6 +20,19 @@ __attribute__((visibility("default"))) ucs_status_t tern_uct_ep_put_am_short(
     uct_ep_h ep, const void* data, unsigned length, uint64_t to, uct_rkey_t rkey, uint8_t id,
     uint64_t header, const void* payload, unsigned payload_length);
 
+/* The same for up to as many bytes as uct_ep_put_bcopy takes: they are copied. */
+__attribute__((visibility("default"))) ucs_status_t tern_uct_ep_put_am_bcopy(
+    uct_ep_h ep, const void* data, unsigned length, uint64_t to, uct_rkey_t rkey, uint8_t id,
+    uint64_t header, const void* payload, unsigned payload_length);
+
+/* The same for one piece of memory, as uct_ep_put_zcopy. UCS_INPROGRESS: both are posted, and the
+ * completion, which must not be null, is called when the memory may be used again. UCS_OK: the
+ * bytes were copied. UCS_ERR_UNSUPPORTED also if there are too many for that, and the device cannot
+ * read them in place, by one request. */
+__attribute__((visibility("default"))) ucs_status_t tern_uct_ep_put_am_zcopy(
+    uct_ep_h ep, const uct_iov_t* from, uint64_t to, uct_rkey_t rkey, uint8_t id, uint64_t header,
+    const void* payload, unsigned payload_length, uct_completion_t* completion);
+
 /* As uct_ep_put_short, uct_ep_fence and uct_ep_put_short of a word one after the other, by one call
  * of the device: the peer's processor sees the word after the data, and after those of all earlier
  * puts. If word_to is to + length and the peer's device promises the order of bytes, it is one

@@ -45,6 +45,10 @@ class Rma {
                               const ibv_mr* open, void* cookie);
     std::optional<Status> get(Channel& channel, const Memory& to, const Remote& from,
                               const ibv_mr* open, void* cookie);
+    // put() by `post(piece, cookie)`, if the device reads the memory in place, by one work request.
+    template <class Post>
+    std::optional<Status> put_by(Channel& channel, const Memory& from, const ibv_mr* open,
+                                 void* cookie, Post&& post);
     // The same for registered pieces, which are posted one by one. They return nothing only for one
     // piece.
     std::optional<Status> put_pieces(Channel& channel, std::span<const ibv_sge> pieces,
@@ -120,6 +124,8 @@ class Rma {
     Status get_short(Channel& channel, const Memory& to, const Remote& from, void* cookie);
     Status copy(Channel& channel, size_t length, const Remote& from, Unpack unpack, void* argument,
                 void* cookie);
+    template <bool reads, class Post>
+    std::optional<Status> in_pin(Channel& channel, const Memory& memory, void* cookie, Post&& post);
     template <bool reads>
     std::optional<Status> in_place(Channel& channel, const Memory& memory, const Remote& remote,
                                    void* cookie);

@@ -75,11 +75,11 @@ inline ibv_sge piece_of(const Rma::Memory& memory, uint32_t lkey) {
 }
 
 // Returns nothing if there is no room now: the operation then becomes a transfer, which waits.
-template <bool reads>
-[[gnu::always_inline]] inline std::optional<Status> Rma::in_place(Channel& channel,
-                                                                  const Memory& memory,
-                                                                  const Remote& remote,
-                                                                  void* cookie) {
+// post(piece, cookie) posts it.
+template <bool reads, class Post>
+[[gnu::always_inline]] inline std::optional<Status> Rma::in_pin(Channel& channel,
+                                                                const Memory& memory, void* cookie,
+                                                                Post&& post) {
     if (memory.pieces.size() != 1 || memory.length > kLongest ||
         !OneSided::has_room_in_place(channel) || channel.transfers != 0) [[unlikely]]
         return std::nullopt;
@@ -96,10 +96,7 @@ template <bool reads>
     const ibv_sge piece{.addr = address_of(at),
                         .length = static_cast<uint32_t>(memory.length),
                         .lkey = pin.pin->lkey()};
-    void* const own = make_cookie(CookieKind::kRma, operation);
-    const Status posted =
-        reads ? engine_.one_sided()->get_in_place(channel, piece, remote.address, remote.rkey, own)
-              : engine_.one_sided()->put_in_place(channel, piece, remote.address, remote.rkey, own);
+    const Status posted = post(piece, make_cookie(CookieKind::kRma, operation));
     if (posted == Status::kOk) [[likely]] {
         ++under_way_;
         return Status::kInProgress;
@@ -107,6 +104,31 @@ template <bool reads>
     pins_.release(std::exchange(operation->pin, {}));
     give(*operation);
     return posted;
+}
+
+template <bool reads>
+[[gnu::always_inline]] inline std::optional<Status> Rma::in_place(Channel& channel,
+                                                                  const Memory& memory,
+                                                                  const Remote& remote,
+                                                                  void* cookie) {
+    return in_pin<reads>(
+        channel, memory,
+        cookie, [&](const ibv_sge& piece, void* own) __attribute__((always_inline)) {
+            return reads ? engine_.one_sided()->get_in_place(channel, piece, remote.address,
+                                                             remote.rkey, own)
+                         : engine_.one_sided()->put_in_place(channel, piece, remote.address,
+                                                             remote.rkey, own);
+        });
+}
+
+template <class Post>
+std::optional<Status> Rma::put_by(Channel& channel, const Memory& from, const ibv_mr* open,
+                                  void* cookie, Post&& post) {
+    if (open != nullptr && from.length >= kLeastOpen && is_open(channel, from, 0)) {
+        const Status posted = post(piece_of(from, open->lkey), cookie);
+        return posted == Status::kOk ? Status::kInProgress : posted;
+    }
+    return from.length > segment_ ? in_pin<false>(channel, from, cookie, post) : std::nullopt;
 }
 
 // Returns the user's cookie.

@@ -66,6 +66,8 @@ class Word {
         constexpr uint64_t kFixed = uint64_t{0xff} << 56 | uint64_t{7} << 21;
         return (raw_ & kFixed) == uint64_t{1} << 63;
     }
+    // Whether this differs from `other` in nothing but its id and length.
+    constexpr bool is_like(Word other) const { return (raw_ ^ other.raw_) >> 21 == 0; }
     // Whether the fixed bits and the kind are valid. Does not check the length.
     constexpr bool well_formed() const { return raw_ >> 56 == 0x80 && (raw_ >> 21 & 7) <= 3; }
 

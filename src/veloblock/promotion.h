@@ -37,15 +37,20 @@ class Promotion {
 
     explicit Promotion(const Limits& limits) : limits_(limits) { begin_window(); }
 
-    // Counts a message from `peer`. True: the window ends with this message; call end_window().
-    bool count(Peer& peer) {
+    // Counts messages from `peer`. True: the window ends with them; call end_window().
+    bool count(Peer& peer, uint32_t messages = 1) {
         if (peer.window != window_) [[unlikely]] {
             peer.before = messages_before(peer);
             peer.window = window_;
             peer.messages = 0;
         }
-        ++peer.messages;
-        return --left_ == 0;
+        peer.messages += messages;
+        if (messages < left_) [[likely]] {
+            left_ -= messages;
+            return false;
+        }
+        left_ = 0;
+        return true;
     }
 
     // Decides about a cold peer after count(). kReplace: the caller revokes the block of `victim`;

@@ -48,8 +48,7 @@ class BlockReader {
                 if (!word.well_formed()) return Look::kMalformed;
             }
             if (word.is_active_message() || word.kind() != FrameKind::kWrap)
-                return padded(word.length()) + Word::kUnit > tail_ ? Look::kMalformed
-                                                                   : Look::kFrame;
+                return body_of(word) > tail_ ? Look::kMalformed : Look::kFrame;
             // A wrap at the top would wrap to itself.
             if (tail_ == top_ || word.length() != 0) return Look::kMalformed;
             free_to(0, tail_ + Word::kUnit);
@@ -57,12 +56,24 @@ class BlockReader {
         }
     }
 
+    // Whether the next word is like this one of the last frame, and fits the block. If so, `word`
+    // is it, and look() would return it; `body` is its body_of().
+    [[gnu::always_inline]] bool repeats(Word last, Word& word, uint32_t& body) const {
+        const uint32_t tail = tail_;
+        word = Word(__atomic_load_n(word_at(tail), __ATOMIC_ACQUIRE));
+        body = body_of(word);
+        return word.is_like(last) && body <= tail;
+    }
+
+    // Bytes of a frame: its padded payload, and the word.
+    static uint32_t body_of(Word word) { return padded(word.length()) + Word::kUnit; }
     // The payload of the frame that look() has returned.
-    const std::byte* payload(Word word) const { return base_ + tail_ - padded(word.length()); }
+    const std::byte* payload(Word word) const { return payload(body_of(word)); }
+    const std::byte* payload(uint32_t body) const { return base_ + (tail_ - body + Word::kUnit); }
 
     // Frees the place of the frame that look() has returned.
-    void consume(Word word) {
-        const uint32_t body = padded(word.length()) + Word::kUnit;
+    void consume(Word word) { consume(body_of(word)); }
+    void consume(uint32_t body) {
         free_to(tail_, body);
         tail_ -= body;
     }
@@ -133,10 +144,20 @@ class ReceivePath {
         if (ahead > 0) return Look::kNothing;
         return ahead == 0 ? Look::kFrame : Look::kMalformed;
     }
+    // The same for an active message behind one that look() has returned, if no cold frame came
+    // between them, and the block is still there. Most frames of a stream have the same credit and
+    // sequence, which need no second check.
+    [[gnu::always_inline]] bool repeats(Word last, Word& word, uint32_t& body) const {
+        TERN_ASSERT(block_ != Block::kNone);
+        return reader_.repeats(last, word, body);
+    }
+    // `body`: see BlockReader.
     const std::byte* payload(Word word) const { return reader_.payload(word); }
+    const std::byte* payload(uint32_t body) const { return reader_.payload(body); }
     // The frame that look() has returned has been delivered.
-    void consume(Word word) {
-        reader_.consume(word);
+    void consume(Word word) { consume(BlockReader::body_of(word)); }
+    void consume(uint32_t body) {
+        reader_.consume(body);
         ++hot_;
     }
 
@@ -169,7 +190,8 @@ class ReceivePath {
     const uint64_t* next() const { return reader_.next(); }
     uint16_t credit() const { return reader_.freed_units(); }
     bool credit_due() const { return block_ != Block::kNone && reader_.due(); }
-    bool credit_pressing() const { return block_ != Block::kNone && reader_.pressing(); }
+    // Of a block that is there.
+    bool credit_pressing() const { return reader_.pressing(); }
     void credit_sent() { reader_.framed(); }
     // The credit word of the block's writer: what to write, whether that may be written now, and
     // that it has been written.

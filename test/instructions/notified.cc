@@ -16,6 +16,10 @@
 
 INSTRUCTIONS_SAMPLE(notify)
 INSTRUCTIONS_SAMPLE(take)
+INSTRUCTIONS_SAMPLE(signal)
+INSTRUCTIONS_SAMPLE(take_signal)
+INSTRUCTIONS_SAMPLE(notify_1k)
+INSTRUCTIONS_SAMPLE(notify_4k)
 INSTRUCTIONS_SAMPLE(carry)
 INSTRUCTIONS_SAMPLE(take_carried)
 INSTRUCTIONS_SAMPLE(set)
@@ -25,7 +29,8 @@ namespace instructions {
 namespace {
 
 constexpr unsigned kWarmUp = 300;
-constexpr unsigned kWrites = 16;  // of a sample
+constexpr unsigned kWrites = 16;   // of a sample
+constexpr uint64_t kSignal = 128;  // offset of the word that is added to
 
 void check(int result, const char* what) {
     if (result < 0) fail(std::string(what) + ": " + rwapi_strerror(result));
@@ -121,6 +126,18 @@ void notified() {
             rwapi_put_notify(origin, carrying, 0, from.data(), sizeof from[0], 0, ++sent, nullptr),
             "rwapi_put_notify");
     };
+    const auto write_long = [&](size_t length) {
+        check(rwapi_put_notify(origin, plain, 0, from.data(), length, 0, ++sent, nullptr),
+              "rwapi_put_notify");
+    };
+    uint64_t signals = 0;
+    const Step signal = [&] {
+        check(rwapi_put_signal(origin, plain, 0, from.data(), sizeof from[0], kSignal, 1,
+                               RWAPI_SIGNAL_ADD, nullptr),
+              "rwapi_put_signal");
+        ++signals;
+    };
+    const Step progress = [&] { check(rwapi_progress(target), "rwapi_progress"); };
     // The word is at this offset; the data end at 8.
     const auto set = [&](uint64_t word) {
         check(rwapi_put_signal(origin, polled, 0, from.data(), sizeof from[0], word, 1,
@@ -151,6 +168,18 @@ void notified() {
         settle();
         sample_notify(kWrites, write);
         sample_take(1, take);
+    }
+    for (unsigned i = 0; i < kSamples; ++i) {
+        settle();
+        sample_signal(kWrites, signal);
+        sample_take_signal(1, progress);
+        require(rwapi_signal_read(&to[kSignal / 8]) == signals, "a poll that takes all signals");
+    }
+    for (unsigned i = 0; i < kSamples; ++i) {
+        settle();
+        sample_notify_1k(kWrites, [&] { write_long(1000); });
+        settle();
+        sample_notify_4k(kWrites, [&] { write_long(sizeof from); });
     }
     for (unsigned i = 0; i < kSamples; ++i) {
         settle();

@@ -50,6 +50,27 @@ TEST(HandleTable, KnowsHandlesOfOthersAndOfThePast) {
     EXPECT_EQ(*table.find(next, error), 6);
 }
 
+TEST(HandleTable, FindsLiveObjectsByOneWord) {
+    HandleTable<int> table(7, Kind::kOwnRegion, 0);
+    const auto word_of = [](uint64_t handle) {
+        const Handle parts = Handle::unpack(handle);
+        return uint64_t{parts.generation} << 32 | parts.index;
+    };
+    EXPECT_EQ(table.find_live(0), nullptr) << "there are no places";
+    const uint64_t first = table.add(5), second = table.add(6);
+    ASSERT_NE(table.find_live(word_of(first)), nullptr);
+    EXPECT_EQ(*table.find_live(word_of(first)), 5);
+    EXPECT_EQ(*table.find_live(word_of(second)), 6);
+    for (const uint64_t wrong : {uint64_t{0}, UINT64_MAX, uint64_t{2}, word_of(first) + 2,
+                                 word_of(first) + (uint64_t{1} << 32)})
+        EXPECT_EQ(table.find_live(wrong), nullptr) << wrong;
+    table.remove(first);
+    EXPECT_EQ(table.find_live(word_of(first)), nullptr);
+    EXPECT_EQ(table.find_live(0), nullptr) << "nothing has this generation";
+    EXPECT_EQ(table.find_live(UINT64_MAX), nullptr);
+    EXPECT_EQ(*table.find_live(word_of(table.add(7))), 7);
+}
+
 TEST(HandleTable, DoesNotMoveObjects) {
     HandleTable<int> table(1, Kind::kCounter, 0);
     int error;
@@ -497,11 +518,19 @@ TEST(Messages, AreAsLongAsTheyShould) {
     EXPECT_EQ(header.kind, 1u);
     EXPECT_FALSE(parse(std::span<const std::byte>(bytes).first(kSize - 1), header, notification));
     EXPECT_FALSE(parse(std::span<const std::byte>(bytes).first(kSize + 1), header, notification));
-    const CarryingNotification carrying{1, 2, 3, 4, 5};
+    EXPECT_EQ(node_at(bytes), 3u);
+    EXPECT_EQ(kind_at(bytes), NotificationKind::kSet);
+    const Notification plain{Notification::region_of(1, 2), 3, 4, 5};
+    std::memcpy(bytes.data() + sizeof(Header), &plain, sizeof plain);
+    const auto read = notification_at(bytes);
+    EXPECT_TRUE(Notification::index_of(read.region) == 1 &&
+                Notification::generation_of(read.region) == 2 && read.bytes == 3 &&
+                read.place == 4 && read.value == 5);
+    const CarryingNotification carrying{Notification::region_of(1, 2), 3, 4, 5};
     std::memcpy(bytes.data() + sizeof(Header), &carrying, sizeof carrying);
-    const auto found = CarryingNotification::at(bytes);
-    EXPECT_TRUE(found.index == 1 && found.generation == 2 && found.offset == 3 &&
-                found.place == 4 && found.value == 5);
+    const auto found = carrying_at(bytes);
+    EXPECT_TRUE(found.region == plain.region && found.offset == 3 && found.place == 4 &&
+                found.value == 5);
     EXPECT_EQ(found.with_length(9).bytes, 9u);
     EXPECT_TRUE(CarryingNotification::fits(UINT32_MAX, UINT32_MAX));
     EXPECT_FALSE(CarryingNotification::fits(uint64_t{1} << 32, 0) ||

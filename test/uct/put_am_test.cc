@@ -6,9 +6,11 @@
 
 #include <cstring>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "transfer.h"
+#include "verbs_calls.h"
 
 namespace uct_test {
 namespace put_am_test {
@@ -128,6 +130,116 @@ TEST_F(PutAmTest, ManyWhileThePeerIsAway) {
         ASSERT_TRUE(eventually(all_, [&] { return came_ == sent_; }));
         linger(all_, milliseconds(2));
     }
+}
+
+// Counts the calls that post to the device, by which programs ring its doorbell.
+class Doorbells {
+  public:
+    Doorbells() : context_(*last_context.load()) {
+        rung_ = 0;
+        post_ = std::exchange(context_.ops.post_send, post);
+    }
+    ~Doorbells() { context_.ops.post_send = post_; }
+    Doorbells(const Doorbells&) = delete;
+    Doorbells& operator=(const Doorbells&) = delete;
+
+    static unsigned rung() { return rung_; }
+
+  private:
+    static int post(ibv_qp* qp, ibv_send_wr* first, ibv_send_wr** bad) {
+        ++rung_;
+        return post_(qp, first, bad);
+    }
+
+    static inline unsigned rung_ = 0;
+    static inline int (*post_)(ibv_qp*, ibv_send_wr*, ibv_send_wr**) = nullptr;
+    ibv_context& context_;
+};
+
+// A put of more bytes than go inline.
+class PutAmLongTest : public PutAmTest {
+  protected:
+    void SetUp() override {
+        PutAmTest::SetUp();
+        copy_ = reinterpret_cast<decltype(copy_)>(tern_function("tern_uct_ep_put_am_bcopy"));
+        in_place_ =
+            reinterpret_cast<decltype(in_place_)>(tern_function("tern_uct_ep_put_am_zcopy"));
+        ASSERT_TRUE(copy_ != nullptr && in_place_ != nullptr);
+    }
+    // Both count a message that was sent.
+    ucs_status_t copy(std::size_t at, std::size_t length) {
+        const Bytes data = pattern(sent_ + 1, length), payload = pattern(sent_, kPayload);
+        const ucs_status_t status =
+            copy_(ep_.get(), data.data(), static_cast<unsigned>(length), remote_.address + at,
+                  key_.get(), kId, header(at, length), payload.data(), kPayload);
+        sent_ += status == UCS_OK;
+        return status;
+    }
+    ucs_status_t in_place(std::size_t at, std::size_t length, Completion& completion) {
+        const Bytes data = pattern(sent_ + 1, length), payload = pattern(sent_, kPayload);
+        memcpy(near_.data(), data.data(), length);
+        const uct_iov_t iov = near_.iov(0, length);
+        const ucs_status_t status =
+            in_place_(ep_.get(), &iov, remote_.address + at, key_.get(), kId, header(at, length),
+                      payload.data(), kPayload, &completion);
+        sent_ += !UCS_STATUS_IS_ERR(status);
+        return status;
+    }
+
+    decltype(&tern_uct_ep_put_am_bcopy) copy_ = nullptr;
+    decltype(&tern_uct_ep_put_am_zcopy) in_place_ = nullptr;
+    Memory near_{a_.host(), kSize};
+};
+
+TEST_F(PutAmLongTest, RingsOneDoorbell) {
+    NEEDS_BLOCKS();
+    warm_up();
+    const auto longest = static_cast<std::size_t>(a_.attr().cap.put.max_short);
+    unsigned in_place = 0, copies = 0;
+    for (unsigned i = 0; i < 2000; ++i) {
+        const std::size_t length = longest + 1 + i % (3000 - longest);
+        Completion completion;
+        ucs_status_t status;
+        {
+            const Doorbells doorbells;
+            status = i % 2 == 0 ? this->in_place(i % 512 * 2, length, completion)
+                                : copy(i % 512 * 2, length);
+            EXPECT_EQ(Doorbells::rung(), UCS_STATUS_IS_ERR(status) ? 0u : 1u);
+        }
+        in_place += status == UCS_INPROGRESS;
+        copies += status == UCS_OK;
+        // Now and then, a completion is due, or the block is at its end.
+        if (UCS_STATUS_IS_ERR(status)) {
+            ASSERT_STATUS(UCS_ERR_UNSUPPORTED, status);
+            ASSERT_TRUE(accepted(all_, [&] { return am_short(ep_, kOther, pattern(0, 8)); }));
+            continue;
+        }
+        ASSERT_TRUE(eventually(
+            all_, [&] { return came_ == sent_ && (status == UCS_OK || completion.calls == 1); }));
+    }
+    EXPECT_GT(in_place, 300u);
+    EXPECT_GT(copies, 500u);
+}
+
+TEST_F(PutAmLongTest, DoesNothingIfItIsNotTheUsualCase) {
+    NEEDS_BLOCKS();
+    Completion completion;
+    EXPECT_STATUS(UCS_ERR_UNSUPPORTED, copy(0, 500)) << "a new peer";
+    EXPECT_STATUS(UCS_ERR_UNSUPPORTED, in_place(0, 2000, completion)) << "a new peer";
+    warm_up();
+    std::vector<std::byte> many(1 << 20);
+    const uct_iov_t foreign{many.data(), many.size(), nullptr, 0, 1};
+    EXPECT_STATUS(UCS_ERR_UNSUPPORTED, in_place_(ep_.get(), &foreign, remote_.address, key_.get(),
+                                                 kId, 0, nullptr, 0, &completion))
+        << "memory that is not pinned, and too long for a copy";
+    linger(all_, milliseconds(2));
+    EXPECT_EQ(came_, 0u);
+    EXPECT_STATUS(UCS_OK, copy(0, 500));
+    EXPECT_STATUS(UCS_OK, in_place(512, 400, completion)) << "so few bytes are copied";
+    EXPECT_TRUE(eventually(all_, [&] { return came_ == 2; }));
+    EXPECT_EQ(completion.calls, 0);
+    EXPECT_STATUS(UCS_INPROGRESS, in_place(1000, 2000, completion));
+    EXPECT_TRUE(eventually(all_, [&] { return came_ == 3 && completion.calls == 1; }));
 }
 
 // A put and a word behind it.

@@ -108,6 +108,7 @@ int create(const rwapi_params* given, rwapi_context*& created) {
     context->engine = std::make_unique<Engine>(settings, std::move(bootstrap));
     error = context->engine->open();
     if (error != RWAPI_OK) return error;
+    if (!context->multiple) context->unlocked = context->engine.get();
     const std::lock_guard guard(contexts().mutex);
     contexts().list.push_back(std::move(context));
     created = contexts().list.back().get();
@@ -153,6 +154,7 @@ int rwapi_context_destroy(rwapi_context* context) {
     const std::lock_guard guard(context->mutex);
     if (!context->engine) return result;
     const Tags::Lease tag{context->tag, context->engine->generations()};
+    context->unlocked = nullptr;
     context->engine.reset();
     TagOwner::release(tag);
     return result;

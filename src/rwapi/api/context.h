@@ -21,6 +21,7 @@ struct rwapi_context {
     uint16_t tag = 0;
     std::mutex mutex;
     std::unique_ptr<rwapi::Engine> engine;  // null: destroyed
+    rwapi::Engine* unlocked = nullptr;      // the same, if calls need no lock
     // Sleeper, with several threads:
     bool watched = false;             // a thread watches the descriptor
     std::condition_variable changed;  // for the others, which wait for that thread
@@ -31,24 +32,37 @@ namespace rwapi {
 // The context of rwapi_init; null before it, and after rwapi_finalize.
 rwapi_context* default_context();
 
-// Calls function(engine), under the lock of a context with RWAPI_THREAD_MULTIPLE. Returns its
-// result or an RWAPI_ERR_*. No exception leaves it.
+// Calls function(engine), and returns its result or an RWAPI_ERR_*. No exception leaves it.
 template <class Function>
-[[gnu::always_inline]] inline auto with(rwapi_context* context, Function function)
-    -> decltype(function(std::declval<Engine&>())) {
-    if (context == nullptr) context = default_context();
-    if (context == nullptr) return RWAPI_ERR_STATE;
-    std::unique_lock<std::mutex> lock(context->mutex, std::defer_lock);
-    if (context->multiple) [[unlikely]]
-        lock.lock();
-    if (!context->engine) return RWAPI_ERR_STATE;
+[[gnu::always_inline]] inline auto call(Engine& engine, Function& function)
+    -> decltype(function(engine)) {
     try {
-        return function(*context->engine);
+        return function(engine);
     } catch (const std::bad_alloc&) {
         return RWAPI_ERR_MEMORY;
     } catch (...) {
         return RWAPI_ERR_TRANSPORT;
     }
+}
+
+// The same under the context's lock.
+template <class Function>
+[[gnu::noinline]] auto call_locked(rwapi_context& context, Function& function)
+    -> decltype(function(std::declval<Engine&>())) {
+    const std::lock_guard lock(context.mutex);
+    if (!context.engine) return RWAPI_ERR_STATE;
+    return call(*context.engine, function);
+}
+
+// The same for a user's context: only one with RWAPI_THREAD_MULTIPLE needs the lock.
+template <class Function>
+[[gnu::always_inline]] inline auto with(rwapi_context* context, Function function)
+    -> decltype(function(std::declval<Engine&>())) {
+    if (context == nullptr) context = default_context();
+    if (context == nullptr) return RWAPI_ERR_STATE;
+    if (context->unlocked != nullptr) [[likely]]
+        return call(*context->unlocked, function);
+    return call_locked(*context, function);
 }
 
 // Stores the id of an operation that has begun, unless id is null. Returns its error.

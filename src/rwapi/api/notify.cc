@@ -85,7 +85,7 @@ int rwapi_notify_reset(rwapi_context* context, uint32_t slot, uint64_t* value) {
     return with(context, [=](Engine& engine) {
         const int set = check_slot(engine, slot, value);
         return set == 1
-                   ? static_cast<int>(std::min<uint32_t>(engine.slots().reset(slot), INT32_MAX))
+                   ? static_cast<int>(std::min<uint64_t>(engine.slots().reset(slot), INT32_MAX))
                    : set;
     });
 }
@@ -114,7 +114,7 @@ int rwapi_counter_attach(rwapi_context* context, rwapi_counter counter, rwapi_ne
         if (found == nullptr) return error;
         OwnRegion* const own = engine.regions().find(net, error);
         if (own == nullptr) return error;
-        own->counter = counter;
+        own->attach(counter);
         found->expected += expected;
         return static_cast<int>(RWAPI_OK);
     });
@@ -123,7 +123,7 @@ int rwapi_counter_attach(rwapi_context* context, rwapi_counter counter, rwapi_ne
 int rwapi_counter_detach(rwapi_context* context, rwapi_net net) {
     return with(context, [=](Engine& engine) {
         int error;
-        if (OwnRegion* const own = engine.regions().find(net, error)) own->counter = 0;
+        if (OwnRegion* const own = engine.regions().find(net, error)) own->attach(0);
         return error;
     });
 }

@@ -8,23 +8,6 @@ using namespace rwapi;
 
 namespace {
 
-// Begins a put or get, and stores its id unless id is null.
-[[gnu::always_inline]] inline int begin(rwapi_context* context, const rwapi_net& net, rwapi_id* id,
-                                        const Transfer& what, bool is_get = false) {
-    if (what.local == nullptr && what.length > 0) return RWAPI_ERR_INVALID;
-    return with(
-        context, [&](Engine & engine) __attribute__((always_inline))->int {
-            if (!is_get && engine.put_now(net, what)) [[likely]] {
-                if (id != nullptr) *id = 0;
-                return RWAPI_OK;
-            }
-            const Transfer same = what;  // `what` stays in registers
-            return store_id(is_get ? engine.get(net, same, id != nullptr)
-                                   : engine.put(net, same, id != nullptr),
-                            id);
-        });
-}
-
 std::byte* bytes_of(const void* memory) {
     return static_cast<std::byte*>(const_cast<void*>(memory));
 }
@@ -34,14 +17,53 @@ Transfer transfer_at(const rwapi_net& net, uint64_t offset, const void* local, s
     return {net.word[0], NetAddress::offset_of(net, offset), bytes_of(local), length};
 }
 
-// The same with a notification.
-Transfer transfer_at(const rwapi_net& net, uint64_t offset, const void* local, size_t length,
-                     NotificationKind kind, uint64_t place, uint64_t value) {
-    Transfer what = transfer_at(net, offset, local, length);
+// Begins a put or get, and stores its id unless id is null.
+int begin(rwapi_context* context, const rwapi_net& net, rwapi_id* id, const Transfer& what,
+          bool is_get = false) {
+    if (what.local == nullptr && what.length > 0) return RWAPI_ERR_INVALID;
+    return with(context, [&](Engine& engine) {
+        return store_id(
+            is_get ? engine.get(net, what, id != nullptr) : engine.put(net, what, id != nullptr),
+            id);
+    });
+}
+
+// Arguments of a put that come in registers, besides the address.
+struct PutArguments {
+    rwapi_context* context;
+    uint64_t offset;
+    const void* local;
+    size_t length;
+};
+
+// A put that is not the usual case.
+template <NotificationKind kind, class Place>
+[[gnu::noinline, gnu::cold]] int begin_other_put(const PutArguments& all, const rwapi_net& net,
+                                                 const Place& place, const uint64_t& value,
+                                                 rwapi_id* id) {
+    Transfer what = transfer_at(net, all.offset, all.local, all.length);
     what.kind = kind;
-    what.place = place;
+    what.place = is_signal(kind) ? NetAddress::offset_of(net, place) : place;
     what.value = value;
-    return what;
+    return begin(all.context, net, id, what);
+}
+
+// Begins a put. place: for a signal, its offset from the address; for a slot, its number.
+template <NotificationKind kind, class Place>
+[[gnu::always_inline]] inline int begin_put(const PutArguments& given, rwapi_net& net, Place& place,
+                                            uint64_t& value, rwapi_id*& id) {
+    // What may be needed again is read from memory then: to keep it in a register over the call of
+    // UCT costs three instructions. The last three are there already, as the caller passes them.
+    PutArguments all = given;
+    const uint64_t name = net.word[0], word = net.word[1];
+    asm("" : "+m"(all), "+m"(net), "+m"(place), "+m"(value), "+m"(id));
+    const rwapi_context* const used = given.context != nullptr ? given.context : default_context();
+    Engine* const engine = used != nullptr ? used->unlocked : nullptr;
+    if (engine == nullptr || !engine->put_now<kind>(name, word, given.offset, given.local,
+                                                    given.length, place, value)) [[unlikely]]
+        return begin_other_put<kind>(all, net, place, value, id);
+    if (id != nullptr) *id = 0;
+    return RWAPI_OK;
 }
 
 struct Operands {
@@ -51,8 +73,9 @@ struct Operands {
 // Begins an atomic operation. result: where it stores what was there before, or null.
 int begin_atomic(rwapi_context* context, Task task, const rwapi_net& net, uint64_t offset,
                  const Operands& operands, uint64_t* result, rwapi_id* id) {
-    const Transfer what = transfer_at(net, offset, result, sizeof *result, NotificationKind::kNone,
-                                      operands.compare, operands.value);
+    Transfer what = transfer_at(net, offset, result, sizeof *result);
+    what.place = operands.compare;
+    what.value = operands.value;
     return with(context, [&](Engine& engine) {
         return store_id(engine.atomic(task, net, what, id != nullptr), id);
     });
@@ -84,7 +107,9 @@ int rwapi_deregister(rwapi_context* context, rwapi_net net) {
 
 int rwapi_put(rwapi_context* context, rwapi_net net, uint64_t offset, const void* local,
               size_t length, rwapi_id* id) {
-    return begin(context, net, id, transfer_at(net, offset, local, length));
+    uint64_t none = 0;
+    return begin_put<NotificationKind::kNone>({context, offset, local, length}, net, none, none,
+                                              id);
 }
 
 int rwapi_get(rwapi_context* context, rwapi_net net, uint64_t offset, void* local, size_t length,
@@ -105,25 +130,27 @@ int rwapi_compare_swap(rwapi_context* context, rwapi_net net, uint64_t offset, u
 int rwapi_put_signal(rwapi_context* context, rwapi_net net, uint64_t offset, const void* local,
                      size_t length, uint64_t signal_offset, uint64_t value, int operation,
                      rwapi_id* id) {
-    if (operation != RWAPI_SIGNAL_SET && operation != RWAPI_SIGNAL_ADD) return RWAPI_ERR_INVALID;
-    const NotificationKind kind =
-        operation == RWAPI_SIGNAL_SET ? NotificationKind::kSet : NotificationKind::kAdd;
-    return begin(context, net, id,
-                 transfer_at(net, offset, local, length, kind,
-                             NetAddress::offset_of(net, signal_offset), value));
+    if (operation == RWAPI_SIGNAL_SET)
+        return begin_put<NotificationKind::kSet>({context, offset, local, length}, net,
+                                                 signal_offset, value, id);
+    if (operation == RWAPI_SIGNAL_ADD)
+        return begin_put<NotificationKind::kAdd>({context, offset, local, length}, net,
+                                                 signal_offset, value, id);
+    return RWAPI_ERR_INVALID;
 }
 
 int rwapi_put_notify(rwapi_context* context, rwapi_net net, uint64_t offset, const void* local,
                      size_t length, uint32_t slot, uint64_t value, rwapi_id* id) {
     if (value == 0) return RWAPI_ERR_INVALID;
-    return begin(context, net, id,
-                 transfer_at(net, offset, local, length, NotificationKind::kSlot, slot, value));
+    return begin_put<NotificationKind::kSlot>({context, offset, local, length}, net, slot, value,
+                                              id);
 }
 
 int rwapi_put_count(rwapi_context* context, rwapi_net net, uint64_t offset, const void* local,
                     size_t length, rwapi_id* id) {
-    return begin(context, net, id,
-                 transfer_at(net, offset, local, length, NotificationKind::kCount, 0, 0));
+    uint64_t none = 0;
+    return begin_put<NotificationKind::kCount>({context, offset, local, length}, net, none, none,
+                                               id);
 }
 
 }  // extern "C"

@@ -59,11 +59,14 @@ class HandleTable {
             if (places_.size() > Handle::kMaxIndex || used_ == Handle::kMaxGeneration) return 0;
             index = static_cast<uint32_t>(places_.size());
             places_.push_back(std::make_unique<Place>());
+            ++count_;
             places_.back()->generation = used_;
         }
         Place& place = *places_[index];
         place.object.emplace(std::move(object));
-        return above_ << kKindShift | Handle{0, {}, ++place.generation, index}.pack();
+        ++place.generation;
+        place.live = uint64_t{place.generation} << 32 | index;
+        return above_ << kKindShift | Handle{0, {}, place.generation, index}.pack();
     }
 
     // The object. Null: `error` is RWAPI_ERR_FOREIGN if the handle is not one of this table, or
@@ -88,12 +91,21 @@ class HandleTable {
         return nullptr;
     }
 
+    // The same by one word: the index, and above it the generation. Null without the reason.
+    [[gnu::always_inline]] T* find_live(uint64_t place_and_generation) {
+        const auto index = static_cast<uint32_t>(place_and_generation);
+        if (index >= count_ || places_[index]->live != place_and_generation) [[unlikely]]
+            return nullptr;
+        return &*places_[index]->object;
+    }
+
     // The handle must be valid.
     void remove(uint64_t word) {
         const uint32_t index = Handle::unpack(word).index;
         TERN_ASSERT(index < places_.size() && places_[index]->object);
         Place& place = *places_[index];
         place.object.reset();
+        place.live = kNotLive;
         if (place.generation < Handle::kMaxGeneration) free_.push_back(index);
     }
 
@@ -112,7 +124,10 @@ class HandleTable {
     }
 
   private:
+    static constexpr uint64_t kNotLive = UINT64_MAX;  // has the index of no place
+
     struct Place {
+        uint64_t live = kNotLive;  // the index, and above it the generation, of an object
         uint32_t generation = 0;
         std::optional<T> object;
     };
@@ -128,6 +143,7 @@ class HandleTable {
 
     const uint64_t above_;  // tag and kind of the handles: their bits from kKindShift on
     const uint32_t used_;
+    uint32_t count_ = 0;  // places_.size(), which takes more to compute
     std::vector<std::unique_ptr<Place>> places_;
     std::deque<uint32_t> free_;  // the place that has been free for longest is used next
 };

@@ -47,14 +47,25 @@ struct Header {
 static_assert(sizeof(Header) == 8);
 
 enum class NotificationKind : uint8_t { kNone, kSet, kAdd, kSlot, kCount };
+inline constexpr size_t kNotificationKinds = 5;
+constexpr bool is_signal(NotificationKind kind) {
+    return kind == NotificationKind::kSet || kind == NotificationKind::kAdd;
+}
 
 // The notification of a write, with all that the target needs to apply it.
 struct Notification {
-    uint32_t index;  // of the region
-    uint32_t generation;
-    uint64_t bytes;  // of the write
-    uint64_t place;  // offset of the word, or number of the slot
+    uint64_t region;  // its index, and above it its generation
+    uint64_t bytes;   // of the write
+    uint64_t place;   // offset of the word, or number of the slot
     uint64_t value;
+
+    static constexpr uint64_t region_of(uint32_t index, uint32_t generation) {
+        return uint64_t{generation} << 32 | index;
+    }
+    static constexpr uint32_t index_of(uint64_t region) { return static_cast<uint32_t>(region); }
+    static constexpr uint32_t generation_of(uint64_t region) {
+        return static_cast<uint32_t>(region >> 32);
+    }
 };
 static_assert(sizeof(Notification) == 32);
 
@@ -71,37 +82,47 @@ static_assert(sizeof(GatheredPart) == 16);
 // The notification of a write whose data are behind it in the same message. It is so short that
 // Tern sends it with 8 bytes of data on its shortest path.
 struct CarryingNotification {
-    uint32_t index;  // of the region
-    uint32_t generation;
+    uint64_t region;  // as in Notification
     uint32_t offset;  // of the data
     uint32_t place;   // as in Notification
     uint64_t value;
 
-    // That of a message of at least kBeforeData bytes. Each member is read for itself, which leaves
-    // them in registers.
-    static CarryingNotification at(std::span<const std::byte> message) {
-        CarryingNotification found;
-        const std::byte* const from = message.data() + sizeof(Header);
-        std::memcpy(&found.index, from + offsetof(CarryingNotification, index), 4);
-        std::memcpy(&found.generation, from + offsetof(CarryingNotification, generation), 4);
-        std::memcpy(&found.offset, from + offsetof(CarryingNotification, offset), 4);
-        std::memcpy(&found.place, from + offsetof(CarryingNotification, place), 4);
-        std::memcpy(&found.value, from + offsetof(CarryingNotification, value), 8);
-        return found;
-    }
     // Whether the places fit.
     static bool fits(uint64_t offset, uint64_t place) { return (offset | place) <= UINT32_MAX; }
-    Notification with_length(uint64_t bytes) const {
-        return {index, generation, bytes, place, value};
-    }
+    Notification with_length(uint64_t bytes) const { return {region, bytes, place, value}; }
 };
 static_assert(sizeof(CarryingNotification) == 24);
 inline constexpr size_t kBeforeData = sizeof(Header) + sizeof(CarryingNotification);
 
-inline Header header_at(std::span<const std::byte> message) {
-    Header header;
-    std::memcpy(&header, message.data(), sizeof header);
-    return header;
+// The body of a message that is long enough. Each member is read for itself, which leaves them in
+// registers.
+inline Notification notification_at(std::span<const std::byte> message) {
+    Notification found;
+    const std::byte* const from = message.data() + sizeof(Header);
+    std::memcpy(&found.region, from + offsetof(Notification, region), sizeof found.region);
+    std::memcpy(&found.bytes, from + offsetof(Notification, bytes), sizeof found.bytes);
+    std::memcpy(&found.place, from + offsetof(Notification, place), sizeof found.place);
+    std::memcpy(&found.value, from + offsetof(Notification, value), sizeof found.value);
+    return found;
+}
+inline CarryingNotification carrying_at(std::span<const std::byte> message) {
+    CarryingNotification found;
+    const std::byte* const from = message.data() + sizeof(Header);
+    std::memcpy(&found.region, from + offsetof(CarryingNotification, region), sizeof found.region);
+    std::memcpy(&found.offset, from + offsetof(CarryingNotification, offset), sizeof found.offset);
+    std::memcpy(&found.place, from + offsetof(CarryingNotification, place), sizeof found.place);
+    std::memcpy(&found.value, from + offsetof(CarryingNotification, value), sizeof found.value);
+    return found;
+}
+inline uint32_t node_at(std::span<const std::byte> message) {
+    uint32_t node;
+    std::memcpy(&node, message.data() + offsetof(Header, node), sizeof node);
+    return node;
+}
+inline NotificationKind kind_at(std::span<const std::byte> message) {
+    NotificationKind kind;
+    std::memcpy(&kind, message.data() + offsetof(Header, kind), sizeof kind);
+    return kind;
 }
 
 // Copies the Header and the body of a message. False: the message has another length.

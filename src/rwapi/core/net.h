@@ -35,6 +35,11 @@ struct NetAddress {
         return {{name(), check(name(), incarnation) << 44 | offset}};
     }
 
+    // The address of the region's begin.
+    constexpr rwapi_net begin(uint64_t incarnation) const {
+        return NetAddress{node, generation, index, 0}.pack(incarnation);
+    }
+
     // The fields of an address, which need not be valid.
     static constexpr NetAddress unpack(const rwapi_net& net) {
         NetAddress address = of_name(net.word[0]);

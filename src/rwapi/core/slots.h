@@ -23,8 +23,10 @@ class Slots {
 
     void notify(uint32_t slot, uint64_t value) {
         TERN_ASSERT(has(slot));
-        slots_[slot].value = value;
-        if (slots_[slot].arrivals != UINT32_MAX) ++slots_[slot].arrivals;
+        // Apart: GCC would make one store of both, by way of a vector register.
+        Slot& notified = slots_[slot];
+        __atomic_store_n(&notified.value, value, __ATOMIC_RELAXED);
+        ++notified.arrivals;
         set_[slot / 64] |= uint64_t{1} << slot % 64;
     }
 
@@ -35,9 +37,9 @@ class Slots {
     uint64_t value(uint32_t slot) const { return slots_[slot].value; }
 
     // Empties the slot. Returns the number of notifications since the last reset.
-    uint32_t reset(uint32_t slot) {
+    uint64_t reset(uint32_t slot) {
         TERN_ASSERT(has(slot));
-        const uint32_t arrivals = slots_[slot].arrivals;
+        const uint64_t arrivals = slots_[slot].arrivals;
         slots_[slot] = {};
         set_[slot / 64] &= ~(uint64_t{1} << slot % 64);
         return arrivals;
@@ -59,7 +61,7 @@ class Slots {
   private:
     struct Slot {
         uint64_t value = 0;
-        uint32_t arrivals = 0;
+        uint64_t arrivals = 0;
     };
 
     const uint32_t count_;

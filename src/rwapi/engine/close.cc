@@ -47,7 +47,7 @@ void Engine::end_failed_peer(Peer& peer) {
               peer.connection.address_known
                   ? "; it has died, or a write went to memory that its owner has deregistered"
                   : "");
-    peer.state = PeerState::kDead;
+    peer.set_state(PeerState::kDead);
     deaths_.add();
     peer.keys.requested.reset();
     peer.stale_names.clear();

@@ -130,16 +130,16 @@ void Connector::connect(Peer& peer) {
             transport_.connect_to(connection.endpoint, connection.address,
                                   transport_.address_of(connection.endpoint)) != UCS_OK)
             connection.endpoint.reset();
-        peer.state = PeerState::kReady;
+        peer.set_state(PeerState::kReady);
     } else if (transport_.needs_wireup()) {
         connection.endpoint = transport_.create_unconnected();
         connection.wireup_endpoint = transport_.connect_wireup(connection.wireup_address);
         connection.wireup_due = true;
-        peer.state = PeerState::kWireup;
+        peer.set_state(PeerState::kWireup);
         if (!connection.wireup_endpoint) peers_.mark_failed(peer, UCS_ERR_UNREACHABLE);
     } else {
         connection.endpoint = transport_.connect(connection.address);
-        peer.state = PeerState::kReady;
+        peer.set_state(PeerState::kReady);
     }
     if (!connection.endpoint) peers_.mark_failed(peer, UCS_ERR_UNREACHABLE);
     log_debug("node %u: %s", peer.node,
@@ -204,7 +204,7 @@ void Connector::process(const Wireup& wireup) {
     }
     if (wireup.connected) connection.peer_connected = true;
     if (connection.peer_connected) {
-        peer.state = PeerState::kReady;
+        peer.set_state(PeerState::kReady);
         log_debug("node %u: connected", peer.node);
     }
     peers_.add_work(peer);

@@ -78,13 +78,29 @@ class Engine {
     HandleTable<Counter>& counters() { return notifications_.counters(); }
 
     // The usual case of put(): UCT takes all of it at once. False: nothing is done; call put().
-    // `what` has the offset within the region of `net`.
-    [[gnu::always_inline]] bool put_now(const rwapi_net& net, const Transfer& what) {
-        RemoteRegion* const region = remotes_.find_recent(net);
-        return region != nullptr && check_access(region->key, Task::kPut, what) == RWAPI_OK &&
-               (what.length != 0 || what.kind != NotificationKind::kNone) &&
-               !region->peer->failed && region->peer->can_post() &&
-               posting_.post_short(*region, what);
+    // name, word: the address's; place: for a signal, its offset from it; for a slot, its number.
+    template <NotificationKind kind>
+    [[gnu::always_inline]] bool put_now(uint64_t name, uint64_t word, uint64_t offset,
+                                        const void* local, size_t length, const auto& place,
+                                        const uint64_t& value) {
+        const RemoteRegion& region = remotes_.recent(name);
+        const size_t last = length - 1;  // 0 bytes are not the usual case
+        uint64_t at;
+        if (region.name != name || local == nullptr ||
+            !region.place(word, offset, last, region.put_end, at)) [[unlikely]]
+            return false;
+        const auto* const bytes = static_cast<const std::byte*>(local);
+        if constexpr (is_signal(kind)) {
+            uint64_t word_at;
+            return region.place(word, place, 0, region.signal_end, word_at) &&
+                   (region.key.address + word_at) % sizeof(uint64_t) == 0 &&
+                   posting_.post_usual<kind>(region, at, bytes, last, word_at, value) == UCS_OK;
+        }
+        if constexpr (kind == NotificationKind::kSlot) {
+            if (place >= region.key.slots) [[unlikely]]
+                return false;
+        }
+        return posting_.post_usual<kind>(region, at, bytes, last, place, value) == UCS_OK;
     }
     rwapi_id put(const rwapi_net& net, const Transfer& what, bool has_id);
     rwapi_id get(const rwapi_net& net, const Transfer& what, bool has_id);

@@ -104,8 +104,8 @@ int ManyPuts::check(const rwapi_net& net, Piece& piece, const Notify& notify) {
 
 rwapi_id ManyPuts::begin(Pieces& pieces, const Notify& notify, bool has_id) {
     const NetAddress target = NetAddress::of_name(pieces.last().target.name);
-    const Notification notification{target.index, target.generation, pieces.bytes(), notify.place,
-                                    notify.value};
+    const Notification notification{Notification::region_of(target.index, target.generation),
+                                    pieces.bytes(), notify.place, notify.value};
     if (target.node == self_.rank) {
         for (const Piece* each = pieces.first(); each != nullptr; each = each->next)
             copy_locally(*each);

@@ -2,70 +2,48 @@
 #include "rwapi/engine/notifications.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cstring>
 #include <optional>
 
 #include "base/copy_few.h"
+#include "rwapi/engine/message_handler.h"
 
 namespace rwapi {
 
 namespace {
 
 // Places what a notification carries. False: it is not permitted.
-template <bool few>
 [[gnu::always_inline]] inline bool place(const OwnRegion& region, uint64_t offset,
                                          std::span<const std::byte> data) {
     if (data.empty()) return true;
     if (!(region.rights & RWAPI_CARRY) || !within(offset, data.size(), region.length)) return false;
-    if constexpr (few)
+    if (data.size() <= tern::base::kFewBytes)
         tern::base::copy_few(region.address + offset, data.data(), data.size());
     else
         std::memcpy(region.address + offset, data.data(), data.size());
     return true;
 }
 
-// Other threads of the program may read the word by rwapi_signal_read, which acquires.
-[[gnu::always_inline]] inline void change(uint64_t& memory, NotificationKind kind, uint64_t value) {
-    std::atomic_ref<uint64_t> word(memory);
-    if (kind == NotificationKind::kSet)
-        word.store(value, std::memory_order_release);
-    else
-        word.fetch_add(value, std::memory_order_release);
-}
-
 }  // namespace
-
-template <bool few>
-inline bool Notifications::apply_now(NotificationKind kind, const Notification& notification,
-                                     uint64_t offset, std::span<const std::byte> data) {
-    int error;
-    OwnRegion* const region = regions_.find_own(notification.index, notification.generation, error);
-    if (region == nullptr || !(region->rights & RWAPI_WRITE)) [[unlikely]]
-        return false;
-    std::byte* const word = region->address + notification.place;
-    if (kind == NotificationKind::kSlot) {
-        if (!slots_.has_value(notification.place, notification.value)) return false;
-    } else if (kind == NotificationKind::kSet || kind == NotificationKind::kAdd) {
-        if (!(region->rights & RWAPI_SIGNAL) ||
-            !within(notification.place, sizeof(uint64_t), region->length) ||
-            reinterpret_cast<uintptr_t>(word) % sizeof(uint64_t) != 0)
-            return false;
-    } else if (kind != NotificationKind::kCount) {
-        return false;
-    }
-    if (!place<few>(*region, offset, data)) return false;
-    if (kind == NotificationKind::kSlot)
-        slots_.notify(static_cast<uint32_t>(notification.place), notification.value);
-    else if (kind != NotificationKind::kCount)
-        change(*reinterpret_cast<uint64_t*>(word), kind, notification.value);
-    if (region->counter != 0) count(*region, kind, notification.bytes);
-    return true;
-}
 
 bool Notifications::apply(NotificationKind kind, const Notification& notification, uint64_t offset,
                           std::span<const std::byte> data) {
-    return apply_now<false>(kind, notification, offset, data);
+    OwnRegion* const region = regions_.find_live(notification.region);
+    if (region == nullptr || !(region->rights & RWAPI_WRITE)) return false;
+    if (kind == NotificationKind::kSlot) {
+        if (!slots_.has_value(notification.place, notification.value)) return false;
+    } else if (kind == NotificationKind::kSet || kind == NotificationKind::kAdd) {
+        if (!region->has_word(notification.place)) return false;
+    } else if (kind != NotificationKind::kCount) {
+        return false;
+    }
+    if (!place(*region, offset, data)) return false;
+    if (kind == NotificationKind::kSlot)
+        slots_.notify(static_cast<uint32_t>(notification.place), notification.value);
+    else if (kind != NotificationKind::kCount)
+        change(*region, notification.place, kind, notification.value);
+    if (region->counter != 0) count(*region, kind, notification.bytes);
+    return true;
 }
 
 void Notifications::count(OwnRegion& region, NotificationKind kind, uint64_t bytes) {
@@ -76,45 +54,42 @@ void Notifications::count(OwnRegion& region, NotificationKind kind, uint64_t byt
         ++counter->writes;
         counter->bytes += bytes;
     } else {
-        region.counter = 0;
+        region.attach(0);
     }
 }
 
-template <bool few>
-inline void Notifications::on_any(Header header, const Notification& notification, uint64_t offset,
-                                  std::span<const std::byte> data) {
-    if (header.node >= self_.size || header.node == self_.rank ||
-        !apply_now<few>(static_cast<NotificationKind>(header.kind), notification, offset, data))
-        [[unlikely]]
-        reject(header.node, notification.index, notification.generation);
+// What is permitted does not depend on the sender, who is of interest only for an error.
+void Notifications::take(std::span<const std::byte> message, const Notification& notification,
+                         uint64_t offset, std::span<const std::byte> data) noexcept {
+    if (apply(kind_at(message), notification, offset, data)) return;
+    try {
+        reject(node_at(message), notification.region);
+    } catch (const std::exception& error) {
+        log_lost_message(error);
+    }
 }
 
-void Notifications::on_notification(std::span<const std::byte> message) {
-    Header header;
-    Notification notification;
-    if (parse(message, header, notification)) on_any<true>(header, notification, 0, {});
+ucs_status_t Notifications::take_other(std::span<const std::byte> message) noexcept {
+    if (message.size() == sizeof(Header) + sizeof(Notification))
+        take(message, notification_at(message), 0, {});
+    return UCS_OK;
 }
 
-// Most are so short that this function calls nothing, and so keeps no registers.
-void Notifications::on_carrying(std::span<const std::byte> message) {
-    if (message.size() < kBeforeData) return;
-    if (message.size() > kBeforeData + tern::base::kFewBytes) return on_much(message);
-    const auto carrying = CarryingNotification::at(message);
-    on_any<true>(header_at(message), carrying.with_length(message.size() - kBeforeData),
-                 carrying.offset, message.subspan(kBeforeData));
-}
-
-void Notifications::on_much(std::span<const std::byte> message) {
-    const auto carrying = CarryingNotification::at(message);
-    on_any<false>(header_at(message), carrying.with_length(message.size() - kBeforeData),
-                  carrying.offset, message.subspan(kBeforeData));
+ucs_status_t Notifications::take_other_carrying(std::span<const std::byte> message) noexcept {
+    if (message.size() < kBeforeData) return UCS_OK;
+    const auto carrying = carrying_at(message);
+    const auto data = message.subspan(kBeforeData);
+    take(message, carrying.with_length(data.size()), carrying.offset, data);
+    return UCS_OK;
 }
 
 // Reports a notification that was not applied: in the log, and to the sender if the memory has been
 // deregistered.
-void Notifications::reject(uint32_t node, uint32_t index, uint32_t generation) {
+void Notifications::reject(uint32_t node, uint64_t region) {
     Peer* const peer = peers_.sender_of({node, 0, 0, 0});
     if (peer == nullptr) return;
+    const uint32_t index = Notification::index_of(region);
+    const uint32_t generation = Notification::generation_of(region);
     int error;
     regions_.find_own(index, generation, error);
     if (error != RWAPI_ERR_STALE) {

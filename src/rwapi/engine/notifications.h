@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 
+#include "base/copy_few.h"
 #include "rwapi/core/handles.h"
 #include "rwapi/core/slots.h"
 #include "rwapi/engine/peers.h"
@@ -36,9 +38,9 @@ class Notifications {
     bool apply(NotificationKind kind, const Notification& notification, uint64_t offset = 0,
                std::span<const std::byte> data = {});
 
-    // For UCT's callbacks.
-    void on_notification(std::span<const std::byte> message);
-    void on_carrying(std::span<const std::byte> message);
+    // For UCT's callbacks. Where a function returns UCT's status, that is UCS_OK.
+    ucs_status_t on_notification(std::span<const std::byte> message) noexcept;
+    ucs_status_t on_carrying(std::span<const std::byte> message) noexcept;
     // A peer asks whether the data that it has sent so far have been placed.
     void on_placed_request(std::span<const std::byte> message);
     // A peer reports that notifications of this process were for memory that it has deregistered.
@@ -50,18 +52,15 @@ class Notifications {
     bool send_placed(Peer& peer);
 
   private:
-    // As apply(); compiled into the fast paths, which leave out what they do not need. few: the
-    // data are at most tern::base::kFewBytes.
-    template <bool few>
-    [[gnu::always_inline]] bool apply_now(NotificationKind kind, const Notification& notification,
-                                          uint64_t offset, std::span<const std::byte> data);
-    template <bool few>
-    [[gnu::always_inline]] void on_any(Header header, const Notification& notification,
-                                       uint64_t offset, std::span<const std::byte> data);
-    [[gnu::noinline]] void on_much(std::span<const std::byte> message);
+    static void change(const OwnRegion& region, uint64_t place, NotificationKind kind,
+                       uint64_t value);
+    void take(std::span<const std::byte> message, const Notification& notification, uint64_t offset,
+              std::span<const std::byte> data) noexcept;
+    [[gnu::noinline]] ucs_status_t take_other(std::span<const std::byte> message) noexcept;
+    [[gnu::noinline]] ucs_status_t take_other_carrying(std::span<const std::byte> message) noexcept;
     [[gnu::noinline]] void count(OwnRegion& region, NotificationKind kind, uint64_t bytes);
     bool send_number(Peer& peer, MessageId id, uint64_t number);
-    [[gnu::cold, gnu::noinline]] void reject(uint32_t node, uint32_t index, uint32_t generation);
+    [[gnu::cold, gnu::noinline]] void reject(uint32_t node, uint64_t region);
 
     const Self self_;
     Regions& regions_;
@@ -69,5 +68,59 @@ class Notifications {
     Slots slots_;
     HandleTable<Counter> counters_;
 };
+
+// Other threads of the program may read the word by rwapi_signal_read, which acquires.
+[[gnu::always_inline]] inline void Notifications::change(const OwnRegion& region, uint64_t place,
+                                                         NotificationKind kind, uint64_t value) {
+    std::atomic_ref<uint64_t> word(*reinterpret_cast<uint64_t*>(region.address + place));
+    if (kind == NotificationKind::kSet)
+        word.store(value, std::memory_order_release);
+    else
+        word.fetch_add(value, std::memory_order_release);
+}
+
+// The usual notification is of a slot or of a word, and of a region without a counter. For these,
+// this function calls nothing, and so keeps no registers.
+[[gnu::always_inline]] inline ucs_status_t Notifications::on_notification(
+    std::span<const std::byte> message) noexcept {
+    if (message.size() != sizeof(Header) + sizeof(Notification)) [[unlikely]]
+        return UCS_OK;
+    const Notification notification = notification_at(message);
+    const NotificationKind kind = kind_at(message);
+    const OwnRegion* const region = regions_.find_live(notification.region);
+    if (region == nullptr || !(region->uncounted & RWAPI_WRITE)) [[unlikely]]
+        return take_other(message);
+    if (kind == NotificationKind::kSlot) {
+        if (!slots_.has_value(notification.place, notification.value)) [[unlikely]]
+            return take_other(message);
+        slots_.notify(static_cast<uint32_t>(notification.place), notification.value);
+    } else {
+        if (!is_signal(kind) || !region->has_word(notification.place)) [[unlikely]]
+            return take_other(message);
+        change(*region, notification.place, kind, notification.value);
+    }
+    return UCS_OK;
+}
+
+// The same with few bytes, for slots only: what words need would cost slots a register or two.
+[[gnu::always_inline]] inline ucs_status_t Notifications::on_carrying(
+    std::span<const std::byte> message) noexcept {
+    const size_t length = message.size() - kBeforeData;
+    if (length - 1 >= tern::base::kFewBytes) [[unlikely]]
+        return take_other_carrying(message);
+    const CarryingNotification carrying = carrying_at(message);
+    const NotificationKind kind = kind_at(message);
+    const OwnRegion* const region = regions_.find_live(carrying.region);
+    constexpr int kNeeded = RWAPI_WRITE | RWAPI_CARRY;
+    if (region == nullptr || (region->uncounted & kNeeded) != kNeeded ||
+        carrying.offset + length > region->length) [[unlikely]]
+        return take_other_carrying(message);
+    if (kind != NotificationKind::kSlot || !slots_.has_value(carrying.place, carrying.value))
+        [[unlikely]]
+        return take_other_carrying(message);
+    tern::base::copy_few(region->address + carrying.offset, message.data() + kBeforeData, length);
+    slots_.notify(carrying.place, carrying.value);
+    return UCS_OK;
+}
 
 }  // namespace rwapi

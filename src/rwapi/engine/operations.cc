@@ -164,7 +164,7 @@ void Operations::finish_all(Peer& peer) {
         finish(*operation, operation->status != RWAPI_OK ? operation->status : RWAPI_ERR_PEER);
     }
     while (Operation* const operation = peer.waiting.first()) {
-        peer.waiting.remove(operation);
+        peer.leave(*operation);
         stop_waiting(*operation);
         finish(*operation, RWAPI_ERR_PEER);
     }

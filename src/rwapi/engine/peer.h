@@ -40,6 +40,7 @@ struct Connection {
     bool connected = false;       // endpoint to endpoint: this side
     bool peer_connected = false;  // and the peer's side
     bool wireup_due = false;      // a wireup message is to be sent
+    bool posts = false;           // Peer::can_post(), which sets it
     // FailureDetector: when to ask the launcher for the peer, if nothing has come from it by then,
     // and how often it has.
     std::chrono::steady_clock::time_point ask_at{};
@@ -65,9 +66,9 @@ struct Carried {
 
 struct Peer {
     uint32_t node = 0;
-    PeerState state = PeerState::kNew;
-    bool has_work = false;     // Peers: is in the list for progress
-    bool failed = false;       // Peers: is in the list of failed peers, or kDead
+    PeerState state = PeerState::kNew;  // set_state() changes it
+    bool has_work = false;              // Peers: is in the list for progress
+    bool failed = false;       // Peers, by fail(): is in the list of failed peers, or kDead
     bool heard = false;        // Peers, Operations: a message or a completion of it has come
     bool left = false;         // Peers: it has said that it sends nothing any more
     bool goodbye_due = false;  // SmallMessages: this process is to say so
@@ -83,13 +84,36 @@ struct Peer {
     Carried carried;
     SmallSender sender;
     SmallReceiver receiver;
-    OperationList waiting;    // for the connection, a key or room in the send queue; in order
+    // For the connection, a key or room in the send queue; in order. wait() and leave() change it.
+    OperationList waiting;
     OperationList under_way;  // posted completely
 
     // Whether an operation may be posted now without overtaking another one.
-    bool can_post() const { return state == PeerState::kReady && waiting.empty(); }
+    [[gnu::always_inline]] bool can_post() const {
+        TERN_ASSERT(connection.posts == (state == PeerState::kReady && !failed && waiting.empty()));
+        return connection.posts;
+    }
+    void set_state(PeerState next) {
+        state = next;
+        note();
+    }
+    void fail() {
+        failed = true;
+        note();
+    }
+    void wait(Operation& operation) {
+        waiting.append(&operation);
+        note();
+    }
+    void leave(Operation& operation) {
+        waiting.remove(&operation);
+        note();
+    }
     // Whether nothing has been sent to the peer, and nothing waits to be.
     bool is_unused() const { return state == PeerState::kNew && waiting.empty(); }
+
+  private:
+    void note() { connection.posts = state == PeerState::kReady && !failed && waiting.empty(); }
 };
 
 }  // namespace rwapi

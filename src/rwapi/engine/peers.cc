@@ -52,7 +52,7 @@ void Peers::mark_failed(Peer& peer, ucs_status_t status) {
     log_debug("node %u: failed in state %d: %s", peer.node, static_cast<int>(peer.state),
               ucs_status_string(status));
     if (!peer.left) ++gone_;
-    peer.failed = true;
+    peer.fail();
     peer.failure = status;
     any_failed_ = true;
     failed_.push_back(&peer);

@@ -13,6 +13,7 @@ namespace rwapi {
 namespace {
 
 constexpr size_t kMostCarried = 4096;  // bytes of data; longer ones are written faster
+constexpr size_t kMostCopied = 1024;   // bytes of a put; Tern copies so few in any case
 
 uct_ep_h endpoint_of(const Operation& operation) {
     TERN_ASSERT(operation.peer->state == PeerState::kReady);
@@ -103,6 +104,11 @@ int Posting::open() {
     if (!flush_before_notification_) together_ = transport_.put_functions();
     const Limits& limits = transport_.limits();
     put_short_max_ = limits.put_short;
+    if (together_.put_am != nullptr) put_then_max_ = put_short_max_;
+    if (together_.put_am_copy != nullptr)
+        copied_then_max_ = std::min(limits.put_bcopy, kMostCopied);
+    if (together_.put_word != nullptr && put_short_max_ > sizeof(uint64_t))
+        word_behind_max_ = put_short_max_ - sizeof(uint64_t);
     const auto room = [](size_t message, size_t fixed, size_t most) {
         return std::min(message - std::min(message, fixed), most);
     };
@@ -111,6 +117,44 @@ int Posting::open() {
     carried_max_ = room(limits.am_bcopy, sizeof(Header) + kBody, kMostCarried);
     carried_max_ = std::max(carried_max_, carried_short_max_);
     return RWAPI_OK;
+}
+
+// A put that UCT copies, and its notification.
+ucs_status_t Posting::post_copied(const RemoteRegion& region, const Transfer& transfer) const {
+    auto* const put = transfer.length <= put_then_max_      ? together_.put_am
+                      : transfer.length <= copied_then_max_ ? together_.put_am_copy
+                                                            : nullptr;
+    if (put == nullptr) return UCS_ERR_UNSUPPORTED;
+    const Notification notification = notification_of(region, transfer);
+    return put(region.peer->connection.endpoint.get(), transfer.local,
+               static_cast<unsigned>(transfer.length), region.key.address + transfer.offset,
+               region.rkey.rkey, kNotificationMessage, header_of(transfer.kind), &notification,
+               sizeof notification);
+}
+
+ucs_status_t Posting::post_together(Operation& operation) const {
+    const RemoteRegion& region = *operation.target.region;
+    const Operation::Local& local = operation.local;
+    if (operation.task != Task::kPut || local.posted != 0 || sets_directly(region, operation.kind))
+        return UCS_ERR_UNSUPPORTED;
+    uct_ep_h const ep = endpoint_of(operation);
+    const uint64_t header = header_of(operation.kind);
+    const Notification& notification = operation.notification;
+    if (local.region == nullptr) {
+        if (together_.put_am_copy == nullptr || local.length > transport_.limits().put_bcopy)
+            return UCS_ERR_UNSUPPORTED;
+        return together_.put_am_copy(
+            ep, local.memory, static_cast<unsigned>(local.length), remote_address(operation),
+            region.rkey.rkey, kNotificationMessage, header, &notification, sizeof notification);
+    }
+    if (together_.put_am_in_place == nullptr || local.length > transport_.limits().put_zcopy)
+        return UCS_ERR_UNSUPPORTED;
+    const uct_iov_t iov = iov_of(operation, local.length);
+    return with_completion(operation, [&] {
+        return together_.put_am_in_place(ep, &iov, remote_address(operation), region.rkey.rkey,
+                                         kNotificationMessage, header, &notification,
+                                         sizeof notification, &operation.completion);
+    });
 }
 
 ucs_status_t Posting::post_carrying_copy(const RemoteRegion& region,
@@ -244,7 +288,7 @@ ucs_status_t Posting::ask_if_placed(Operation& operation) const {
     if (carried.all_placed() || operation.awaited != 0) return UCS_OK;
     const ucs_status_t asked = with_completion(operation, [&] {
         const ucs_status_t status =
-            uct_ep_am_short(endpoint_of(operation), kPlacedRequest, header_.pack(), &carried.sent,
+            uct_ep_am_short(endpoint_of(operation), kPlacedRequest, headers_[0], &carried.sent,
                             sizeof carried.sent);
         return status == UCS_OK ? UCS_INPROGRESS : status;
     });

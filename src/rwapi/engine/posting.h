@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -21,16 +22,59 @@ struct Piece;
 // is full: again later), or an error.
 class Posting {
   public:
-    Posting(const Self& self, const Transport& transport)
-        : transport_(transport), header_{self.rank, 0, 0, 0} {}
+    Posting(const Self& self, const Transport& transport) : transport_(transport) {
+        for (size_t kind = 0; kind < headers_.size(); ++kind)
+            headers_[kind] = Header{self.rank, 0, static_cast<uint8_t>(kind), 0}.pack();
+    }
 
     // Reads RWAPI_NOTIFY. The transport is open. 0 or an RWAPI_ERR_*.
     int open();
 
+    // Posts a put in the usual case: of few bytes, to a peer that takes them at once, with its
+    // notification, if that goes by one call of UCT. `at`: in the region, and permitted; `last`:
+    // one byte less than there are; `place`: as in Notification. Anything but UCS_OK: nothing is
+    // posted; the other functions may.
+    template <NotificationKind kind>
+    [[gnu::always_inline]] ucs_status_t post_usual(const RemoteRegion& region, uint64_t at,
+                                                   const std::byte* local, size_t last,
+                                                   const auto& place, const uint64_t& value) const {
+        Peer& peer = *region.peer;
+        if (!peer.can_post()) [[unlikely]]
+            return UCS_ERR_UNSUPPORTED;
+        // What is computed here, and not in each branch, would need a register more.
+        const auto& endpoint = peer.connection.endpoint;
+        if constexpr (kind == NotificationKind::kNone) {
+            if (last >= put_short_max_) [[unlikely]]
+                return UCS_ERR_UNSUPPORTED;
+            peer.carried.unfenced = true;
+            return uct_ep_put_short(endpoint.get(), local, static_cast<unsigned>(last + 1),
+                                    region.key.address + at, region.rkey.rkey);
+        }
+        if (kind == NotificationKind::kSet && (region.key.rights & RWAPI_POLLED)) {
+            if (last >= word_behind_max_) [[unlikely]]
+                return UCS_ERR_UNSUPPORTED;
+            peer.carried.unfenced = true;
+            return together_.put_word(endpoint.get(), local, static_cast<unsigned>(last + 1),
+                                      region.key.address + at, region.rkey.rkey,
+                                      region.key.address + place, value);
+        }
+        if (region.key.rights & RWAPI_CARRY) {
+            TERN_ASSERT(CarryingNotification::fits(at, place));
+            if (last >= carried_short_max_ || peer.carried.unfenced) [[unlikely]]
+                return UCS_ERR_UNSUPPORTED;
+            return post_carried(peer, region, header_of(kind), local, last + 1, at, place, value);
+        }
+        if (last >= put_then_max_) [[unlikely]]
+            return UCS_ERR_UNSUPPORTED;
+        const Notification notification{region_of(region), last + 1, place, value};
+        return together_.put_am(endpoint.get(), local, static_cast<unsigned>(last + 1),
+                                region.key.address + at, region.rkey.rkey, kNotificationMessage,
+                                header_of(kind), &notification, sizeof notification);
+    }
+
     // Posts a put that UCT copies at once, with its notification, so that it needs no operation.
     // False: nothing is posted.
-    [[gnu::always_inline]] bool post_short(const RemoteRegion& region,
-                                           const Transfer& transfer) const {
+    bool post_short(const RemoteRegion& region, const Transfer& transfer) const {
         TERN_ASSERT(region.peer->can_post());
         if (transfer.kind != NotificationKind::kNone)
             return post_notified(region, transfer) == UCS_OK;
@@ -45,22 +89,12 @@ class Posting {
     // Posts a notification together with its data, if those are short or if the target lets the
     // notification carry them; or one without data. UCS_ERR_UNSUPPORTED: nothing is posted, and
     // they must be posted one after the other.
-    [[gnu::always_inline]] ucs_status_t post_notified(const RemoteRegion& region,
-                                                      const Transfer& transfer) const {
+    ucs_status_t post_notified(const RemoteRegion& region, const Transfer& transfer) const {
         if (sets_directly(region, transfer.kind)) return post_word(region, transfer);
         Peer& peer = *region.peer;
         const bool carried = (region.key.rights & RWAPI_CARRY) && transfer.length <= carried_max_ &&
                              CarryingNotification::fits(transfer.offset, transfer.place);
-        if (!carried && transfer.length != 0) {
-            if (together_.put_am == nullptr || transfer.length > put_short_max_)
-                return UCS_ERR_UNSUPPORTED;
-            const Notification notification = notification_of(region, transfer);
-            return together_.put_am(peer.connection.endpoint.get(), transfer.local,
-                                    static_cast<unsigned>(transfer.length),
-                                    region.key.address + transfer.offset, region.rkey.rkey,
-                                    kNotificationMessage, header_of(transfer.kind), &notification,
-                                    sizeof notification);
-        }
+        if (!carried && transfer.length != 0) return post_copied(region, transfer);
         if (peer.carried.unfenced) [[unlikely]] {
             if (const ucs_status_t status = fence(peer); status != UCS_OK) return status;
         }
@@ -69,18 +103,20 @@ class Posting {
             return uct_ep_am_short(peer.connection.endpoint.get(), kNotificationMessage,
                                    header_of(transfer.kind), &notification, sizeof notification);
         }
-        if (transfer.length > carried_short_max_)
-            return post_carrying_copy(region, Transfer(transfer));
-        return post_carrying_short(region, transfer);
+        if (transfer.length > carried_short_max_) return post_carrying_copy(region, transfer);
+        return post_carried(peer, region, header_of(transfer.kind), transfer.local, transfer.length,
+                            transfer.offset, transfer.place, transfer.value);
     }
     static Notification notification_of(const RemoteRegion& region, const Transfer& transfer) {
-        return {region.key.index, region.key.generation, transfer.length, transfer.place,
-                transfer.value};
+        return {region_of(region), transfer.length, transfer.place, transfer.value};
     }
 
     // Registers the memory of a piece for its operation, if it is neither registered nor so short
     // that it is copied.
     ucs_status_t prepare(Piece& piece) const;
+    // Posts the data of an operation and its notification, if those go by one call of UCT: UCS_OK,
+    // or UCS_INPROGRESS. UCS_ERR_UNSUPPORTED: as post_notified().
+    ucs_status_t post_together(Operation& operation) const;
     // The data of an operation. Parts that were posted before are left out.
     ucs_status_t post_put(Operation& operation) const;
     ucs_status_t post_get(Operation& operation) const;
@@ -96,17 +132,20 @@ class Posting {
     static constexpr size_t kMostShort = tern::base::kFewBytes;
 
     static CarryingNotification carrying(const RemoteRegion& region, const Transfer& transfer) {
-        return {region.key.index, region.key.generation, static_cast<uint32_t>(transfer.offset),
+        return {region_of(region), static_cast<uint32_t>(transfer.offset),
                 static_cast<uint32_t>(transfer.place), transfer.value};
     }
 
+    static uint64_t region_of(const RemoteRegion& region) {
+        return Notification::region_of(region.key.index, region.key.generation);
+    }
     // Whether the notification is a write of the word itself.
     static bool sets_directly(const RemoteRegion& region, NotificationKind kind) {
         return kind == NotificationKind::kSet && (region.key.rights & RWAPI_POLLED);
     }
+    ucs_status_t post_copied(const RemoteRegion& region, const Transfer& transfer) const;
     ucs_status_t register_local(Operation& operation) const;
-    [[gnu::always_inline]] ucs_status_t post_word(const RemoteRegion& region,
-                                                  const Transfer& transfer) const {
+    ucs_status_t post_word(const RemoteRegion& region, const Transfer& transfer) const {
         if (together_.put_word == nullptr ||
             transfer.length + sizeof transfer.value > put_short_max_)
             return UCS_ERR_UNSUPPORTED;
@@ -116,35 +155,39 @@ class Posting {
                                   region.key.address + transfer.offset, region.rkey.rkey,
                                   region.key.address + transfer.place, transfer.value);
     }
-    [[gnu::always_inline]] ucs_status_t post_carrying_short(const RemoteRegion& region,
-                                                            const Transfer& transfer) const {
+    // At most kMostShort bytes.
+    [[gnu::always_inline]] static ucs_status_t post_carried(Peer& peer, const RemoteRegion& region,
+                                                            uint64_t header, const std::byte* local,
+                                                            size_t length, uint64_t at,
+                                                            uint64_t place, uint64_t value) {
         struct {
             CarryingNotification notification;
             std::byte data[kMostShort];
         } message;
-        message.notification = carrying(region, transfer);
-        tern::base::copy_few(message.data, transfer.local, transfer.length);
-        const ucs_status_t status = uct_ep_am_short(
-            region.peer->connection.endpoint.get(), kCarryingMessage, header_of(transfer.kind),
-            &message, static_cast<unsigned>(sizeof message.notification + transfer.length));
-        if (status == UCS_OK) ++region.peer->carried.sent;
-        return status;
+        message.notification = {region_of(region), static_cast<uint32_t>(at),
+                                static_cast<uint32_t>(place), value};
+        tern::base::copy_few(message.data, local, length);
+        // Also if UCT refuses it: the next flush may then ask the peer in vain.
+        ++peer.carried.sent;
+        return uct_ep_am_short(peer.connection.endpoint.get(), kCarryingMessage, header, &message,
+                               static_cast<unsigned>(sizeof message.notification + length));
     }
     ucs_status_t post_carrying_copy(const RemoteRegion& region, const Transfer& transfer) const;
     ucs_status_t fence(Peer& peer) const;
     ucs_status_t ask_if_placed(Operation& operation) const;
     ucs_status_t flush_endpoint(Operation& operation) const;
-    uint64_t header_of(NotificationKind kind) const {
-        Header header = header_;
-        header.kind = static_cast<uint8_t>(kind);
-        return header.pack();
-    }
+    uint64_t header_of(NotificationKind kind) const { return headers_[static_cast<size_t>(kind)]; }
 
     const Transport& transport_;
-    const Header header_;  // of this process's notifications
+    std::array<uint64_t, kNotificationKinds> headers_;  // of this process's messages, by kind
     bool flush_before_notification_ = false;
     PutFunctions together_;  // null: what belongs together is posted one by one
+    // The most bytes that go by one call: with no notification, before a word, before a
+    // notification (of which the first need no buffer), and within it.
     size_t put_short_max_ = 0;
+    size_t word_behind_max_ = 0;
+    size_t put_then_max_ = 0;
+    size_t copied_then_max_ = 0;
     size_t carried_max_ = 0;
     size_t carried_short_max_ = 0;
 };

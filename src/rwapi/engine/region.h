@@ -3,6 +3,7 @@
 
 #include <uct/api/uct.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -31,23 +32,64 @@ struct OwnRegion {
     uint64_t length = 0;
     uct_mem_h memory = nullptr;
     uint64_t handle = 0;
-    uint64_t counter = 0;  // handle; 0: none
+    uint64_t counter = 0;  // handle, by attach(); 0: none
     uint32_t users = 0;    // operations of this process
     int rights = 0;
+    int uncounted = 0;       // the rights, if there is no counter
     bool allocated = false;  // by rwapi_alloc
+
+    void attach(uint64_t handle_of_counter) {
+        counter = handle_of_counter;
+        uncounted = counter == 0 ? rights : 0;
+    }
+    // Whether peers may change the word at this offset.
+    [[gnu::always_inline]] bool has_word(uint64_t offset) const {
+        return (rights & RWAPI_SIGNAL) && within(offset, sizeof(uint64_t), length) &&
+               reinterpret_cast<uintptr_t>(address + offset) % sizeof(uint64_t) == 0;
+    }
 };
 
 // Memory of a peer, whose key has come. Exists until the owner uses its place again for another
 // region, and as long as operations use it.
 struct RemoteRegion {
-    Key key;
-    uct_rkey_bundle_t rkey{};
-    Peer* peer = nullptr;
+    // What a put in the usual case needs comes first.
     uint64_t name = 0;
-    uint64_t check = 0;   // of its network addresses
+    uint64_t origin = 0;      // word 1 of the network address of its begin
+    uint64_t put_end = 0;     // puts up to this offset are permitted and usual; 0: none
+    uint64_t signal_end = 0;  // and so are words of signals that begin before this one
+    Peer* peer = nullptr;
+    uct_rkey_bundle_t rkey{};
+    Key key{};
     uint32_t users = 1;   // the peer's keys, until another one replaces it, and operations
     bool has_key = true;  // false: the owner has no such region, and it is stale
     bool stale = false;   // the owner has deregistered the memory
+
+    // Whether the byte that is `last` bytes behind `offset` from a network address lies before
+    // `end`; `at` is where `offset` is in the region. False also for addresses that were not made
+    // by the owner. word: the second one of the address.
+    [[gnu::always_inline]] bool place(uint64_t word, uint64_t offset, size_t last, uint64_t end,
+                                      uint64_t& at) const {
+        return last < end && !__builtin_add_overflow(word - origin, offset, &at) && at < end - last;
+    }
+    // The key has come. Of an address that the owner has not made, word 1 differs from `origin` by
+    // more than the longest offset.
+    void permit() {
+        if (!(key.rights & RWAPI_WRITE)) return;
+        // What is carried needs places of 32 bits.
+        const uint64_t most =
+            key.rights & RWAPI_CARRY ? uint64_t{UINT32_MAX} : NetAddress::kMaxOffset;
+        const uint64_t length = std::min(key.length, most);
+        put_end = length;
+        if ((key.rights & RWAPI_SIGNAL) && length >= sizeof(uint64_t))
+            signal_end = length - sizeof(uint64_t) + 1;
+    }
+    // Nothing is permitted any more.
+    void make_stale() {
+        stale = true;
+        put_end = signal_end = 0;
+        key.length = 0;
+        key.rights = 0;
+    }
 };
 
 }  // namespace rwapi

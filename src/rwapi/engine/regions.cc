@@ -30,7 +30,7 @@ int Regions::add(std::byte* memory, uint64_t length, int rights, bool allocated,
     OwnRegion region;
     region.address = memory;
     region.length = length;
-    region.rights = rights;
+    region.rights = region.uncounted = rights;
     region.allocated = allocated;
     SharedDomain& domain = transport_.shared_domain();
     const ucs_status_t status = domain.add(memory, length, flags_of(rights), region.memory);

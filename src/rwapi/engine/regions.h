@@ -31,6 +31,10 @@ class Regions {
     OwnRegion* find_own(uint32_t index, uint32_t generation, int& error) {
         return own_.find(index, generation, error);
     }
+    // By the index, and above it the generation; null without the reason.
+    [[gnu::always_inline]] OwnRegion* find_live(uint64_t place_and_generation) {
+        return own_.find_live(place_and_generation);
+    }
     // The region of rwapi_alloc that begins here; null: there is none.
     OwnRegion* find_allocated(const void* memory);
     // A region that has all of this memory. Null: none was found, or a region that begins later

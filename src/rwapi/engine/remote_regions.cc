@@ -23,7 +23,7 @@ int RemoteRegions::add(Peer& owner, const NetAddress& address, const Key* key) {
     RemoteRegion added{};
     added.peer = &owner;
     added.name = address.name();
-    added.check = NetAddress::check(added.name, owner.connection.incarnation);
+    added.origin = address.begin(owner.connection.incarnation).word[1];
     added.has_key = key != nullptr;
     if (key != nullptr) {
         if (key->incarnation != owner.connection.incarnation ||
@@ -31,6 +31,7 @@ int RemoteRegions::add(Peer& owner, const NetAddress& address, const Key* key) {
             uct_rkey_unpack(transport_.component(), key->rkey.data(), &added.rkey) != UCS_OK)
             return RWAPI_ERR_FOREIGN;
         added.key = *key;
+        added.permit();
     } else {
         added.key.generation = address.generation;
         added.stale = true;
@@ -41,24 +42,17 @@ int RemoteRegions::add(Peer& owner, const NetAddress& address, const Key* key) {
               static_cast<unsigned long long>(region.name),
               static_cast<unsigned long long>(region.key.length));
     if (before != nullptr) {
-        mark_stale(*before);
+        before->make_stale();
         release(*before);
     }
     return RWAPI_OK;
-}
-
-void RemoteRegions::mark_stale(RemoteRegion& region) {
-    region.stale = true;
-    // check_access() permits nothing now, so that only its errors need a look at `stale`.
-    region.key.length = 0;
-    region.key.rights = 0;
 }
 
 void RemoteRegions::mark_stale(const Peer& owner, const NetAddress& address) {
     RemoteRegion* region;
     find(owner, address, region);
     if (region == nullptr) return;
-    mark_stale(*region);
+    region->make_stale();
     log_debug("node %u: region %llx: the memory has been deregistered", owner.node,
               static_cast<unsigned long long>(region->name));
 }
@@ -67,7 +61,7 @@ void RemoteRegions::release(RemoteRegion& region) {
     TERN_ASSERT(region.users > 0);
     if (--region.users != 0) return;
     RemoteRegion*& recent = recent_[place_of(region.name)];
-    if (recent == &region) recent = nullptr;
+    if (recent == &region) recent = &none_;
     if (region.has_key) uct_rkey_release(transport_.component(), &region.rkey);
     log_debug("node %u: region %llx: its key is released", region.peer->node,
               static_cast<unsigned long long>(region.name));

@@ -40,15 +40,22 @@ namespace rwapi {
 // the one before, which its owner has deregistered.
 class RemoteRegions {
   public:
-    explicit RemoteRegions(const Transport& transport) : transport_(transport) {}
+    explicit RemoteRegions(const Transport& transport) : transport_(transport) {
+        recent_.fill(&none_);
+    }
+    RemoteRegions(const RemoteRegions&) = delete;
+    RemoteRegions& operator=(const RemoteRegions&) = delete;
 
     // The region of a network address that was used lately. Null: look for it with find().
     RemoteRegion* find_recent(const rwapi_net& net) const {
-        RemoteRegion* const region = recent_[place_of(net.word[0])];
-        return region != nullptr && region->name == net.word[0] &&
-                       region->check == net.word[1] >> 44
-                   ? region
-                   : nullptr;
+        RemoteRegion& region = recent(net.word[0]);
+        const bool same =
+            region.name == net.word[0] && (region.origin ^ net.word[1]) <= NetAddress::kMaxOffset;
+        return same && &region != &none_ ? &region : nullptr;
+    }
+    // The same, or another one, or one that permits nothing.
+    [[gnu::always_inline]] RemoteRegion& recent(uint64_t name) const {
+        return *recent_[place_of(name)];
     }
     void remember(RemoteRegion& region) { recent_[place_of(region.name)] = &region; }
     // RWAPI_OK: `region` is the region, or null if its key has not come. RWAPI_ERR_STALE: the owner
@@ -75,11 +82,11 @@ class RemoteRegions {
     static size_t place_of(uint64_t name) {
         return name * 0x9e3779b97f4a7c15ull >> (64 - kRecentBits);
     }
-    static void mark_stale(RemoteRegion& region);
 
     const Transport& transport_;
     std::unordered_map<uint64_t, RemoteRegion> regions_;  // by name
-    std::array<RemoteRegion*, 1 << kRecentBits> recent_{};
+    RemoteRegion none_;                                   // permits nothing
+    std::array<RemoteRegion*, 1 << kRecentBits> recent_;
 };
 
 }  // namespace rwapi

@@ -21,7 +21,7 @@ rwapi_id Sequencer::start(Operation& operation) {
         operations_.finish(operation, RWAPI_ERR_PEER);
         return RWAPI_ERR_PEER;
     }
-    peer.waiting.append(&operation);
+    peer.wait(operation);
     // Until the call returns, an error is the call's, and the user does not have the id.
     const bool has_id = operation.has_id;
     operation.has_id = false;
@@ -87,9 +87,11 @@ ucs_status_t Sequencer::post_data_stage(Operation& operation) {
     const bool notified = operation.kind != NotificationKind::kNone;
     if (const RemoteRegion* const region = operation.target.region;
         notified && region != nullptr && operation.pieces.first == nullptr) {
-        const ucs_status_t status = posting_.post_notified(
+        ucs_status_t status = posting_.post_notified(
             *region, {0, operation.target.offset, operation.local.memory, operation.local.length,
                       operation.kind, operation.notification.place, operation.notification.value});
+        if (status == UCS_ERR_UNSUPPORTED) status = posting_.post_together(operation);
+        if (status == UCS_INPROGRESS) status = UCS_OK;
         if (status == UCS_OK) operation.stage = Stage::kPosted;
         if (status != UCS_ERR_UNSUPPORTED) return status;
     }
@@ -183,7 +185,7 @@ Sequencer::Step Sequencer::resolve(Operation& operation, Operation::Target& targ
 
 // Removes an operation from `waiting`: UCT has all of it, or it ends here.
 Sequencer::Step Sequencer::leave(Operation& operation) {
-    operation.peer->waiting.remove(&operation);
+    operation.peer->leave(operation);
     if (operation.outstanding) {
         operation.stage = Stage::kPosted;
         operation.peer->under_way.append(&operation);

@@ -93,8 +93,8 @@ rwapi_id Engine::begin(Task task, Peer& peer, RemoteRegion* region, const Transf
     if (operation->local.region != nullptr) Regions::use(*operation->local.region);
     operation->kind = what.kind;
     const NetAddress target = NetAddress::of_name(what.name);
-    operation->notification = {target.index, target.generation, what.length, what.place,
-                               what.value};
+    operation->notification = {Notification::region_of(target.index, target.generation),
+                               what.length, what.place, what.value};
     return sequencer_.start(*operation);
 }
 
@@ -109,8 +109,8 @@ rwapi_id Engine::transfer_locally(Task task, const Transfer& what, const OwnRegi
     if (task == Task::kGetNotify) slots().notify(static_cast<uint32_t>(what.place), what.value);
     if (what.kind != NotificationKind::kNone) {
         const Handle handle = Handle::unpack(region.handle);
-        notifications_.apply(
-            what.kind, {handle.index, handle.generation, what.length, what.place, what.value});
+        notifications_.apply(what.kind, {Notification::region_of(handle.index, handle.generation),
+                                         what.length, what.place, what.value});
     }
     sleeper_.wake();
     return 0;

@@ -47,6 +47,8 @@ struct Limits {
 // has no such function.
 struct PutFunctions {
     decltype(&tern_uct_ep_put_am_short) put_am = nullptr;
+    decltype(&tern_uct_ep_put_am_bcopy) put_am_copy = nullptr;
+    decltype(&tern_uct_ep_put_am_zcopy) put_am_in_place = nullptr;
     decltype(&tern_uct_ep_put_word_short) put_word = nullptr;
 };
 
