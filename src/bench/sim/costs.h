@@ -91,14 +91,14 @@ struct RwapiCosts {
     uint32_t most_short = 128;  // bytes of a write that UCT takes at once (UCX_TERN_TX_MIN_INLINE)
     double write = 311;         // rwapi_write
     double write_long = 1056;
-    double notify = 313;  // rwapi_put_notify, rwapi_put_signal
+    double notify = 185;  // rwapi_put_notify, rwapi_put_signal
     double notify_long = 1261;
-    double carry = 240;       // the same to memory with RWAPI_CARRY
+    double carry = 171;       // the same to memory with RWAPI_CARRY
     double carry_long = 571;  // more bytes than are copied without a call: see base/copy_few.h
-    double set = 296;         // rwapi_put_signal to memory with RWAPI_POLLED
+    double set = 244;         // rwapi_put_signal to memory with RWAPI_POLLED
     double set_long = 1302;
-    double take = 167;  // each notification that a poll takes
-    double take_carried = 199.2;
+    double take = 130;  // each notification that a poll takes, if it takes no others
+    double take_carried = 146.6;
     double poll = 107;  // rwapi_progress that finds nothing
     double look = 39;   // rwapi_notify_reset that finds nothing
 };
