@@ -43,6 +43,7 @@ greets() { # language command...
 }
 
 use_tern
+unset PYTHONUNBUFFERED # what one print writes could be mixed with that of another process
 flags=(-std=c++20 -O1 -Wall -Wextra -Wshadow -Wpedantic -Werror "-I$rwapi/include")
 check 'C++: job.cc compiles' "${CXX:-c++}" "${flags[@]}" -o "$tmp/job-cpp" "$bindings/job.cc" "${link[@]}"
 job C++ "$tmp/job-cpp"
