@@ -54,6 +54,8 @@ class UserfaultSource {
 
   private:
     static constexpr size_t kMostRanges = 16384;
+    // Memory domains of a process: a simulation has one for each rank.
+    static constexpr size_t kMostSubscribers = 256;
 
     UserfaultSource() = default;
     bool open();
@@ -74,7 +76,7 @@ class UserfaultSource {
     bool failed_ = false;
     std::atomic<bool> reading_{false};
     std::atomic<int> ending_{0};
-    std::array<std::atomic<Subscriber*>, 32> subscribers_{};
+    std::array<std::atomic<Subscriber*>, kMostSubscribers> subscribers_{};
 };
 
 }  // namespace tern

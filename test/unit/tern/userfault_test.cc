@@ -61,6 +61,17 @@ TEST_F(UserfaultTest, UnmappedMemoryIsNotFoundEvenIfItIsMappedAgain) {
     }
 }
 
+// A simulation has a memory domain for each rank, all in one process.
+TEST_F(UserfaultTest, ManyCachesOfAProcessHaveIt) {
+    std::vector<std::unique_ptr<PinCache>> caches;
+    for (int i = 0; i < 200; ++i) {
+        caches.push_back(
+            std::make_unique<PinCache>(std::make_unique<UnpinnedRegistrar>(nullptr),
+                                       PinSettings{.monitor = MonitorKind::kUserfaultfd}));
+        ASSERT_EQ(caches.back()->monitor(), MonitorKind::kUserfaultfd) << "cache " << i;
+    }
+}
+
 TEST_F(UserfaultTest, MemoryThatLosesItsPagesIsNotFound) {
     char* memory = map_pages(64);
     for (const int advice : {MADV_DONTNEED, MADV_FREE}) {
