@@ -7,7 +7,8 @@
 . "$(dirname "$0")/rwapi/cases.sh"
 for RWAPI_NOTIFY in fence flush; do
     export RWAPI_NOTIFY
-    cases 4 '--faults segment=512:20us,out-of-order' slots signals counters traffic traffic-carried carried lists
+    cases 4 '--faults segment=512:20us,out-of-order' slots signals counters traffic traffic-carried carried lists \
+        polled polled-stream
 done
 # Long transfers in pieces.
 export RWAPI_MAX_TRANSFER=1000

@@ -24,11 +24,7 @@ Status OneSided::put_short_slow(Channel& channel, const void* data, uint32_t len
 Status OneSided::put_word_short(Channel& channel, std::span<const std::byte> data, uint64_t to,
                                 uint64_t word_to, uint64_t word, uint32_t rkey) {
     if (!channel.sends.takes_unsignaled(2)) return Status::kNoResource;
-    // A peer with a block that asks for no completions looks for frames in memory.
-    const Channel::Sending& sending = channel.sending;
-    const bool in_one = word_to == to + data.size() && !data.empty() &&
-                        sending.path.straight(sizeof(Word)) &&
-                        __atomic_load_n(sending.notify, __ATOMIC_RELAXED) == notify::kNever;
+    const bool in_one = word_to == to + data.size() && !data.empty() && writes_in_order(channel);
     ibv_send_wr& put = word_.put;
     ibv_send_wr& then = word_.then;
     word_.value = word;
@@ -54,6 +50,58 @@ Status OneSided::put_word_short(Channel& channel, std::span<const std::byte> dat
         return requests_.on_refused(channel);
     if (!in_one) channel.sends.posted(false, true);
     counters_.puts += 2;
+    return Status::kOk;
+}
+
+Status OneSided::put_word(Channel& channel, const WordPut& what) {
+    SendPool::Buffer* buffer = what.copy;
+    if (!channel.sends.takes_unsignaled(2)) {
+        if (buffer != nullptr) pool_.give(buffer);
+        return Status::kNoResource;
+    }
+    bool in_one = what.word_to == what.to + what.from.length && what.from.length != 0 &&
+                  (what.to | what.word_to) % sizeof what.word == 0 && writes_in_order(channel);
+    // The device reads the word later, so a buffer holds it: that of the data, or one of its own.
+    if (in_one && buffer == nullptr) in_one = (buffer = pool_.take()) != nullptr;
+    ibv_send_wr& put = word_.put;
+    ibv_send_wr& then = word_.then;
+    ibv_sge pieces[2] = {what.from, {}};
+    put.sg_list = pieces;
+    put.num_sge = what.from.length != 0 ? 1 : 0;
+    if (in_one && what.copy != nullptr) {
+        memcpy(buffer->data + what.from.length, &what.word, sizeof what.word);
+        pieces[0].length += uint32_t{sizeof what.word};
+    } else if (in_one) {
+        memcpy(buffer->data, &what.word, sizeof what.word);
+        pieces[1] = {address_of(buffer->data), uint32_t{sizeof what.word}, buffer->lkey};
+        put.num_sge = 2;
+    }
+    const bool signaled = what.cookie != nullptr || channel.sends.idle();
+    put.wr_id = channel.tag | channel.sends.next();
+    put.next = in_one ? nullptr : &then;
+    put.send_flags = signaled ? unsigned{IBV_SEND_SIGNALED} : 0;
+    put.wr.rdma.remote_addr = what.to;
+    put.wr.rdma.rkey = what.rkey;
+    word_.value = what.word;
+    then.wr_id = channel.tag | (channel.sends.next() + 1);
+    then.wr.rdma.remote_addr = what.word_to;
+    then.wr.rdma.rkey = what.rkey;
+    ibv_send_wr* bad = nullptr;
+    const bool refused = ibv_post_send(channel.qp.get(), &put, &bad) != 0;
+    word_.make_short();
+    if (refused && bad != &then) [[unlikely]] {
+        if (buffer != nullptr) pool_.give(buffer);
+        return requests_.on_refused(channel);
+    }
+    channel.sends.posted(signaled, true);
+    if (buffer != nullptr) buffer->holder = channel.tag;
+    if (buffer != nullptr || !refused)
+        channel.sends.record(buffer, refused ? nullptr : what.cookie);
+    if (refused) [[unlikely]]
+        return requests_.on_refused(channel);
+    if (!in_one) channel.sends.posted(false, true);
+    counters_.puts += 2;
+    if (what.cookie != nullptr) posted_in_place();
     return Status::kOk;
 }
 

@@ -38,6 +38,21 @@ class OneSided {
     // two may still be sent one after the other.
     Status put_word_short(Channel& channel, std::span<const std::byte> data, uint64_t to,
                           uint64_t word_to, uint64_t word, uint32_t rkey);
+    // A put of registered bytes, and of a word.
+    struct WordPut {
+        ibv_sge from;
+        uint64_t to;
+        uint64_t word_to;
+        uint64_t word;
+        uint32_t rkey;
+        SendPool::Buffer* copy = nullptr;  // whose bytes `from` is; given back, or ...
+        void* cookie = nullptr;            // ... reported, when `from` may be used again
+    };
+    // The same as put_word_short(); one request only if both places are multiples of 8, because
+    // packets end at such bytes. kNoResource: the buffer is given back, too.
+    Status put_word(Channel& channel, const WordPut& put);
+    // For the data of a put_word(). Null: none is free now.
+    SendPool::Buffer* take_buffer() { return pool_.take(); }
     // As FastPath::am_bcopy().
     template <class Pack>
     Status put_bcopy(Channel& channel, Pack&& pack, uint32_t& length, uint64_t to, uint32_t rkey);
@@ -104,19 +119,21 @@ class OneSided {
         ibv_sge piece{};
     };
 
-    // The same for put_word_short(): `put` has the data, and also the word if there is no `then`.
+    // The same for a put and a word: `put` has the data, and also the word if there is no `then`.
     struct WordWrite {
         WordWrite() {
             pieces[1].addr = address_of(&value);
             pieces[1].length = sizeof value;
             put.opcode = then.opcode = IBV_WR_RDMA_WRITE;
-            put.sg_list = &pieces[0];
+            make_short();
             then.sg_list = &pieces[1];
             then.num_sge = 1;
             then.send_flags = IBV_SEND_INLINE;
         }
         WordWrite(const WordWrite&) = delete;
         WordWrite& operator=(const WordWrite&) = delete;
+        // What put_word_short() relies on.
+        void make_short() { put.sg_list = &pieces[0]; }
 
         alignas(64) ibv_send_wr put{};
         ibv_send_wr then{};
@@ -129,6 +146,13 @@ class OneSided {
     Status get(Channel& channel, const ibv_sge& to, uint64_t from, uint32_t rkey, void* cookie);
     Status put_short_slow(Channel& channel, const void* data, uint32_t length, uint64_t to,
                           uint32_t rkey);
+    // Whether bytes that one request writes come in order: a peer with a block that asks for no
+    // completions looks for frames in memory.
+    static bool writes_in_order(const Channel& channel) {
+        const Channel::Sending& sending = channel.sending;
+        return sending.path.straight(sizeof(Word)) &&
+               __atomic_load_n(sending.notify, __ATOMIC_RELAXED) == notify::kNever;
+    }
 
     Access access_;
     WordWrite word_;

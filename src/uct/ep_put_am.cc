@@ -33,6 +33,18 @@ namespace {
     return open != 0 && iface.rendezvous->idle() && iface.tupleq == nullptr ? channel : nullptr;
 }
 
+// Calls post(piece, cookie) if the device can read the memory in place, by one request. Nothing:
+// it cannot.
+template <class Post>
+std::optional<Status> post_by(uct_ep_h uct_ep, Channel& channel, const uct_iov_t& from,
+                              uct_completion_t* completion, Post&& post) {
+    const auto* const handle = static_cast<const MemoryHandle*>(from.memh);
+    const Buffers::Piece piece{static_cast<std::byte*>(from.buffer), uct_iov_get_length(&from)};
+    return iface_of(uct_ep).rma->put_by(
+        channel, {{&piece, 1}, piece.length, handle != nullptr ? handle->region : nullptr},
+        registration(from.memh), completion, post);
+}
+
 ucs_status_t put_am_result(Status sent) {
     return sent == Status::kNoResource ? UCS_ERR_UNSUPPORTED : to_ucs(sent);
 }
@@ -144,20 +156,16 @@ ucs_status_t tern_uct_ep_put_am_zcopy(uct_ep_h uct_ep, const uct_iov_t* from, ui
     uint32_t open = 0;
     Channel* const channel = channel_at_once(uct_ep, rkey, open);
     if (channel == nullptr) return UCS_ERR_UNSUPPORTED;
-    const auto* const handle = static_cast<const MemoryHandle*>(from->memh);
-    const Buffers::Piece piece{static_cast<std::byte*>(from->buffer), uct_iov_get_length(from)};
-    const Rma::Memory memory{
-        {&piece, 1}, piece.length, handle != nullptr ? handle->region : nullptr};
     const auto post = [&](const ibv_sge& in_place, void* cookie) {
         return post_put_am(engine, *channel,
                            {.from = in_place, .flags = 0, .to = to, .rkey = open, .cookie = cookie},
                            {id, header, payload, payload_length});
     };
-    const ibv_mr* const own = registration(from->memh);
-    if (const auto put = iface_of(uct_ep).rma->put_by(*channel, memory, own, completion, post))
+    if (const auto put = post_by(uct_ep, *channel, *from, completion, post))
         return put_am_result(*put);
-    if (piece.length > engine.settings().segment_size) return UCS_ERR_UNSUPPORTED;
-    return tern_uct_ep_put_am_bcopy(uct_ep, piece.at, static_cast<unsigned>(piece.length), to, rkey,
+    const size_t length = uct_iov_get_length(from);
+    if (length > engine.settings().segment_size) return UCS_ERR_UNSUPPORTED;
+    return tern_uct_ep_put_am_bcopy(uct_ep, from->buffer, static_cast<unsigned>(length), to, rkey,
                                     id, header, payload, payload_length);
 }
 
@@ -170,7 +178,54 @@ ucs_status_t tern_uct_ep_put_word_short(uct_ep_h uct_ep, const void* data, unsig
     uint32_t open = 0;
     Channel* channel = channel_at_once(uct_ep, rkey, open);
     if (channel == nullptr) return UCS_ERR_UNSUPPORTED;
-    const Status sent = engine.one_sided()->put_word_short(
-        *channel, {static_cast<const std::byte*>(data), length}, to, word_to, word, open);
-    return sent == Status::kNoResource ? UCS_ERR_UNSUPPORTED : to_ucs(sent);
+    return put_am_result(engine.one_sided()->put_word_short(
+        *channel, {static_cast<const std::byte*>(data), length}, to, word_to, word, open));
+}
+
+ucs_status_t tern_uct_ep_put_word_bcopy(uct_ep_h uct_ep, const void* data, unsigned length,
+                                        uint64_t to, uct_rkey_t rkey, uint64_t word_to,
+                                        uint64_t word) {
+    using namespace tern;
+    Engine& engine = *iface_of(uct_ep).engine;
+    UCT_CHECK_LENGTH(length, 0, engine.settings().segment_size, "put_word_bcopy");
+    if (length + sizeof word <= engine.max_inline())
+        return tern_uct_ep_put_word_short(uct_ep, data, length, to, rkey, word_to, word);
+    uint32_t open = 0;
+    Channel* const channel = channel_at_once(uct_ep, rkey, open);
+    if (channel == nullptr) return UCS_ERR_UNSUPPORTED;
+    SendPool::Buffer* const buffer = engine.one_sided()->take_buffer();
+    if (buffer == nullptr) return UCS_ERR_UNSUPPORTED;
+    memcpy(buffer->data, data, length);
+    return put_am_result(engine.one_sided()->put_word(
+        *channel, {.from = {address_of(buffer->data), length, buffer->lkey},
+                   .to = to,
+                   .word_to = word_to,
+                   .word = word,
+                   .rkey = open,
+                   .copy = buffer}));
+}
+
+ucs_status_t tern_uct_ep_put_word_zcopy(uct_ep_h uct_ep, const uct_iov_t* from, uint64_t to,
+                                        uct_rkey_t rkey, uint64_t word_to, uint64_t word,
+                                        uct_completion_t* completion) {
+    using namespace tern;
+    Engine& engine = *iface_of(uct_ep).engine;
+    if (touches_device(from, 1)) return UCS_ERR_UNSUPPORTED;
+    uint32_t open = 0;
+    Channel* const channel = channel_at_once(uct_ep, rkey, open);
+    if (channel == nullptr) return UCS_ERR_UNSUPPORTED;
+    const auto post = [&](const ibv_sge& in_place, void* cookie) {
+        return engine.one_sided()->put_word(*channel, {.from = in_place,
+                                                       .to = to,
+                                                       .word_to = word_to,
+                                                       .word = word,
+                                                       .rkey = open,
+                                                       .cookie = cookie});
+    };
+    if (const auto put = post_by(uct_ep, *channel, *from, completion, post))
+        return put_am_result(*put);
+    const size_t length = uct_iov_get_length(from);
+    if (length > engine.settings().segment_size) return UCS_ERR_UNSUPPORTED;
+    return tern_uct_ep_put_word_bcopy(uct_ep, from->buffer, static_cast<unsigned>(length), to, rkey,
+                                      word_to, word);
 }

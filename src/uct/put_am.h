@@ -42,6 +42,17 @@ __attribute__((visibility("default"))) ucs_status_t tern_uct_ep_put_word_short(
     uct_ep_h ep, const void* data, unsigned length, uint64_t to, uct_rkey_t rkey, uint64_t word_to,
     uint64_t word);
 
+/* The same for up to as many bytes as uct_ep_put_bcopy takes: they are copied. More than go inline
+ * are one write only if `to` and word_to are multiples of 8. */
+__attribute__((visibility("default"))) ucs_status_t tern_uct_ep_put_word_bcopy(
+    uct_ep_h ep, const void* data, unsigned length, uint64_t to, uct_rkey_t rkey, uint64_t word_to,
+    uint64_t word);
+
+/* The same for one piece of memory, as tern_uct_ep_put_am_zcopy. */
+__attribute__((visibility("default"))) ucs_status_t tern_uct_ep_put_word_zcopy(
+    uct_ep_h ep, const uct_iov_t* from, uint64_t to, uct_rkey_t rkey, uint64_t word_to,
+    uint64_t word, uct_completion_t* completion);
+
 #ifdef __cplusplus
 }
 #endif

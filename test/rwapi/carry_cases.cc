@@ -175,15 +175,19 @@ void polled() {
     CHECK_OK(rwapi_counter_attach(nullptr, counter, own, 0));
     const int next = (rank() + 1) % size();
     const auto to = regions[at(next)];
-    std::vector<uint64_t> source(1024);
+    std::vector<uint64_t> plain(1024), registered(1024);
+    rwapi_net local;
+    CHECK_OK(rwapi_register(nullptr, registered.data(), 8 * registered.size(), 0, &local));
     barrier();
     uint64_t round = 0;
-    // Directly before the word, elsewhere, and without data; short and long.
-    for (const size_t count : {1, 0, 1, 2, 30, 100, 1000, 1, 1, 1}) {
-        for (const bool adjacent : {true, false}) {
+    // Directly before the word, elsewhere, and without data; short and long, and in registered
+    // memory; twice, as the peer is new at first.
+    for (const size_t count : {1, 0, 1, 2, 30, 100, 1000, 1, 1, 1, 100, 500, 1024, 1}) {
+        for (const bool adjacent : {true, false, true, false}) {
             ++round;
+            std::vector<uint64_t>& source = round % 4 < 2 ? plain : registered;
             for (size_t i = 0; i < count; ++i) source[i] = 10000 * round + i;
-            const size_t begin = adjacent ? 1024 - count : 3;
+            const size_t begin = adjacent ? 1024 - count : std::min<size_t>(3, 1024 - count);
             CHECK_OK(rwapi_put_signal(nullptr, to, 8 * begin, source.data(), 8 * count,
                                       offsetof(Memory, word), round, RWAPI_SIGNAL_SET, nullptr));
             // What waits behind others is sent only by calls; the target needs none.
@@ -205,6 +209,47 @@ void polled() {
              RWAPI_ERR_INVALID);
     flush(next);
     CHECK_OK(rwapi_counter_free(nullptr, counter));
+    CHECK_OK(rwapi_deregister(nullptr, local));
+    barrier();
+}
+
+// Long ones, one behind the other into places of a ring, as fast as the target empties them.
+void polled_stream() {
+    constexpr uint64_t kPlaces = 8, kWrites = 500;
+    struct Place {
+        uint64_t data[1023], word;
+    };
+    alignas(8) static Place ring[kPlaces], source[kPlaces];
+    rwapi_net own, local;
+    const auto regions = share(ring, sizeof ring, RWAPI_ALL | RWAPI_POLLED, &own);
+    CHECK_OK(rwapi_register(nullptr, source, sizeof source, 0, &local));
+    const int next = (rank() + 1) % size(), before = (rank() + size() - 1) % size();
+    barrier();
+    for (uint64_t i = 1; i <= kWrites; ++i) {
+        Place& from = source[i % kPlaces];
+        // The rest of a place, up to its word.
+        const size_t begin = i % 5 * 200;
+        for (size_t at = begin; at < 1023; ++at) from.data[at] = 1000 * i + at;
+        int error;
+        rwapi_id id = 0;
+        while ((error = rwapi_put_signal(nullptr, regions[at(next)],
+                                         sizeof(Place) * (i % kPlaces) + 8 * begin,
+                                         &from.data[begin], 8 * (1023 - begin),
+                                         sizeof(Place) * (i % kPlaces) + offsetof(Place, word), i,
+                                         RWAPI_SIGNAL_SET, &id)) == RWAPI_ERR_AGAIN)
+            CHECK(rwapi_progress(nullptr) >= 0);
+        CHECK_OK(error);
+        const Place& to = ring[i % kPlaces];
+        CHECK_OK(rwapi_signal_wait(nullptr, &to.word, i, kLimit));
+        for (size_t at = begin; at < 1023; ++at) CHECK_EQ(to.data[at], 1000 * i + at);
+        // The one before may write this place again.
+        if (i % kPlaces == 0) {
+            send(before, {static_cast<uint32_t>(i), 0, 0});
+            receive(next, static_cast<uint32_t>(i));
+        }
+    }
+    flush(next);
+    CHECK_OK(rwapi_deregister(nullptr, local));
     barrier();
 }
 
@@ -318,9 +363,13 @@ void killed() {
 
 }  // namespace
 
-const std::vector<Case> carry_cases = {{"carried", kinds},        {"carried-waits", waits},
-                                       {"carried-stale", stale},  {"killed-carried", killed},
-                                       {"polled", polled},        {"polled-burst", polled_burst},
+const std::vector<Case> carry_cases = {{"carried", kinds},
+                                       {"carried-waits", waits},
+                                       {"carried-stale", stale},
+                                       {"killed-carried", killed},
+                                       {"polled", polled},
+                                       {"polled-burst", polled_burst},
+                                       {"polled-stream", polled_stream},
                                        {"carried-bursts", bursts}};
 
 }  // namespace job

@@ -132,11 +132,12 @@ TEST_F(PutAmTest, ManyWhileThePeerIsAway) {
     }
 }
 
-// Counts the calls that post to the device, by which programs ring its doorbell.
+// Counts the calls that post to the device, by which programs ring its doorbell, and the work
+// requests.
 class Doorbells {
   public:
     Doorbells() : context_(*last_context.load()) {
-        rung_ = 0;
+        rung_ = requests_ = 0;
         post_ = std::exchange(context_.ops.post_send, post);
     }
     ~Doorbells() { context_.ops.post_send = post_; }
@@ -144,14 +145,17 @@ class Doorbells {
     Doorbells& operator=(const Doorbells&) = delete;
 
     static unsigned rung() { return rung_; }
+    static unsigned requests() { return requests_; }
 
   private:
     static int post(ibv_qp* qp, ibv_send_wr* first, ibv_send_wr** bad) {
         ++rung_;
+        for (const ibv_send_wr* each = first; each != nullptr; each = each->next) ++requests_;
         return post_(qp, first, bad);
     }
 
     static inline unsigned rung_ = 0;
+    static inline unsigned requests_ = 0;
     static inline int (*post_)(ibv_qp*, ibv_send_wr*, ibv_send_wr**) = nullptr;
     ibv_context& context_;
 };
@@ -303,6 +307,116 @@ TEST_F(PutWordTest, DoesNothingIfItIsNotTheUsualCase) {
     EXPECT_EQ(word_at(8), 0u);
     EXPECT_STATUS(UCS_OK, put_word(0, 8, 8, 7, key_));
     EXPECT_TRUE(eventually(all_, [&] { return word_at(8) == 7; }));
+}
+
+// The same with more bytes than go inline.
+class PutWordLongTest : public PutWordTest {
+  protected:
+    void SetUp() override {
+        PutWordTest::SetUp();
+        copy_ = reinterpret_cast<decltype(copy_)>(tern_function("tern_uct_ep_put_word_bcopy"));
+        in_place_ =
+            reinterpret_cast<decltype(in_place_)>(tern_function("tern_uct_ep_put_word_zcopy"));
+        ASSERT_TRUE(copy_ != nullptr && in_place_ != nullptr);
+    }
+    // With the word at 4088.
+    ucs_status_t copy(std::size_t at, std::size_t length, uint64_t word) {
+        const Bytes data = pattern(word, length);
+        return copy_(ep_.get(), data.data(), static_cast<unsigned>(length), remote_.address + at,
+                     key_.get(), remote_.address + kWordAt, word);
+    }
+    ucs_status_t in_place(std::size_t at, std::size_t length, uint64_t word,
+                          Completion& completion) {
+        const Bytes data = pattern(word, length);
+        memcpy(near_.data(), data.data(), length);
+        const uct_iov_t iov = near_.iov(0, length);
+        return in_place_(ep_.get(), &iov, remote_.address + at, key_.get(),
+                         remote_.address + kWordAt, word, &completion);
+    }
+
+    static constexpr std::size_t kWordAt = kSize - 8;
+    decltype(&tern_uct_ep_put_word_bcopy) copy_ = nullptr;
+    decltype(&tern_uct_ep_put_word_zcopy) in_place_ = nullptr;
+    Memory near_{a_.host(), kSize};
+};
+
+TEST_F(PutWordLongTest, IsOneWriteIfTheWordIsBehindTheData) {
+    NEEDS_BLOCKS();
+    warm_up();
+    const auto longest = static_cast<std::size_t>(a_.attr().cap.put.max_short);
+    unsigned in_place = 0, copies = 0, by_one = 0;
+    for (uint64_t i = 1; i <= 3000; ++i) {
+        const std::size_t length = i % 3 == 0 ? 1 + i % longest : longest + 1 + i % 3500;
+        const bool behind = i % 4 != 0;
+        const std::size_t begin = behind ? kWordAt - length : 8;
+        Completion completion;
+        ucs_status_t status;
+        {
+            const Doorbells doorbells;
+            status =
+                i % 2 == 0 ? copy(begin, length, i) : this->in_place(begin, length, i, completion);
+            if (!UCS_STATUS_IS_ERR(status)) {
+                EXPECT_EQ(Doorbells::rung(), 1u);
+                // A packet might end within a word that is not at a multiple of 8 of the data's.
+                const bool one = behind && (begin % 8 == 0 || length + 8 <= longest);
+                EXPECT_EQ(Doorbells::requests(), one ? 1u : 2u) << begin << ", " << length;
+                by_one += one;
+            }
+        }
+        in_place += status == UCS_INPROGRESS;
+        copies += status == UCS_OK;
+        if (UCS_STATUS_IS_ERR(status)) {  // a completion is due
+            ASSERT_STATUS(UCS_ERR_UNSUPPORTED, status);
+            ASSERT_TRUE(accepted(all_, [&] { return am_short(ep_, kOther, pattern(0, 8)); }));
+            linger(all_, milliseconds(1));
+            continue;
+        }
+        // The peer makes no progress.
+        ASSERT_TRUE(eventually({&a_}, [&] { return word_at(kWordAt) == i; }));
+        ASSERT_TRUE(same({memory_.data() + begin, length}, pattern(i, length)));
+        ASSERT_TRUE(eventually({&a_}, [&] { return status == UCS_OK || completion.calls == 1; }));
+        if (i % 16 == 0) progress(all_);
+    }
+    EXPECT_GT(in_place, 500u);
+    EXPECT_GT(copies, 500u);
+    EXPECT_GT(by_one, 300u);
+}
+
+TEST_F(PutWordLongTest, ManyAtATime) {
+    warm_up();
+    constexpr unsigned kMany = 100;
+    for (unsigned round = 0; round < 20; ++round) {
+        std::vector<Completion> completions(kMany);
+        unsigned pending = 0, word = 0;
+        for (unsigned i = 0; i < kMany; ++i) {
+            const ucs_status_t status = in_place(kWordAt - 2048, 2048, i + 1, completions[i]);
+            if (status == UCS_ERR_UNSUPPORTED) break;
+            ASSERT_STATUS(UCS_INPROGRESS, status);
+            ++pending;
+            word = i + 1;
+        }
+        ASSERT_GT(pending, 30u);
+        for (unsigned i = 0; i < pending; ++i)
+            ASSERT_TRUE(eventually(all_, [&] { return completions[i].calls == 1; }));
+        EXPECT_EQ(word_at(kWordAt), word);
+    }
+}
+
+TEST_F(PutWordLongTest, DoesNothingIfItIsNotTheUsualCase) {
+    Completion completion;
+    EXPECT_STATUS(UCS_ERR_UNSUPPORTED, copy(0, 500, 1)) << "a new peer";
+    EXPECT_STATUS(UCS_ERR_UNSUPPORTED, in_place(0, 2000, 1, completion)) << "a new peer";
+    warm_up();
+    std::vector<std::byte> many(1 << 20);
+    const uct_iov_t foreign{many.data(), many.size(), nullptr, 0, 1};
+    EXPECT_STATUS(UCS_ERR_UNSUPPORTED, in_place_(ep_.get(), &foreign, remote_.address, key_.get(),
+                                                 remote_.address + kWordAt, 1, &completion))
+        << "memory that is not pinned, and too long for a copy";
+    linger(all_, milliseconds(2));
+    EXPECT_EQ(word_at(kWordAt), 0u);
+    EXPECT_STATUS(UCS_OK, in_place(512, 400, 2, completion)) << "so few bytes are copied";
+    EXPECT_TRUE(eventually(all_, [&] { return word_at(kWordAt) == 2; }));
+    EXPECT_EQ(completion.calls, 0);
 }
 
 TEST_F(PutAmTest, WrongUse) {

@@ -109,6 +109,8 @@ int Posting::open() {
         copied_then_max_ = std::min(limits.put_bcopy, kMostCopied);
     if (together_.put_word != nullptr && put_short_max_ > sizeof(uint64_t))
         word_behind_max_ = put_short_max_ - sizeof(uint64_t);
+    if (together_.put_word_copy != nullptr)
+        copied_word_max_ = std::min(limits.put_bcopy, kMostCopied);
     const auto room = [](size_t message, size_t fixed, size_t most) {
         return std::min(message - std::min(message, fixed), most);
     };
@@ -132,11 +134,23 @@ ucs_status_t Posting::post_copied(const RemoteRegion& region, const Transfer& tr
                sizeof notification);
 }
 
+// The same with a word.
+ucs_status_t Posting::post_word(const RemoteRegion& region, const Transfer& transfer) const {
+    auto* const put = transfer.length <= word_behind_max_   ? together_.put_word
+                      : transfer.length <= copied_word_max_ ? together_.put_word_copy
+                                                            : nullptr;
+    if (put == nullptr) return UCS_ERR_UNSUPPORTED;
+    region.peer->carried.unfenced = true;
+    return put(region.peer->connection.endpoint.get(), transfer.local,
+               static_cast<unsigned>(transfer.length), region.key.address + transfer.offset,
+               region.rkey.rkey, region.key.address + transfer.place, transfer.value);
+}
+
 ucs_status_t Posting::post_together(Operation& operation) const {
     const RemoteRegion& region = *operation.target.region;
     const Operation::Local& local = operation.local;
-    if (operation.task != Task::kPut || local.posted != 0 || sets_directly(region, operation.kind))
-        return UCS_ERR_UNSUPPORTED;
+    if (operation.task != Task::kPut || local.posted != 0) return UCS_ERR_UNSUPPORTED;
+    if (sets_directly(region, operation.kind)) return post_word_together(operation);
     uct_ep_h const ep = endpoint_of(operation);
     const uint64_t header = header_of(operation.kind);
     const Notification& notification = operation.notification;
@@ -154,6 +168,28 @@ ucs_status_t Posting::post_together(Operation& operation) const {
         return together_.put_am_in_place(ep, &iov, remote_address(operation), region.rkey.rkey,
                                          kNotificationMessage, header, &notification,
                                          sizeof notification, &operation.completion);
+    });
+}
+
+ucs_status_t Posting::post_word_together(Operation& operation) const {
+    const RemoteRegion& region = *operation.target.region;
+    const Operation::Local& local = operation.local;
+    uct_ep_h const ep = endpoint_of(operation);
+    const uint64_t word_at = region.key.address + operation.notification.place;
+    const uint64_t word = operation.notification.value;
+    operation.peer->carried.unfenced = true;
+    if (local.region == nullptr) {
+        if (together_.put_word_copy == nullptr || local.length > transport_.limits().put_bcopy)
+            return UCS_ERR_UNSUPPORTED;
+        return together_.put_word_copy(ep, local.memory, static_cast<unsigned>(local.length),
+                                       remote_address(operation), region.rkey.rkey, word_at, word);
+    }
+    if (together_.put_word_in_place == nullptr || local.length > transport_.limits().put_zcopy)
+        return UCS_ERR_UNSUPPORTED;
+    const uct_iov_t iov = iov_of(operation, local.length);
+    return with_completion(operation, [&] {
+        return together_.put_word_in_place(ep, &iov, remote_address(operation), region.rkey.rkey,
+                                           word_at, word, &operation.completion);
     });
 }
 

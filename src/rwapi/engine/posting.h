@@ -145,16 +145,8 @@ class Posting {
     }
     ucs_status_t post_copied(const RemoteRegion& region, const Transfer& transfer) const;
     ucs_status_t register_local(Operation& operation) const;
-    ucs_status_t post_word(const RemoteRegion& region, const Transfer& transfer) const {
-        if (together_.put_word == nullptr ||
-            transfer.length + sizeof transfer.value > put_short_max_)
-            return UCS_ERR_UNSUPPORTED;
-        region.peer->carried.unfenced = true;
-        return together_.put_word(region.peer->connection.endpoint.get(), transfer.local,
-                                  static_cast<unsigned>(transfer.length),
-                                  region.key.address + transfer.offset, region.rkey.rkey,
-                                  region.key.address + transfer.place, transfer.value);
-    }
+    ucs_status_t post_word(const RemoteRegion& region, const Transfer& transfer) const;
+    ucs_status_t post_word_together(Operation& operation) const;
     // At most kMostShort bytes.
     [[gnu::always_inline]] static ucs_status_t post_carried(Peer& peer, const RemoteRegion& region,
                                                             uint64_t header, const std::byte* local,
@@ -183,9 +175,10 @@ class Posting {
     bool flush_before_notification_ = false;
     PutFunctions together_;  // null: what belongs together is posted one by one
     // The most bytes that go by one call: with no notification, before a word, before a
-    // notification (of which the first need no buffer), and within it.
+    // notification (of both, the first need no buffer), and within it.
     size_t put_short_max_ = 0;
     size_t word_behind_max_ = 0;
+    size_t copied_word_max_ = 0;
     size_t put_then_max_ = 0;
     size_t copied_then_max_ = 0;
     size_t carried_max_ = 0;

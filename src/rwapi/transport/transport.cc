@@ -167,6 +167,8 @@ bool Transport::open_resource(const Resource& resource, const TransportEvents& e
     find_of_tern(put_functions_.put_am_copy, interface_.get(), "tern_uct_ep_put_am_bcopy");
     find_of_tern(put_functions_.put_am_in_place, interface_.get(), "tern_uct_ep_put_am_zcopy");
     find_of_tern(put_functions_.put_word, interface_.get(), "tern_uct_ep_put_word_short");
+    find_of_tern(put_functions_.put_word_copy, interface_.get(), "tern_uct_ep_put_word_bcopy");
+    find_of_tern(put_functions_.put_word_in_place, interface_.get(), "tern_uct_ep_put_word_zcopy");
     limits_ = {.put_short = cap.put.max_short,
                .put_bcopy = cap.put.max_bcopy,
                .put_zcopy = std::min(cap.put.max_zcopy, max_transfer_),

@@ -50,6 +50,8 @@ struct PutFunctions {
     decltype(&tern_uct_ep_put_am_bcopy) put_am_copy = nullptr;
     decltype(&tern_uct_ep_put_am_zcopy) put_am_in_place = nullptr;
     decltype(&tern_uct_ep_put_word_short) put_word = nullptr;
+    decltype(&tern_uct_ep_put_word_bcopy) put_word_copy = nullptr;
+    decltype(&tern_uct_ep_put_word_zcopy) put_word_in_place = nullptr;
 };
 
 // Where an interface is reached.
