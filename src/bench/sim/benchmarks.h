@@ -16,6 +16,7 @@ namespace bench::sim {
 enum class Way : uint8_t {
     kWrite,      // RDMA write; the target waits for the end of the data
     kChain,      // the same, and a write of a word that the target waits for, by one call
+    kImmediate,  // a write with immediate data; the target waits for the completion
     kPlain,      // rwapi_write; the target waits for the end of the data
     kNotify,     // rwapi_put_notify
     kCarry,      // the same with RWAPI_CARRY
@@ -39,6 +40,7 @@ constexpr const char* kWriteName = "RDMA write";
 constexpr Arm kArms[] = {
     {"verbs", Way::kWrite, kWriteName},
     {"verbs", Way::kChain, "in a chain"},
+    {"verbs", Way::kImmediate, "with immediate data"},
     {"rwapi", Way::kPlain, "rwapi_write"},
     {"rwapi", Way::kNotify, "notified"},
     {"rwapi", Way::kCarry, "carried", 1, 4 << 10},

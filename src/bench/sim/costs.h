@@ -85,18 +85,21 @@ struct UcpCosts {
 constexpr UcpCosts kUcp;
 
 // Instructions of rwapi's calls on Tern: those of librwapi and of Tern together, counted by
-// callgrind. test/instructions/limits.txt has most of those of 8 bytes; long ones were counted with
-// 2 KiB of registered memory.
+// callgrind. test/instructions/limits.txt has most of them; write_long was counted with 2 KiB of
+// registered memory. Up to most_copied, a notified write is copied, and needs no operation.
 struct RwapiCosts {
     uint32_t most_short = 128;  // bytes of a write that UCT takes at once (UCX_TERN_TX_MIN_INLINE)
-    double write = 311;         // rwapi_write
+    uint32_t most_copied = 1024;
+    double write = 311;  // rwapi_write
     double write_long = 1056;
     double notify = 185;  // rwapi_put_notify, rwapi_put_signal
-    double notify_long = 1261;
+    double notify_copied = 601;
+    double notify_long = 1229;
     double carry = 171;       // the same to memory with RWAPI_CARRY
     double carry_long = 571;  // more bytes than are copied without a call: see base/copy_few.h
-    double set = 244;         // rwapi_put_signal to memory with RWAPI_POLLED
-    double set_long = 1302;
+    double set = 241;         // rwapi_put_signal to memory with RWAPI_POLLED
+    double set_copied = 534;
+    double set_long = 1163;
     double take = 130;  // each notification that a poll takes, if it takes no others
     double take_carried = 146.6;
     double poll = 107;  // rwapi_progress that finds nothing

@@ -95,24 +95,29 @@ class RwapiSide : public Side {
     bool begin_send() override {
         spend(call_cost());
         mark(sent_);
+        const uint64_t polls = machine_.polls();
         const int64_t result = post(out() + place(sent_), kRoom + place(sent_), sent_ + 1);
+        if (machine_.polls() != polls) spend(kRwapi.poll);  // the queue is full
         if (result == RWAPI_ERR_AGAIN) return false;
         check_rwapi("a write", static_cast<int>(std::min<int64_t>(result, 0)));
         ++sent_;
         return true;
     }
     double call_cost() const {
-        const bool is_long = task().size > kRwapi.most_short;
+        const uint32_t size = task().size;
+        const auto of = [size](double few, double copied, double many) {
+            return size > kRwapi.most_copied ? many : size > kRwapi.most_short ? copied : few;
+        };
         switch (task().way) {
             case Way::kPlain:
-                return is_long ? kRwapi.write_long : kRwapi.write;
+                return of(kRwapi.write, kRwapi.write_long, kRwapi.write_long);
             case Way::kCarry:
-                return task().size > tern::base::kFewBytes ? kRwapi.carry_long : kRwapi.carry;
+                return size > tern::base::kFewBytes ? kRwapi.carry_long : kRwapi.carry;
             case Way::kPolled:
             case Way::kBehind:
-                return is_long ? kRwapi.set_long : kRwapi.set;
+                return of(kRwapi.set, kRwapi.set_copied, kRwapi.set_long);
             default:
-                return is_long ? kRwapi.notify_long : kRwapi.notify;
+                return of(kRwapi.notify, kRwapi.notify_copied, kRwapi.notify_long);
         }
     }
     int64_t post(const char* from, uint64_t to, uint64_t number) {

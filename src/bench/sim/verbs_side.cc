@@ -14,6 +14,7 @@ namespace {
 
 constexpr uint32_t kDepth = 512;
 constexpr uint32_t kSignalEach = 64;
+constexpr uint32_t kReceivesEach = 16;  // receives that are posted by one call
 constexpr uint32_t kInlineBytes = 512;  // from there on, the adapter fetches data as fast
 
 class VerbsSide : public Side {
@@ -22,11 +23,11 @@ class VerbsSide : public Side {
         machine.become(rank);
         device_.emplace(DeviceName("softhca0:1"), 0);
         region_ = device_->register_memory(memory_, kBytes);
-        cq_.reset(ibv_create_cq(device_->context(), kDepth, nullptr, nullptr, 0));
+        cq_.reset(ibv_create_cq(device_->context(), 2 * kDepth, nullptr, nullptr, 0));
         if (!cq_) throw call_failed("ibv_create_cq");
         ibv_qp_cap granted = {};
         qp_ = tern::verbs::create_queue_pair(device_->pd(), IBV_QPT_RC, cq_.get(), nullptr,
-                                             {kDepth, 1, kInlineBytes, 1}, granted);
+                                             {kDepth, kDepth, kInlineBytes, 1}, granted);
         if (!qp_) throw call_failed("ibv_create_qp");
         inline_ = std::min(granted.max_inline_data, kInlineBytes);
     }
@@ -42,6 +43,7 @@ class VerbsSide : public Side {
             port.address_vector(other.attributes.lid, other.gid, port.ethernet), peer.qp_->qp_num,
             0, 0, port.mtu);
         if (errno != 0) throw call_failed("ibv_modify_qp to RTR or RTS");
+        for (uint32_t i = 0; i < kDepth; i += kReceivesEach) post_receives();
     }
 
   private:
@@ -69,7 +71,8 @@ class VerbsSide : public Side {
         for (uint32_t i = 0; i < requests; ++i) {
             ibv_send_wr& work = works[i];
             work.wr_id = ++posted_;
-            work.opcode = IBV_WR_RDMA_WRITE;
+            work.opcode =
+                task().way == Way::kImmediate ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE;
             work.sg_list = &pieces[i];
             work.num_sge = 1;
             work.wr.rdma.remote_addr = reinterpret_cast<uint64_t>(targets[i]);
@@ -86,20 +89,38 @@ class VerbsSide : public Side {
     bool has_come(uint64_t end) override {
         if (task().way == Way::kChain)
             return word_at(word()).load(std::memory_order_acquire) >= end;
+        if (task().way == Way::kImmediate) return came_ >= end;
         return is_there(end - 1);
     }
-    // Looks at memory, and takes the completions that keep its queue from being full.
+    void prepare() override { came_ = first_to_come(); }
+    // Looks at memory, and takes the completions that keep its queue from being full; or looks at
+    // the completions.
     void poll() override {
-        spend(kLook);
-        if (posted_ - done_requests_ > kDepth / 2) reap();
+        if (task().way != Way::kImmediate) spend(kLook);
+        if (task().way == Way::kImmediate || posted_ - done_requests_ > kDepth / 2) reap();
     }
     void reap() {
-        ibv_wc completion;
-        const int got = ibv_poll_cq(cq_.get(), 1, &completion);
-        if (got < 0 || (got == 1 && completion.status != IBV_WC_SUCCESS))
-            throw Failure("a write has failed");
-        if (got == 1) done_requests_ = completion.wr_id;
-        counted(got == 1);
+        ibv_wc completions[kReceivesEach];
+        const int got = ibv_poll_cq(cq_.get(), kReceivesEach, completions);
+        for (int i = 0; i < got; ++i) {
+            if (completions[i].status != IBV_WC_SUCCESS) throw Failure("a write has failed");
+            if (completions[i].opcode != IBV_WC_RECV_RDMA_WITH_IMM) {
+                done_requests_ = completions[i].wr_id;
+                continue;
+            }
+            ++came_;
+            if (++received_ % kReceivesEach == 0) post_receives();
+        }
+        if (got < 0) throw Failure("a write has failed");
+        counted(got > 0);
+    }
+    // A write with immediate data takes a receive without memory.
+    void post_receives() {
+        ibv_recv_wr receives[kReceivesEach] = {};
+        for (uint32_t i = 0; i + 1 < kReceivesEach; ++i) receives[i].next = &receives[i + 1];
+        ibv_recv_wr* bad = nullptr;
+        errno = ibv_post_recv(qp_.get(), receives, &bad);
+        if (errno != 0) throw call_failed("ibv_post_recv");
     }
 
     char* const memory_ = shared_memory(kBytes);
@@ -111,6 +132,8 @@ class VerbsSide : public Side {
     uint32_t inline_ = 0;
     uint64_t posted_ = 0;
     uint64_t done_requests_ = 0;
+    uint64_t came_ = 0;      // with immediate data: what is below this number
+    uint64_t received_ = 0;  // and how many in all
 };
 
 }  // namespace

@@ -229,13 +229,20 @@ std::string costs_text(bool with_ucp, bool with_rwapi) {
     if (with_rwapi) {
         costs["instructions"]["ucp"]["put"] = kUcp.put;
         costs["instructions"]["ucp"]["fence"] = kUcp.fence;
-        costs["instructions"]["rwapi"] = {
-            {"write", kRwapi.write},   {"write_long", kRwapi.write_long},
-            {"notify", kRwapi.notify}, {"notify_long", kRwapi.notify_long},
-            {"carry", kRwapi.carry},   {"carry_long", kRwapi.carry_long},
-            {"set", kRwapi.set},       {"set_long", kRwapi.set_long},
-            {"take", kRwapi.take},     {"take_carried", kRwapi.take_carried},
-            {"poll", kRwapi.poll},     {"look", kRwapi.look}};
+        costs["instructions"]["rwapi"] = {{"write", kRwapi.write},
+                                          {"write_long", kRwapi.write_long},
+                                          {"notify", kRwapi.notify},
+                                          {"notify_copied", kRwapi.notify_copied},
+                                          {"notify_long", kRwapi.notify_long},
+                                          {"carry", kRwapi.carry},
+                                          {"carry_long", kRwapi.carry_long},
+                                          {"set", kRwapi.set},
+                                          {"set_copied", kRwapi.set_copied},
+                                          {"set_long", kRwapi.set_long},
+                                          {"take", kRwapi.take},
+                                          {"take_carried", kRwapi.take_carried},
+                                          {"poll", kRwapi.poll},
+                                          {"look", kRwapi.look}};
     }
     return costs.dump();
 }
