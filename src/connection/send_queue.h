@@ -52,6 +52,7 @@ class SendQueue {
     uint32_t reserved() const { return reserved_; }
     // Whether data may be posted.
     bool takes_data() const { return room() > reserved_; }
+    bool takes_two() const { return takes_data() && room() - reserved_ >= 2; }
     // Whether `count` data may be posted unsignaled. By one compare, for most sends.
     bool takes_unsignaled(int32_t count = 1) const {
         return static_cast<int32_t>(stop_ - posted_) >= count;

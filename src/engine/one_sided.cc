@@ -23,7 +23,11 @@ Status OneSided::put_short_slow(Channel& channel, const void* data, uint32_t len
 
 Status OneSided::put_word_short(Channel& channel, std::span<const std::byte> data, uint64_t to,
                                 uint64_t word_to, uint64_t word, uint32_t rkey) {
-    if (!channel.sends.takes_unsignaled(2)) return Status::kNoResource;
+    unsigned signal = signal_first(channel);
+    if (!channel.sends.takes_unsignaled(2)) [[unlikely]] {
+        if (!channel.sends.takes_two()) return Status::kNoResource;
+        signal = IBV_SEND_SIGNALED;  // a completion is due
+    }
     const bool in_one = word_to == to + data.size() && !data.empty() && writes_in_order(channel);
     ibv_send_wr& put = word_.put;
     ibv_send_wr& then = word_.then;
@@ -33,7 +37,7 @@ Status OneSided::put_word_short(Channel& channel, std::span<const std::byte> dat
     put.wr_id = channel.tag | channel.sends.next();
     put.num_sge = in_one ? 2 : 1;
     put.next = in_one ? nullptr : &then;
-    put.send_flags = IBV_SEND_INLINE | signal_first(channel);
+    put.send_flags = IBV_SEND_INLINE | signal;
     put.wr.rdma.remote_addr = to;
     put.wr.rdma.rkey = rkey;
     if (!in_one) {
@@ -55,7 +59,8 @@ Status OneSided::put_word_short(Channel& channel, std::span<const std::byte> dat
 
 Status OneSided::put_word(Channel& channel, const WordPut& what) {
     SendPool::Buffer* buffer = what.copy;
-    if (!channel.sends.takes_unsignaled(2)) {
+    const bool due = !channel.sends.takes_unsignaled(2);
+    if (due && !channel.sends.takes_two()) {
         if (buffer != nullptr) pool_.give(buffer);
         return Status::kNoResource;
     }
@@ -76,7 +81,7 @@ Status OneSided::put_word(Channel& channel, const WordPut& what) {
         pieces[1] = {address_of(buffer->data), uint32_t{sizeof what.word}, buffer->lkey};
         put.num_sge = 2;
     }
-    const bool signaled = what.cookie != nullptr || channel.sends.idle();
+    const bool signaled = due || what.cookie != nullptr || channel.sends.idle();
     put.wr_id = channel.tag | channel.sends.next();
     put.next = in_one ? nullptr : &then;
     put.send_flags = signaled ? unsigned{IBV_SEND_SIGNALED} : 0;
