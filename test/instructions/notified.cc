@@ -24,6 +24,8 @@ INSTRUCTIONS_SAMPLE(carry)
 INSTRUCTIONS_SAMPLE(take_carried)
 INSTRUCTIONS_SAMPLE(set)
 INSTRUCTIONS_SAMPLE(set_apart)
+INSTRUCTIONS_SAMPLE(set_1k)
+INSTRUCTIONS_SAMPLE(set_4k)
 
 namespace instructions {
 namespace {
@@ -106,7 +108,8 @@ void notified() {
     rwapi_context* const origin = contexts[0];
     rwapi_context* const target = contexts[1];
 
-    alignas(64) static std::array<uint64_t, 512> from, to;
+    alignas(64) static std::array<uint64_t, 512> from;
+    alignas(64) static std::array<uint64_t, 520> to;
     rwapi_net local, plain, carrying, polled;
     check(rwapi_register(origin, from.data(), sizeof from, 0, &local), "rwapi_register");
     const auto share = [&](rwapi_net& net, int rights) {
@@ -138,10 +141,9 @@ void notified() {
         ++signals;
     };
     const Step progress = [&] { check(rwapi_progress(target), "rwapi_progress"); };
-    // The word is at this offset; the data end at 8.
-    const auto set = [&](uint64_t word) {
-        check(rwapi_put_signal(origin, polled, 0, from.data(), sizeof from[0], word, 1,
-                               RWAPI_SIGNAL_SET, nullptr),
+    const auto set = [&](uint64_t length, uint64_t word) {
+        check(rwapi_put_signal(origin, polled, 0, from.data(), length, word, 1, RWAPI_SIGNAL_SET,
+                               nullptr),
               "rwapi_put_signal");
     };
     const Step take = [&] {
@@ -159,7 +161,7 @@ void notified() {
         for (int i = 0; i < 100; ++i) both();
     };
     carry();  // fetches the keys
-    set(8);
+    set(8, 8);
     for (unsigned i = 0; i < kWarmUp; ++i) {
         write();
         until([&] { return taken == sent; }, both, "a notification");
@@ -188,9 +190,13 @@ void notified() {
     }
     for (unsigned i = 0; i < kSamples; ++i) {
         settle();
-        sample_set(kWrites, [&] { set(8); });
+        sample_set(kWrites, [&] { set(8, 8); });
         settle();
-        sample_set_apart(kWrites, [&] { set(64); });
+        sample_set_apart(kWrites, [&] { set(8, 64); });
+        settle();
+        sample_set_1k(kWrites, [&] { set(1000, 1000); });
+        settle();
+        sample_set_4k(kWrites, [&] { set(sizeof from, sizeof from); });
     }
     settle();
 

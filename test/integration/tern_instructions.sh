@@ -30,7 +30,7 @@ grep -q 'TERN_ENABLE_ASSERT=1' "$build/Makefile" && skip_all 'built with --enabl
 grep -q '^CXXFLAGS = .*-O2' "$build/Makefile" || skip_all 'not built with -O2'
 
 samples=(send receive atomic poll_1 polls poll_16 put get notify take signal take_signal notify_1k notify_4k)
-samples+=(carry take_carried set set_apart)
+samples+=(carry take_carried set set_apart set_1k set_4k)
 options=(--tool=callgrind --toggle-collect='sample_*' --compress-strings=no --compress-pos=no)
 for sample in "${samples[@]}"; do
     options+=("--dump-after=sample_$sample")

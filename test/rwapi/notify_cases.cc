@@ -87,6 +87,38 @@ void signals() {
     barrier();
 }
 
+// Words are at multiples of 8 in memory, wherever the region begins.
+void signal_places() {
+    alignas(8) static std::byte memory[80];
+    for (const size_t begin : {0, 4}) {
+        rwapi_net own;
+        const auto regions = share(memory + begin, 64, RWAPI_ALL, &own);
+        const rwapi_net to = regions[at((rank() + 1) % size())];
+        const auto signal = [&](uint64_t place) {
+            const uint64_t data = 5;
+            return rwapi_put_signal(nullptr, to, 16 - begin, &data, 8, place, 1, RWAPI_SIGNAL_ADD,
+                                    nullptr);
+        };
+        std::memset(memory, 0, sizeof memory);
+        barrier();
+        const size_t last = 56 - begin;  // the last word
+        for (unsigned i = 0; i < 50; ++i) {
+            CHECK_OK(signal(8 - begin));
+            CHECK_OK(signal(last));
+            for (const uint64_t wrong : {9 - begin, 12 - begin, last + 1, last + 4})
+                CHECK_EQ(signal(wrong), wrong + 8 <= 64 ? RWAPI_ERR_INVALID : RWAPI_ERR_RANGE);
+            for (const uint64_t wrong : {last + 8, uint64_t{1} << 50, UINT64_MAX - 7})
+                CHECK_EQ(signal(wrong), RWAPI_ERR_RANGE);
+        }
+        for (const size_t place : {size_t{8}, last + begin})
+            CHECK_OK(rwapi_signal_wait(nullptr, reinterpret_cast<uint64_t*>(memory + place), 50,
+                                       kLimit));
+        CHECK_EQ(rwapi_signal_read(reinterpret_cast<uint64_t*>(memory + 8)), uint64_t{50});
+        barrier();
+        CHECK_OK(rwapi_deregister(nullptr, own));
+    }
+}
+
 void counters() {
     std::vector<std::byte> first(1000), second(1000), source(1000);
     rwapi_net own_first, own_second;
@@ -324,9 +356,12 @@ void sleep_and_wake() {
 
 }  // namespace
 
-const std::vector<Case> notify_cases = {
-    {"slots", slots},       {"signals", signals},
-    {"counters", counters}, {"first-operations", first_operations},
-    {"atomics", atomics},   {"sleep", sleep_and_wake}};
+const std::vector<Case> notify_cases = {{"slots", slots},
+                                        {"signals", signals},
+                                        {"signal-places", signal_places},
+                                        {"counters", counters},
+                                        {"first-operations", first_operations},
+                                        {"atomics", atomics},
+                                        {"sleep", sleep_and_wake}};
 
 }  // namespace job

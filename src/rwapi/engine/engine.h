@@ -92,8 +92,7 @@ class Engine {
         const auto* const bytes = static_cast<const std::byte*>(local);
         if constexpr (is_signal(kind)) {
             uint64_t word_at;
-            return region.place(word, place, 0, region.signal_end, word_at) &&
-                   (region.key.address + word_at) % sizeof(uint64_t) == 0 &&
+            return region.place_word(word, place, word_at) &&
                    posting_.post_usual<kind>(region, at, bytes, last, word_at, value) == UCS_OK;
         }
         if constexpr (kind == NotificationKind::kSlot) {

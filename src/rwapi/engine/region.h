@@ -4,6 +4,7 @@
 #include <uct/api/uct.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 
@@ -54,9 +55,9 @@ struct OwnRegion {
 struct RemoteRegion {
     // What a put in the usual case needs comes first.
     uint64_t name = 0;
-    uint64_t origin = 0;      // word 1 of the network address of its begin
-    uint64_t put_end = 0;     // puts up to this offset are permitted and usual; 0: none
-    uint64_t signal_end = 0;  // and so are words of signals that begin before this one
+    uint64_t origin = 0;        // word 1 of the network address of its begin
+    uint64_t put_end = 0;       // puts up to this offset are permitted and usual; 0: none
+    uint64_t signal_words = 0;  // and so are signals to the words of 64 bits below this number
     Peer* peer = nullptr;
     uct_rkey_bundle_t rkey{};
     Key key{};
@@ -71,6 +72,12 @@ struct RemoteRegion {
                                       uint64_t& at) const {
         return last < end && !__builtin_add_overflow(word - origin, offset, &at) && at < end - last;
     }
+    // The same for a word that a signal changes. By one compare: in an offset that is no multiple
+    // of 8, the lowest bits come first.
+    [[gnu::always_inline]] bool place_word(uint64_t word, uint64_t offset, uint64_t& at) const {
+        return !__builtin_add_overflow(word - origin, offset, &at) &&
+               std::rotr(at, 3) < signal_words;
+    }
     // The key has come. Of an address that the owner has not made, word 1 differs from `origin` by
     // more than the longest offset.
     void permit() {
@@ -80,13 +87,14 @@ struct RemoteRegion {
             key.rights & RWAPI_CARRY ? uint64_t{UINT32_MAX} : NetAddress::kMaxOffset;
         const uint64_t length = std::min(key.length, most);
         put_end = length;
-        if ((key.rights & RWAPI_SIGNAL) && length >= sizeof(uint64_t))
-            signal_end = length - sizeof(uint64_t) + 1;
+        // Of memory that begins elsewhere, the offsets of words are no multiples of 8.
+        if ((key.rights & RWAPI_SIGNAL) && key.address % sizeof(uint64_t) == 0)
+            signal_words = length / sizeof(uint64_t);
     }
     // Nothing is permitted any more.
     void make_stale() {
         stale = true;
-        put_end = signal_end = 0;
+        put_end = signal_words = 0;
         key.length = 0;
         key.rights = 0;
     }
