@@ -94,6 +94,71 @@ struct Words {
     }
 };
 
+// Without RWAPI_CARRY, a notified write needs no progress of the target: a flush of it ends, and
+// the data are there. Programs rely on it that wait for each other by other means than rwapi, so
+// regions carry data only if their owner says so.
+void flush_alone() {
+    if (size() == 1) return;
+    alignas(8) static std::byte memory[kBytes];
+    rwapi_net own;
+    const auto regions = share(memory, kBytes, RWAPI_ALL, &own);
+    Words words;
+    const uint64_t value = 0x1111;
+    if (rank() == 0) {
+        words.wait_for_stillness();
+        for (const size_t length : {8, 2000})
+            for (uint32_t slot = 0; slot < 3; ++slot) {
+                const std::vector<uint64_t> source(length / 8, value);
+                CHECK_OK(rwapi_put_notify(nullptr, regions[1], 0, source.data(), length, slot, 1,
+                                          nullptr));
+                flush(1);
+            }
+        words.set(1, 1);
+    } else if (rank() == 1) {
+        words.stand_still(0);
+        uint64_t seen[2];
+        std::memcpy(&seen[0], memory, 8);
+        std::memcpy(&seen[1], memory + 1992, 8);
+        for (const uint64_t each : seen) CHECK_EQ(each, value);
+        for (uint32_t slot = 0; slot < 3; ++slot)
+            CHECK_OK(rwapi_notify_wait(nullptr, slot, nullptr, kLimit));
+    }
+    barrier();
+}
+
+// A program that calls nothing but puts fills the send queue. They make progress then, so what is
+// behind it goes, too.
+void puts_alone() {
+    if (size() == 1) return;
+    static uint64_t memory[512], source[512];
+    rwapi_net own, local;
+    const auto regions = share(memory, sizeof memory, RWAPI_ALL, &own);
+    CHECK_OK(rwapi_register(nullptr, source, sizeof source, 0, &local));
+    Words words;
+    constexpr uint64_t kPuts = 800;
+    if (rank() == 0) {
+        words.wait_for_stillness();
+        std::ranges::fill(source, 7);
+        for (uint64_t i = 0; i < kPuts; ++i) {
+            const bool last = i + 1 == kPuts;
+            if (i > kPuts / 2) usleep(100);
+            rwapi_id id = 0;
+            CHECK_OK(rwapi_put(nullptr, regions[1], 0, source, last ? sizeof source : 4000, &id));
+        }
+        while (!words.is(2)) usleep(10);  // no progress here, either
+        flush(1);
+        words.set(1, 1);
+    } else if (rank() == 1) {
+        words.set(0, 1);
+        const auto patience = time(nullptr) + kLimit / 1'000'000;
+        while (rwapi_signal_read(&memory[511]) != 7) CHECK(time(nullptr) < patience);
+        words.set(0, 2);
+        while (!words.is(1)) CHECK(rwapi_progress(nullptr) >= 0);
+    }
+    barrier();
+    CHECK_OK(rwapi_deregister(nullptr, local));
+}
+
 // A flush, and what follows a fence, wait for the target's progress; a plain put does not.
 void waits() {
     if (size() == 1) return;
@@ -363,13 +428,10 @@ void killed() {
 
 }  // namespace
 
-const std::vector<Case> carry_cases = {{"carried", kinds},
-                                       {"carried-waits", waits},
-                                       {"carried-stale", stale},
-                                       {"killed-carried", killed},
-                                       {"polled", polled},
-                                       {"polled-burst", polled_burst},
-                                       {"polled-stream", polled_stream},
-                                       {"carried-bursts", bursts}};
+const std::vector<Case> carry_cases = {
+    {"carried", kinds},         {"carried-waits", waits},       {"flush-alone", flush_alone},
+    {"puts-alone", puts_alone}, {"carried-stale", stale},       {"killed-carried", killed},
+    {"polled", polled},         {"polled-burst", polled_burst}, {"polled-stream", polled_stream},
+    {"carried-bursts", bursts}};
 
 }  // namespace job

@@ -93,6 +93,8 @@ struct Peer {
         TERN_ASSERT(connection.posts == (state == PeerState::kReady && !failed && waiting.empty()));
         return connection.posts;
     }
+    // Whether operations wait although the connection is there.
+    bool is_blocked() const { return state == PeerState::kReady && !failed && !waiting.empty(); }
     void set_state(PeerState next) {
         state = next;
         note();

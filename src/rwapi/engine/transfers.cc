@@ -95,7 +95,11 @@ rwapi_id Engine::begin(Task task, Peer& peer, RemoteRegion* region, const Transf
     const NetAddress target = NetAddress::of_name(what.name);
     operation->notification = {Notification::region_of(target.index, target.generation),
                                what.length, what.place, what.value};
-    return sequencer_.start(*operation);
+    const rwapi_id id = sequencer_.start(*operation);
+    // The send queue is full, most likely: without progress, a program that calls nothing but puts
+    // would leave it empty when it has drained.
+    if (peer.is_blocked() && progress() != 0) sleeper_.wake();
+    return id;
 }
 
 // To or from a region of this process.

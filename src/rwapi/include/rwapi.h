@@ -18,7 +18,8 @@
  * - NULL as a context means the one of rwapi_init, which the paper's ten calls use.
  * - Lengths and offsets are in bytes, times in microseconds; a negative time limit means none.
  * - Notifications and small messages are received by calls that make progress: rwapi_progress, and
- *   all whose names have receive, test, wait or issent, rwapi_share and rwapi_barrier.
+ *   all whose names have receive, test, wait or issent, rwapi_share and rwapi_barrier; and puts,
+ *   writes, gets and atomic operations that must wait for room to send.
  */
 
 #include <stddef.h>
