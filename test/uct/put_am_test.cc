@@ -6,6 +6,7 @@
 
 #include <cstring>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -24,11 +25,15 @@ struct Put {
     uint16_t at, length;
 };
 
+// tern_uct_ep_put_am_short(), or that which copies.
+using PutAm = decltype(&tern_uct_ep_put_am_short);
+static_assert(std::is_same_v<PutAm, decltype(&tern_uct_ep_put_am_bcopy)>);
+
 class PutAmTest : public TernTest {
   protected:
     void SetUp() override {
-        call_ = reinterpret_cast<decltype(call_)>(tern_function("tern_uct_ep_put_am_short"));
-        ASSERT_NE(call_, nullptr);
+        short_ = reinterpret_cast<PutAm>(tern_function("tern_uct_ep_put_am_short"));
+        ASSERT_NE(short_, nullptr);
         b_.handle(kOther, [this](Bytes) { ++others_; });
         b_.handle(kId, [this](Bytes message) {
             Put put{};
@@ -47,17 +52,17 @@ class PutAmTest : public TernTest {
         ASSERT_TRUE(eventually(all_, [&] { return others_ == 200; }));
         linger(all_, milliseconds(2));
     }
-    ucs_status_t send(std::size_t at, std::size_t length, const RemoteKey& key) {
+    ucs_status_t send(PutAm call, std::size_t at, std::size_t length, const RemoteKey& key) {
         const Bytes data = pattern(sent_ + 1, length), payload = pattern(sent_, kPayload);
         const ucs_status_t status =
-            call_(ep_.get(), data.data(), static_cast<unsigned>(length), remote_.address + at,
-                  key.get(), kId, header(at, length), payload.data(), kPayload);
+            call(ep_.get(), data.data(), static_cast<unsigned>(length), remote_.address + at,
+                 key.get(), kId, header(at, length), payload.data(), kPayload);
         sent_ += status == UCS_OK;
         return status;
     }
     // By the two functions, if it has to be so. Counts that.
     ucs_status_t send_anyhow(std::size_t at, std::size_t length) {
-        ucs_status_t status = send(at, length, key_);
+        ucs_status_t status = send(short_, at, length, key_);
         if (status != UCS_ERR_UNSUPPORTED) return status;
         const Bytes payload = pattern(sent_, kPayload);
         status = put_short(ep_, pattern(sent_ + 1, length), remote_.address + at, key_);
@@ -75,7 +80,7 @@ class PutAmTest : public TernTest {
     }
 
     static constexpr unsigned kPayload = 32;
-    decltype(&tern_uct_ep_put_am_short) call_ = nullptr;
+    PutAm short_ = nullptr;
     Entity a_, b_;
     const Group all_{&a_, &b_};
     Memory memory_{b_.host(), kSize};
@@ -100,11 +105,11 @@ TEST_F(PutAmTest, DataAreThereBeforeTheirMessage) {
 
 TEST_F(PutAmTest, DoesNothingIfItIsNotTheUsualCase) {
     NEEDS_BLOCKS();
-    EXPECT_STATUS(UCS_ERR_UNSUPPORTED, send(0, 8, key_)) << "a new peer";
+    EXPECT_STATUS(UCS_ERR_UNSUPPORTED, send(short_, 0, 8, key_)) << "a new peer";
     warm_up();
     Declared closed(b_.host(), kSize);
     const RemoteKey closed_key(a_.host(), closed.remote());
-    EXPECT_STATUS(UCS_ERR_UNSUPPORTED, send(0, 8, closed_key)) << "memory that is not open";
+    EXPECT_STATUS(UCS_ERR_UNSUPPORTED, send(short_, 0, 8, closed_key)) << "memory that is not open";
     // A long put that has begun may be overtaken.
     Declared near(a_.host(), 1 << 20), far(b_.host(), 1 << 20);
     const RemoteKey far_key(a_.host(), far.remote());
@@ -112,11 +117,11 @@ TEST_F(PutAmTest, DoesNothingIfItIsNotTheUsualCase) {
     Completion completion;
     ASSERT_STATUS(UCS_INPROGRESS,
                   put_zcopy(ep_, {&iov, 1}, far.remote().address, far_key, &completion));
-    EXPECT_STATUS(UCS_ERR_UNSUPPORTED, send(0, 8, key_));
+    EXPECT_STATUS(UCS_ERR_UNSUPPORTED, send(short_, 0, 8, key_));
     ASSERT_TRUE(eventually(all_, [&] { return completion.calls == 1; }));
     linger(all_, milliseconds(2));
     EXPECT_EQ(came_, 0u);
-    EXPECT_STATUS(UCS_OK, send(0, 8, key_));
+    EXPECT_STATUS(UCS_OK, send(short_, 0, 8, key_));
     EXPECT_TRUE(eventually(all_, [&] { return came_ == 1; }));
 }
 
@@ -165,20 +170,12 @@ class PutAmLongTest : public PutAmTest {
   protected:
     void SetUp() override {
         PutAmTest::SetUp();
-        copy_ = reinterpret_cast<decltype(copy_)>(tern_function("tern_uct_ep_put_am_bcopy"));
+        copy_ = reinterpret_cast<PutAm>(tern_function("tern_uct_ep_put_am_bcopy"));
         in_place_ =
             reinterpret_cast<decltype(in_place_)>(tern_function("tern_uct_ep_put_am_zcopy"));
         ASSERT_TRUE(copy_ != nullptr && in_place_ != nullptr);
     }
-    // Both count a message that was sent.
-    ucs_status_t copy(std::size_t at, std::size_t length) {
-        const Bytes data = pattern(sent_ + 1, length), payload = pattern(sent_, kPayload);
-        const ucs_status_t status =
-            copy_(ep_.get(), data.data(), static_cast<unsigned>(length), remote_.address + at,
-                  key_.get(), kId, header(at, length), payload.data(), kPayload);
-        sent_ += status == UCS_OK;
-        return status;
-    }
+    // Counts a message that was sent.
     ucs_status_t in_place(std::size_t at, std::size_t length, Completion& completion) {
         const Bytes data = pattern(sent_ + 1, length), payload = pattern(sent_, kPayload);
         memcpy(near_.data(), data.data(), length);
@@ -190,7 +187,7 @@ class PutAmLongTest : public PutAmTest {
         return status;
     }
 
-    decltype(&tern_uct_ep_put_am_bcopy) copy_ = nullptr;
+    PutAm copy_ = nullptr;
     decltype(&tern_uct_ep_put_am_zcopy) in_place_ = nullptr;
     Memory near_{a_.host(), kSize};
 };
@@ -207,7 +204,7 @@ TEST_F(PutAmLongTest, RingsOneDoorbell) {
         {
             const Doorbells doorbells;
             status = i % 2 == 0 ? this->in_place(i % 512 * 2, length, completion)
-                                : copy(i % 512 * 2, length);
+                                : send(copy_, i % 512 * 2, length, key_);
             EXPECT_EQ(Doorbells::rung(), UCS_STATUS_IS_ERR(status) ? 0u : 1u);
         }
         in_place += status == UCS_INPROGRESS;
@@ -228,7 +225,7 @@ TEST_F(PutAmLongTest, RingsOneDoorbell) {
 TEST_F(PutAmLongTest, DoesNothingIfItIsNotTheUsualCase) {
     NEEDS_BLOCKS();
     Completion completion;
-    EXPECT_STATUS(UCS_ERR_UNSUPPORTED, copy(0, 500)) << "a new peer";
+    EXPECT_STATUS(UCS_ERR_UNSUPPORTED, send(copy_, 0, 500, key_)) << "a new peer";
     EXPECT_STATUS(UCS_ERR_UNSUPPORTED, in_place(0, 2000, completion)) << "a new peer";
     warm_up();
     std::vector<std::byte> many(1 << 20);
@@ -238,7 +235,7 @@ TEST_F(PutAmLongTest, DoesNothingIfItIsNotTheUsualCase) {
         << "memory that is not pinned, and too long for a copy";
     linger(all_, milliseconds(2));
     EXPECT_EQ(came_, 0u);
-    EXPECT_STATUS(UCS_OK, copy(0, 500));
+    EXPECT_STATUS(UCS_OK, send(copy_, 0, 500, key_));
     EXPECT_STATUS(UCS_OK, in_place(512, 400, completion)) << "so few bytes are copied";
     EXPECT_TRUE(eventually(all_, [&] { return came_ == 2; }));
     EXPECT_EQ(completion.calls, 0);
@@ -422,7 +419,7 @@ TEST_F(PutWordLongTest, DoesNothingIfItIsNotTheUsualCase) {
 TEST_F(PutAmTest, WrongUse) {
     if (!ENABLE_PARAMS_CHECK) GTEST_SKIP() << "UCX was built without checks of parameters";
     warm_up();
-    EXPECT_STATUS(UCS_ERR_INVALID_PARAM, send(0, a_.attr().cap.put.max_short + 1, key_));
+    EXPECT_STATUS(UCS_ERR_INVALID_PARAM, send(short_, 0, a_.attr().cap.put.max_short + 1, key_));
     linger(all_);
     EXPECT_EQ(came_, 0u);
 }
