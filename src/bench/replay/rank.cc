@@ -99,13 +99,7 @@ bool Rank::settled() {
 }
 
 void Rank::poll() {
-    const uint64_t polls = machine_.polls();
-    const uint64_t received = sim::messages_received();
-    machine_.spend(sim::ns_of(costs_.poll + sim::kUcp.progress));
-    progressed_ += ucp_worker_progress(worker_);
-    if (machine_.polls() != polls) machine_.spend(sim::ns_of(costs_.full_poll - costs_.poll));
-    machine_.spend((sim::messages_received() - received) *
-                   sim::ns_of(costs_.receive + sim::kUcp.message));
+    progressed_ += sim::poll_worker(worker_, machine_, costs_);
 }
 
 void Rank::step() {

@@ -5,12 +5,13 @@
 #include <ucs/async/async_fwd.h>
 #include <uct/api/uct.h>
 
+#include <cstdint>
 #include <deque>
 
 namespace bench::sim {
 namespace {
 
-uint64_t counted = 0;
+uint64_t counted = 0;  // active messages that the transports have handed to UCP
 
 template <typename Function>
 Function* next(Function*, const char* name) {
@@ -30,8 +31,14 @@ ucs_status_t count(void* argument, void* data, size_t length, unsigned flags) {
 
 }  // namespace
 
-uint64_t messages_received() {
-    return counted;
+unsigned poll_worker(ucp_worker_h worker, Machine& machine, const TransportCosts& costs) {
+    const uint64_t polls = machine.polls();
+    const uint64_t before = counted;
+    machine.spend(ns_of(costs.poll + kUcp.progress));
+    const unsigned done = ucp_worker_progress(worker);
+    if (machine.polls() != polls) machine.spend(ns_of(costs.full_poll - costs.poll));
+    machine.spend((counted - before) * ns_of(costs.receive + kUcp.message));
+    return done;
 }
 
 }  // namespace bench::sim

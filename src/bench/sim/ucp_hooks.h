@@ -3,11 +3,14 @@
 // of UCX's registration cache; and messages are counted.
 #pragma once
 
-#include <cstdint>
+#include <ucp/api/ucp.h>
+
+#include "bench/sim/machine.h"
 
 namespace bench::sim {
 
-// Active messages that the transports have handed to UCP, so far.
-uint64_t messages_received();
+// Progresses the worker, and spends the time of that: UCP's and the transport's, also for each
+// active message that the transport has handed to UCP. Returns how much was done.
+unsigned poll_worker(ucp_worker_h worker, Machine& machine, const TransportCosts& costs);
 
 }  // namespace bench::sim

@@ -164,13 +164,8 @@ class UcpSide : public Side {
         return false;
     }
     void poll() override {
-        const uint64_t polls = machine_.polls();
-        const uint64_t received = messages_received();
-        spend(costs_.poll + kUcp.progress + kLook);
-        for (unsigned i = ucp_worker_progress(worker_); i > 0; --i) counted(true);
-        if (machine_.polls() != polls) spend(costs_.full_poll - costs_.poll);
-        spend(static_cast<double>(messages_received() - received) *
-              (costs_.receive + kUcp.message));
+        spend(kLook);
+        for (unsigned i = poll_worker(worker_, machine_, costs_); i > 0; --i) counted(true);
     }
 
     const TransportCosts& costs_;
