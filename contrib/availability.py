@@ -11,11 +11,10 @@ availability 1 - overhead / time without work, at best 1. The work is twice the 
 of the last half of the messages: what comes before is registered, and learned by the matcher.
 """
 import argparse
-import json
 import os
-import subprocess
-import sys
 import tempfile
+
+from replays import Replay, Result
 
 # Settings, the transport of the replay that is taken, and its name in the result.
 KINDS = (
@@ -52,33 +51,27 @@ def trace(rank, role, messages, size, work):
     return "\n".join(lines) + "\n"
 
 
-class Replays:
-    def __init__(self, options, folder):
-        self.options, self.folder = options, folder
-        self.last = None  # JSON of a replay
+class Messages:
+    """Replays of two ranks, and the time of a message."""
 
-    def job(self, settings, role, messages, size, work):
-        """us, of tern and of rc_verbs."""
-        names = [os.path.join(self.folder, f"trace.{rank}") for rank in (0, 1)]
-        for rank, name in enumerate(names):
+    def __init__(self, options, folder):
+        self.options = options
+        self.names = [os.path.join(folder, f"trace.{rank}") for rank in (0, 1)]
+        self.last = None  # replay
+
+    def job(self, settings, transport, role, messages, size, work):
+        for rank, name in enumerate(self.names):
             with open(name, "w", encoding="ascii") as file:
                 file.write(trace(rank, role, messages, size, work))
-        result = os.path.join(self.folder, "replay.json")
-        words = [self.options.bench, "replay", "--profile", self.options.profile, "--json", result]
-        for key, value in {"RNDV_THRESH": RENDEZVOUS, **settings}.items():
-            words += ["--set", f"UCX_{key}={value}"]
-        run = subprocess.run(words + names, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
-        if run.returncode != 0:
-            sys.exit("availability.py: " + run.stdout.decode(errors="replace"))
-        with open(result, encoding="utf-8") as file:
-            self.last = json.load(file)
-        return {figure["name"]: figure["median"] for figure in self.last["figures"] if figure["test"] == "job"}
+        self.last = Replay(self.options.bench, transport, {"RNDV_THRESH": RENDEZVOUS, **settings}, self.names,
+                           self.options.profile)
+        return self.last.time
 
-    def message(self, settings, role, size, work):
-        """us of a message, without those of the first half."""
+    def time(self, settings, transport, role, size, work):
+        """us, without the messages of the first half."""
         half = self.options.messages // 2
-        early, whole = (self.job(settings, role, count, size, work) for count in (half, 2 * half))
-        return {name: (whole[name] - early[name]) / half for name in ("tern", "rc_verbs")}
+        early, whole = (self.job(settings, transport, role, count, size, work) for count in (half, 2 * half))
+        return (whole - early) / half
 
 
 def size_of(text):
@@ -101,28 +94,24 @@ def main():
     parser.add_argument("--messages", type=int, default=200)
     parser.add_argument("--json", required=True)
     options = parser.parse_args()
-    figures = []
+    result = Result()
 
     def add(test, size, name, unit, value):
-        figures.append({"test": test, "x": size, "x_text": text_of(size), "name": name, "unit": unit, "median": value})
+        result.add(test, size, text_of(size), name, unit, value)
 
     with tempfile.TemporaryDirectory() as folder:
-        replays = Replays(options, folder)
+        messages = Messages(options, folder)
         for size in map(size_of, options.sizes.split(",")):
-            idle = [replays.message(settings, ROLES[0], size, 0)[transport] for settings, transport, _ in KINDS]
+            idle = [messages.time(settings, transport, ROLES[0], size, 0) for settings, transport, _ in KINDS]
             work = int(2000 * max(idle)) + 1
             for (_, _, name), alone in zip(KINDS, idle):
                 add("message without work", size, name, "us", alone)
             for role in ROLES:
                 for (settings, transport, name), alone in zip(KINDS, idle):
-                    overhead = replays.message(settings, role, size, work)[transport] - work / 1000
+                    overhead = messages.time(settings, transport, role, size, work) - work / 1000
                     add(f"availability of the {role}", size, name, "", 1 - overhead / alone)
                     add(f"overhead of the {role}", size, name, "us", overhead)
-        result = {key: value for key, value in replays.last.items() if key not in ("environment", "figures", "sizes")}
-    result.update(command="availability", messages=str(options.messages), figures=figures)
-    with open(options.json, "w", encoding="utf-8") as file:
-        json.dump(result, file, indent=1)
-        file.write("\n")
+    result.write(options.json, "availability", messages.last.result, messages=str(options.messages))
 
 
 if __name__ == "__main__":

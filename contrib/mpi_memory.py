@@ -16,6 +16,8 @@ import subprocess
 import sys
 import tempfile
 
+from replays import Result, read_json
+
 MPIRUN = "mpirun.openmpi --oversubscribe --mca mpi_yield_when_idle 1 --mca btl_base_warn_component_unused 0".split()
 UCX = "--mca pml ucx --mca osc ucx --mca btl self --mca opal_common_ucx_tls any --mca opal_common_ucx_devices any".split()
 OPENIB = ("--mca pml ob1 --mca osc pt2pt --mca btl openib,self --mca btl_openib_allow_ib 1 "
@@ -92,7 +94,7 @@ def main():
     parser.add_argument("--ranks", default="2,9,33")
     parser.add_argument("--json", required=True)
     options = parser.parse_args()
-    figures = []
+    result = Result()
     for ranks in map(int, options.ranks.split(",")):
         for kind in KINDS:
             for (stage, _), processes in zip(STAGES, measure(options, kind, ranks)):
@@ -100,21 +102,13 @@ def main():
                     sys.exit(f"mpi_memory.py: {kind[2]}: {len(processes)} processes on the device, not {ranks}")
                 for test, value in TESTS:
                     mean = sum(map(value, processes)) / ranks / 1024
-                    figures.append({"test": test, "x": ranks - 1, "x_text": f"{ranks - 1} peer" + "s" * (ranks > 2),
-                                    "name": f"{kind[2]}: {stage}", "unit": "KiB", "median": mean})
+                    result.add(test, ranks - 1, f"{ranks - 1} peer" + "s" * (ranks > 2), f"{kind[2]}: {stage}", "KiB", mean)
                     print(f"{ranks} ranks, {kind[2]}, {stage}: {test} {mean:.0f} KiB", flush=True)
-    with tempfile.TemporaryDirectory() as folder:
-        # For the commit, the date and the machine.
-        stamp = os.path.join(folder, "scale.json")
-        subprocess.run([os.path.join(options.tools, "tern-bench"), "scale", "--patterns", "ring", "--ranks", "2", "--messages",
-                        "1", "--json", stamp], stdout=subprocess.DEVNULL, check=True)
-        with open(stamp, encoding="utf-8") as file:
-            result = {key: value for key, value in json.load(file).items()
-                      if key in ("schema", "version", "commit", "date", "machine", "ucx")}
-    result.update(command="mpi_memory", figures=figures)
-    with open(options.json, "w", encoding="utf-8") as file:
-        json.dump(result, file, indent=1)
-        file.write("\n")
+    # For the commit, the date and the machine.
+    stamp = read_json([os.path.join(options.tools, "tern-bench"), "scale", "--patterns", "ring", "--ranks", "2", "--messages",
+                       "1"])
+    result.write(options.json, "mpi_memory",
+                 {key: stamp[key] for key in ("schema", "version", "commit", "date", "machine", "ucx") if key in stamp})
 
 
 if __name__ == "__main__":

@@ -1,21 +1,24 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Table 2 of the pinning paper in virtual time: patterns of communication, with and without a cache of pins.
+"""Measurements of the pinning paper in virtual time: with memory that is pinned first, meanwhile, or once.
 
-    patterns.py TOOLS [--patterns NAME,...] [--bytes N] [--rounds N] --json FILE
+    patterns.py TOOLS [--patterns NAME,...] [--bytes N] [--rounds N] [--slower N,...] --json FILE
+    patterns.py TOOLS --json FILE [--compute FACTOR] --job NAME TRACE...
 
 TOOLS is the folder of tern-bench in a build. Each pattern (test/mpi/patterns.c) is recorded with two ranks of Open MPI,
 and replayed by `tern-bench replay` on the paper's network (10G Ethernet, 7.5 us one way) with the paper's costs of
-pinning (table 1): all memory pinned for each message and unpinned after it; the same, but piece by piece while earlier pieces
-are on the wire; and pinned once. The program uses the same buffers again and again. Its own computations, among them the
-sums, take no time. A round is the difference of two recordings, with N and 2 N rounds.
+pinning (table 1): all memory pinned for each message and unpinned after it; the same, but piece by piece while earlier
+pieces are on the wire; and pinned once. The program uses the same buffers again and again. Its own computations, among
+them the sums, take no time. A round is the difference of two recordings, with N and 2 N rounds.
+
+--slower: the processor pins so many times as slowly, because others use it (section 4.3). --job: instead of the patterns,
+a job that was recorded before, with its computations; NAME is what the result calls it.
 """
 import argparse
-import json
 import os
-import subprocess
-import sys
 import tempfile
+
+from replays import Replay, Result, run
 
 PATTERNS = ("PingPong", "SendRecv", "Allgatherv", "Broadcast", "Reduce", "Allreduce", "Reduce_scatter", "Exchange")
 PROCESSORS = {"Xeon E5460": (1.3, 150), "Opteron 265": (4.2, 720)}  # us, and ns for each page of 4 KiB
@@ -28,12 +31,6 @@ KINDS = {
 ALWAYS = {"TERN_RNDV_SCHEME": "zcopy", "TERN_RNDV_PIN_AFTER": "1", "RNDV_THRESH": "32k"}  # the last as in Open-MX
 MPIRUN = ("mpirun.openmpi --oversubscribe -np 2 --mca pml ucx --mca osc ucx --mca btl self "
           "--mca opal_common_ucx_tls any --mca opal_common_ucx_devices any").split()
-
-
-def run(words, **more):
-    done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False, timeout=300, **more)
-    if done.returncode != 0:
-        sys.exit("patterns.py: " + done.stdout.decode(errors="replace"))
 
 
 class Recorder:
@@ -51,23 +48,53 @@ class Recorder:
         preload = f'LD_PRELOAD="{self.library}:$LD_PRELOAD" exec "$0" "$@"'
         words = [os.path.join(self.options.tools, "softhca"), "run", "--", *MPIRUN, *root, "-x", "TERN_RECORD",
                  "sh", "-c", preload, self.program, pattern, str(self.options.bytes), str(rounds)]
-        run(words, env={**os.environ, "UCX_TLS": "rc_v,self", "TERN_RECORD": trace})
+        run(words, timeout=300, env={**os.environ, "UCX_TLS": "rc_v,self", "TERN_RECORD": trace})
         return [f"{trace}.{rank}" for rank in (0, 1)]
 
 
-def replay(options, model, settings, traces, folder):
-    result = os.path.join(folder, "replay.json")
-    words = [os.path.join(options.tools, "tern-bench"), "replay", "--profile", "graphene", "--model", model,
-             "--compute", "0", "--json", result]
-    for key, value in {**ALWAYS, **settings}.items():
-        words += ["--set", f"UCX_{key}={value}"]
-    run(words + traces)
-    with open(result, encoding="utf-8") as file:
-        return json.load(file)
+class Paper:
+    """Replays with the paper's network and costs."""
 
+    def __init__(self, options):
+        self.options, self.result, self.last = options, Result(), None
 
-def job(result):
-    return next(figure["median"] for figure in result["figures"] if figure["name"] == "tern")
+    def replay(self, costs, slower, kind, traces, compute=0):
+        base, page = (slower * cost for cost in costs)
+        model = f"{NETWORK},reg-latency={base}us,reg-bandwidth={4096 / page:.4g},dereg-latency=0us"
+        bench = os.path.join(self.options.tools, "tern-bench")
+        self.last = Replay(bench, "tern", {**ALWAYS, **KINDS[kind]}, traces, model=model, compute=compute)
+        return self.last
+
+    def pattern(self, name, few, many):
+        """`few`, `many`: traces of N and 2 N rounds."""
+        options = self.options
+        where = options.bytes, f"{options.bytes >> 10} KiB"
+        for processor, costs in PROCESSORS.items():
+            for slower in options.slower:
+                test = f"{name}, {processor}" + (f", pinning {slower} times as slow" if slower > 1 else "")
+                times = {}
+                for kind in KINDS:
+                    early, late = (self.replay(costs, slower, kind, traces).time for traces in (few, many))
+                    times[kind] = (late - early) / options.rounds
+                    self.result.add(test, *where, kind, "us", times[kind])
+                    if name == "PingPong":
+                        self.result.add(f"{test}, throughput", *where, kind, "GB/s", 2 * options.bytes / times[kind] / 1000)
+                self.gains(test, *where, times)
+
+    def gains(self, test, x, x_text, times):
+        for kind in ("overlapped", "cached"):
+            self.result.add(f"{test}, gain", x, x_text, kind, "%", 100 * (1 - times[kind] / times["pinned first"]))
+
+    def job(self, name, traces):
+        where = len(traces), name
+        for processor, costs in PROCESSORS.items():
+            times = {}
+            for kind in KINDS:
+                replay = self.replay(costs, 1, kind, traces, self.options.compute)
+                times[kind] = replay.time
+                self.result.add(f"time of the job, {processor}", *where, kind, "ms", replay.time / 1000)
+                self.result.add(f"registrations of the job, {processor}", *where, kind, "", replay.registrations)
+            self.gains(f"time of the job, {processor}", *where, times)
 
 
 def main():
@@ -76,32 +103,23 @@ def main():
     parser.add_argument("--patterns", default=",".join(PATTERNS))
     parser.add_argument("--bytes", type=int, default=1 << 20)
     parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--slower", default="1")
+    parser.add_argument("--compute", type=float, default=1)
+    parser.add_argument("--job", nargs="+", metavar=("NAME", "TRACE"))
     parser.add_argument("--json", required=True)
     options = parser.parse_args()
-    figures, last = [], None
-
-    def add(test, name, unit, value):
-        figures.append({"test": test, "x": options.bytes, "x_text": f"{options.bytes >> 10} KiB", "name": name,
-                        "unit": unit, "median": value})
-
-    with tempfile.TemporaryDirectory() as folder:
-        recorder = Recorder(options, folder)
-        for pattern in options.patterns.split(","):
-            few, many = (recorder.record(pattern, count * options.rounds) for count in (1, 2))
-            for processor, (base, page) in PROCESSORS.items():
-                model = f"{NETWORK},reg-latency={base}us,reg-bandwidth={4096 / page:.4g},dereg-latency=0us"
-                times = {}
-                for name, settings in KINDS.items():
-                    early, last = (replay(options, model, settings, traces, folder) for traces in (few, many))
-                    times[name] = (job(last) - job(early)) / options.rounds
-                    add(f"{pattern}, {processor}", name, "us", times[name])
-                for name in ("overlapped", "cached"):
-                    add(f"{pattern}, {processor}, gain", name, "%", 100 * (1 - times[name] / times["pinned first"]))
-    result = {key: value for key, value in last.items() if key not in ("environment", "figures", "sizes", "model")}
-    result.update(command="patterns", network=NETWORK, rounds=str(options.rounds), figures=figures)
-    with open(options.json, "w", encoding="utf-8") as file:
-        json.dump(result, file, indent=1)
-        file.write("\n")
+    options.slower = [int(word) for word in options.slower.split(",")]
+    paper = Paper(options)
+    if options.job:
+        paper.job(options.job[0], options.job[1:])
+    else:
+        with tempfile.TemporaryDirectory() as folder:
+            recorder = Recorder(options, folder)
+            for name in options.patterns.split(","):
+                paper.pattern(name, *(recorder.record(name, count * options.rounds) for count in (1, 2)))
+    conditions = {key: value for key, value in paper.last.result.items() if key != "model"}
+    more = {} if options.job else {"rounds": str(options.rounds)}
+    paper.result.write(options.json, "patterns", conditions, network=NETWORK, **more)
 
 
 if __name__ == "__main__":
