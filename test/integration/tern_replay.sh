@@ -104,10 +104,10 @@ if command -v python3 >/dev/null; then
     # The buffers of 32 and 128 KiB are used again and again.
     check 'a job with the costs of the pinning paper' "${patterns[@]}" --job halo "$tmp"/trace.[0-3]
     pins() { # NAME: registrations
-        figure "$tmp/patterns.json" 'registrations of the job, Opteron 265' "$1"
+        figure "$tmp/patterns.json" 'registrations of the job' "$1"
     }
     awk -v first="$(pins 'pinned first')" -v overlapped="$(pins overlapped)" -v cached="$(pins cached)" \
-        -v gain="$(figure "$tmp/patterns.json" 'time of the job, Opteron 265, gain' cached)" \
+        -v gain="$(figure "$tmp/patterns.json" 'time of the job, gain' cached)" \
         'BEGIN { exit !(cached > 0 && first > 2 * cached && overlapped >= first && gain > 0) }'
     result $? 'memory that stays pinned is pinned less often, and the job is shorter' "$tmp/patterns.json"
     check 'contenders' "$srcdir/../contrib/contenders.py" "$tern_bench" registration --name halo --compute 0 \
