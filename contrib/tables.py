@@ -16,7 +16,8 @@ stands between two comments, each on a line of its own; blank lines beside them 
 The options of a table; a list is separated by "; ", and has "TEXT = LABEL" where the table shows another text:
 
     test=LIST      the tests                                                        [all]
-    names=LIST     the names of figures, in the order of the columns                [all, in the order of the file]
+    names=LIST     the names of figures, in the order of the columns; also "A minus B" and "A over B"
+                                                                                    [all, in the order of the file]
     x=LIST         the sizes, as in "8 B; 64 KiB"                                   [all]
     unit=LIST      the units; that of a ratio is x                                  [all]
     rows=LIST      what differs from row to row: x, name, test, file, unit          [x]
@@ -146,11 +147,38 @@ KEYS = {"x": "x_text", "name": "name", "test": "test", "unit": "unit", "file": "
 LISTS = {"test": "test", "names": "name", "x": "x", "unit": "unit", "files": "file"}
 
 
+def combined(text, figures):
+    """The figure "A minus B" or "A over B", of figures that have the same test and size; None if A or B is not there
+    or has no value."""
+    one, how, other = re.split(r" (minus|over) ", text)
+    found = [[figure for figure in figures if figure["name"] == name] for name in (one, other)]
+    if any(len(same) != 1 or "median" not in same[0] for same in found):
+        return None
+    one, other = (same[0] for same in found)
+    value = one["median"] - other["median"] if how == "minus" else one["median"] / other["median"]
+    return {**{key: one[key] for key in ("test", "x", "x_text")}, "name": text, "median": value,
+            "unit": one["unit"] if how == "minus" else "x", "doubts": one.get("doubts") or other.get("doubts")}
+
+
+def is_combined(name):
+    return len(re.split(r" (?:minus|over) ", name)) == 2
+
+
+def with_combined(figures, names):
+    """The figures of a file, and those of the names that are made of two of them."""
+    places = dict.fromkeys((figure["test"], figure["x"], figure["x_text"]) for figure in figures)
+    more = [combined(name, [figure for figure in figures if (figure["test"], figure["x"], figure["x_text"]) == place])
+            for name in names if is_combined(name) and all(figure["name"] != name for figure in figures) for place in places]
+    return figures + [figure for figure in more if figure]
+
+
 class Selection:
     """The figures of a marker, and the texts of each dimension in their order."""
 
     def __init__(self, files, results, options):
-        self.figures = [dict(figure, file=name) for name, result in zip(files, results) for figure in result["figures"]]
+        names = [text for text, _ in listed(options.get("names", ""))]
+        self.figures = [dict(figure, file=name) for name, result in zip(files, results)
+                        for figure in with_combined(result["figures"], names)]
         self.labels = {}
         lists = {LISTS[key]: listed(options[key]) for key in LISTS if key in options}
         if "file" in lists:
@@ -243,20 +271,11 @@ def paper_figure(text, file):
     parts = [part.strip() for part in text.split(" | ")]
     if len(parts) != 4:
         raise Wrong(f"not FILE | test | name | size: {text}")
-    names = re.split(r" (minus|over) ", parts[2])
-    found = []
-    for name in names[::2]:
-        same = [one for one in read_result(file)["figures"] if (one["test"], one["name"], one["x_text"]) ==
-                (parts[1], name, parts[3])]
-        if len(same) != 1:
-            raise Wrong(f"{len(same)} figures, not one: {text}")
-        found += same
-    figure = dict(found[0])
-    if len(found) == 2:
-        one, other = (figure["median"] for figure in found)
-        figure = {"median": one - other if names[1] == "minus" else one / other,
-                  "unit": figure["unit"] if names[1] == "minus" else "x",
-                  "doubts": found[0].get("doubts") or found[1].get("doubts")}
+    found = [figure for figure in with_combined(read_result(file)["figures"], [parts[2]])
+             if (figure["test"], figure["name"], figure["x_text"]) == (parts[1], parts[2], parts[3])]
+    if len(found) != 1:
+        raise Wrong(f"{len(found)} figures, not one: {text}")
+    figure = found[0]
     return cell(figure, {"show": "median"}) + ("" if figure["unit"] in ("", "x") else " " + figure["unit"])
 
 

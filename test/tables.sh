@@ -69,6 +69,9 @@ makes 'or their range' 'unit=x show=range digits=2 corner=message' '| message | 
     '| 8 B | 0.50 (0.12 to 1.0) |'
 makes 'several tests' 'rows="test; x" names=tern columns=unit' '|  |  | us | GB/s |' '| --- | --- | --- | --- |' \
     '| one | 8 B | 0.123 | - |' '| one | 1 KiB | 12.3? | - |' '| two | 8 B | - | 0.00123 |'
+makes 'of two figures' 'names="tern, private over tern = ratio; tern, private minus tern = more"' \
+    '|  | ratio | more |' '| --- | --- | --- |' '| 1 KiB | 10000? | 123444? |'
+wrong 'one of two figures' "there is no name 'rc_v over tern'" 'names="rc_v over tern"'
 wrong 'two figures in one cell' 'document.md:3: more than one figure' 'names=tern'
 wrong 'a name that the file does not have' "there is no name 'rc_v'" 'names=rc_v'
 wrong 'no such option' 'wrong option, or twice: sizes' 'sizes=8'
