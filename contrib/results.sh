@@ -38,7 +38,7 @@ measure rwapi tern-bench rwapi --sizes 8:1M --step 16 --rounds 7 --json
 for profile in cx3-fdr cx5-edr cx6-hdr; do
     measure sim-$profile tern-bench sim --profile $profile --json
 done
-for profile in muse cx5-edr cx6-hdr; do
+for profile in muse cx3-fdr cx5-edr cx6-hdr; do
     measure sim-rwapi-$profile tern-bench sim --rwapi --profile $profile --sizes 8,1K,2K,4K,16K,64K,1M --json
 done
 measure rwapi-muse tern-bench rwapi --profile muse --sizes 1:1M --json
@@ -70,7 +70,11 @@ for channels in 0 8 32 128; do
 done
 measure sim-muse tern-bench sim --profile muse --ranks 2 --patterns ping-pong,stream --json
 measure availability contrib/availability.py "$tools/tern-bench" --json
+for profile in cx3-fdr cx5-edr cx6-hdr; do
+    measure availability-$profile contrib/availability.py "$tools/tern-bench" --profile $profile --json
+done
 measure pinning-patterns contrib/patterns.py "$tools" --json
+measure pinning-overload contrib/patterns.py "$tools" --patterns PingPong --slower 1,10,100 --json
 measure scale tern-bench scale --json
 measure fastpath paper-tables fastpath --json
 measure superpipeline paper-tables superpipeline --json
