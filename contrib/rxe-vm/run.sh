@@ -137,7 +137,10 @@ start() { # rank command...
     } >"$folder/config"
     if [ "$vms" = 2 ]; then
         device=eth0
-        cpus=1
+        # One processor, but room for a second one: without it, QEMU emulates locked instructions as plain accesses,
+        # without a barrier. The guest's virtio drivers need the barrier because QEMU's other threads use the same
+        # queues. Without it, a guest or QEMU misses that a queue has something new, and the queue stops for ever.
+        cpus=1,maxcpus=2
         network=(-netdev "dgram,id=net,local.type=unix,local.path=$tmp/net$rank,remote.type=unix,remote.path=$tmp/net$((1 - rank))"
             -device "virtio-net-pci,netdev=net,romfile=,mac=52:54:00:12:34:0$rank")
     fi
@@ -156,7 +159,7 @@ start() { # rank command...
     fi
     # Without erms=off, a copy of memory takes 80 times as long. An oops ends the guest: what comes after is worthless.
     setpriv --pdeathsig KILL qemu-system-x86_64 -accel tcg,thread=multi -cpu max,la57=off,erms=off,fsrm=off \
-        -M q35 -m "$memory" -smp $cpus -nodefaults -no-user-config -no-reboot -display none \
+        -M q35 -m "$memory" -smp "$cpus" -nodefaults -no-user-config -no-reboot -display none \
         -kernel "$kernel/vmlinux" -initrd "$folder/initramfs" \
         -append "console=ttyS0 quiet oops=panic panic=-1 mitigations=off nokaslr tsc=reliable no_timer_check audit=0 \
 apparmor=0 rxe.device=$device rxe.merge=$merge" \
