@@ -39,10 +39,8 @@ class Replay {
   public:
     Replay(const std::string& transport, const std::vector<Trace>& traces, double compute)
         : machine_(sim::verbs_below(sim::costs_of(transport))) {
-        machine_.let_readings_take(sim::kOpeningReading);
         for (uint32_t rank = 0; rank < traces.size(); ++rank)
             ranks_.emplace_back(machine_, rank, sim::costs_of(transport), traces[rank], compute);
-        machine_.let_readings_take(sim::kReadClock);
         now_ = machine_.now();
         connect(traces);
     }

@@ -85,11 +85,9 @@ Program settle(Side& me) {
 class Pair {
   public:
     explicit Pair(const std::string& simulation) : machine_(costs_for(simulation)) {
-        machine_.let_readings_take(kOpeningReading);
         sides_ = simulation == "verbs"   ? verbs_sides(machine_)
                  : simulation == "rwapi" ? rwapi_sides(machine_)
                                          : ucp_sides(machine_, costs_of(simulation));
-        machine_.let_readings_take(kReadClock);
         end_ = machine_.now();
     }
 

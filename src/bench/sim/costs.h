@@ -66,11 +66,6 @@ inline VerbsCosts verbs_below(const TransportCosts& costs) {
     return verbs;
 }
 
-// When Tern opens a device, it measures copies that the compiler has made instructions of, again
-// and again until some time has passed: so a reading of the clock takes this long then, in ns. The
-// results are not used: see the settings in tern-bench's sim.cc.
-constexpr uint64_t kOpeningReading = 50'000;
-
 // UCP's instructions, which are added to those of the transport. Counted by callgrind in
 // UCX 1.13's libucp.so, for messages of 8 bytes to itself whose receives are posted before.
 struct UcpCosts {

@@ -21,11 +21,10 @@ constexpr uint64_t kStart = 1'000'000'000;  // ns: programs take 0 for no time
 // Of the process; null: time is real.
 softhca_virtual_time* virtual_clock = nullptr;
 
-uint64_t reading_ns = kReadClock;
 uint64_t left_out_ns = 0;
 
 uint64_t read_clock() {
-    return virtual_clock->now += reading_ns;
+    return virtual_clock->now += kReadClock;
 }
 
 template <typename Function>
@@ -102,10 +101,6 @@ Machine::~Machine() {
         // Then it was never virtual.
     }
     virtual_clock = nullptr;
-}
-
-void Machine::let_readings_take(uint64_t ns) {
-    reading_ns = ns;
 }
 
 void Machine::leave_out(uint64_t ns) {

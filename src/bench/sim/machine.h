@@ -37,8 +37,6 @@ class Machine {
 
     // Devices that are opened from now on belong to the rank.
     void become(uint32_t rank);
-    // What a call that reads the clock takes.
-    void let_readings_take(uint64_t ns);
     // What happens next. False: nothing, before a rank does something.
     bool peek(softhca_virtual_event* event) const { return peek_(event) != 0; }
     // The device does that.

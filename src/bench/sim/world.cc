@@ -19,7 +19,6 @@ rwapi::Resource resource_of(const std::string& transport) {
 // Other ranks than the first one share members.
 World::World(const std::string& transport, uint32_t ranks, const Shape& shape)
     : machine_({}), connected_(size_t{ranks} * ranks), members_(shape.members) {
-    machine_.let_readings_take(kOpeningReading);
     const rwapi::Resource resource = resource_of(transport);
     for (uint32_t rank = 0; rank < ranks; ++rank) {
         const uint32_t member =
@@ -28,7 +27,6 @@ World::World(const std::string& transport, uint32_t ranks, const Shape& shape)
         nodes_.emplace_back(machine_, rank, costs_of(transport), resource, ranks, shape.memory);
         if (rank == 0) shape.opened_first();
     }
-    machine_.let_readings_take(kReadClock);
     end_ = machine_.now();
 }
 
