@@ -1,3 +1,5 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-exec "$(dirname "$0")/gtest_tap.sh" ./bench-unit
+srcdir=$(dirname "$0")
+export srcdir
+exec "$srcdir/gtest_tap.sh" ./bench-unit

@@ -8,6 +8,7 @@
 
 INSTRUCTIONS_SAMPLE(send)
 INSTRUCTIONS_SAMPLE(receive)
+INSTRUCTIONS_SAMPLE(receive_1)
 INSTRUCTIONS_SAMPLE(atomic)
 
 // `polls` polls, with as little as possible between them: valgrind is slow, and a poll that comes
@@ -67,6 +68,14 @@ void messages() {
         sample_send(kMessages, [&] { sender.send(); });
         sample_receive(1, [&] { receiver.progress(); });
         require(receiver.received() - before == kMessages, "a poll that takes all messages");
+    }
+    for (unsigned i = 0; i < kSamples; ++i) {
+        const unsigned before = receiver.received();
+        settle(sender);
+        settle(receiver);
+        sender.send();
+        sample_receive_1(1, [&] { receiver.progress(); });
+        require(receiver.received() - before == 1, "a poll that takes the message");
     }
     receiver.share(sender);
     for (unsigned i = 0; i < kSamples; ++i) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Notified writes of 8 bytes by rwapi. The job's two processes are two contexts of this one.
+// Writes by rwapi, most of them notified and of 8 bytes. The job's two processes are two contexts
+// of this one.
 #include <rwapi.h>
 
 #include <array>
@@ -26,13 +27,22 @@ INSTRUCTIONS_SAMPLE(set)
 INSTRUCTIONS_SAMPLE(set_apart)
 INSTRUCTIONS_SAMPLE(set_1k)
 INSTRUCTIONS_SAMPLE(set_4k)
+INSTRUCTIONS_SAMPLE(carry_1k)
+INSTRUCTIONS_SAMPLE(write)
+INSTRUCTIONS_SAMPLE(write_1k)
+INSTRUCTIONS_SAMPLE(take_1)
+INSTRUCTIONS_SAMPLE(take_carried_1)
+INSTRUCTIONS_SAMPLE(take_signal_1)
+INSTRUCTIONS_SAMPLE(progress)
+INSTRUCTIONS_SAMPLE(look)
 
 namespace instructions {
 namespace {
 
 constexpr unsigned kWarmUp = 300;
-constexpr unsigned kWrites = 16;   // of a sample
-constexpr uint64_t kSignal = 128;  // offset of the word that is added to
+constexpr unsigned kWrites = 16;    // of a sample
+constexpr unsigned kFewWrites = 4;  // of long ones within messages
+constexpr uint64_t kSignal = 128;   // offset of the word that is added to
 
 void check(int result, const char* what) {
     if (result < 0) fail(std::string(what) + ": " + rwapi_strerror(result));
@@ -124,11 +134,11 @@ void notified() {
         check(rwapi_put_notify(origin, plain, 0, from.data(), sizeof from[0], 0, ++sent, nullptr),
               "rwapi_put_notify");
     };
-    const Step carry = [&] {
-        check(
-            rwapi_put_notify(origin, carrying, 0, from.data(), sizeof from[0], 0, ++sent, nullptr),
-            "rwapi_put_notify");
+    const auto carry_bytes = [&](size_t length) {
+        check(rwapi_put_notify(origin, carrying, 0, from.data(), length, 0, ++sent, nullptr),
+              "rwapi_put_notify");
     };
+    const Step carry = [&] { carry_bytes(sizeof from[0]); };
     const auto write_long = [&](size_t length) {
         check(rwapi_put_notify(origin, plain, 0, from.data(), length, 0, ++sent, nullptr),
               "rwapi_put_notify");
@@ -145,6 +155,10 @@ void notified() {
         check(rwapi_put_signal(origin, polled, 0, from.data(), length, word, 1, RWAPI_SIGNAL_SET,
                                nullptr),
               "rwapi_put_signal");
+    };
+    const auto plain_write = [&](size_t length) {
+        check(static_cast<int>(rwapi_context_write(origin, 1, local, plain, length)),
+              "rwapi_context_write");
     };
     const Step take = [&] {
         check(rwapi_progress(target), "rwapi_progress");
@@ -197,6 +211,33 @@ void notified() {
         sample_set_1k(kWrites, [&] { set(1000, 1000); });
         settle();
         sample_set_4k(kWrites, [&] { set(sizeof from, sizeof from); });
+    }
+    for (unsigned i = 0; i < kSamples; ++i) {
+        settle();
+        sample_carry_1k(kFewWrites, [&] { carry_bytes(1000); });
+        settle();
+        sample_write(kWrites, [&] { plain_write(sizeof from[0]); });
+        settle();
+        sample_write_1k(kWrites, [&] { plain_write(1000); });
+    }
+    // Polls that take one thing, or nothing.
+    for (unsigned i = 0; i < kSamples; ++i) {
+        settle();
+        write();
+        sample_take_1(1, take);
+        settle();
+        carry();
+        sample_take_carried_1(1, take);
+        require(taken == sent, "a poll that takes the notification");
+        settle();
+        const uint64_t before = rwapi_signal_read(&to[kSignal / 8]);
+        signal();
+        sample_take_signal_1(1, progress);
+        require(rwapi_signal_read(&to[kSignal / 8]) == before + 1, "a poll that takes the signal");
+        settle();
+        sample_progress(1, progress);
+        sample_look(1,
+                    [&] { check(rwapi_notify_reset(target, 0, nullptr), "rwapi_notify_reset"); });
     }
     settle();
 

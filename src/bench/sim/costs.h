@@ -36,20 +36,30 @@ constexpr uint64_t copy_ns(uint64_t bytes) {
     return static_cast<uint64_t>(std::ceil(static_cast<double>(bytes) / kCopyBandwidth));
 }
 
+// What a poll needs besides, for what it finds.
+struct Taking {
+    double first;
+    double further;  // each
+    double of(uint64_t count) const {
+        return count == 0 ? 0 : first + static_cast<double>(count - 1) * further;
+    }
+};
+
 // A transport's own instructions, without those of verbs, of the C library and of the device, as
-// callgrind counts them. Tern's are those of test/instructions/limits.txt at commit ac33b145; since
-// then, each of 16 messages that a poll takes has 67.2. Those of rc_verbs were counted in UCX
-// 1.13's libuct_ib.so: for 2700 messages of a stream, and for the polls of it and of a ping-pong.
+// callgrind counts them. Tern's are sums and differences of those in test/instructions/limits.txt:
+// test/unit/bench/costs_test.cc compares them. Those of rc_verbs were counted in UCX 1.13's
+// libuct_ib.so: for 2700 messages of a stream, and for the polls of it and of a ping-pong. Of it, a
+// message that is alone in a poll needs about as much as one of many.
 struct TransportCosts {
     std::string_view name;
     double send;       // a short active message, or a put
-    double receive;    // each message that a poll takes
+    Taking receive;    // messages
     double poll;       // a poll that does not look at the completion queue
     double full_poll;  // one that does
 };
 constexpr std::array<TransportCosts, 2> kTransports = {{
-    {"tern", 81, 88.6, 42, 107},
-    {"rc_verbs", 96, 59, 61, 61},
+    {"tern", 81, {232, 49.1}, 42, 107},
+    {"rc_verbs", 96, {59, 59}, 61, 61},
 }};
 
 inline const TransportCosts& costs_of(std::string_view transport) {
@@ -79,26 +89,28 @@ struct UcpCosts {
 };
 constexpr UcpCosts kUcp;
 
-// Instructions of rwapi's calls on Tern: those of librwapi and of Tern together, counted by
-// callgrind. test/instructions/limits.txt has most of them; write_long was counted with 2 KiB of
-// registered memory. Up to most_copied, a notified write is copied, and needs no operation.
+// Instructions of rwapi's calls on Tern: those of librwapi and of Tern together, from
+// test/instructions/limits.txt as well. Up to most_copied, a notified write is copied, and needs no
+// operation.
 struct RwapiCosts {
     uint32_t most_short = 128;  // bytes of a write that UCT takes at once (UCX_TERN_TX_MIN_INLINE)
     uint32_t most_copied = 1024;
-    double write = 311;  // rwapi_write
-    double write_long = 1056;
+    double write = 313;  // rwapi_write
+    double write_long = 1067;
     double notify = 185;  // rwapi_put_notify, rwapi_put_signal
     double notify_copied = 601;
     double notify_long = 1229;
     double carry = 171;       // the same to memory with RWAPI_CARRY
-    double carry_long = 571;  // more bytes than are copied without a call: see base/copy_few.h
-    double set = 241;         // rwapi_put_signal to memory with RWAPI_POLLED
+    double carry_long = 697;  // more bytes than are copied without a call: see base/copy_few.h
+    double set = 241;         // rwapi_put_signal to memory with RWAPI_POLLED, behind the data
+    double set_apart = 236;   // elsewhere
     double set_copied = 534;
     double set_long = 1163;
-    double take = 130;  // each notification that a poll takes, if it takes no others
-    double take_carried = 146.6;
-    double poll = 107;  // rwapi_progress that finds nothing
-    double look = 39;   // rwapi_notify_reset that finds nothing
+    Taking take = {282, 85};  // notifications
+    Taking take_carried = {299, 102.1};
+    Taking take_signal = {270, 87};
+    double poll = 94;  // rwapi_progress that finds nothing
+    double look = 20;  // rwapi_notify_reset that finds nothing
 };
 constexpr RwapiCosts kRwapi;
 

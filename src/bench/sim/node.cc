@@ -166,7 +166,7 @@ std::suspend_always Node::step() {
     machine_.spend(ns_of(costs_.poll));
     worker_progress_(worker_.get());
     if (machine_.polls() != polls) machine_.spend(ns_of(costs_.full_poll - costs_.poll));
-    machine_.spend((received_ - received) * ns_of(costs_.receive));
+    machine_.spend(ns_of(costs_.receive.of(received_ - received)));
     return {};
 }
 

@@ -114,6 +114,7 @@ class RwapiSide : public Side {
             case Way::kCarry:
                 return size > tern::base::kFewBytes ? kRwapi.carry_long : kRwapi.carry;
             case Way::kPolled:
+                return of(kRwapi.set_apart, kRwapi.set_copied, kRwapi.set_long);
             case Way::kBehind:
                 return of(kRwapi.set, kRwapi.set_copied, kRwapi.set_long);
             default:
@@ -151,7 +152,7 @@ class RwapiSide : public Side {
                 return is_there(end - 1);
             case Way::kSignal:
                 if (const uint64_t number = read(memory_ + kWordAt); number > came_) {
-                    spend(static_cast<double>(number - came_) * kRwapi.take);
+                    spend(kRwapi.take_signal.of(number - came_));
                     came_ = number;
                     counted(true);
                 }
@@ -165,8 +166,10 @@ class RwapiSide : public Side {
                 if (const int count =
                         check_rwapi("rwapi_notify_reset", rwapi_notify_reset(context_, 0, nullptr));
                     count != 0) {
-                    spend(count * (task().way == Way::kCarry ? kRwapi.take_carried : kRwapi.take));
-                    came_ += static_cast<unsigned>(count);
+                    const auto taken = static_cast<unsigned>(count);
+                    const bool carried = task().way == Way::kCarry;
+                    spend((carried ? kRwapi.take_carried : kRwapi.take).of(taken));
+                    came_ += taken;
                     counted(true);
                 }
                 return came_ >= end;

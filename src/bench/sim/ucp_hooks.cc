@@ -37,7 +37,8 @@ unsigned poll_worker(ucp_worker_h worker, Machine& machine, const TransportCosts
     machine.spend(ns_of(costs.poll + kUcp.progress));
     const unsigned done = ucp_worker_progress(worker);
     if (machine.polls() != polls) machine.spend(ns_of(costs.full_poll - costs.poll));
-    machine.spend((counted - before) * ns_of(costs.receive + kUcp.message));
+    const uint64_t messages = counted - before;
+    machine.spend(ns_of(costs.receive.of(messages) + static_cast<double>(messages) * kUcp.message));
     return done;
 }
 

@@ -216,10 +216,12 @@ std::string costs_text(bool with_ucp, bool with_rwapi) {
         {"instructions_per_ns", kPerCycle * kGigahertz},
     };
     for (const TransportCosts& transport : kTransports)
-        costs["instructions"][std::string(transport.name)] = {{"send", transport.send},
-                                                              {"receive", transport.receive},
-                                                              {"poll", transport.poll},
-                                                              {"full_poll", transport.full_poll}};
+        costs["instructions"][std::string(transport.name)] = {
+            {"send", transport.send},
+            {"receive", transport.receive.first},
+            {"further", transport.receive.further},
+            {"poll", transport.poll},
+            {"full_poll", transport.full_poll}};
     if (with_ucp)
         costs["instructions"]["ucp"] = {{"send", kUcp.send},
                                         {"receive", kUcp.receive},
@@ -237,10 +239,15 @@ std::string costs_text(bool with_ucp, bool with_rwapi) {
                                           {"carry", kRwapi.carry},
                                           {"carry_long", kRwapi.carry_long},
                                           {"set", kRwapi.set},
+                                          {"set_apart", kRwapi.set_apart},
                                           {"set_copied", kRwapi.set_copied},
                                           {"set_long", kRwapi.set_long},
-                                          {"take", kRwapi.take},
-                                          {"take_carried", kRwapi.take_carried},
+                                          {"take", kRwapi.take.first},
+                                          {"take_further", kRwapi.take.further},
+                                          {"take_carried", kRwapi.take_carried.first},
+                                          {"take_carried_further", kRwapi.take_carried.further},
+                                          {"take_signal", kRwapi.take_signal.first},
+                                          {"take_signal_further", kRwapi.take_signal.further},
                                           {"poll", kRwapi.poll},
                                           {"look", kRwapi.look}};
     }
