@@ -5,6 +5,7 @@
 Chooses from the inputs of both folders the few, short ones that together cover most of what all of them cover, and
 makes them the content of KEPT. contrib/fuzz.sh --keep calls it.
 """
+import concurrent.futures
 import os
 import shutil
 import subprocess
@@ -15,24 +16,19 @@ MOST_FILES = 6
 MOST_BYTES = 1024
 
 
-def covered(target, folders):
-    """What each input covers, by its path, as libFuzzer notes it when it merges corpora."""
+def covered(target, path):
+    """What an input covers, as libFuzzer notes it when it merges corpora. Of several inputs at once it would note only
+    what those before, which are shorter, do not cover."""
     with tempfile.TemporaryDirectory() as scratch:
         notes = os.path.join(scratch, 'notes')
-        merged = os.path.join(scratch, 'merged')
-        os.mkdir(merged)
-        subprocess.run([target, '-merge=1', f'-merge_control_file={notes}', merged, *folders],
-                       check=True, stderr=subprocess.DEVNULL)
+        folders = [os.path.join(scratch, name) for name in ('merged', 'only')]
+        for folder in folders:
+            os.mkdir(folder)
+        shutil.copy(path, folders[1])
+        subprocess.run([target, '-merge=1', f'-merge_control_file={notes}', *folders], check=True,
+                       stderr=subprocess.DEVNULL)
         with open(notes, encoding='utf-8') as file:
-            lines = file.read().splitlines()
-    first = 2
-    files = lines[first:first + int(lines[0])]
-    found = {}
-    for line in lines[first + len(files):]:
-        kind, number, *features = line.split()
-        if kind == 'FT':
-            found[files[int(number)]] = set(features)
-    return found
+            return {feature for line in file if line.startswith('FT ') for feature in line.split()[2:]}
 
 
 def main():
@@ -40,8 +36,10 @@ def main():
         sys.exit(__doc__)
     target, kept, found = sys.argv[1:]
     os.makedirs(kept, exist_ok=True)
-    inputs = covered(target, [kept, found])
-    inputs = {path: features for path, features in inputs.items() if os.path.getsize(path) <= MOST_BYTES}
+    paths = [os.path.join(folder, name) for folder in (kept, found) for name in os.listdir(folder)]
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        short = [path for path in paths if os.path.getsize(path) <= MOST_BYTES]
+        inputs = dict(zip(short, pool.map(lambda path: covered(target, path), short)))
     chosen, have = [], set()
     while len(chosen) < MOST_FILES and inputs:
         best = max(inputs, key=lambda path: (len(inputs[path] - have), -os.path.getsize(path)))
