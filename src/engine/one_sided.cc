@@ -23,11 +23,23 @@ Status OneSided::put_short_slow(Channel& channel, const void* data, uint32_t len
 
 Status OneSided::put_word_short(Channel& channel, std::span<const std::byte> data, uint64_t to,
                                 uint64_t word_to, uint64_t word, uint32_t rkey) {
-    unsigned signal = signal_first(channel);
-    if (!channel.sends.takes_unsignaled(2)) [[unlikely]] {
-        if (!channel.sends.takes_two()) return Status::kNoResource;
-        signal = IBV_SEND_SIGNALED;  // a completion is due
-    }
+    if (!channel.sends.takes_unsignaled(2)) [[unlikely]]
+        return put_word_short_signaled(channel, data, to, word_to, word, rkey);
+    return post_word_short(channel, data, to, word_to, word, rkey, signal_first(channel));
+}
+
+// A completion is due, or there is no room.
+Status OneSided::put_word_short_signaled(Channel& channel, std::span<const std::byte> data,
+                                         uint64_t to, uint64_t word_to, uint64_t word,
+                                         uint32_t rkey) {
+    const bool in_one = word_to == to + data.size() && !data.empty() && writes_in_order(channel);
+    if (!channel.sends.takes_data(in_one ? 1 : 2)) return Status::kNoResource;
+    return post_word_short(channel, data, to, word_to, word, rkey, IBV_SEND_SIGNALED);
+}
+
+inline Status OneSided::post_word_short(Channel& channel, std::span<const std::byte> data,
+                                        uint64_t to, uint64_t word_to, uint64_t word, uint32_t rkey,
+                                        unsigned signal) {
     const bool in_one = word_to == to + data.size() && !data.empty() && writes_in_order(channel);
     ibv_send_wr& put = word_.put;
     ibv_send_wr& then = word_.then;
@@ -59,15 +71,15 @@ Status OneSided::put_word_short(Channel& channel, std::span<const std::byte> dat
 
 Status OneSided::put_word(Channel& channel, const WordPut& what) {
     SendPool::Buffer* buffer = what.copy;
-    const bool due = !channel.sends.takes_unsignaled(2);
-    if (due && !channel.sends.takes_two()) {
-        if (buffer != nullptr) pool_.give(buffer);
-        return Status::kNoResource;
-    }
     bool in_one = what.word_to == what.to + what.from.length && what.from.length != 0 &&
                   (what.to | what.word_to) % sizeof what.word == 0 && writes_in_order(channel);
     // The device reads the word later, so a buffer holds it: that of the data, or one of its own.
     if (in_one && buffer == nullptr) in_one = (buffer = pool_.take()) != nullptr;
+    const bool due = !channel.sends.takes_unsignaled(2);
+    if (due && !channel.sends.takes_data(in_one ? 1 : 2)) {
+        if (buffer != nullptr) pool_.give(buffer);
+        return Status::kNoResource;
+    }
     ibv_send_wr& put = word_.put;
     ibv_send_wr& then = word_.then;
     ibv_sge pieces[2] = {what.from, {}};

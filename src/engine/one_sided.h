@@ -146,6 +146,11 @@ class OneSided {
     Status get(Channel& channel, const ibv_sge& to, uint64_t from, uint32_t rkey, void* cookie);
     Status put_short_slow(Channel& channel, const void* data, uint32_t length, uint64_t to,
                           uint32_t rkey);
+    Status put_word_short_signaled(Channel& channel, std::span<const std::byte> data, uint64_t to,
+                                   uint64_t word_to, uint64_t word, uint32_t rkey);
+    [[gnu::always_inline]] Status post_word_short(Channel& channel, std::span<const std::byte> data,
+                                                  uint64_t to, uint64_t word_to, uint64_t word,
+                                                  uint32_t rkey, unsigned signal);
     // Whether bytes that one request writes come in order: a peer with a block that asks for no
     // completions looks for frames in memory.
     static bool writes_in_order(const Channel& channel) {

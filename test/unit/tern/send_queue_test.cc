@@ -66,6 +66,22 @@ void cross(uint32_t depth, Random& random) {
     EXPECT_TRUE(queue.idle());
 }
 
+// Places for control frames are kept from data, one or several at a time.
+TEST(SendQueue, KeepsPlaces) {
+    SendQueue queue;
+    queue.open(10);
+    EXPECT_FALSE(queue.takes_data(1));  // none is for data at first
+    queue.reserve(2);
+    for (uint32_t left = 8; left != 0; --left) {
+        EXPECT_TRUE(queue.takes_data());
+        EXPECT_TRUE(queue.takes_data(left));
+        EXPECT_FALSE(queue.takes_data(left + 1));
+        queue.posted(queue.signal_due(), true);
+    }
+    EXPECT_FALSE(queue.takes_data());
+    EXPECT_FALSE(queue.takes_data(1));
+}
+
 TEST(SendQueue, NumbersStartOverAfterTheLast) {
     each_schedule(300, [](Random random) -> std::string {
         cross(static_cast<uint32_t>(random.between(1, 300)), random);
