@@ -89,6 +89,8 @@ ratio 'ping-pong, us' rwapi_write 'RDMA write' 8 at-most 1.1
 ratio 'ping-pong, us' carried 'RDMA write' 8 at-most 1.15
 ratio 'ping-pong, us' 'polled, behind the data' "OpenSHMEM's calls, tern" 8 at-most 0.9
 ratio 'burst, MB/s' carried 'RDMA write' 8 at-least 0.97
+ratio 'burst, MB/s' rwapi_write 'RDMA write' 4096 at-least 0.97
+ratio 'burst, MB/s' 'polled, behind the data' 'RDMA write' 4096 at-least 0.97
 
 # A ping-pong of 8 bytes by hand, in ns. The processor: the send, the post of one request; the time until the next poll
 # begins, which is half of a poll if all take the same; that poll, and the message. In Tern four of five polls look only

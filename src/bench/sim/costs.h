@@ -102,10 +102,10 @@ struct RwapiCosts {
     double notify_long = 1229;
     double carry = 171;       // the same to memory with RWAPI_CARRY
     double carry_long = 697;  // more bytes than are copied without a call: see base/copy_few.h
-    double set = 241;         // rwapi_put_signal to memory with RWAPI_POLLED, behind the data
-    double set_apart = 236;   // elsewhere
-    double set_copied = 534;
-    double set_long = 1163;
+    double set = 237;         // rwapi_put_signal to memory with RWAPI_POLLED, behind the data
+    double set_apart = 235;   // elsewhere
+    double set_copied = 540;
+    double set_long = 1173;
     Taking take = {282, 85};  // notifications
     Taking take_carried = {299, 102.1};
     Taking take_signal = {270, 87};
