@@ -132,7 +132,6 @@ class Engine {
     rwapi_id transfer_to(Task task, RemoteRegion& region, const Transfer& what, bool has_id);
     rwapi_id transfer_locally(Task task, const Transfer& what, const OwnRegion& region);
     rwapi_id begin(Task task, Peer& peer, RemoteRegion* region, const Transfer& what, bool has_id);
-    [[gnu::cold, gnu::noinline]] void go_on(const Peer& peer);
     int find_at_self(const rwapi_net& net, RemoteRegion*& region);
     int open_transport();
     void serve_peers();

@@ -96,15 +96,11 @@ rwapi_id Engine::begin(Task task, Peer& peer, RemoteRegion* region, const Transf
     operation->notification = {Notification::region_of(target.index, target.generation),
                                what.length, what.place, what.value};
     const rwapi_id id = sequencer_.start(*operation);
-    if (!peer.can_post()) [[unlikely]]
-        go_on(peer);
+    // If it waits, the send queue is full, most likely: without progress, a program that calls
+    // nothing but puts would leave it empty when it has drained.
+    if (!peer.can_post() && peer.is_blocked() && progress() != 0) [[unlikely]]
+        sleeper_.wake();
     return id;
-}
-
-// The operation waits, most likely because the send queue is full: without progress, a program that
-// calls nothing but puts would leave it empty when it has drained.
-void Engine::go_on(const Peer& peer) {
-    if (peer.is_blocked() && progress() != 0) sleeper_.wake();
 }
 
 // To or from a region of this process.
