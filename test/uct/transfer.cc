@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <memory>
 
 namespace uct_test {
 namespace {
@@ -29,13 +30,18 @@ void for_words(std::size_t length, uint64_t seed, uint64_t offset, Each&& each) 
 }
 
 ucs_status_t wait_for(const Group& who, const std::function<ucs_status_t(Completion*)>& operation) {
-    Completion completion;
+    auto completion = std::make_unique<Completion>();
     ucs_status_t status = UCS_OK;
-    const auto begun = [&] { return (status = operation(&completion)) != UCS_ERR_NO_RESOURCE; };
+    const auto begun = [&] {
+        return (status = operation(completion.get())) != UCS_ERR_NO_RESOURCE;
+    };
     if (!eventually(who, begun)) return UCS_ERR_NO_RESOURCE;
     if (status != UCS_INPROGRESS) return status;
-    if (!eventually(who, [&] { return completion.calls != 0; })) fail("an operation does not end");
-    return completion.status;
+    if (!eventually(who, [&] { return completion->calls != 0; })) {
+        (void)completion.release();  // it is called when the interface ends
+        fail("an operation does not end");
+    }
+    return completion->status;
 }
 
 }  // namespace
@@ -150,16 +156,17 @@ ucs_status_t get_wait(const Group& who, const Endpoint& ep, std::span<const uct_
 }
 
 testing::AssertionResult flush_wait(const Group& who, const Endpoint& ep, ucs_status_t* result) {
-    Completion completion;
+    auto completion = std::make_unique<Completion>();
     ucs_status_t status = UCS_OK;
     const auto begun = [&] {
-        status = uct_ep_flush(ep.get(), UCT_FLUSH_FLAG_LOCAL, &completion);
+        status = uct_ep_flush(ep.get(), UCT_FLUSH_FLAG_LOCAL, completion.get());
         return status != UCS_ERR_NO_RESOURCE;
     };
     testing::AssertionResult done = eventually(who, begun);
     if (done && status == UCS_INPROGRESS) {
-        done = eventually(who, [&] { return completion.calls == 1; });
-        status = completion.status;
+        done = eventually(who, [&] { return completion->calls == 1; });
+        status = completion->status;
+        if (!done) (void)completion.release();  // it is called when the interface ends
     }
     if (result != nullptr) *result = status;
     if (done && result == nullptr && status != UCS_OK)
