@@ -114,6 +114,8 @@ constexpr Rule kRules[] = {
     {"cq-ex", &P::cq_ex, 0, 1, {1, 1, 1, 1, 0, 1, 1, 1}, "has `ibv_create_cq_ex`"},
     {"wr-api", &P::wr_api, 0, 1, {1, 1, 0, 0, 1, 1, 1, 1}, "has `ibv_wr_*`"},
     {"timestamps", &P::timestamps, 0, 1, {1, 1, 1, 0, 0, 0, 0, 1}, "completions have time stamps"},
+    // Drivers without attach_mcast: bnxt_re, hns.
+    {"multicast", &P::multicast, 0, 1, {1, 1, 1, 1, 0, 0, 1, 1}, "has multicast"},
     // mlx5/verbs.c mlx5_query_qp_data_in_order. Others: libibverbs/dummy_ops.c.
     {"in-order", &P::in_order, 0, 2, {1, 2, 0, 0, 0, 0, 0, 2},
      "`ibv_query_qp_data_in_order` says yes: 0 never, 1 always, 2 in RTS"},

@@ -48,6 +48,7 @@ struct Personality {
     int32_t uc, srq, xrc, srq_resize, cq_resize, cq_moderation;
     int32_t atomics, write_imm, windows, device_memory, dma_buf, null_mr, mr_change;
     int32_t parent_domain, cq_ex, wr_api, timestamps;
+    int32_t multicast;
     int32_t in_order;
 
     int32_t inline_at_create;

@@ -180,16 +180,6 @@ bool Host::start_thread(void (*body)(void*), void* argument, std::string* error)
     return true;
 }
 
-// Calls visit(slot) for each slot that is not free. A process that joins meanwhile may be missed:
-// it sees what this process has stored before.
-template <typename Visit>
-void Host::for_each_member(Visit&& visit) {
-    for (uint32_t word = 0; word < kMaxProcesses / 64; ++word) {
-        for (uint64_t bits = header().members[word].load(); bits != 0; bits &= bits - 1)
-            visit(word * 64 + static_cast<uint32_t>(__builtin_ctzll(bits)));
-    }
-}
-
 // Under the lock of the member file. Does not wait: a slot that a process may still access, or
 // whose process has left the fabric but still runs, stays until the next process joins.
 void Host::free_dead_slots() {

@@ -77,6 +77,15 @@ class Host {
     // Whether no thread of the process of that incarnation runs any more: nobody copies for it or
     // holds its locks. System calls only for a process that is not alive.
     bool ended(uint32_t slot, uint32_t incarnation);
+    // Calls `visit(slot)` for each slot that is not free. A process that joins meanwhile may be
+    // missed: it sees what this process has stored before.
+    template <typename Visit>
+    void for_each_member(Visit&& visit) {
+        for (uint32_t word = 0; word < kMaxProcesses / 64; ++word) {
+            for (uint64_t bits = header().members[word].load(); bits != 0; bits &= bits - 1)
+                visit(word * 64 + static_cast<uint32_t>(__builtin_ctzll(bits)));
+        }
+    }
     pid_t pid(uint32_t slot) { return process(slot).pid.load(std::memory_order_relaxed); }
 
     // Waits until accesses that began before the call have ended: those of any process to this
@@ -116,8 +125,6 @@ class Host {
     void free_dead_slots();
     bool accessed(uint32_t slot);
     void forget_process(uint32_t slot);
-    template <typename Visit>
-    void for_each_member(Visit&& visit);
     // Waits until the accesses of a lane that `matches(word)` names have ended, or the process.
     template <typename Matches>
     void wait_for_lane(GuardLane& lane, uint32_t slot, uint32_t incarnation, Matches&& matches);

@@ -26,12 +26,13 @@
 namespace softhca {
 
 constexpr uint64_t kFabricMagic = 0x31414348'74666f73;  // "softHCA1"
-constexpr uint32_t kLayoutVersion = 13;
+constexpr uint32_t kLayoutVersion = 14;
 constexpr uint32_t kMaxDevices = 16;
 constexpr uint32_t kMaxPorts = 2;
 constexpr uint32_t kMaxLinks = kMaxDevices * kMaxPorts;
 constexpr uint32_t kMaxDomains = 1024;
 constexpr uint32_t kMaxInbound = 64;
+constexpr uint32_t kMaxAttachments = 128;
 
 enum class LinkLayer : uint32_t { kInfiniband = 1, kEthernet = 2 };
 
@@ -232,6 +233,13 @@ struct alignas(64) InboundWrite {
     }
 };
 
+// A queue pair's place in a multicast group. Its owner writes it; senders to the group read it.
+struct Attachment {
+    std::atomic<uint32_t> qp{0};  // number; 0: free. Stored last
+    uint32_t lid = 0;             // for the owner
+    std::atomic<uint64_t> gid[2] = {};
+};
+
 // The life of a process in its slot:
 //
 //   free     no process                   joining: a process takes the slot
@@ -286,6 +294,8 @@ struct alignas(4096) ProcessSlot {
     Lateness lateness;
     QueueUsage queues;
     std::atomic<uint32_t> device_queue_pairs[kMaxDevices];
+    std::atomic<uint32_t> attachments_used{0};  // only grows
+    Attachment attachments[kMaxAttachments];
     std::atomic<uint64_t> inbound_used{0};  // one bit for each entry of `inbound`
     InboundWrite inbound[kMaxInbound];
     LinkPair links[kMaxLinks];      // the model gives each process ports of its own

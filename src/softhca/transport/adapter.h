@@ -92,6 +92,8 @@ class Adapter {
 
     // Held while a window is bound, and to withdraw a region unless a window is bound to it.
     std::mutex bind_mutex;
+    // Held while a queue pair is attached to a multicast group, or detached.
+    std::mutex group_mutex;
 
     ObjectTable<Qp> qps;
     ObjectTable<Srq> srqs;

@@ -7,6 +7,7 @@
 #include "softhca/transport/adapter.h"
 #include "softhca/transport/cq.h"
 #include "softhca/transport/execute.h"
+#include "softhca/transport/multicast.h"
 #include "softhca/transport/qp.h"
 #include "softhca/transport/responder.h"
 #include "softhca/transport/send.h"
@@ -42,14 +43,18 @@ Grh make_grh(const Wqe& wqe) {
 }
 
 bool accepts_datagram(Qp& qp, const Wqe& wqe, const QpShared* target) {
+    const Destination& to = wqe.destination;
     const uint32_t qkey = (wqe.qkey & kControlledQkey) != 0 ? qp.shared().qkey : wqe.qkey;
     // The state comes first: before, a new queue pair with this number may still be set up.
     return target != nullptr && responds(target->state.load(std::memory_order_acquire)) &&
-           target->type == QpType::kUd && target->link == wqe.destination.link &&
+           target->type == QpType::kUd && (to.multicast || target->link == to.link) &&
            same_subnet(qp.adapter().host().header().config, qp.shared().link, target->link) &&
-           (wqe.destination.process == kAnyProcess ||
-            wqe.destination.process == ObjectNumber::process(wqe.remote_qp)) &&
+           (to.process == kAnyProcess || to.process == ObjectNumber::process(wqe.remote_qp)) &&
            target->qkey == qkey;
+}
+
+bool port_is_down(Host& host, uint32_t link) {
+    return (host.header().faults.ports_down.load(std::memory_order_relaxed) >> link & 1) != 0;
 }
 
 // A datagram as it comes to the receive's memory.
@@ -70,11 +75,10 @@ struct Packet {
     uint64_t offset = kGrhBytes;  // without a GRH the first 40 bytes are not written
 };
 
-void complete_datagram(Qp& qp, const Wqe& wqe, QpShared& target, const RecvWqe& receive,
-                       uint64_t now) {
+void complete_datagram(Qp& qp, const Wqe& wqe, QpShared& target, uint32_t number,
+                       const RecvWqe& receive, uint64_t now) {
     Adapter& adapter = qp.adapter();
-    Completion wc =
-        receive_completion(target, wqe.remote_qp, receive, receive_visible_at(qp, wqe, now));
+    Completion wc = receive_completion(target, number, receive, receive_visible_at(qp, wqe, now));
     wc.byte_len = wqe.length + kGrhBytes;
     wc.src_qp = qp.number();
     wc.slid = wqe.destination.slid;
@@ -84,29 +88,17 @@ void complete_datagram(Qp& qp, const Wqe& wqe, QpShared& target, const RecvWqe& 
                (wqe.destination.global ? wc_flag::kGrh : 0);
     CqShared* cq = adapter.host().cq(target.recv_cq);
     if (cq == nullptr || !write_completion(adapter, *cq, wc))
-        fail_responder(adapter, target, wqe.remote_qp, Notice::kQpFatal);
+        fail_responder(adapter, target, number, Notice::kQpFatal);
 }
 
-}  // namespace
-
-Outcome execute_datagram(Qp& qp, Wqe& wqe, uint64_t now) {
+// Delivers the datagram, or a copy of it, to the queue pair `number`, which accepts it.
+Outcome deliver_datagram(Qp& qp, Wqe& wqe, const Packet& packet, QpShared& target, uint32_t number,
+                         uint64_t now) {
     Host& host = qp.adapter().host();
-    if (wqe.length > qp.mtu()) return Outcome::complete(WcStatus::kLocalLengthError);
-    const uint32_t slot = ObjectNumber::process(wqe.remote_qp);
-    const AccessGuard guard(host, slot);
-    IovList local;
-    if (!build_gather_list(qp, wqe, 0, &local))
-        return Outcome::complete(WcStatus::kLocalProtectionError);
-    const uint32_t down = host.header().faults.ports_down.load(std::memory_order_relaxed);
-    if (wqe.destination.link >= kMaxLinks || !host.alive(slot) ||
-        qp_dropped(host.header().faults, qp.number()) ||
-        ((down >> qp.shared().link | down >> wqe.destination.link) & 1) != 0)
-        return drop_message(qp);
-    QpShared* target = host.qp(wqe.remote_qp);
-    if (!accepts_datagram(qp, wqe, target)) return drop_message(qp);
-    const ResponderLock lock(host, *target);
-    const RecvWqe* receive = responds(target->state.load(std::memory_order_acquire))
-                                 ? claim_receive(qp.adapter(), *target, target->srq)
+    const uint32_t slot = ObjectNumber::process(number);
+    const ResponderLock lock(host, target);
+    const RecvWqe* receive = responds(target.state.load(std::memory_order_acquire))
+                                 ? claim_receive(qp.adapter(), target, target.srq)
                                  : nullptr;
     if (receive == nullptr) {
         if (under_way(qp, wqe)) return Outcome::again(wqe.booking.arrival_end);
@@ -114,25 +106,23 @@ Outcome execute_datagram(Qp& qp, Wqe& wqe, uint64_t now) {
     }
     IovList remote;
     if (receive->length() < uint64_t{wqe.length} + kGrhBytes) return drop_message(qp);
-    if (!build_scatter_list(host, *receive, slot, target->pd, wqe.remote_qp, &remote)) {
-        Completion wc =
-            receive_completion(*target, wqe.remote_qp, *receive, visible_now(qp.adapter()));
+    if (!build_scatter_list(host, *receive, slot, target.pd, number, &remote)) {
+        Completion wc = receive_completion(target, number, *receive, visible_now(qp.adapter()));
         wc.status = WcStatus::kLocalProtectionError;
-        if (CqShared* cq = host.cq(target->recv_cq)) write_completion(qp.adapter(), *cq, wc);
-        fail_responder(qp.adapter(), *target, wqe.remote_qp, 0);
+        if (CqShared* cq = host.cq(target.recv_cq)) write_completion(qp.adapter(), *cq, wc);
+        fail_responder(qp.adapter(), target, number, 0);
         return Outcome::complete();
     }
-    const Packet packet(wqe, local);
-    if (host.models_time()) {
+    if (host.models_time() && !wqe.destination.multicast) {
         const MessageTarget to{.process = slot,
-                               .responder = wqe.remote_qp,
+                               .responder = number,
                                .receive = receive,
-                               .srq = target->claim.srq,
-                               .pd = target->pd,
+                               .srq = target.claim.srq,
+                               .pd = target.pd,
                                .offset = packet.offset,
                                .plain = false};
         const auto outcome = deliver(qp, wqe, packet.source, to, [&] {
-            complete_datagram(qp, wqe, *target, *receive, now);
+            complete_datagram(qp, wqe, target, number, *receive, now);
             return Outcome::complete();
         });
         if (outcome) return *outcome;
@@ -144,8 +134,52 @@ Outcome execute_datagram(Qp& qp, Wqe& wqe, uint64_t now) {
     if (copied == CopyResult::kLocalFault)
         return Outcome::complete(WcStatus::kLocalProtectionError);
     if (copied != CopyResult::kOk) return drop_message(qp);  // the next datagram uses the receive
-    complete_datagram(qp, wqe, *target, *receive, now);
+    complete_datagram(qp, wqe, target, number, *receive, now);
     return Outcome::complete();
+}
+
+// Delivers copies to all members of a group, the sender's own queue pair among them. Under the
+// timing model all of them arrive with the last packet.
+Outcome execute_multicast(Qp& qp, Wqe& wqe, uint64_t now) {
+    if (under_way(qp, wqe)) return Outcome::again(wqe.booking.arrival_end);
+    Host& host = qp.adapter().host();
+    const AccessGuard guard(host, host.slot());
+    IovList local;
+    if (!build_gather_list(qp, wqe, 0, &local))
+        return Outcome::complete(WcStatus::kLocalProtectionError);
+    if (qp_dropped(host.header().faults, qp.number()) || port_is_down(host, wqe.destination.link))
+        return drop_message(qp);
+    const Packet packet(wqe, local);
+    Outcome outcome = Outcome::complete();
+    const GroupName group(wqe.destination.target_gid);
+    for_each_attached(host, group, [&](uint32_t number) {
+        QpShared* target = host.qp(number);
+        if (outcome.status == WcStatus::kSuccess && accepts_datagram(qp, wqe, target) &&
+            !port_is_down(host, target->link))
+            outcome = deliver_datagram(qp, wqe, packet, *target, number, now);
+    });
+    return outcome;
+}
+
+}  // namespace
+
+Outcome execute_datagram(Qp& qp, Wqe& wqe, uint64_t now) {
+    Host& host = qp.adapter().host();
+    if (wqe.length > qp.mtu()) return Outcome::complete(WcStatus::kLocalLengthError);
+    if (wqe.destination.multicast) return execute_multicast(qp, wqe, now);
+    const uint32_t slot = ObjectNumber::process(wqe.remote_qp);
+    const AccessGuard guard(host, slot);
+    IovList local;
+    if (!build_gather_list(qp, wqe, 0, &local))
+        return Outcome::complete(WcStatus::kLocalProtectionError);
+    if (wqe.destination.link >= kMaxLinks || !host.alive(slot) ||
+        qp_dropped(host.header().faults, qp.number()) || port_is_down(host, qp.shared().link) ||
+        port_is_down(host, wqe.destination.link))
+        return drop_message(qp);
+    QpShared* target = host.qp(wqe.remote_qp);
+    if (!accepts_datagram(qp, wqe, target)) return drop_message(qp);
+    const Packet packet(wqe, local);
+    return deliver_datagram(qp, wqe, packet, *target, wqe.remote_qp, now);
 }
 
 }  // namespace softhca

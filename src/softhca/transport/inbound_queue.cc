@@ -180,7 +180,7 @@ bool InboundQueue::fits_message(const Qp& qp, const Wqe& wqe) {
     const bool fits =
         wqe.opcode == WrOpcode::kSend || wqe.opcode == WrOpcode::kSendImm ||
         (wqe.opcode == WrOpcode::kRdmaWriteImm && qp.attributes().type == QpType::kRc);
-    return fits && wqe.progress == 0 && !wqe.backwards &&
+    return fits && !wqe.destination.multicast && wqe.progress == 0 && !wqe.backwards &&
            wqe.length <= InboundWrite::kStagedBytes - kGrhBytes;
 }
 

@@ -66,10 +66,11 @@ void Qp::commit_send(Wqe& wqe, uint64_t post_time) {
     Host& host = adapter_.host();
     if (host.models_time() && !wqe.is_local()) {
         const NicParameters& nic = host.header().config.nic;
-        const uint32_t peer_link =
-            attributes_.type == QpType::kUd ? wqe.destination.link : shared_->peer_link;
-        const uint32_t peer_number =
-            attributes_.type == QpType::kUd ? wqe.remote_qp : shared_->peer_number;
+        const bool datagram = attributes_.type == QpType::kUd;
+        const uint32_t peer_link = datagram ? wqe.destination.link : shared_->peer_link;
+        // The model has one receiver. That of a multicast message is the sender's own port.
+        const uint32_t one_peer = wqe.destination.multicast ? number_ : wqe.remote_qp;
+        const uint32_t peer_number = datagram ? one_peer : shared_->peer_number;
         LinkPair& mine = host.links(host.slot())[shared_->link];
         LinkPair& peer =
             host.links(ObjectNumber::process(peer_number))[std::min(peer_link, kMaxLinks - 1)];

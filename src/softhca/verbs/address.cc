@@ -41,6 +41,7 @@ int resolve_neighbor(Host& host, const ibv_ah_attr& address) {
     const FabricConfig& config = header.config;
     const auto timeout = static_cast<uint32_t>(config.personality.neighbor_timeout);
     if (config.link_layer != LinkLayer::kEthernet || timeout == 0) return 0;
+    if (is_multicast(address.grh.dgid)) return 0;
     const union ibv_gid source = port_gid(config, 0, address.grh.sgid_index);
     if (is_ipv4(source) != is_ipv4(address.grh.dgid)) return EINVAL;
     const uint32_t place = place_of_gid(config, address.grh.dgid);
@@ -90,6 +91,21 @@ uint32_t place_of_gid(const FabricConfig& config, const union ibv_gid& gid) {
     return kNoPlace;
 }
 
+bool is_multicast(const union ibv_gid& gid) {
+    constexpr uint8_t kGroups = 0xff;
+    constexpr uint8_t kIpv4Groups = 0xe0;  // the first four bits
+    uint32_t mapped;
+    std::memcpy(&mapped, gid.raw + 8, sizeof mapped);
+    return gid.raw[0] == kGroups ||
+           (is_ipv4(gid) && ntohl(mapped) == kIpv4Mapped && (gid.raw[12] & 0xf0) == kIpv4Groups);
+}
+
+bool is_multicast(uint16_t lid) {
+    constexpr uint16_t kFirst = 0xc000;
+    constexpr uint16_t kPermissive = 0xffff;
+    return lid >= kFirst && lid != kPermissive;
+}
+
 uint32_t ipv4_of_place(uint32_t place) {
     return kIpv4Base + place;
 }
@@ -127,6 +143,11 @@ Destination make_destination(const FabricConfig& config, const ibv_ah_attr& addr
         to.traffic_class = address.grh.traffic_class;
         to.hop_limit = address.grh.hop_limit;
         to.flow_label = address.grh.flow_label & 0xfffff;
+        to.multicast = is_multicast(address.grh.dgid);
+        if (to.multicast) {
+            to.link = link_of_place(from);
+            to.process = kAnyProcess;
+        }
     }
     return to;
 }

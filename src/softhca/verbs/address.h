@@ -41,6 +41,10 @@ union ibv_gid port_gid(const FabricConfig& config, uint32_t place, int index);
 // The place of a GID, and that of an address vector; kNoPlace if there is none.
 uint32_t place_of_gid(const FabricConfig& config, const union ibv_gid& gid);
 uint32_t place_of_address(const FabricConfig& config, const ibv_ah_attr& address);
+// Whether a GID is a multicast group's: ff00::/8, or the map of an IPv4 group, as with RoCE. And
+// whether a LID is.
+bool is_multicast(const union ibv_gid& gid);
+bool is_multicast(uint16_t lid);
 // The IPv4 address of a place, in host byte order, whatever the link layer, and the reverse.
 uint32_t ipv4_of_place(uint32_t place);
 uint32_t place_of_ipv4(uint32_t address);

@@ -13,6 +13,9 @@ namespace {
 
 bool valid(const ibv_ah_attr& address, const FabricConfig& config) {
     const bool global = address.is_global != 0;
+    const bool multicast =
+        config.link_layer == LinkLayer::kInfiniband && is_multicast(address.dlid);
+    if (multicast && !(global && is_multicast(address.grh.dgid))) return false;
     return address.port_num >= 1 && address.port_num <= config.ports &&
            (global || !grh_required(config)) &&
            (!global || address.grh.sgid_index < gids_of(config));
@@ -94,14 +97,6 @@ SOFTHCA_EXPORT int ibv_resolve_eth_l2_from_gid(ibv_context* context, ibv_ah_attr
     for (int i = 0; i < ETHERNET_LL_SIZE; ++i) mac[i] = bytes[i < 3 ? i : i + 2];
     if (vlan != nullptr) *vlan = 0xffff;
     return 0;
-}
-
-// There is no multicast: max_mcast_grp is 0.
-SOFTHCA_EXPORT int ibv_attach_mcast(ibv_qp*, const union ibv_gid*, uint16_t) {
-    return EOPNOTSUPP;
-}
-SOFTHCA_EXPORT int ibv_detach_mcast(ibv_qp*, const union ibv_gid*, uint16_t) {
-    return EOPNOTSUPP;
 }
 
 }  // namespace softhca

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "softhca/core/qp_state.h"
+#include "softhca/transport/multicast.h"
 #include "softhca/transport/xrc_domain.h"
 #include "softhca/verbs/operations.h"
 #include "softhca/verbs/process_adapter.h"
@@ -293,6 +294,8 @@ void release(QpObject& object) {
 SOFTHCA_EXPORT int ibv_destroy_qp(ibv_qp* ibv) {
     auto* object = object_of<QpObject>(ibv);
     if (inherited(ibv->context)) return 0;
+    if (object->qp != nullptr && is_attached(object->qp->adapter(), ibv->qp_num))
+        return EBUSY;
     release(*object);
     Context::of(ibv->context)->async_events.remove_if([ibv](const ibv_async_event& event) {
         switch (event.event_type) {

@@ -102,6 +102,11 @@ void fill_device(ibv_context* context, ibv_device_attr* attributes) {
         attributes->max_srq_wr = personality.srq_entries;
         attributes->max_srq_sge = personality.srq_sge;
     }
+    if (personality.multicast != 0) {
+        attributes->max_mcast_grp = limits::kAttachments;
+        attributes->max_mcast_qp_attach = limits::kAttachments;
+        attributes->max_total_mcast_qp_attach = limits::kAttachments;
+    }
     attributes->max_pkeys = 1;
     attributes->local_ca_ack_delay = 1;
     attributes->phys_port_cnt = static_cast<uint8_t>(config_of(context).ports);
