@@ -160,7 +160,7 @@ TEST_F(CmIdentifierTest, WhatIsNotOffered) {
         FAILS_WITH(EADDRNOTAVAIL, rdma_bind_addr(id.get(), any(group)));
         ASSERT_EQ(rdma_resolve_addr(id.get(), nullptr, any(group), 1000), 0);
         expect(channel, RDMA_CM_EVENT_ADDR_RESOLVED, id.get());
-        FAILS_WITH(EOPNOTSUPP, rdma_join_multicast(id.get(), any(group), nullptr));
+        FAILS_WITH(EADDRNOTAVAIL, rdma_leave_multicast(id.get(), any(group)));
         FAILS_WITH(EOPNOTSUPP, rsocket(AF_INET, SOCK_STREAM, 0));
         FAILS_WITH(ENOSYS,
                    rdma_set_option(id.get(), RDMA_OPTION_IB, RDMA_OPTION_IB_PATH, nullptr, 0));

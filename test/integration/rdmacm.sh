@@ -31,6 +31,23 @@ services() { # number
     port=0
 }
 
+# Two members of a multicast group. The second one sends as soon as the first one has joined.
+group() { # address
+    local member sender status
+    start "$tmp/server" stdbuf -oL "${hca[@]}" mckey -m "$1"
+    member=$pid
+    until grep -q 'joined dgid' "$tmp/server" || ! kill -0 "$member" 2>/dev/null; do sleep 0.05; done
+    start "$tmp/client" "${hca[@]}" mckey -s -m "$1"
+    sender=$pid
+    wait "$sender"
+    status=$?
+    [ $status = 0 ] || kill "$member" 2>/dev/null
+    wait "$member" 2>/dev/null || status=1
+    pids=()
+    grep -q 'data transfers complete' "$tmp/server" || status=1
+    result $status "${label}mckey: group $1" "$tmp/server" "$tmp/client"
+}
+
 label=
 both 'rping' rping -s -C 20 -v -V ::: rping -c -a 127.0.0.1 -C 20 -v -V
 both 'rping: long messages' rping -s -C 20 -S 60000 -V ::: rping -c -a 127.0.0.1 -C 20 -S 60000 -V
@@ -39,12 +56,12 @@ both 'rping: address of a port' rping -s -a 10.72.0.1 -C 5 ::: rping -c -a 10.72
 both 'ucmatose: 50 connections' ucmatose -c 50 ::: ucmatose -s 127.0.0.1 -c 50
 both 'ucmatose: migrated' ucmatose -c 10 -m ::: ucmatose -s 127.0.0.1 -c 10 -m
 services 5
+group 239.1.1.1
 both 'rdma_server' rdma_server ::: rdma_client -s 127.0.0.1
 
 new_port
 refuses 'rping: nobody listens' 255 'RDMA_CM_EVENT_REJECTED, error 8' "${hca[@]}" rping -c -a 127.0.0.1 -p "$port" -C 1
 refuses 'rping: nobody has the address' 255 'RDMA_CM_EVENT_ADDR_ERROR' "${hca[@]}" rping -c -a 192.0.2.177 -p "$port" -C 1
-refuses 'mckey: no multicast' 255 'failure joining: Operation not supported' "${hca[@]}" mckey -m 224.0.0.1
 refuses 'rstream: no rsockets' 255 'not supported' "${hca[@]}" rstream -s 127.0.0.1 -p "$port"
 
 for program in ib_write_lat ib_send_bw ib_read_bw; do
@@ -57,6 +74,7 @@ use_hca --link-layer ethernet --addresses per-process
 label='ethernet: '
 both 'rping' rping -s -C 20 -V ::: rping -c -a 127.0.0.1 -C 20 -V
 services 5
+group ff0e::1234
 
 use_hca --personality mlx5
 label='mlx5: ' # inline data is rounded up, as these two programs expect

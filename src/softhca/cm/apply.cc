@@ -64,14 +64,22 @@ void fill_private_data(bool datagram, const Message& message, Event& event) {
 
 }  // namespace
 
-void put_event(Id& id, rdma_cm_event_type type, int status, const Message* from_peer,
-               Id* listener) {
+std::unique_ptr<Event> make_event(Id& id, rdma_cm_event_type type, int status) {
     auto event = std::make_unique<Event>();
     event->rdma.id = &id.rdma;
-    event->rdma.listen_id = listener != nullptr ? &listener->rdma : nullptr;
     event->rdma.event = type;
     event->rdma.status = status;
-    event->counted = listener != nullptr ? listener : &id;
+    event->counted = &id;
+    return event;
+}
+
+void put_event(Id& id, rdma_cm_event_type type, int status, const Message* from_peer,
+               Id* listener) {
+    auto event = make_event(id, type, status);
+    if (listener != nullptr) {
+        event->rdma.listen_id = &listener->rdma;
+        event->counted = listener;
+    }
     if (from_peer != nullptr) {
         if (id.datagram())
             fill_datagram(id, *from_peer, *event);
@@ -79,6 +87,10 @@ void put_event(Id& id, rdma_cm_event_type type, int status, const Message* from_
             fill_connection(*from_peer, *event);
         fill_private_data(id.datagram(), *from_peer, *event);
     }
+    put_event(id, std::move(event));
+}
+
+void put_event(Id& id, std::unique_ptr<Event> event) {
     channel_of(id.rdma.channel)->events.put(event.get());
     (void)event.release();
 }

@@ -177,15 +177,4 @@ SOFTHCA_EXPORT int rsocket(int, int, int) {
     return fail_call(EOPNOTSUPP);
 }
 
-// The device has no multicast.
-SOFTHCA_EXPORT int rdma_join_multicast(rdma_cm_id*, sockaddr*, void*) {
-    return fail_call(EOPNOTSUPP);
-}
-SOFTHCA_EXPORT int rdma_join_multicast_ex(rdma_cm_id*, rdma_cm_join_mc_attr_ex*, void*) {
-    return fail_call(EOPNOTSUPP);
-}
-SOFTHCA_EXPORT int rdma_leave_multicast(rdma_cm_id*, sockaddr*) {
-    return fail_call(EADDRNOTAVAIL);
-}
-
 }  // namespace softhca::cm

@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <vector>
 
 #include "softhca/cm/message.h"
 #include "softhca/cm/state.h"
@@ -47,6 +48,13 @@ struct Parameters {
     ibv_ece ece{};
 };
 
+// A multicast group that an identifier has joined.
+struct Joined {
+    SocketAddress address;  // that the program gave
+    PortAddress group;
+    bool attached;  // the queue pair
+};
+
 struct Id {
     rdma_cm_id rdma{};
     uint64_t key = 0;
@@ -64,6 +72,7 @@ struct Id {
     bool waits_for_listener = false;  // to send this request, and until when:
     Message request{};
     Watcher::Clock::time_point give_up{};
+    std::vector<Joined> groups;
 
     // of a listening identifier
     uint64_t listener = 0;                   // of an arriving connection: the listener's key
@@ -139,6 +148,9 @@ bool add_private_data(const Id& id, Message& message, const void* data, size_t s
 // Puts an event into the channel of an identifier.
 void put_event(Id& id, rdma_cm_event_type type, int status, const Message* from_peer,
                Id* listener = nullptr);
+// The same in two steps, for events about something else.
+std::unique_ptr<Event> make_event(Id& id, rdma_cm_event_type type, int status);
+void put_event(Id& id, std::unique_ptr<Event> event);
 
 // nullptr with errno set on failure. Without a channel, calls on the identifier wait.
 rdma_cm_id* make_id(rdma_event_channel* channel, void* context, rdma_port_space port_space,
