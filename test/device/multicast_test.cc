@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Multicast groups.
+// Multicast groups, and datagrams that get lost.
 #include <cerrno>
 #include <cstring>
 
@@ -203,6 +203,38 @@ TEST_F(MulticastTest, DeviceWithoutItSaysSo) {
         const Node node(hca);
         EXPECT_EQ(hca.attr().max_mcast_grp, 0);
         EXPECT_EQ(node.attach(Group(1)), EOPNOTSUPP);
+    });
+}
+
+// Of 400 datagrams, which all have a receive, about a quarter vanishes, and the sender sees nothing
+// of that.
+TEST_F(MulticastTest, DatagramsVanishByAFault) {
+    alone([] {
+        constexpr int kMessages = 400;
+        const Hca hca;
+        const Node sender(hca), receiver(hca);
+        const Ah ah = hca.make_ah(sender.pd.get(), hca.address());
+        inject("lose=4");
+        receiver.receive(1);
+        int arrived = 0;
+        for (uint64_t id = 1; id <= kMessages; ++id) {
+            ASSERT_EQ(SendWr(IBV_WR_SEND, id)
+                          .sge(sender.memory.sge(0, 8))
+                          .to(ah.get(), receiver.end.qp->qp_num, kQkey)
+                          .post(sender.end.qp),
+                      0);
+            ASSERT_TRUE(next_are(sender.end.send_cq, {id}));
+            ibv_wc wc;
+            const int polled = ibv_poll_cq(receiver.end.recv_cq.get(), 1, &wc);
+            ASSERT_GE(polled, 0);
+            arrived += polled;
+            if (polled == 1) receiver.receive(id);
+        }
+        EXPECT_GT(arrived, kMessages / 2);
+        EXPECT_LT(arrived, kMessages * 9 / 10);
+        EXPECT_EQ(sum(status(), "dropped"), static_cast<uint64_t>(kMessages - arrived));
+        EXPECT_EQ(faults(), "lose=4");
+        inject("none");
     });
 }
 

@@ -18,7 +18,7 @@ static_assert(std::is_standard_layout_v<Faults> && std::atomic<uint64_t>::is_alw
 // A copy of the values of Faults, so that a list of faults applies as a whole or not at all.
 struct Values {
     uint64_t reg_fail = 0, create_fail = 0, post_fail = 0, rnr = 0, delay_completions_ns = 0,
-             segment_bytes = 0, segment_pause_ns = 0;
+             segment_bytes = 0, segment_pause_ns = 0, lose = 0;
     uint32_t drop_qp = 0, ports_down = 0, out_of_order = 0, stale_cq = 0, device_fatal = 0;
 };
 
@@ -30,6 +30,7 @@ Values load(const Faults& faults) {
             faults.delay_completions_ns.load(kRelaxed),
             faults.segment_bytes.load(kRelaxed),
             faults.segment_pause_ns.load(kRelaxed),
+            faults.lose.load(kRelaxed),
             faults.drop_qp.load(kRelaxed),
             faults.ports_down.load(kRelaxed),
             faults.out_of_order.load(kRelaxed),
@@ -53,6 +54,7 @@ void store(Faults& faults, const Values& before, const Values& after) {
                   after.delay_completions_ns);
     store_changed(faults.segment_pause_ns, before.segment_pause_ns, after.segment_pause_ns);
     store_changed(faults.segment_bytes, before.segment_bytes, after.segment_bytes);
+    store_changed(faults.lose, before.lose, after.lose);
     store_changed(faults.drop_qp, before.drop_qp, after.drop_qp);
     store_changed(faults.ports_down, before.ports_down, after.ports_down);
     store_changed(faults.out_of_order, before.out_of_order, after.out_of_order);
@@ -156,6 +158,10 @@ constexpr Syntax kSyntax[] = {
      }},
     {"rnr", Argument::kRequired, "rnr=N", "the next N messages find no receive buffer",
      [](Values& values, const ListEntry& entry) { return set_count(values, entry, &Values::rnr); }},
+    {"lose", Argument::kRequired, "lose=N", "one of N datagrams vanishes, on average; 0: none",
+     [](Values& values, const ListEntry& entry) {
+         return set_count(values, entry, &Values::lose);
+     }},
     {"port-down", Argument::kOptional, "port-down[=DEVICE:PORT]",
      "a port goes down; all ports without a value", set_port_down},
     {"port-up", Argument::kOptional, "port-up[=DEVICE:PORT]",
@@ -250,6 +256,7 @@ std::string describe(const Faults& faults) {
     if (values.delay_completions_ns != 0)
         add("delay-completions=" + time_text(values.delay_completions_ns));
     if (values.rnr != 0) add("rnr=" + std::to_string(values.rnr));
+    if (values.lose != 0) add("lose=" + std::to_string(values.lose));
     describe_ports(values.ports_down, add);
     if (values.segment_bytes != 0)
         add("segment=" + std::to_string(values.segment_bytes) + ":" +
@@ -281,6 +288,17 @@ bool take_post_failure(Faults& faults) {
 
 bool take_rnr(Faults& faults) {
     return count_down(faults.rnr) != 0;
+}
+
+bool take_loss(Faults& faults) {
+    const uint64_t one_of = faults.lose.load(kRelaxed);
+    if (one_of == 0) [[likely]]
+        return false;
+    // SplitMix64
+    uint64_t mixed = (faults.datagrams.fetch_add(1, kRelaxed) + 1) * 0x9e3779b97f4a7c15;
+    mixed = (mixed ^ mixed >> 30) * 0xbf58476d1ce4e5b9;
+    mixed = (mixed ^ mixed >> 27) * 0x94d049bb133111eb;
+    return (mixed ^ mixed >> 31) % one_of == 0;
 }
 
 bool qp_dropped(Faults& faults, uint32_t qpn) {

@@ -30,6 +30,8 @@ struct Faults {
     std::atomic<uint32_t> out_of_order;  // the pieces of a message are placed in another order
     std::atomic<uint32_t> stale_cq;      // completions of a destroyed SRQ fail the poll
     std::atomic<uint32_t> device_fatal;  // devices have failed; polls fail
+    std::atomic<uint64_t> lose;          // one of N datagrams on average vanishes; 0: none
+    std::atomic<uint64_t> datagrams;     // sent while `lose` was in force
 };
 
 // Applies a comma list of faults; faults that the list does not name stay as they are. On a syntax
@@ -48,6 +50,9 @@ bool take_creation_failure(Faults& faults);
 bool take_post_failure(Faults& faults);
 // Whether a message must find no receive; each true uses up one of the count.
 bool take_rnr(Faults& faults);
+// Counts a datagram, and returns whether it vanishes: which ones do is the same each time, without
+// a pattern that a program could repeat.
+bool take_loss(Faults& faults);
 // Whether transfers of this queue pair vanish. If the fault is for the next queue pair used, this
 // one becomes it.
 bool qp_dropped(Faults& faults, uint32_t qpn);

@@ -155,7 +155,7 @@ Outcome execute_multicast(Qp& qp, Wqe& wqe, uint64_t now) {
     for_each_attached(host, group, [&](uint32_t number) {
         QpShared* target = host.qp(number);
         if (outcome.status == WcStatus::kSuccess && accepts_datagram(qp, wqe, target) &&
-            !port_is_down(host, target->link))
+            !port_is_down(host, target->link) && !take_loss(host.header().faults))
             outcome = deliver_datagram(qp, wqe, packet, *target, number, now);
     });
     return outcome;
@@ -178,6 +178,8 @@ Outcome execute_datagram(Qp& qp, Wqe& wqe, uint64_t now) {
         return drop_message(qp);
     QpShared* target = host.qp(wqe.remote_qp);
     if (!accepts_datagram(qp, wqe, target)) return drop_message(qp);
+    if (!wqe.spared && take_loss(host.header().faults)) return drop_message(qp);
+    wqe.spared = true;
     const Packet packet(wqe, local);
     return deliver_datagram(qp, wqe, packet, *target, wqe.remote_qp, now);
 }

@@ -57,6 +57,7 @@ struct Wqe {
     WindowBind bind;
 
     bool attempted;            // an attempt to start it ahead of its turn has failed
+    bool spared;               // a datagram that the fault `lose` leaves alone
     bool committed;            // a write that later sends have overtaken: no fault reorders it
     bool delivered;            // executed, but for bytes that the receiver's InboundWrite has
     WcStatus delivery_status;  // its result
