@@ -125,6 +125,7 @@ struct Claim {
     std::atomic<uint32_t> valid{0};
     uint32_t srq = 0;   // the SRQ of the receive; 0: the queue pair's own receive queue
     uint32_t life = 0;  // of the SRQ: the claim is void if a later queue has its number
+    uint32_t pd = 0;    // of the receive's memory
     uint32_t slot = 0;
     uint64_t index = 0;
 };

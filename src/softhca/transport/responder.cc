@@ -69,8 +69,9 @@ void repair_qp(Host& host, QpShared& qp) {
         raise_qp_notice(host, qp, qp.number.load(std::memory_order_relaxed), Notice::kQpError);
 }
 
-void set_claim(QpShared& qp, uint32_t srq, uint64_t index, uint32_t slot) {
+void set_claim(QpShared& qp, uint32_t srq, uint32_t pd, uint64_t index, uint32_t slot) {
     qp.claim.srq = srq;
+    qp.claim.pd = pd;
     qp.claim.index = index;
     qp.claim.slot = slot;
     qp.claim.valid.store(1, std::memory_order_release);
@@ -97,7 +98,7 @@ bool claim_from_srq(Adapter& adapter, QpShared& qp, SrqShared& srq, uint32_t num
     qp.claim.life = srq.life;
     srq.claimer = qp.number.load(std::memory_order_relaxed);
     char* arena = host.arena(ObjectNumber::process(number));
-    set_claim(qp, number, head, srq.ring.order(arena, head));
+    set_claim(qp, number, srq.pd, head, srq.ring.order(arena, head));
     srq.ring.head.store(head + 1, std::memory_order_release);
     qp.uses_srq = 1;
     const bool limit = limit_reached(srq);
@@ -140,7 +141,7 @@ bool claim_own_receive(Host& host, QpShared& qp) {
     if (qp.ring.empty()) return false;
     const uint64_t head = qp.ring.head.load(std::memory_order_relaxed);
     char* arena = host.arena(ObjectNumber::process(qp.number.load(std::memory_order_relaxed)));
-    set_claim(qp, 0, head, qp.ring.order(arena, head));
+    set_claim(qp, 0, qp.pd, head, qp.ring.order(arena, head));
     qp.ring.head.store(head + 1, std::memory_order_release);
     return true;
 }

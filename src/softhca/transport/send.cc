@@ -57,7 +57,8 @@ Outcome fill_receive(Qp& qp, Wqe& wqe, Target& target, const RecvWqe& receive, c
     const auto pages = [&](const Sge& sge) {
         return sge.length == 0 || pages_for(qp, *host.key(sge.lkey));
     };
-    if (!build_scatter_list(host, receive, target.slot, target.pd, target.qp_number, &remote) ||
+    if (!build_scatter_list(host, receive, target.slot, target.qp->claim.pd, target.qp_number,
+                            &remote) ||
         !std::all_of(receive.sges(), receive.sges() + receive.num_sge, pages)) {
         return fail_receive(qp, wqe, target, receive, WcStatus::kLocalProtectionError,
                             WcStatus::kRemoteOperationError);
@@ -71,7 +72,7 @@ Outcome fill_receive(Qp& qp, Wqe& wqe, Target& target, const RecvWqe& receive, c
                                .responder = target.qp_number,
                                .receive = &receive,
                                .srq = target.qp->claim.srq,
-                               .pd = target.pd,
+                               .pd = target.qp->claim.pd,
                                .offset = 0,
                                .plain = key != nullptr && key->share_id != 0};
         const auto outcome = deliver(

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What drivers do and the specification leaves to them, as other people's tests of verbs expect it.
+#include <cerrno>
+
+#include "fabric.h"
+
+namespace conformance::softhca::verbs_rule {
+namespace {
+
+class VerbsRuleTest : public FabricTest {};
+
+// The keys of receives of a shared queue are of the queue's protection domain, also if the queue
+// pair's is another one.
+TEST_F(VerbsRuleTest, ReceivesOfASharedQueueAreOfItsDomain) {
+    alone([] {
+        const Hca hca;
+        const Pd queue_pd = hca.make_pd();
+        const Pd pd = hca.make_pd();
+        const Srq srq = make_srq(queue_pd.get());
+        const Region same(queue_pd.get(), 4096);
+        const Region other(pd.get(), 4096);
+        for (const Region* region : {&same, &other}) {
+            const bool right = region == &same;
+            for (const ibv_qp_type type : {IBV_QPT_RC, IBV_QPT_UD}) {
+                QpSpec spec = quick();
+                spec.type = type;
+                const Endpoint from(hca, pd.get(), spec);
+                QpSpec shared = spec;
+                shared.srq = srq.get();
+                const Endpoint to(hca, pd.get(), shared);
+                bring_up(hca, to.qp.get(), shared, as_peer(hca, from.qp.get(), spec));
+                bring_up(hca, from.qp.get(), spec, as_peer(hca, to.qp.get(), shared));
+                const Region data(pd.get(), 4096);
+                const Ah ah = hca.make_ah(pd.get(), hca.address());
+                ASSERT_EQ(RecvWr(1).sge(region->sge()).post(srq), 0);
+                SendWr send(IBV_WR_SEND, 2);
+                send.sge(data.sge(0, 8));
+                if (type == IBV_QPT_UD) send.to(ah.get(), to.qp->qp_num, kQkey);
+                ASSERT_EQ(send.post(from.qp), 0);
+                const bool fails = !right && type == IBV_QPT_RC;
+                EXPECT_TRUE(
+                    next_are(from.send_cq, {2}, fails ? IBV_WC_REM_OP_ERR : IBV_WC_SUCCESS));
+                EXPECT_TRUE(
+                    next_are(to.recv_cq, {1}, right ? IBV_WC_SUCCESS : IBV_WC_LOC_PROT_ERR));
+            }
+        }
+    });
+}
+
+}  // namespace
+}  // namespace conformance::softhca::verbs_rule
