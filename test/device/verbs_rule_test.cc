@@ -9,6 +9,32 @@ namespace {
 
 class VerbsRuleTest : public FabricTest {};
 
+// Drivers take the last 8 bits of the key, and tell the new key in the window.
+TEST_F(VerbsRuleTest, BindOfType2TakesTheKeyPart) {
+    alone([] {
+        const Hca hca;
+        const Pd pd = hca.make_pd();
+        const Region memory(pd.get(), 4096, kAllAccess | IBV_ACCESS_MW_BIND);
+        const Pair pair(hca, pd.get(), quick());
+        const Mw window(ibv_alloc_mw(pd.get(), IBV_MW_TYPE_2));
+        ASSERT_NE(window, nullptr);
+        const uint32_t before = window->rkey;
+        SendWr bind(IBV_WR_BIND_MW, 1);
+        bind.raw().bind_mw.mw = window.get();
+        bind.raw().bind_mw.rkey = 0xabcd00 | ((before + 5) & 0xff);
+        bind.raw().bind_mw.bind_info = {memory.mr(), memory.addr(), 4096, kRemoteAccess};
+        ASSERT_EQ(bind.post(pair.b.qp), 0);
+        ASSERT_TRUE(next_are(pair.b.send_cq, {1}));
+        EXPECT_EQ(window->rkey, (before & ~0xffu) | ((before + 5) & 0xff));
+        ASSERT_EQ(SendWr(IBV_WR_RDMA_WRITE, 2)
+                      .sge(pair.a_mem.sge(0, 8))
+                      .remote(memory.addr(), window->rkey)
+                      .post(pair.a.qp),
+                  0);
+        EXPECT_TRUE(next_are(pair.a.send_cq, {2}));
+    });
+}
+
 // The keys of receives of a shared queue are of the queue's protection domain, also if the queue
 // pair's is another one.
 TEST_F(VerbsRuleTest, ReceivesOfASharedQueueAreOfItsDomain) {

@@ -156,7 +156,10 @@ int fill_bind(Wqe& wqe, ibv_mw* mw, uint32_t rkey, const ibv_mw_bind_info& info)
         return EINVAL;
     wqe.bind.window_key =
         KeyNumber::make(KeyNumber::process(mw->rkey), KeyNumber::index(mw->rkey), 0);
-    wqe.bind.new_key = rkey;
+    // The program chooses the last 8 bits; the others are the window's, as drivers have it, too.
+    constexpr uint32_t kKeyPart = 0xff;
+    wqe.bind.new_key = (mw->rkey & ~kKeyPart) | (rkey & kKeyPart);
+    mw->rkey = wqe.bind.new_key;
     wqe.bind.region_key = info.mr == nullptr ? 0 : info.mr->lkey;
     wqe.bind.address = info.addr;
     wqe.bind.length = info.length;
