@@ -35,6 +35,25 @@ TEST_F(VerbsRuleTest, BindOfType2TakesTheKeyPart) {
     });
 }
 
+// o10-37.2.40 of the specification: only windows of type 1 are unbound so.
+TEST_F(VerbsRuleTest, BindOfNothingToAWindowOfType2Fails) {
+    alone([] {
+        const Hca hca;
+        const Pd pd = hca.make_pd();
+        const Region memory(pd.get(), 4096, kAllAccess | IBV_ACCESS_MW_BIND);
+        const Endpoint end(hca, pd.get(), quick());
+        bring_up(hca, end.qp.get(), end.spec, as_peer(hca, end.qp.get(), end.spec));
+        const Mw window(ibv_alloc_mw(pd.get(), IBV_MW_TYPE_2));
+        ASSERT_NE(window, nullptr);
+        SendWr bind(IBV_WR_BIND_MW, 1);
+        bind.raw().bind_mw.mw = window.get();
+        bind.raw().bind_mw.rkey = ibv_inc_rkey(window->rkey);
+        bind.raw().bind_mw.bind_info = {memory.mr(), memory.addr(), 0, kRemoteAccess};
+        ASSERT_EQ(bind.post(end.qp), 0);
+        EXPECT_TRUE(next_are(end.send_cq, {1}, IBV_WC_MW_BIND_ERR));
+    });
+}
+
 // The keys of receives of a shared queue are of the queue's protection domain, also if the queue
 // pair's is another one.
 TEST_F(VerbsRuleTest, ReceivesOfASharedQueueAreOfItsDomain) {

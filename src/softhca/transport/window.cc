@@ -28,6 +28,9 @@ Outcome execute_bind(Qp& qp, Wqe& wqe) {
         return Outcome::complete(
             WcStatus::kMwBindError);  // bound type 2 windows must be invalidated first
     }
+    // o10-37.2.40: a bind does not unbind a type 2 window.
+    if (window->kind == KeyKind::kWindowType2 && bind.length == 0)
+        return Outcome::complete(WcStatus::kMwBindError);
     withdraw(host, *window);
     if (bind.length == 0) return Outcome::complete();  // length 0 unbinds
     const std::lock_guard lock(qp.adapter().bind_mutex);
