@@ -92,5 +92,35 @@ TEST_F(VerbsRuleTest, ReceivesOfASharedQueueAreOfItsDomain) {
     });
 }
 
+// Calls that return an error set errno to it, too: programs print it.
+TEST_F(VerbsRuleTest, RefusedCallsSetErrno) {
+    alone([] {
+        const Hca hca;
+        const Channel channel = hca.make_channel();
+        const Pd pd = hca.make_pd();
+        const Cq cq = hca.make_cq(16, channel.get());
+        const Srq srq = make_srq(pd.get());
+        const Region memory(pd.get(), 4096);
+        QpSpec spec;
+        spec.srq = srq.get();
+        const Endpoint end(hca, pd.get(), spec);
+        const auto refused = [](int error, int wanted) {
+            return error == wanted && errno == wanted;
+        };
+        errno = 0;
+        EXPECT_TRUE(refused(ibv_dealloc_pd(pd.get()), EBUSY));
+        errno = 0;
+        EXPECT_TRUE(refused(ibv_destroy_srq(srq.get()), EBUSY));
+        errno = 0;
+        EXPECT_TRUE(refused(ibv_destroy_cq(end.send_cq.get()), EBUSY));
+        errno = 0;
+        EXPECT_TRUE(refused(ibv_destroy_comp_channel(channel.get()), EBUSY));
+        errno = 0;
+        ibv_qp_attr attributes{};
+        attributes.qp_state = IBV_QPS_RTS;
+        EXPECT_TRUE(refused(ibv_modify_qp(end.qp.get(), &attributes, IBV_QP_STATE), EINVAL));
+    });
+}
+
 }  // namespace
 }  // namespace conformance::softhca::verbs_rule

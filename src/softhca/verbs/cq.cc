@@ -27,7 +27,7 @@ SOFTHCA_EXPORT ibv_comp_channel* ibv_create_comp_channel(ibv_context* context) t
 SOFTHCA_EXPORT int ibv_destroy_comp_channel(ibv_comp_channel* ibv) {
     auto* channel = object_of<ChannelObject>(ibv);
     if (channel->users.load(std::memory_order_relaxed) != 0 && !inherited(ibv->context))
-        return EBUSY;
+        return error_of(EBUSY);
     delete channel;
     return 0;
 }
@@ -99,7 +99,7 @@ SOFTHCA_EXPORT int ibv_resize_cq(ibv_cq* ibv, int entries) {
 SOFTHCA_EXPORT int ibv_destroy_cq(ibv_cq* ibv) {
     auto* object = object_of<CqObject>(ibv);
     if (inherited(ibv->context)) return 0;
-    if (object->cq->users.load(std::memory_order_relaxed) != 0) return EBUSY;
+    if (object->cq->users.load(std::memory_order_relaxed) != 0) return error_of(EBUSY);
     {
         // The engine and writers of completions deliver events; after the deletion they deliver
         // none.

@@ -98,7 +98,7 @@ ibv_dm* alloc_dm(ibv_context* context, ibv_alloc_dm_attr* attributes) try {
 
 int free_dm(ibv_dm* ibv) {
     DmObject* dm = object_of_dm(ibv);
-    if (dm->users.load(std::memory_order_relaxed) != 0) return EBUSY;
+    if (dm->users.load(std::memory_order_relaxed) != 0) return error_of(EBUSY);
     raw_munmap(dm->bytes, dm->length);
     release_device_memory(*Context::of(ibv->context)->device, dm->length);
     delete dm;

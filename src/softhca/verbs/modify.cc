@@ -165,15 +165,16 @@ int modify_opened(QpObject& object, const ibv_qp_attr& attr, uint32_t mask) {
 
 SOFTHCA_EXPORT int ibv_modify_qp(ibv_qp* ibv, ibv_qp_attr* attr, int attr_mask) try {
     auto* object = object_of<QpObject>(ibv);
-    if (inherited(ibv->context)) return EINVAL;
+    if (inherited(ibv->context)) return error_of(EINVAL);
     const uint32_t mask = own_half(ibv->qp_type, static_cast<uint32_t>(attr_mask));
     const std::lock_guard lock(object->modify_mutex);
     if (object->qp == nullptr) return modify_opened(*object, *attr, mask);
     Qp::Change change;
-    if (check_change(*object, object->qp->shared(), *attr, mask, &change) != 0) return EINVAL;
+    if (check_change(*object, object->qp->shared(), *attr, mask, &change) != 0)
+        return error_of(EINVAL);
     if ((mask & qp_attr::kAv) != 0) {
         Host& host = adapter_of(ibv->context).host();
-        if (const int error = resolve_neighbor(host, attr->ah_attr)) return error;
+        if (const int error = resolve_neighbor(host, attr->ah_attr)) return error_of(error);
     }
     store_modification(*object, *attr, mask);
     object->qp->modify(change);

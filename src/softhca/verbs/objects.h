@@ -217,6 +217,12 @@ inline void set_error(int error) {
     errno = error;
 }
 
+// What a function returns that returns errors: errno is set, too, as by the kernel's call.
+inline int error_of(int error) {
+    set_error(error);
+    return error;
+}
+
 // What a function returns that makes no object. `error` 0 leaves errno as it is.
 inline std::nullptr_t fail(int error) {
     if (error != 0) set_error(error);

@@ -22,7 +22,7 @@ ibv_td* alloc_td(ibv_context* context, ibv_td_init_attr* attributes) try {
 
 int dealloc_td(ibv_td* ibv) {
     auto* td = object_of<TdObject>(ibv);
-    if (td->users.load(std::memory_order_relaxed) != 0) return EBUSY;
+    if (td->users.load(std::memory_order_relaxed) != 0) return error_of(EBUSY);
     delete td;
     return 0;
 }

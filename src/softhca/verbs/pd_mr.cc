@@ -27,7 +27,7 @@ SOFTHCA_EXPORT ibv_pd* ibv_alloc_pd(ibv_context* context) try {
 
 SOFTHCA_EXPORT int ibv_dealloc_pd(ibv_pd* ibv) {
     auto* pd = object_of<PdObject>(ibv);
-    if (pd->users.load(std::memory_order_relaxed) != 0) return EBUSY;
+    if (pd->users.load(std::memory_order_relaxed) != 0) return error_of(EBUSY);
     if (pd->parent != nullptr) pd->parent->users.fetch_sub(1, std::memory_order_relaxed);
     if (pd->thread != nullptr) pd->thread->users.fetch_sub(1, std::memory_order_relaxed);
     delete pd;
@@ -193,7 +193,7 @@ SOFTHCA_EXPORT int ibv_dereg_mr(ibv_mr* ibv) {
     if (inherited(ibv->context)) return 0;
     Adapter& adapter = adapter_of(ibv->context);
     auto* pd = object_of<PdObject>(ibv->pd);
-    if (!withdraw_unless_bound(*pd, adapter, *mr)) return EBUSY;
+    if (!withdraw_unless_bound(*pd, adapter, *mr)) return error_of(EBUSY);
     release_backing_file(mr->backing_file);
     if (mr->mapping != nullptr) raw_munmap(mr->mapping, mr->mapped);
     release_key(adapter, mr->index);

@@ -295,7 +295,7 @@ SOFTHCA_EXPORT int ibv_destroy_qp(ibv_qp* ibv) {
     auto* object = object_of<QpObject>(ibv);
     if (inherited(ibv->context)) return 0;
     if (object->qp != nullptr && is_attached(object->qp->adapter(), ibv->qp_num))
-        return EBUSY;
+        return error_of(EBUSY);
     release(*object);
     Context::of(ibv->context)->async_events.remove_if([ibv](const ibv_async_event& event) {
         switch (event.event_type) {

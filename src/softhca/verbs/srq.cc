@@ -128,7 +128,7 @@ SOFTHCA_EXPORT int ibv_query_srq(ibv_srq* ibv, ibv_srq_attr* attributes) {
 SOFTHCA_EXPORT int ibv_destroy_srq(ibv_srq* ibv) {
     auto* object = object_of<SrqObject>(ibv);
     if (inherited(ibv->context)) return 0;
-    if (object->srq->users.load(std::memory_order_relaxed) != 0) return EBUSY;
+    if (object->srq->users.load(std::memory_order_relaxed) != 0) return error_of(EBUSY);
     {
         const std::lock_guard lock(adapter_of(ibv->context).engine().run_mutex());
         delete object->srq;

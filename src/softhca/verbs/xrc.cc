@@ -50,7 +50,7 @@ ibv_xrcd* open_xrcd(ibv_context* context, ibv_xrcd_init_attr* attributes) try {
 int close_xrcd(ibv_xrcd* ibv) {
     auto* xrcd = object_of<XrcdObject>(ibv);
     if (inherited(ibv->context)) return 0;
-    if (xrcd->users.load(std::memory_order_relaxed) != 0) return EBUSY;
+    if (xrcd->users.load(std::memory_order_relaxed) != 0) return error_of(EBUSY);
     close_xrc_domain(adapter_of(ibv->context).host(), xrcd->domain);
     delete xrcd;
     return 0;
