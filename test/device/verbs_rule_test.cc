@@ -122,5 +122,36 @@ TEST_F(VerbsRuleTest, RefusedCallsSetErrno) {
     });
 }
 
+// Each vector has its events.
+TEST_F(VerbsRuleTest, CompletionVectorsAreSeveral) {
+    alone([] {
+        const Hca hca;
+        const int vectors = hca.get()->num_comp_vectors;
+        ASSERT_GE(vectors, 2);
+        for (int vector = 0; vector < vectors; ++vector) {
+            const Channel channel = hca.make_channel();
+            const Cq cq(ibv_create_cq(hca.get(), 16, nullptr, channel.get(), vector));
+            ASSERT_NE(cq, nullptr);
+            ASSERT_EQ(ibv_req_notify_cq(cq.get(), 0), 0);
+            const Pd pd = hca.make_pd();
+            ibv_qp_init_attr init{};
+            init.send_cq = init.recv_cq = cq.get();
+            init.cap = {4, 4, 1, 1, 0};
+            init.qp_type = IBV_QPT_RC;
+            const Qp qp(ibv_create_qp(pd.get(), &init));
+            ASSERT_NE(qp, nullptr);
+            const QpSpec spec = quick();
+            bring_up(hca, qp.get(), spec, as_peer(hca, qp.get(), spec));
+            ASSERT_EQ(RecvWr(1).post(qp), 0);
+            ASSERT_EQ(SendWr(IBV_WR_SEND, 2).post(qp), 0);
+            ibv_cq* from = nullptr;
+            void* context = nullptr;
+            ASSERT_EQ(ibv_get_cq_event(channel.get(), &from, &context), 0);
+            EXPECT_EQ(from, cq.get());
+            ibv_ack_cq_events(from, 1);
+        }
+    });
+}
+
 }  // namespace
 }  // namespace conformance::softhca::verbs_rule

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "softhca/verbs/limits.h"
 #include "softhca/verbs/operations.h"
 #include "softhca/verbs/process_adapter.h"
 
@@ -45,7 +46,8 @@ CqObject* make_cq(ibv_context* context, uint32_t entries, void* cq_context,
                   ibv_comp_channel* channel, uint32_t vector) {
     const Personality& personality = personality_of(context);
     if (inherited(context) || entries == 0 ||
-        entries > static_cast<uint32_t>(personality.max_cqe) || vector != 0) {
+        entries > static_cast<uint32_t>(personality.max_cqe) ||
+        vector >= limits::kCompletionVectors) {
         set_error(EINVAL);
         return nullptr;
     }

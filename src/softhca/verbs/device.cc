@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "softhca/verbs/address.h"
+#include "softhca/verbs/limits.h"
 #include "softhca/verbs/operations.h"
 #include "softhca/verbs/process_adapter.h"
 
@@ -94,7 +95,7 @@ SOFTHCA_EXPORT ibv_context* ibv_open_device(ibv_device* device) try {
     ibv->cmd_fd =
         ::open("/dev/null", O_RDWR | O_CLOEXEC);  // some programs duplicate the descriptor
     ibv->async_fd = context->async_events.fd();
-    ibv->num_comp_vectors = 1;
+    ibv->num_comp_vectors = limits::kCompletionVectors;
     pthread_mutex_init(&ibv->mutex, nullptr);
     ibv->abi_compat = __VERBS_ABI_IS_EXTENDED;
     add_context(context);
