@@ -2,6 +2,7 @@
 // Every rank sends to every other one, over fewer connections than there are ranks.
 #include <algorithm>
 #include <atomic>
+#include <deque>
 #include <random>
 #include <thread>
 
@@ -139,7 +140,7 @@ TEST_F(AllToAllTest, EachGetsAllOnceAndInOrder) {
     const uint64_t others = objects("queue_pairs");
     const auto world = std::make_unique<World>();
     world->ranks = ranks;
-    world->seed = any_seed();
+    world->seed = tern::test::any_seed();
     const auto each = [&](auto&& action) {
         for (std::size_t i = 0; i < processes; ++i) action(i, team[static_cast<int>(i)]);
     };

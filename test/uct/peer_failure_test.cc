@@ -6,6 +6,7 @@
 #include <ostream>
 #include <string>
 
+#include "../device/fabric.h"
 #include "traffic.h"
 
 namespace uct_test {
