@@ -10,8 +10,8 @@
 // - From 1.15 on: UCP packs a message's key in the pack callback of the message, which the
 //   transport calls itself and marks in the thread (PackingMessage).
 // - From 1.16 on, UCP packs a short request to send before it calls the transport: on the stack,
-//   within kFrames above the frame of the function that packs the key, and with the address of the
-//   message. Keys of programs are packed into memory that UCP has allocated.
+//   within kStackBytes above the frame of the function that packs the key, and with the address of
+//   the message. Keys of programs are packed into memory that UCP has allocated.
 //
 // When the rule is wrong:
 // - A program's key is taken for UCP's: the memory is not opened. Puts and gets still work, as
@@ -50,7 +50,7 @@ inline KeyOwner owner_by_rights(unsigned access) {
     return (access & kRemoteAtomic) != 0 ? KeyOwner::kProgram : KeyOwner::kUcp;
 }
 
-constexpr uintptr_t kFrames = 16 << 10;  // bytes; UCP's message is at most UCS_ALLOCA_MAX_SIZE
+constexpr uintptr_t kStackBytes = 16 << 10;  // bytes; UCP's message is at most UCS_ALLOCA_MAX_SIZE
 
 // The rule from 1.15 on. `marked`: of this thread. `key`: where the key is packed. `frame`: the
 // frame of the function that packs it. `memory`: the address that the key is for, as the caller has
@@ -59,7 +59,7 @@ inline KeyOwner owner_by_place(Packer marked, const void* key, const void* frame
                                const void* memory) {
     if (marked != Packer::kNone) return KeyOwner::kUcp;
     const auto above = reinterpret_cast<uintptr_t>(key) - reinterpret_cast<uintptr_t>(frame);
-    return memory != nullptr && above < kFrames ? KeyOwner::kUcp : KeyOwner::kProgram;
+    return memory != nullptr && above < kStackBytes ? KeyOwner::kUcp : KeyOwner::kProgram;
 }
 
 }  // namespace tern

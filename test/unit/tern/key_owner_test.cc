@@ -33,8 +33,8 @@ TEST(KeyOwner, KeysPackedOnTheStackAreUcps) {
         return owner_by_place(Packer::kNone, at(key), at(kFrame), kMemory);
     };
     EXPECT_EQ(owner(kFrame), KeyOwner::kUcp);
-    EXPECT_EQ(owner(kFrame + kFrames - 1), KeyOwner::kUcp);
-    EXPECT_EQ(owner(kFrame + kFrames), KeyOwner::kProgram);
+    EXPECT_EQ(owner(kFrame + kStackBytes - 1), KeyOwner::kUcp);
+    EXPECT_EQ(owner(kFrame + kStackBytes), KeyOwner::kProgram);
     EXPECT_EQ(owner(kFrame - 1), KeyOwner::kProgram);
     EXPECT_EQ(owner(0x2000), KeyOwner::kProgram);
 }
