@@ -28,6 +28,9 @@ mkdir -p "$kept"
 rm -f "$kept"/*.log
 tools=$build/src/tools
 tests=$build/test
+for program in tern-uct tern-engine verbs-conformance rwapi-job; do
+    [ -x "$tests/$program" ] || { echo "$0: $tests/$program is missing: make -C $tests $program"; exit 2; }
+done
 
 seed=${TERN_TEST_SEED:-$RANDOM}
 echo "TERN_TEST_SEED=$seed"
