@@ -8,15 +8,6 @@ namespace softhca {
 
 namespace {
 
-GroupName group_of(const Attachment& at) {
-    uint8_t gid[16];
-    for (int i = 0; i < 2; ++i) {
-        const uint64_t word = at.gid[i].load(std::memory_order_relaxed);
-        std::memcpy(gid + i * sizeof word, &word, sizeof word);
-    }
-    return GroupName(gid);
-}
-
 // The first of this process's entries that fits; nullptr if there is none. With the lock held.
 template <typename Fits>
 Attachment* find_attachment(ProcessSlot& self, Fits&& fits) {
@@ -36,7 +27,7 @@ int attach(Adapter& adapter, uint32_t qp, const GroupName& group, uint16_t lid) 
     const std::lock_guard lock(adapter.group_mutex);
     ProcessSlot& self = adapter.host().self();
     const Attachment* const before = find_attachment(
-        self, [&](const Attachment& at) { return names(at, qp) && group_of(at) == group; });
+        self, [&](const Attachment& at) { return names(at, qp) && is_of(at, group); });
     if (before != nullptr) return before->lid == lid ? 0 : EINVAL;
     Attachment* at = find_attachment(self, [](const Attachment& each) { return names(each, 0); });
     const uint32_t used = self.attachments_used.load(std::memory_order_relaxed);
@@ -53,7 +44,7 @@ int attach(Adapter& adapter, uint32_t qp, const GroupName& group, uint16_t lid) 
 bool detach(Adapter& adapter, uint32_t qp, const GroupName& group, uint16_t lid) {
     const std::lock_guard lock(adapter.group_mutex);
     Attachment* const at = find_attachment(adapter.host().self(), [&](const Attachment& each) {
-        return names(each, qp) && group_of(each) == group && each.lid == lid;
+        return names(each, qp) && is_of(each, group) && each.lid == lid;
     });
     if (at == nullptr) return false;
     at->qp.store(0, std::memory_order_seq_cst);

@@ -14,9 +14,14 @@ namespace softhca {
 // The GID of a group.
 struct GroupName {
     explicit GroupName(const uint8_t* gid) { std::memcpy(words, gid, sizeof words); }
-    bool operator==(const GroupName&) const = default;
     uint64_t words[2];
 };
+
+// Whether an entry is of the group. The caller looks whether it is in use.
+inline bool is_of(const Attachment& at, const GroupName& group) {
+    return at.gid[0].load(std::memory_order_relaxed) == group.words[0] &&
+           at.gid[1].load(std::memory_order_relaxed) == group.words[1];
+}
 
 // 0, EINVAL if the queue pair is attached to the group by another LID, or ENOMEM. To attach it
 // again has no effect.
@@ -37,12 +42,10 @@ void for_each_attached(Host& host, const GroupName& group, Visit&& visit) {
         if (!host.alive(slot)) return;
         const uint32_t used = process.attachments_used.load(std::memory_order_acquire);
         for (uint32_t i = 0; i < std::min(used, kMaxAttachments); ++i) {
-            Attachment& at = process.attachments[i];
+            const Attachment& at = process.attachments[i];
             // Pairs with the owner, which withdraws the number and then reads the guards.
             const uint32_t qp = at.qp.load(std::memory_order_seq_cst);
-            if (qp != 0 && at.gid[0].load(std::memory_order_relaxed) == group.words[0] &&
-                at.gid[1].load(std::memory_order_relaxed) == group.words[1])
-                visit(qp);
+            if (qp != 0 && is_of(at, group)) visit(qp);
         }
     });
 }
