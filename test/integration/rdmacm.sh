@@ -24,6 +24,22 @@ both() {
     pair "$label$name" "${hca[@]}" "${words[@]}" -p "$port"
 }
 
+# rping of rdma-core before 59 can end with 255 after a good run: its thread for events may look once more at the channel
+# that the main thread has just destroyed (mended there by f3ae6534a). Then nothing else went wrong.
+cat >"$tmp/rping" <<'EOF'
+#!/bin/sh
+output=$(rping "$@" 2>&1)
+status=$?
+printf '%s\n' "$output"
+usual='(client|server) DISCONNECT EVENT|wait for RDMA_READ_ADV state 10$|(server )?ping data: '
+if [ $status = 255 ] &&
+    [ "$(printf '%s\n' "$output" | grep -Ev "^($usual)")" = 'rdma_get_cm_event: Bad file descriptor' ]; then
+    status=0
+fi
+exit $status
+EOF
+chmod +x "$tmp/rping"
+
 # udaddy has one port; its -p is another option.
 services() { # number
     port=7174
@@ -49,10 +65,10 @@ group() { # address
 }
 
 label=
-both 'rping' rping -s -C 20 -v -V ::: rping -c -a 127.0.0.1 -C 20 -v -V
-both 'rping: long messages' rping -s -C 20 -S 60000 -V ::: rping -c -a 127.0.0.1 -C 20 -S 60000 -V
-both 'rping: IPv6' rping -s -a ::1 -C 5 ::: rping -c -a ::1 -C 5
-both 'rping: address of a port' rping -s -a 10.72.0.1 -C 5 ::: rping -c -a 10.72.0.1 -C 5
+both 'rping' "$tmp/rping" -s -C 20 -v -V ::: "$tmp/rping" -c -a 127.0.0.1 -C 20 -v -V
+both 'rping: long messages' "$tmp/rping" -s -C 20 -S 60000 -V ::: "$tmp/rping" -c -a 127.0.0.1 -C 20 -S 60000 -V
+both 'rping: IPv6' "$tmp/rping" -s -a ::1 -C 5 ::: "$tmp/rping" -c -a ::1 -C 5
+both 'rping: address of a port' "$tmp/rping" -s -a 10.72.0.1 -C 5 ::: "$tmp/rping" -c -a 10.72.0.1 -C 5
 both 'ucmatose: 50 connections' ucmatose -c 50 ::: ucmatose -s 127.0.0.1 -c 50
 both 'ucmatose: migrated' ucmatose -c 10 -m ::: ucmatose -s 127.0.0.1 -c 10 -m
 services 5
@@ -72,7 +88,7 @@ both 'ib_write_bw -R: four queue pairs' ib_write_bw -R -F -n 200 -q 4 ::: ib_wri
 
 use_hca --link-layer ethernet --addresses per-process
 label='ethernet: '
-both 'rping' rping -s -C 20 -V ::: rping -c -a 127.0.0.1 -C 20 -V
+both 'rping' "$tmp/rping" -s -C 20 -V ::: "$tmp/rping" -c -a 127.0.0.1 -C 20 -V
 services 5
 group ff0e::1234
 
@@ -83,7 +99,7 @@ both 'rdma_xserver: XRC' rdma_xserver -c x ::: rdma_xclient -s 127.0.0.1 -c x
 
 use_hca --personality strict
 label='strict: '
-both 'rping' rping -s -C 20 -V ::: rping -c -a 127.0.0.1 -C 20 -V
+both 'rping' "$tmp/rping" -s -C 20 -V ::: "$tmp/rping" -c -a 127.0.0.1 -C 20 -V
 both 'ib_send_lat -R' ib_send_lat -R -F -n 200 -s 4096 ::: ib_send_lat -R -F -n 200 -s 4096 127.0.0.1
 
 # A peer that is killed: the other one sees that, and ends.
