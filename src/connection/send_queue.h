@@ -50,9 +50,10 @@ class SendQueue {
         set_stop();
     }
     uint32_t reserved() const { return reserved_; }
-    // Whether data may be posted; or `count` data.
-    bool takes_data() const { return room() > reserved_; }
-    bool takes_data(uint32_t count) const { return takes_data() && room() - reserved_ >= count; }
+    // Whether `count` data may be posted.
+    bool takes_data(uint32_t count = 1) const {
+        return room() > reserved_ && room() - reserved_ >= count;
+    }
     // Whether `count` data may be posted unsignaled. By one compare, for most sends.
     bool takes_unsignaled(int32_t count = 1) const {
         return static_cast<int32_t>(stop_ - posted_) >= count;
