@@ -29,7 +29,7 @@ struct Made {
 class QueueLimitTest : public FabricTest {};
 
 TEST_F(QueueLimitTest, ProcessesShareIt) {
-    set("RULES", "max-qp=5,max-qp-error=75");
+    set("RULES", "max-qp=5,limit-error=75");
     Team team;
     const int first = team.spawn([](Link& link) {
         const Hca hca;

@@ -128,8 +128,8 @@ constexpr Rule kRules[] = {
      "errno of a refused queue pair; 0: not set"},
     // MLX5_CMD_STAT_LIM_ERR: ENOMEM. irdma/main.h irdma_alloc_rsrc. sw/rxe/rxe_pool.c
     // __rxe_add_to_pool. Others: memory.
-    {"max-qp-error", &P::max_qp_error, 1, kErrno, {ENOMEM, ENOMEM, ENOMEM, EOVERFLOW, ENOMEM, ENOMEM, EINVAL, EOVERFLOW},
-     "errno of a queue pair beyond `max-qp`"},
+    {"limit-error", &P::limit_error, 1, kErrno, {ENOMEM, ENOMEM, ENOMEM, EOVERFLOW, ENOMEM, ENOMEM, EINVAL, EOVERFLOW},
+     "errno of a queue pair beyond `max-qp`, a protection domain or an address handle beyond the limit"},
     // mlx5/qp.c, mlx4/qp.c, irdma/uverbs.c, bnxt_re/verbs.c, hns_roce_u_hw_v2.c, rxe/rxe.c. Negative
     // ones, like those of qedr, siw and erdma, in strict.
     {"inline-error", &P::inline_error, -kErrno, kErrno, {EINVAL, ENOMEM, ENOMEM, EINVAL, ENOMEM, EINVAL, EINVAL, -EINVAL},

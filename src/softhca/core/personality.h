@@ -53,7 +53,7 @@ struct Personality {
 
     int32_t inline_at_create;
     int32_t create_error;  // 0: errno stays as it was
-    int32_t max_qp_error;
+    int32_t limit_error;
     int32_t inline_error, sge_error, recv_sge_error, full_error, recv_full_error;
     int32_t srq_full_error, srq_sge_error;
     int32_t early_send, early_error;

@@ -3,6 +3,7 @@
 #include <endian.h>
 
 #include <cstring>
+#include <memory>
 
 #include "softhca/verbs/address.h"
 #include "softhca/verbs/process_adapter.h"
@@ -30,9 +31,11 @@ SOFTHCA_EXPORT ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attributes) try {
         return nullptr;
     }
     if (take_creation_failure(faults_of(context))) return fail(ENOMEM);
+    auto ah = std::make_unique<AhObject>();
+    if (!ah->quota_use.begin(Context::of(context)->device->address_handles))
+        return fail(personality_of(context).limit_error);
     Host& host = adapter_of(context).host();
     if (const int error = resolve_neighbor(host, *attributes)) return fail(error);
-    auto* ah = new AhObject;
     ah->ibv.context = context;
     ah->ibv.pd = pd;
     const uint32_t link =
@@ -40,7 +43,7 @@ SOFTHCA_EXPORT ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attributes) try {
     const FabricConfig& config = config_of(context);
     ah->destination = make_destination(config, *attributes, place_of(config, host.slot(), link));
     object_of<PdObject>(pd)->users.fetch_add(1, std::memory_order_relaxed);
-    return &ah->ibv;
+    return &ah.release()->ibv;
 } catch (const std::bad_alloc&) {
     set_error(ENOMEM);
     return nullptr;

@@ -13,8 +13,8 @@ constexpr uint32_t kKeys = kMaxKeys - 1;
 constexpr uint32_t kDeviceMemory = 256 << 10;       // bytes of each device, for each process
 constexpr uint32_t kDeviceMemoryUnit = 4;           // divides offsets and lengths
 constexpr uint32_t kAttachments = kMaxAttachments;  // to multicast groups, of each process
-constexpr uint32_t kCompletionVectors = 2;  // which all come at once, whatever the processor
-constexpr uint32_t kDomains = 1023;
-constexpr uint32_t kAddressHandles = 1u << 20;
+constexpr uint32_t kCompletionVectors = 2;   // which all come at once, whatever the processor
+constexpr uint32_t kDomains = kMaxKeys - 1;  // protection domains of each device, for each process
+constexpr uint32_t kAddressHandles = 1u << 20;  // likewise
 
 }  // namespace softhca::limits

@@ -21,6 +21,7 @@
 #include "softhca/transport/srq.h"
 #include "softhca/verbs/event_queue.h"
 #include "softhca/verbs/export.h"
+#include "softhca/verbs/limits.h"
 
 namespace softhca {
 
@@ -28,12 +29,50 @@ struct Context;
 struct CqObject;
 struct XrcdObject;
 
+// How many objects of a kind this process may have.
+class Quota {
+  public:
+    explicit Quota(uint32_t most) : free_(most) {}
+    bool take() {
+        uint32_t free = free_.load(std::memory_order_relaxed);
+        while (free != 0) {
+            if (free_.compare_exchange_weak(free, free - 1, std::memory_order_relaxed)) return true;
+        }
+        return false;
+    }
+    void give_back() { free_.fetch_add(1, std::memory_order_relaxed); }
+
+  private:
+    std::atomic<uint32_t> free_;
+};
+
+// An object's part of a quota, while the object exists.
+class QuotaUse {
+  public:
+    QuotaUse() = default;
+    ~QuotaUse() {
+        if (quota_ != nullptr) quota_->give_back();
+    }
+    QuotaUse(const QuotaUse&) = delete;
+    QuotaUse& operator=(const QuotaUse&) = delete;
+    bool begin(Quota& quota) {
+        if (!quota.take()) return false;
+        quota_ = &quota;
+        return true;
+    }
+
+  private:
+    Quota* quota_ = nullptr;
+};
+
 // Providers' libraries read private members behind ibv_device; they find zeros.
 struct Device {
     ibv_device ibv{};
     char private_members[512]{};
     uint32_t index = 0;
     std::atomic<size_t> device_memory{0};  // bytes allocated
+    Quota domains{limits::kDomains};
+    Quota address_handles{limits::kAddressHandles};
 };
 
 struct Context {
@@ -116,6 +155,7 @@ struct ProgramAllocators {
 struct PdObject {
     ibv_pd ibv{};
     ContextUse context_use;
+    QuotaUse quota_use;  // but not of a parent domain, which the device does not know
     uint32_t id = 0;
     std::atomic<uint32_t> users{0};
     PdObject* parent = nullptr;  // of a parent domain; nullptr for others
@@ -187,6 +227,7 @@ struct XrcdObject {
 
 struct AhObject {
     ibv_ah ibv{};
+    QuotaUse quota_use;
     Destination destination;
 };
 

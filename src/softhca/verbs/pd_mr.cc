@@ -14,12 +14,14 @@ SOFTHCA_EXPORT ibv_pd* ibv_alloc_pd(ibv_context* context) try {
         set_error(ENODEV);
         return nullptr;
     }
-    auto* pd = new PdObject;
+    auto pd = std::make_unique<PdObject>();
+    if (!pd->quota_use.begin(Context::of(context)->device->domains))
+        return fail(personality_of(context).limit_error);
     pd->ibv.context = context;
     pd->context_use.begin(context);
     pd->id = adapter_of(context).next_pd();
     pd->ibv.handle = pd->id;
-    return &pd->ibv;
+    return &pd.release()->ibv;
 } catch (const std::bad_alloc&) {
     set_error(ENOMEM);
     return nullptr;

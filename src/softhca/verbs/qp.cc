@@ -173,7 +173,7 @@ ibv_qp* make_qp(ibv_context* context, ibv_qp_init_attr_ex* init) {
     if (qp == nullptr) {
         const bool full =
             has_all_queue_pairs(adapter_of(context).host(), Context::of(context)->device->index);
-        return fail(full ? personality_of(context).max_qp_error : ENOMEM);
+        return fail(full ? personality_of(context).limit_error : ENOMEM);
     }
     auto* object = new QpObject;
     object->qp = qp;

@@ -90,7 +90,7 @@ void fill_device(ibv_context* context, ibv_device_attr* attributes) {
     attributes->max_cq = limits::kObjects;
     attributes->max_cqe = personality.max_cqe;
     attributes->max_mr = limits::kKeys;
-    attributes->max_pd = limits::kKeys;
+    attributes->max_pd = limits::kDomains;
     attributes->max_qp_rd_atom = personality.rd_atomic;
     attributes->max_res_rd_atom = personality.rd_atomic * personality.max_qp;
     attributes->max_qp_init_rd_atom = personality.rd_atomic;
