@@ -32,7 +32,7 @@ done
         test/arm64/process_memory.c
 } >&2
 
-export SOFTHCA_FABRIC=test-arm64-$$ TERN_TEST_PATIENCE=10
+export SOFTHCA_FABRIC=test-arm64-$$ TERN_TEST_PATIENCE=4
 trap 'qemu-aarch64 -L "$root" "$source_dir/$folder/src/tools/softhca" clean >/dev/null' EXIT
 trap 'exit 1' HUP INT TERM
 

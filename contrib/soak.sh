@@ -17,8 +17,6 @@ build=$(cd "${2:-build/check}" && pwd) || exit 1
 export SOFTHCA=$build/src/tools/softhca
 mpi=openmpi
 limit=240
-# A wait in the tests, in seconds: other jobs may want the processors.
-export CONFORMANCE_DEADLINE=60
 # shellcheck source=test/integration/lib.sh
 . test/integration/lib.sh
 # shellcheck source=test/integration/tern.sh

@@ -12,7 +12,6 @@ if ! caf --version 2>/dev/null | grep -q OpenCoarrays || ! ldd "$(command -v mpi
     echo '1..0 # SKIP caf is not OpenCoarrays over Open MPI'
     exit 0
 fi
-limit=60
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
 export OMPI_MCA_mpi_yield_when_idle=1 UCX_TLS=tern,self UCX_NET_DEVICES=$device UCX_WARN_UNUSED_ENV_VARS=n
 

@@ -5,14 +5,14 @@
 #
 #   gtest_tap.sh [-t SECONDS] command [argument...]
 #
-#   -t  limit for one test case (default 60)
+#   -t  limit for one test case (default 300)
 #
 # A test case is "not ok" if the program dies in it or exceeds the limit; the program is then started again for the
 # remaining cases. A process that outlives the program is "not ok", too. An argument --gtest_filter=... selects test
 # cases.
 set -u
 
-limit=60
+limit=300
 max_restarts=${GTEST_TAP_RESTARTS:-20}
 max_cases=500 # in one run of the program, because one argument names them all
 max_lines=200

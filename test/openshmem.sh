@@ -7,7 +7,6 @@
 # shellcheck source-path=SCRIPTDIR source=integration/tern.sh
 . "$(dirname "$0")/integration/tern.sh"
 require oshcc oshrun
-limit=100
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export UCX_TLS=tern,self UCX_NET_DEVICES=$device UCX_WARN_UNUSED_ENV_VARS=n
 

@@ -17,7 +17,6 @@ export UCX_WARN_UNUSED_ENV_VARS=n PYTHONPATH=$rwapi/bindings PYTHONDONTWRITEBYTE
 python=${PYTHON:-/usr/bin/python3}
 [ -x "$python" ] || python=python3
 fortran=${FC:-gfortran}
-limit=60
 
 # job LANGUAGE PROGRAM...: each of three processes says that it is right.
 job() {

@@ -13,7 +13,6 @@ rwapi_run=$(dirname "$SOFTHCA")/rwapi-run
 flags=(-std=gnu11 -O2 -Wall -Wextra -Werror "-I$srcdir/../src/rwapi/include")
 link=("-L$libraries" "-Wl,-rpath,$libraries" -lrwapi)
 export UCX_WARN_UNUSED_ENV_VARS=n
-limit=60
 
 compile() { # compiler name [argument...]
     local compiler=$1 name=$2

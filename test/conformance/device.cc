@@ -28,7 +28,7 @@ uint8_t pattern(unsigned seed, std::size_t i) {
 }  // namespace
 
 milliseconds deadline() {
-    static const milliseconds value{1000 * number_from_environment("CONFORMANCE_DEADLINE", 10)};
+    static const milliseconds value{1000 * number_from_environment("CONFORMANCE_DEADLINE", 120)};
     return value;
 }
 

@@ -17,7 +17,8 @@ namespace conformance {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-// The longest wait for any event; CONFORMANCE_DEADLINE (seconds, default 10) changes it.
+// The longest wait for any event: so long that only a defect gets there, also on a busy machine.
+// CONFORMANCE_DEADLINE (seconds, default 120) changes it.
 milliseconds deadline();
 
 // How long a test watches that nothing happens.

@@ -31,11 +31,6 @@ const verbs::Port& port() {
     return *opened;
 }
 
-std::chrono::seconds patience() {
-    static const char* const given = getenv("TERN_TEST_PATIENCE");
-    return std::chrono::seconds(20) * (given != nullptr ? std::atoi(given) : 1);
-}
-
 bool writes_in_order() {
     static const bool promised = [] {
         const EngineSettings settings = quick_settings();

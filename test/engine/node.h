@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "engine/engine.h"
+#include "patience.h"
 
 namespace tern::test {
 
@@ -104,10 +105,7 @@ struct Node final : EngineOwner {
     std::string reason;
 };
 
-// How long until() tries. TERN_TEST_PATIENCE=N: N times as long as usual, on emulated processors.
-std::chrono::seconds patience();
-
-// Repeats `step` until `done`, for 20 seconds at most. False: too late.
+// Repeats `step` until `done`. False: too late.
 template <class Step, class Done>
 bool until(Step&& step, Done&& done) {
     const auto limit = std::chrono::steady_clock::now() + patience();

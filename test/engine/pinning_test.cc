@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include "patience.h"
 #include "seed.h"
 #include "storm.h"
 
@@ -21,7 +22,7 @@ class PinningStorm : public testing::TestWithParam<Weather> {
     void SetUp() override {
         if (const char* seconds = getenv("TERN_PINNING_STORM"); seconds != nullptr)
             duration_ = std::chrono::seconds(atoi(seconds));
-        alarm(50 + static_cast<unsigned>(duration_.count() / 1000));
+        alarm(alarm_seconds() + static_cast<unsigned>(duration_.count() / 1000));
     }
     void TearDown() override { alarm(0); }
 
@@ -54,7 +55,7 @@ TEST_P(PinningStorm, NeverMovesStaleBytes) {
                (wanted == MonitorKind::kNone ||
                 (storm.found() > 50 && cache.counters().invalidations > 50));
     };
-    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    const auto end = std::chrono::steady_clock::now() + patience();
     do {
         storm.run();
     } while (!enough() && storm.errors().empty() && std::chrono::steady_clock::now() < end);

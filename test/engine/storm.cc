@@ -11,6 +11,8 @@
 #include <cstring>
 #include <thread>
 
+#include "patience.h"
+
 namespace tern::test {
 
 namespace {
@@ -144,7 +146,7 @@ class Storm::Worker {
     void fork_child() {
         const pid_t child = fork();
         if (child == 0) {
-            alarm(20);
+            alarm(alarm_seconds());
             bool right = true;
             for (const Area& area : areas_) {
                 right = right && storm_.cache_.find(area.start, area.size, kLocalRead) == nullptr;

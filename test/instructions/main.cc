@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "counted.h"
+#include "patience.h"
 
 namespace instructions {
 
@@ -21,7 +22,7 @@ void require(bool condition, const char* what) {
 }
 
 void until(const std::function<bool()>& condition, const Step& step, const char* what) {
-    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    const auto end = std::chrono::steady_clock::now() + tern::test::patience();
     while (!condition()) {
         step();
         if (std::chrono::steady_clock::now() > end) fail(std::string(what) + ": time-out");

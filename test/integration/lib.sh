@@ -8,8 +8,8 @@ set -u
 SOFTHCA=${SOFTHCA:-$(command -v softhca)} || { echo "Bail out! set SOFTHCA to the softhca command"; exit 1; }
 [ -x "$SOFTHCA" ] || { echo "Bail out! there is no command $SOFTHCA"; exit 1; }
 srcdir=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-limit=${limit:-60} # seconds, for each command
-max_lines=100      # of the output of a failed command
+limit=${limit:-300} # seconds, for each command; only one that hangs takes so long
+max_lines=100       # of the output of a failed command
 count=0
 failures=0
 port=0

@@ -11,7 +11,6 @@ if [ ! -x "$start_program" ] || [ ! -x "$rwapi_run" ]; then
     echo '1..0 # SKIP built without UCX, or without GoogleTest'
     exit 0
 fi
-limit=30
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 mpirun=(mpirun.openmpi --oversubscribe)
 

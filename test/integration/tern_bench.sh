@@ -11,7 +11,6 @@
 tern_bench=$(dirname "$SOFTHCA")/tern-bench
 softhca_bench=$(dirname "$SOFTHCA")/softhca-bench
 paper_tables=$(dirname "$SOFTHCA")/paper-tables # not installed
-limit=120
 unset UCX_TLS SOFTHCA_SHARED "${!UCX_TERN_@}"
 
 # Of benchmarks that start a software HCA.

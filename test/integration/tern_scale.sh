@@ -6,7 +6,6 @@
 # SCALE_KEEP=FILE: writes the figures there, to replace sim/scale.txt.
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 . "$(dirname "$0")/lib.sh"
-limit=60
 tern_bench=$(dirname "$SOFTHCA")/tern-bench
 
 small=(scale --ranks '100,1000' --limits 'inf,256,64' --messages 20000)

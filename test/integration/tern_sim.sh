@@ -10,7 +10,6 @@
 . "$(dirname "$0")/lib.sh"
 # shellcheck source-path=SCRIPTDIR source=tern.sh
 . "$(dirname "$0")/tern.sh"
-limit=120
 tern_bench=$(dirname "$SOFTHCA")/tern-bench
 
 skip_all() { # reason

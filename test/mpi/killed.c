@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { BEFORE = 500, PATIENCE = 30 };
+enum { BEFORE = 500, PATIENCE = 120 };
 
 static int rank;
 

@@ -22,7 +22,7 @@
 
 namespace job {
 
-constexpr int64_t kLimit = 20'000'000;  // of a wait, in microseconds
+constexpr int64_t kLimit = 120'000'000;  // of a wait, in microseconds
 
 [[noreturn]] void fail(const char* file, int line, const char* what);
 

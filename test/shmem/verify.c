@@ -17,7 +17,7 @@
 
 int me, pes;
 
-enum { SECTION_SECONDS = 30 };
+enum { SECTION_SECONDS = 120 };
 
 static const struct {
     const char* name;

@@ -87,7 +87,7 @@ TEST_F(DirectTest, MemoryOfAGrantedReceiveIsDeregisteredByAnotherThread) {
     const uint64_t seed = any_seed();
     std::mt19937_64 random(seed);
     unsigned rounds = 0, cut = 0;
-    const auto end = Clock::now() + milliseconds(30000);
+    const auto end = Clock::now() + deadline();
     while (Clock::now() < end && (rounds < 10 || cut < 2)) {
         ++rounds;
         TagPair pair(direct());

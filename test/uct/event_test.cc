@@ -60,7 +60,7 @@ TEST_F(EventTest, BusyUntilWhatCameIsHandled) {
         linger({&a}, milliseconds(1));
         const ucs_status_t status = uct_iface_event_arm(b.iface(), UCT_EVENT_RECV);
         if (status == UCS_OK) {
-            EXPECT_TRUE(wakes(event_fd(b), milliseconds(1000)));
+            EXPECT_TRUE(wakes(event_fd(b), deadline()));
         } else {
             EXPECT_STATUS(UCS_ERR_BUSY, status);
         }
@@ -266,7 +266,7 @@ TEST_F(EventTest, SenderThatNeverSleeps) {
         for (int i = 0; i < 16; ++i) b.progress();
         const ucs_status_t status = uct_iface_event_arm(b.iface(), kBoth);
         if (status == UCS_OK) {
-            ASSERT_TRUE(wakes(fd, milliseconds(3000))) << received;
+            ASSERT_TRUE(wakes(fd, deadline())) << received;
         } else {
             ASSERT_STATUS(UCS_ERR_BUSY, status);
         }

@@ -152,7 +152,7 @@ TEST_F(HotPathTest, OnePlaceForThree) {
     }
     std::vector<Flow*> rest;
     for (const auto& flow : flows) rest.push_back(flow.get());
-    ASSERT_TRUE(run(rest, milliseconds(20000)));
+    ASSERT_TRUE(run(rest));
     flows.clear();
     for (auto& peer : peers) {
         const Counters counters = peer->close_and_count();
@@ -299,7 +299,7 @@ TEST_F(HotPathTest, CreditsWrapManyTimes) {
         other.id = 2;
         other.count = 200;
         Flow there(a, b, it), back(b, a, other);
-        ASSERT_TRUE(run({&there, &back}, milliseconds(20000)));
+        ASSERT_TRUE(run({&there, &back}));
     }
     EXPECT_GT(a.close_and_count()["sent_hot"], 30000u);
 }
@@ -320,7 +320,7 @@ TEST_P(SetupTest, TrafficIsRight) {
     Stream there = stream(20000), back = stream(20000, 2);
     back.typical = 4000;
     Flow one(a, b, there), other(b, a, back);
-    EXPECT_TRUE(run({&one, &other}, milliseconds(20000)));
+    EXPECT_TRUE(run({&one, &other}));
 }
 
 // The settings of the two sides may differ.
@@ -329,7 +329,7 @@ TEST_P(SetupTest, TrafficWithADefaultPeerIsRight) {
     Stream there = stream(10000), back = stream(10000, 2);
     there.most = back.most = 1000;
     Flow one(a, b, there), other(b, a, back);
-    EXPECT_TRUE(run({&one, &other}, milliseconds(20000)));
+    EXPECT_TRUE(run({&one, &other}));
 }
 
 TEST_P(SetupTest, TrafficToOneselfIsRight) {

@@ -47,7 +47,7 @@ TEST_P(FaultTest, TrafficIsRight) {
         there.typical = 300;
         back.typical = 3000;
         Flow one(a, b, there), other(b, a, back);
-        EXPECT_TRUE(run({&one, &other}, milliseconds(20000)));
+        EXPECT_TRUE(run({&one, &other}));
     }
     const Counters counters = a.close_and_count();
     if (blocks)
@@ -73,7 +73,7 @@ TEST_P(FaultTest, BetweenProcesses) {
             link.send();
             link.receive();
             Sender sender(self, ep, out);
-            EXPECT_TRUE(run({&self}, {&sender}, {&receiver}, milliseconds(20000)));
+            EXPECT_TRUE(run({&self}, {&sender}, {&receiver}));
             link.send();
             linger({&self}, milliseconds(300));
             link.receive();

@@ -28,7 +28,7 @@ inline bool wakes(int fd, milliseconds limit) {
 // Progresses, arms and sleeps, as applications do, until `condition` holds. False if nothing wakes
 // the interface in time.
 inline bool sleep_until(Entity& entity, int fd, const std::function<bool()>& condition,
-                        unsigned events = kBoth, milliseconds limit = milliseconds(3000)) {
+                        unsigned events = kBoth, milliseconds limit = deadline()) {
     const auto end = Clock::now() + 3 * limit;
     while (true) {
         for (int i = 0; i < 64 && entity.progress() != 0; ++i) {

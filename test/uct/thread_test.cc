@@ -50,7 +50,7 @@ TEST_F(ThreadTest, EachHasItsOwnWorker) {
             try {
                 Entity a, b;
                 Flow there(a, b, stream(10000, i)), back(b, a, stream(10000, i + 4));
-                outcomes.add(run({&there, &back}, milliseconds(20000)));
+                outcomes.add(run({&there, &back}));
             } catch (const std::exception& error) {
                 outcomes.add(error);
             }
@@ -68,7 +68,7 @@ TEST_F(ThreadTest, WorkersTalkToEachOther) {
     std::atomic<std::size_t> ready = 0, done = 0;
     const auto meet = [](std::atomic<std::size_t>& count, Entity& self) {
         ++count;
-        const auto end = Clock::now() + milliseconds(20000);
+        const auto end = Clock::now() + deadline();
         while (count < kThreads && Clock::now() < end) self.progress();
         return count == kThreads;
     };
@@ -82,7 +82,7 @@ TEST_F(ThreadTest, WorkersTalkToEachOther) {
                 if (!meet(ready, self)) fail("the others did not come");
                 const Endpoint ep = self.connect(addresses[(i + 1) % kThreads]);
                 Sender sender(self, ep, stream(20000, i));
-                outcomes.add(run({&self}, {&sender}, {&receiver}, milliseconds(20000)));
+                outcomes.add(run({&self}, {&sender}, {&receiver}));
                 meet(done, self);
             } catch (const std::exception& error) {
                 outcomes.add(error);
@@ -103,7 +103,7 @@ TEST_F(ThreadTest, InTurnOnOneWorker) {
     std::vector<std::unique_ptr<Flow>> flows;
     for (std::size_t i = 0; i < kThreads; ++i)
         flows.push_back(std::make_unique<Flow>(a, b, stream(5000, i)));
-    const auto end = Clock::now() + milliseconds(20000);
+    const auto end = Clock::now() + deadline();
     std::vector<std::thread> threads;
     for (std::size_t i = 0; i < kThreads; ++i) {
         threads.emplace_back([&, i] {
@@ -140,7 +140,7 @@ TEST_F(ThreadTest, OpenAndCloseBesideTraffic) {
     {
         Entity a, b;
         Flow flow(a, b, stream(50000, 0));
-        outcomes.add(run({&flow}, milliseconds(20000)));
+        outcomes.add(run({&flow}));
     }
     stop = true;
     opener.join();

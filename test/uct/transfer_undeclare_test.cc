@@ -239,7 +239,7 @@ TEST_P(UndeclareThreadTest, ByAnotherThread) {
         }
     });
     std::mt19937_64 random(seed);
-    const auto end = Clock::now() + milliseconds(15000);
+    const auto end = Clock::now() + deadline();
     for (int i = 0; !over && Clock::now() < end && (i < 150 || done < 20 || cut < 20); ++i) {
         Declared memory(b.host(), kSize);
         {

@@ -16,6 +16,7 @@
 #include <string>
 #include <thread>
 
+#include "patience.h"
 #include "softhca/fabric/segment.h"
 #include "softhca/transport/adapter.h"
 
@@ -65,7 +66,7 @@ T* shared_value() {
 }
 
 template <typename Condition>
-bool wait_for(Condition&& condition, std::chrono::milliseconds limit = std::chrono::seconds(10)) {
+bool wait_for(Condition&& condition, std::chrono::milliseconds limit = tern::test::patience()) {
     const auto end = std::chrono::steady_clock::now() + limit;
     while (!condition()) {
         if (std::chrono::steady_clock::now() > end) return false;

@@ -15,7 +15,7 @@
 
 namespace {
 
-constexpr rwapi::Time kLimit = std::chrono::seconds(20);
+constexpr rwapi::Time kLimit = std::chrono::seconds(120);
 
 [[noreturn]] void fail(int line, const std::string& what) {
     std::fprintf(stderr, "job.cc:%d: %s\n", line, what.c_str());

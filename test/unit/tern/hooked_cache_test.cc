@@ -34,7 +34,7 @@ namespace {
 class HookedCacheTest : public UserfaultTest {
   protected:
     void SetUp() override {
-        alarm(50);
+        alarm(test::alarm_seconds());
         open({}, true);
         if (cache->monitor() != MonitorKind::kUserfaultfd)
             GTEST_SKIP() << "userfaultfd is not allowed here";

@@ -246,7 +246,7 @@ TEST_F(UserfaultTest, AChildOfForkIsNotHarmed) {
     pin(memory, 16 * kPageSize);
     const pid_t child = fork();
     if (child == 0) {
-        alarm(20);
+        alarm(test::alarm_seconds());
         bool right = !pinned(memory, kPageSize);
         // No thread reads events in the child: these calls return all the same.
         madvise(memory, kPageSize, MADV_DONTNEED);
@@ -349,7 +349,7 @@ TEST_F(UserfaultTest, ABufferThatIsFreedEveryTimeIsNotABufferThatIsReused) {
         munmap(memory, 16 * kPageSize);
     }
     char* memory = map_pages(16);
-    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    const auto limit = std::chrono::steady_clock::now() + test::patience();
     while (cache->note(memory, 16 * kPageSize) < 10 && std::chrono::steady_clock::now() < limit)
         std::this_thread::yield();
     EXPECT_EQ(cache->uses(memory, 16 * kPageSize), 10u);

@@ -13,6 +13,7 @@
 #include <memory>
 #include <thread>
 
+#include "patience.h"
 #include "pinning/cache/held_pins.h"
 #include "pinning/cache/pin_cache.h"
 
@@ -48,7 +49,7 @@ inline char* map_pages(size_t pages, int flags = MAP_PRIVATE | MAP_ANONYMOUS, in
 class UserfaultTest : public testing::Test {
   protected:
     void SetUp() override {
-        alarm(50);  // a thread whose event nobody reads would wait for ever
+        alarm(test::alarm_seconds());  // a thread whose event nobody reads would wait for ever
         open({});
         if (cache->monitor() != MonitorKind::kUserfaultfd)
             GTEST_SKIP() << "userfaultfd is not allowed here";
@@ -73,7 +74,7 @@ class UserfaultTest : public testing::Test {
     // Pins until the pin is remembered: late events about earlier memory at these addresses make
     // the first pin stale.
     void pin(const void* start, size_t length) {
-        const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+        const auto limit = std::chrono::steady_clock::now() + test::patience();
         do {
             pin_once(start, length);
             if (pinned(start, length)) return;
@@ -89,7 +90,7 @@ class UserfaultTest : public testing::Test {
     // find() returns nothing while the reader is still at an earlier event, and the reader may be
     // preempted there.
     bool stays_pinned(const void* start, size_t length) {
-        const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+        const auto limit = std::chrono::steady_clock::now() + test::patience();
         while (!pinned(start, length)) {
             if (std::chrono::steady_clock::now() > limit) return false;
             std::this_thread::yield();
