@@ -2,6 +2,7 @@
 // Joining and leaving a fabric, and noticing that a process has gone.
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -52,7 +53,7 @@ TEST_F(FabricTest, IsPrivateSealedAndGoneAfterItsLastUser) {
     ASSERT_TRUE(file.members(&members, &error)) << error;
     ASSERT_EQ(members.size(), 1u);
     int fd;
-    ASSERT_EQ(open_member(members[0], &fd), MemberState::kPresent);
+    ASSERT_EQ(open_member(file, members[0], &fd), MemberState::kPresent);
     EXPECT_NE(ftruncate(fd, 4096), 0) << "nobody can shrink it under the others";
     ASSERT_EQ(fstat(fd, &status), 0);
     EXPECT_EQ(status.st_mode & 0777, 0600u);
@@ -146,6 +147,82 @@ TEST_F(FabricTest, MemberOfAnotherPidNamespaceIsKept) {
     EXPECT_EQ(Segment::open(name_, Segment::Mode::kJoinOrCreate, config, &error), nullptr);
     EXPECT_NE(error.find("namespace"), std::string::npos) << error;
     ASSERT_EQ(unlink(path_.c_str()), 0) << "it is kept";
+}
+
+// A member in a container that nobody can look into, and that ends.
+TEST_F(FabricTest, MemberInAContainerIsKeptUntilItEnds) {
+    if (Child([] { return unshare(CLONE_NEWPID); }).join() != 0)
+        GTEST_SKIP() << "PID namespaces need a privilege";
+    auto* step = shared_value<std::atomic<int>>();
+    Child container([&] {
+        if (unshare(CLONE_NEWPID) != 0) return 1;
+        Child member([&] {
+            start_adapter(name_);
+            *step = 1;
+            return wait_for([&] { return *step == 2; }) ? 0 : 1;
+        });
+        return member.join();
+    });
+    ASSERT_TRUE(wait_for([&] { return *step == 1; }));
+    std::string error;
+    FabricConfig config{};
+    EXPECT_EQ(Segment::open(name_, Segment::Mode::kJoinOrCreate, config, &error), nullptr);
+    EXPECT_NE(error.find("--pid=host"), std::string::npos) << error;
+    EXPECT_FALSE(Segment::remove_if_unused(name_, &error));
+    *step = 2;
+    EXPECT_EQ(container.join(), 0);
+    const auto segment = open_segment(name_);
+    ASSERT_NE(segment, nullptr);
+    EXPECT_TRUE(segment->created());
+}
+
+// The child has the descriptor whose lock shows that its parent lives.
+TEST_F(FabricTest, ChildOfAForkDoesNotKeepItsParentAMember) {
+    auto* orphan = shared_value<std::atomic<int>>();
+    Child member([&] {
+        const auto segment = open_segment(name_);
+        const pid_t child = fork();
+        if (child == 0) {
+            segment->disown();
+            *orphan = getpid();
+            pause();
+        }
+        wait_for([&] { return *orphan != 0; });
+        return raise(SIGKILL);
+    });
+    EXPECT_EQ(member.join(), -1);
+    {
+        MemberFile file(path_);
+        std::string error;
+        ASSERT_TRUE(file.lock(false, &error)) << error;
+        std::vector<MemberFile::Member> members;
+        ASSERT_TRUE(file.members(&members, &error)) << error;
+        ASSERT_EQ(members.size(), 1u);
+        EXPECT_NE(members[0].byte, 0u);
+        EXPECT_FALSE(file.may_live(members[0]));
+    }
+    kill(*orphan, SIGKILL);
+}
+
+TEST_F(FabricTest, ProcessOfAnotherUserNamespaceLearnsWhyItCannotJoin) {
+    const std::string map = std::to_string(geteuid()) + " " + std::to_string(geteuid()) + " 1";
+    const auto enter = [&map] {
+        if (unshare(CLONE_NEWUSER) != 0) return false;
+        std::ofstream file("/proc/self/uid_map");
+        return static_cast<bool>(file << map << std::flush);
+    };
+    if (Child([&] { return enter() ? 0 : 1; }).join() != 0)
+        GTEST_SKIP() << "there are no user namespaces";
+    const auto segment = open_segment(name_);
+    ASSERT_NE(segment, nullptr);
+    Child child([&] {
+        if (!enter()) return 1;
+        std::string error;
+        FabricConfig config{};
+        if (Segment::open(name_, Segment::Mode::kJoinOrCreate, config, &error) != nullptr) return 2;
+        return error.find("user namespace") != std::string::npos ? 0 : 3;
+    });
+    EXPECT_EQ(child.join(), 0);
 }
 
 TEST_F(FabricTest, MemberThatIsNotDumpableIsKept) {

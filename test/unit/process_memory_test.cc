@@ -167,12 +167,34 @@ bool forbid_writes() {
            prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
 }
 
+// What a process prints on stderr.
+class Output {
+  public:
+    ~Output() { close(fd_); }
+    void take() const { dup2(fd_, STDERR_FILENO); }
+    std::string text() const {
+        std::string text(1000, '\0');
+        const ssize_t got = pread(fd_, text.data(), text.size(), 0);
+        text.resize(got < 0 ? 0 : static_cast<size_t>(got));
+        return text;
+    }
+
+  private:
+    const int fd_ = memfd_create("output", MFD_CLOEXEC);
+};
+
+void expect_explanation(const std::string& text) {
+    EXPECT_NE(text.find("seccomp"), std::string::npos) << text;
+    EXPECT_NE(text.find("SYS_PTRACE"), std::string::npos) << text;
+    EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1) << text;
+}
+
 TEST_F(ProcessMemoryTest, RefusalOfTheKernelIsExplainedOnce) {
-    const int output = memfd_create("output", MFD_CLOEXEC);
+    const Output output;
     Child child([&] {
         Adapter* adapter = test::start_adapter(name_);
         if (!forbid_writes()) return 1;
-        dup2(output, STDERR_FILENO);
+        output.take();
         for (int i = 0; i < 2; ++i) {
             const char byte = 'x';
             const CopyResult result = adapter->process_memory().write(
@@ -182,12 +204,33 @@ TEST_F(ProcessMemoryTest, RefusalOfTheKernelIsExplainedOnce) {
         return 0;
     });
     EXPECT_EQ(child.join(), 0);
-    std::string text(1000, '\0');
-    const ssize_t got = pread(output, text.data(), text.size(), 0);
-    text.resize(got < 0 ? 0 : static_cast<size_t>(got));
-    EXPECT_NE(text.find("seccomp"), std::string::npos) << text;
-    EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1) << text;
-    close(output);
+    expect_explanation(output.text());
+}
+
+// Also the first member learns it, which has no peers yet.
+TEST_F(ProcessMemoryTest, RefusalOfTheKernelIsNamedAtTheJoin) {
+    const Output first, second;
+    for (const Output* output : {&first, &second}) {
+        Child child([&] {
+            if (!forbid_writes()) return 1;
+            output->take();
+            return test::start_adapter(name_) == nullptr ? 2 : 0;
+        });
+        EXPECT_EQ(child.join(), 0);
+        expect_explanation(output->text());
+    }
+}
+
+TEST_F(ProcessMemoryTest, JoinSaysNothingIfAllIsWell) {
+    const Output output;
+    Child child([&] {
+        output.take();
+        test::start_adapter(name_);
+        Child second([&] { return test::start_adapter(name_) == nullptr ? 1 : 0; });
+        return second.join();
+    });
+    EXPECT_EQ(child.join(), 0);
+    EXPECT_EQ(output.text(), "");
 }
 
 }  // namespace process_memory_test

@@ -119,6 +119,7 @@ bool Host::claim_slot(bool thread_executor, void (*body)(void*), void* argument,
         tag_ = make_tag(slot, incarnation_);
         candidate.pid.store(getpid(), std::memory_order_relaxed);
         candidate.witness = make_witness(&witness_);
+        candidate.user_namespace = own_namespace("user");
         header().members[slot / 64].fetch_or(uint64_t{1} << slot % 64);
         candidate.life.store(Life{SlotState::kJoining, incarnation_}.word(),
                              std::memory_order_release);

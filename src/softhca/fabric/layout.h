@@ -26,7 +26,7 @@
 namespace softhca {
 
 constexpr uint64_t kFabricMagic = 0x31414348'74666f73;  // "softHCA1"
-constexpr uint32_t kLayoutVersion = 14;
+constexpr uint32_t kLayoutVersion = 15;
 constexpr uint32_t kMaxDevices = 16;
 constexpr uint32_t kMaxPorts = 2;
 constexpr uint32_t kMaxLinks = kMaxDevices * kMaxPorts;
@@ -276,6 +276,7 @@ struct alignas(4096) ProcessSlot {
     std::atomic<uint32_t> life{0};  // a Life; changed under the member file's lock, or by CAS
     std::atomic<int32_t> pid{0};
     Witness witness;                 // of the process's address space
+    uint64_t user_namespace;         // of the process: its inode
     pthread_mutex_t liveness_mutex;  // robust; held by a thread of the owner while it lives
     // What follows, up to `staged`, is zero in a free slot.
     char name[32];

@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -50,20 +51,50 @@ bool is_private_file(const struct stat& status) {
     return status.st_uid == ::geteuid() && S_ISREG(status.st_mode) && (status.st_mode & 077) == 0;
 }
 
-uint64_t own_pid_namespace() {
-    struct stat status;
-    return ::stat("/proc/self/ns/pid", &status) == 0 ? status.st_ino : 0;
+struct flock lock_of_byte(uint64_t byte) {
+    struct flock lock {};
+    lock.l_type = F_WRLCK;
+    lock.l_whence = SEEK_SET;
+    lock.l_start = static_cast<off_t>(byte);
+    lock.l_len = 1;
+    return lock;
+}
+
+// A byte that no other member has, behind all that the file may contain.
+uint64_t any_byte() {
+    constexpr uint64_t kBegin = uint64_t{1} << 32;
+    uint64_t random = 0;
+    if (::getrandom(&random, sizeof random, 0) != sizeof random) return 0;
+    return kBegin + random % (uint64_t{1} << 62);
 }
 
 }  // namespace
+
+uint64_t own_namespace(const char* kind) {
+    struct stat status;
+    return ::stat((std::string("/proc/self/ns/") + kind).c_str(), &status) == 0 ? status.st_ino : 0;
+}
 
 MemberFile::~MemberFile() {
     if (fd_ >= 0) ::close(fd_);
 }
 
-MemberFile::Member MemberFile::self(int fd) {
+MemberFile::Member MemberFile::self(int fd, int* lock) const {
     struct stat status;
-    return {::getpid(), fd, ::fstat(fd, &status) == 0 ? status.st_ino : 0, own_pid_namespace()};
+    Member member{::getpid(), fd, ::fstat(fd, &status) == 0 ? status.st_ino : 0,
+                  own_namespace("pid"), any_byte()};
+    // A description of its own, whose lock ends with its last descriptor. Nobody removes the file
+    // meanwhile, because it is locked.
+    *lock = open_retry(path_.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0);
+    struct flock wanted = lock_of_byte(member.byte);
+    if (*lock < 0 || member.byte == 0 || ::fcntl(*lock, F_OFD_SETLK, &wanted) != 0) member.byte = 0;
+    return member;
+}
+
+bool MemberFile::may_live(const Member& member) const {
+    if (member.byte == 0) return true;
+    struct flock found = lock_of_byte(member.byte);
+    return ::fcntl(fd_, F_OFD_GETLK, &found) != 0 || found.l_type != F_UNLCK;
 }
 
 bool MemberFile::lock(bool create, std::string* error, Patience patience) {
@@ -109,10 +140,12 @@ bool MemberFile::members(std::vector<Member>* list, std::string* error) const {
         Member member;
         unsigned long inode;
         unsigned long pid_namespace = 0;
-        if (std::sscanf(text.substr(at, end - at).c_str(), "%d %d %lu %lu", &member.pid, &member.fd,
-                        &inode, &pid_namespace) >= 3) {
+        unsigned long byte = 0;
+        if (std::sscanf(text.substr(at, end - at).c_str(), "%d %d %lu %lu %lu", &member.pid,
+                        &member.fd, &inode, &pid_namespace, &byte) >= 3) {
             member.inode = inode;
             member.pid_namespace = pid_namespace;
+            member.byte = byte;
             list->push_back(member);
         }
         at = end + 1;
@@ -128,7 +161,8 @@ bool MemberFile::store(const std::vector<Member>& members, std::string* error) {
     std::string text;
     for (const Member& member : members) {
         text += std::to_string(member.pid) + " " + std::to_string(member.fd) + " " +
-                std::to_string(member.inode) + " " + std::to_string(member.pid_namespace) + "\n";
+                std::to_string(member.inode) + " " + std::to_string(member.pid_namespace) + " " +
+                std::to_string(member.byte) + "\n";
     }
     // Writes the new list over the old one before it sets the length: if the process dies or the
     // file system is full, living members are still in the file.
@@ -174,37 +208,44 @@ std::string find_descriptor(const MemberFile::Member& member, struct stat* statu
     return found;
 }
 
-MemberState why_not(const MemberFile::Member& member, std::string* why) {
+MemberState why_not(const MemberFile& file, const MemberFile::Member& member, std::string* why) {
     if (errno == ENOENT || errno == ESRCH) return MemberState::kGone;
-    if (errno == EACCES && has_no_memory(member.pid)) return MemberState::kGone;
+    const int error = errno;
+    if (!file.may_live(member) || (error == EACCES && has_no_memory(member.pid)))
+        return MemberState::kGone;
     if (why != nullptr) {
         *why = "process " + std::to_string(member.pid) +
-               " cannot be inspected: " + std::strerror(errno) +
-               (errno == EACCES ? "; it is not dumpable, or Yama or a security module forbids it"
-                                : "");
+               " cannot be inspected: " + std::strerror(error) +
+               (error == EACCES
+                    ? "; it is in another user namespace, as of a container (start both in one), "
+                      "or not dumpable (setuid), or a security module forbids it"
+                    : "");
     }
     return MemberState::kUnknown;
 }
 
 }  // namespace
 
-MemberState open_member(const MemberFile::Member& member, int* fd, std::string* why) {
+MemberState open_member(const MemberFile& file, const MemberFile::Member& member, int* fd,
+                        std::string* why) {
     *fd = -1;
-    if (member.pid_namespace != 0 && member.pid_namespace != own_pid_namespace()) {
+    if (member.pid_namespace != 0 && member.pid_namespace != own_namespace("pid")) {
+        if (!file.may_live(member)) return MemberState::kGone;
         if (why != nullptr) {
-            *why = "process " + std::to_string(member.pid) +
-                   " is in another PID namespace, as in a container; use another SOFTHCA_FABRIC, "
-                   "or remove the fabric's file in /dev/shm if no process uses it";
+            *why = "its process " + std::to_string(member.pid) +
+                   " is in another PID namespace, as in a container, where its memory cannot be "
+                   "reached; start the containers in one (--pid=host), or use another "
+                   "SOFTHCA_FABRIC";
         }
         return MemberState::kUnknown;
     }
     struct stat status;
     // Checks before it opens: the descriptor may be something else by now.
     const std::string path = find_descriptor(member, &status);
-    if (path.empty()) return why_not(member, why);
+    if (path.empty()) return why_not(file, member, why);
     if (!S_ISREG(status.st_mode) || status.st_ino != member.inode) return MemberState::kGone;
     *fd = open_retry(path.c_str(), O_RDWR | O_CLOEXEC, 0);
-    return *fd < 0 ? why_not(member, why) : MemberState::kPresent;
+    return *fd < 0 ? why_not(file, member, why) : MemberState::kPresent;
 }
 
 }  // namespace softhca

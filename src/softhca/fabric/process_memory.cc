@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "softhca/core/ordered_copy.h"
+#include "softhca/fabric/member_file.h"
 
 namespace softhca {
 
@@ -148,16 +149,32 @@ int number_in(const char* path, const char* key) {
     return number;
 }
 
-void explain_refusal(pid_t process, int error) {
+// 0, or the errno of copies that nothing but a filter or the kernel itself can refuse: of no bytes,
+// from and to this process.
+int refused_to_all() {
+    const bool both = process_vm_readv(getpid(), nullptr, 0, nullptr, 0, 0) == 0 &&
+                      process_vm_writev(getpid(), nullptr, 0, nullptr, 0, 0) == 0;
+    return both ? 0 : errno;
+}
+
+// Why the kernel refuses to copy to or from a process, and what to do.
+const char* cause_of_refusal(uint64_t user_namespace) {
+    if (refused_to_all() != 0) {
+        return number_in("/proc/self/status", "Seccomp:\t") > 0
+                   ? "a seccomp filter forbids it, as in containers; permit process_vm_readv and "
+                     "process_vm_writev in the filter, or grant the capability SYS_PTRACE"
+                   : "the kernel has no process_vm_readv and process_vm_writev "
+                     "(CONFIG_CROSS_MEMORY_ATTACH), or a security module forbids them";
+    }
     const int scope = number_in("/proc/sys/kernel/yama/ptrace_scope", "");
-    const char* cause =
-        scope > 1 ? "Yama forbids it (kernel.yama.ptrace_scope is above 1); set 0 or 1"
-        : number_in("/proc/self/status", "Seccomp:\t") > 0
-            ? "a seccomp filter forbids it, as in containers; permit process_vm_readv and "
-              "process_vm_writev, or grant the capability SYS_PTRACE"
-            : "it is not dumpable, or has other capabilities";
-    std::fprintf(stderr, "softhca: cannot access the memory of process %d: %s: %s\n",
-                 static_cast<int>(process), std::strerror(error), cause);
+    if (scope == 2) {
+        return "Yama forbids it (kernel.yama.ptrace_scope is 2); set 0 or 1, or grant the "
+               "capability SYS_PTRACE";
+    }
+    if (scope > 2) return "Yama forbids it until the next boot (kernel.yama.ptrace_scope is 3)";
+    if (user_namespace != own_namespace("user"))
+        return "it is in another user namespace, as in a container; start both in one";
+    return "it is not dumpable (setuid), or has other capabilities";
 }
 
 }  // namespace
@@ -235,6 +252,29 @@ CopyResult ProcessMemory::read(uint32_t slot, const KeyEntry* key, const IovList
     return finish(slot, copied, length, local, false);
 }
 
+void ProcessMemory::explain_refusal(uint32_t slot, int error) {
+    if (explained_.test_and_set()) return;
+    std::fprintf(stderr,
+                 "softhca: cannot access the memory of process %d: %s: %s. Transfers to and from "
+                 "memory that is not shared fail.\n",
+                 static_cast<int>(host_.pid(slot)), std::strerror(error),
+                 cause_of_refusal(host_.process(slot).user_namespace));
+}
+
+void ProcessMemory::try_members() {
+    if (virtual_clock != nullptr) return;  // all members are in this process
+    if (const int error = refused_to_all(); error != 0) explain_refusal(host_.slot(), error);
+    host_.for_each_member([this](uint32_t slot) {
+        if (!host_.alive(slot)) return;
+        const Witness witness = host_.process(slot).witness;
+        uint64_t value;
+        const iovec here{&value, sizeof value};
+        const iovec there{reinterpret_cast<void*>(witness.address), sizeof value};
+        const ssize_t got = process_vm_readv(host_.pid(slot), &here, 1, &there, 1, 0);
+        if (got < 0 && errno == EPERM && host_.alive(slot)) explain_refusal(slot, EPERM);
+    });
+}
+
 // The result of a copy by process id. The process that is alive afterwards has been so all the
 // time: the id was not another one's, and no other program ran in it.
 CopyResult ProcessMemory::finish(uint32_t slot, ssize_t copied, uint64_t length,
@@ -243,8 +283,7 @@ CopyResult ProcessMemory::finish(uint32_t slot, ssize_t copied, uint64_t length,
     if (error == ESRCH || !host_.alive(slot)) return CopyResult::kGone;
     if (copied == static_cast<ssize_t>(length)) return CopyResult::kOk;
     const NoCancellation no_cancellation;  // the caller may hold locks of the fabric
-    if ((error == EPERM || error == ENOSYS) && !explained_.test_and_set())
-        explain_refusal(host_.pid(slot), error);
+    if (error == EPERM || error == ENOSYS) explain_refusal(slot, error);
     if (error == EFAULT && !accessible(local, !local_is_source)) return CopyResult::kLocalFault;
     return CopyResult::kRemoteFault;
 }

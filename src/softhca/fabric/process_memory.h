@@ -64,6 +64,9 @@ class ProcessMemory {
     CopyResult read(uint32_t slot, const KeyEntry* key, const IovList& remote, const IovList& local,
                     Order order = Order::kPages);
 
+    // Says, once, if the kernel refuses copies to or from a member that lives, and what to do.
+    void try_members();
+
     PeerMaps& maps() { return maps_; }
 
   private:
@@ -72,6 +75,8 @@ class ProcessMemory {
     bool map_peer(uint32_t slot, const KeyEntry* key, const IovList& remote, IovList* mapped);
     CopyResult finish(uint32_t slot, ssize_t copied, uint64_t length, const IovList& local,
                       bool local_is_source);
+    void explain_refusal(uint32_t slot, int error);
+
     Host& host_;
     PeerMaps maps_;
     std::atomic_flag explained_;  // why the kernel refuses a copy

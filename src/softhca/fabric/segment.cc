@@ -61,12 +61,12 @@ int create_memory(std::string* error) {
 
 // Removes members that have died. *fd becomes a descriptor of a remaining member's memory, or -1;
 // then *why, if not nullptr, says why that of remaining members cannot be opened.
-void remove_gone_members(std::vector<MemberFile::Member>* members, int* fd,
+void remove_gone_members(const MemberFile& file, std::vector<MemberFile::Member>* members, int* fd,
                          std::string* why = nullptr) {
     *fd = -1;
-    std::erase_if(*members, [fd, why](const MemberFile::Member& member) {
+    std::erase_if(*members, [&file, fd, why](const MemberFile::Member& member) {
         int opened;
-        const MemberState state = open_member(member, &opened, why);
+        const MemberState state = open_member(file, member, &opened, why);
         if (opened >= 0 && *fd < 0)
             *fd = opened;
         else if (opened >= 0)
@@ -90,7 +90,7 @@ std::unique_ptr<Segment> Segment::open(const std::string& name, Mode mode,
     if (!file.members(&members, error)) return nullptr;
     int fd;
     std::string why;
-    remove_gone_members(&members, &fd, &why);
+    remove_gone_members(file, &members, &fd, &why);
     if (fd < 0 && !members.empty()) {
         *error = "cannot open the memory of fabric '" + name + "': " + why;
         return nullptr;
@@ -120,7 +120,8 @@ std::unique_ptr<Segment> Segment::open(const std::string& name, Mode mode,
                  "' belongs to another version of libsofthca; use another SOFTHCA_FABRIC";
         return nullptr;
     }
-    members.push_back(MemberFile::self(segment->fd_));
+    members.push_back(file.self(segment->fd_, &segment->lock_));
+    segment->byte_ = members.back().byte;
     if (!file.store(members, error)) return nullptr;
     return segment;
 }
@@ -170,10 +171,10 @@ void Segment::leave() {
     std::vector<MemberFile::Member> members;
     if (!file.members(&members, &error)) return;
     std::erase_if(members, [this](const MemberFile::Member& member) {
-        return member.pid == ::getpid() && member.fd == fd_;
+        return member.pid == ::getpid() && member.fd == fd_ && member.byte == byte_;
     });
     int other;
-    remove_gone_members(&members, &other);
+    remove_gone_members(file, &members, &other);
     if (other >= 0) ::close(other);
     file.store(members, &error);
 }
@@ -185,7 +186,7 @@ bool Segment::remove_if_unused(const std::string& name, std::string* error) {
     std::vector<MemberFile::Member> members;
     int fd;
     if (!file.members(&members, error)) return false;
-    remove_gone_members(&members, &fd);
+    remove_gone_members(file, &members, &fd);
     if (fd >= 0) ::close(fd);
     if (!file.store(members, error)) return false;
     if (!members.empty()) {
@@ -202,6 +203,12 @@ Segment::~Segment() {
             raw_munmap(tables, kArenaBytes);
     if (header_ != nullptr) raw_munmap(header_, kHeaderBytes);
     if (fd_ >= 0) ::close(fd_);
+    disown();
+}
+
+void Segment::disown() {
+    if (lock_ >= 0) ::close(lock_);
+    lock_ = -1;
 }
 
 }  // namespace softhca

@@ -45,6 +45,8 @@ class Segment {
     void punch_arena(uint32_t slot);
     // Removes this process from the member file. The last member removes the file.
     void leave();
+    // In the child of a fork(): this process is no member, and does not keep its parent alive.
+    void disown();
 
   private:
     explicit Segment(std::string name) : name_(std::move(name)) {}
@@ -53,6 +55,8 @@ class Segment {
 
     std::string name_;
     int fd_ = -1;
+    int lock_ = -1;  // the descriptor that keeps byte_ of the member file locked
+    uint64_t byte_ = 0;
     bool created_ = false;
     FabricHeader* header_ = nullptr;
     std::atomic<ArenaTables*> arenas_[kMaxProcesses] = {};

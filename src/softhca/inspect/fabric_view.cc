@@ -67,17 +67,18 @@ bool FabricView::find_memory(const std::string& name, std::string* error) {
         return false;
     }
     std::vector<MemberFile::Member> members;
+    error->clear();
     if (!file.members(&members, error)) return false;
     for (const MemberFile::Member& member : members) {
         int fd;
-        if (open_member(member, &fd) != MemberState::kPresent) continue;
+        if (open_member(file, member, &fd, error) != MemberState::kPresent) continue;
         members_.push_back(member.pid);
         if (fd_ < 0)
             fd_ = fd;
         else
             ::close(fd);
     }
-    if (fd_ < 0) *error = "nobody is in fabric '" + name + "'";
+    if (fd_ < 0 && error->empty()) *error = "nobody is in fabric '" + name + "'";
     return fd_ >= 0;
 }
 

@@ -16,6 +16,7 @@ std::unique_ptr<Adapter> Adapter::start(std::shared_ptr<Segment> segment, bool t
     // Numbers of the slot's last process differ in the generation.
     adapter->generation_.store(adapter->host_->incarnation(), std::memory_order_relaxed);
     adapter->process_memory_ = std::make_unique<ProcessMemory>(*adapter->host_);
+    adapter->process_memory_->try_members();
     adapter->engine_.start();
     return adapter;
 }

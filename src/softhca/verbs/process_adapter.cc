@@ -126,6 +126,7 @@ void after_fork_in_child() {
     for (auto& adapter : state.adapters) {
         if (adapter == nullptr) continue;
         adapter->set_inherited();
+        adapter->host().segment().disown();
         (void)adapter.release();
     }
     state.contexts.clear();
