@@ -167,7 +167,7 @@ run_once() {
 
 check_leftovers() {
     local left=
-    for _ in {1..50}; do
+    for _ in {1..300}; do
         left=$(session_members "$1")
         [ -n "$left" ] || return
         sleep 0.2

@@ -19,7 +19,7 @@ for allocator in $allocators; do
     number=$((number + 1))
     name="userfaultfd under $(basename "$allocator")"
     # shellcheck disable=SC2016 # the device's library is preloaded, too, and must come first
-    if output=$(timeout -k 5 60 "$SOFTHCA" run -- bash -c 'export LD_PRELOAD="$LD_PRELOAD:$1"; exec "$0" "$2"' \
+    if output=$(timeout -k 5 300 "$SOFTHCA" run -- bash -c 'export LD_PRELOAD="$LD_PRELOAD:$1"; exec "$0" "$2"' \
         ./tern-engine "$allocator" '--gtest_filter=*PinningStorm*userfaultfd*' 2>&1); then
         echo "ok $number - $name"
     else

@@ -152,6 +152,16 @@ wait_for_server() {
     done
 }
 
+# becomes command...: repeats the command until it succeeds. Fails at the limit.
+becomes() {
+    local tick
+    for ((tick = 0; tick < limit * 20; tick++)); do
+        "$@" && return
+        sleep 0.05
+    done
+    return 1
+}
+
 # Whether process group $1 has live processes. Zombies do not count.
 lives() {
     kill -0 -- "-$1" 2>/dev/null &&
@@ -160,8 +170,8 @@ lives() {
 
 # Ends the remaining processes of process group $1; fails if there were any.
 reap_group() {
-    local _
-    for _ in {1..50}; do
+    local tick
+    for ((tick = 0; tick < limit * 10; tick++)); do
         lives "$1" || return 0
         sleep 0.1
     done

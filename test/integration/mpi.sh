@@ -86,14 +86,14 @@ lanes() {
 # killed LABEL BYTES PATTERN COUNT [mpirun's option]: kills the last of four ranks while the others send to it. The job
 # must end, print at least COUNT lines that match, and leave no process and no fabric behind.
 killed() {
-    local label=$1 bytes=$2 pattern=$3 wanted=$4 status=0 _
+    local label=$1 bytes=$2 pattern=$3 wanted=$4 status=0 tick
     mpirun_options=${5-} UCX_TERN_CONNECT_TIMEOUT=10s UCX_TERN_TIMEOUT=200ms UCX_HANDLE_ERRORS=none timeout -k 5 "$limit" bash -c 'launch_"$@"' _ "$mpi" 4 \
         "${hca[@]}" "$tmp/killed" "$bytes" >"$tmp/output" 2>&1 </dev/null
     [ $? != 124 ] || { status=1; echo 'the job did not end' >>"$tmp/output"; }
     grep -q '^rank 3: killed' "$tmp/output" || status=1
     ! grep -q ': hung' "$tmp/output" || status=1
     [ "$(grep -Ec -- "$pattern" "$tmp/output")" -ge "$wanted" ] || status=1
-    for _ in {1..50}; do
+    for ((tick = 0; tick < limit * 10; tick++)); do
         pgrep -f "^$tmp/killed" >"$tmp/left" || break
         sleep 0.1
     done

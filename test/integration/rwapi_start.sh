@@ -112,8 +112,8 @@ refuses 'rwapi-run: a variable without name' 2 'no name' "$rwapi_run" -x =3 true
 
 # gone NAME: no process with this name in its command line is left.
 gone() {
-    local _
-    for _ in {1..50}; do
+    local tick
+    for ((tick = 0; tick < limit * 10; tick++)); do
         pgrep -f "$mark" >"$tmp/left" || break
         sleep 0.1
     done
@@ -126,14 +126,15 @@ check 'rwapi-run: processes of processes, in sessions of their own' \
     "$rwapi_run" -np 2 sh -c "setsid $mark & setsid setsid $mark & exit 0"
 gone 'rwapi-run: none of them is left'
 
+says_ready() { # times file
+    [ "$(grep -c ready "$2")" = "$1" ]
+}
+
 # signal NAME SIGNAL STATUS: rwapi-run gets the signal, and must end with that status.
 signal() {
-    local status tick
+    local status
     start "$tmp/signalled" "$rwapi_run" -np 2 sh -c "trap 'echo got; exit 6' USR1; echo ready; while :; do sleep 0.05; done; $mark"
-    for ((tick = 0; tick < 200; tick++)); do
-        [ "$(grep -c ready "$tmp/signalled")" = 2 ] && break
-        sleep 0.05
-    done
+    becomes says_ready 2 "$tmp/signalled"
     kill -s "$2" "$(pgrep -P "$pid")"
     wait "$pid" 2>/dev/null
     status=$?
@@ -146,7 +147,7 @@ signal() {
 check_match 'rwapi-run: a child that it had before is left alone' '^end of the output$' \
     bash -c '"$1" -np 2 echo line > >(cat; sleep 1; echo end of the output); sleep 2' _ "$rwapi_run"
 check 'rwapi-run: hears of ends though its parent ignored them' \
-    timeout 20 bash -c 'trap "" CHLD; exec "$1" -np 2 true' _ "$rwapi_run"
+    timeout "$limit" bash -c 'trap "" CHLD; exec "$1" -np 2 true' _ "$rwapi_run"
 signal 'rwapi-run: passes SIGUSR1 on' USR1 6
 signal 'rwapi-run: passes SIGTERM on' TERM 143
 signal 'rwapi-run: is killed itself' KILL 137

@@ -365,12 +365,9 @@ fake_mpi_tests() {
     printf '#!/bin/sh\necho $$ >"%s"\nexec /bin/sleep 60\n' "$tmp/launcher" >"$tmp/fake/mpirun.openmpi"
     chmod +x "$tmp/fake"/*
     start "$tmp/ended" "${run[@]}"
-    for _ in {1..200}; do
-        [ -s "$tmp/launcher" ] && break
-        sleep 0.05
-    done
+    becomes test -s "$tmp/launcher"
     kill "$pid"
-    check 'mpi: its end is the end of the launcher' bash -c 'for _ in {1..100}; do
+    check 'mpi: its end is the end of the launcher' bash -c 'for _ in {1..4000}; do
         case $(ps -o stat= -p "$(cat "$0")") in "" | Z*) exit 0 ;; esac
         sleep 0.05
     done

@@ -158,12 +158,9 @@ unused_tests() {
 
 # A signal ends the command, and the folder goes.
 signal_test() {
-    local status _
+    local status
     start "$tmp/signalled" "$tern_run" --explain sh -c "echo \$\$ >$tmp/pid; exec sleep 1000"
-    for _ in {1..200}; do
-        [ ! -s "$tmp/pid" ] || break
-        sleep 0.05
-    done
+    becomes test -s "$tmp/pid"
     kill -TERM "$(ps -o ppid= "$(cat "$tmp/pid")" | tr -d ' ')"
     wait "$pid"
     status=$?
@@ -244,13 +241,13 @@ mpi_tests() {
 
 # The counters of a job that does not end.
 interval_tests() {
-    local _ file="" status=1 first="" now
+    local tick file="" status=1 first="" now
     new_port
     export UCX_TLS=tern,self UCX_NET_DEVICES=$device UCX_TERN_COUNTERS=$tmp/counters UCX_TERN_COUNTERS_INTERVAL=10ms
     start "$tmp/server" "${on_hca[@]}" ucx_perftest -p "$port"
     wait_for_server "$pid"
     start "$tmp/client" "${on_hca[@]}" ucx_perftest -p "$port" -t tag_lat -n 1000000000 127.0.0.1
-    for _ in {1..400}; do
+    for ((tick = 0; tick < limit * 20; tick++)); do
         file=$(ls "$tmp"/counters.*.running 2>/dev/null | sed 1q)
         now=$(cat "$file" 2>/dev/null)
         if [[ $now == '{"pid":'*'}' ]]; then

@@ -6,11 +6,11 @@
 . "$(dirname "$0")/lib.sh"
 require ibv_devices ibv_rc_pingpong
 
-# shows NAME PATTERN command...: the status must match within a few seconds.
+# shows NAME PATTERN command...: the status must match in the end.
 shows() {
-    local name=$1 pattern=$2 _
+    local name=$1 pattern=$2 tick
     shift 2
-    for _ in {1..100}; do
+    for ((tick = 0; tick < limit * 20; tick++)); do
         timeout -k 5 "$limit" "$@" >"$tmp/output" 2>&1 </dev/null
         if grep -Eq -- "$pattern" "$tmp/output"; then
             result 0 "$name"

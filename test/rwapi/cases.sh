@@ -19,6 +19,7 @@ trap '"$SOFTHCA" clean >/dev/null 2>&1; rm -rf "$tmp"' EXIT
 trap 'exit 1' HUP INT TERM
 all_cases=$(./rwapi-job) && [ -n "$all_cases" ] || { echo 'Bail out! rwapi-job does not name its cases'; exit 1; }
 number=0
+limit=300 # seconds, for each job; only one that hangs takes so long
 # Programs before rwapi-run.
 loader=("$(dirname "$SOFTHCA")/tern-run" --)
 
@@ -33,12 +34,12 @@ result() {
     fi
 }
 
-# A job with options of `softhca run`, that ends within 40 s: job PROCESSES "OPTIONS" program...
+# A job with options of `softhca run`, that ends: job PROCESSES "OPTIONS" program...
 job() {
     local processes=$1 options=$2
     shift 2
     # shellcheck disable=SC2086
-    timeout -k 5 40 "$SOFTHCA" run $options -- ${loader[@]+"${loader[@]}"} "$rwapi_run" \
+    timeout -k 5 "$limit" "$SOFTHCA" run $options -- ${loader[@]+"${loader[@]}"} "$rwapi_run" \
         $keep_going -np "$processes" "$@" >"$tmp/output" 2>&1
 }
 
