@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <functional>
 
 #include "job.h"
 
@@ -127,23 +128,16 @@ void flush_alone() {
 }
 
 // A program that calls nothing but puts fills the send queue. They make progress then, so what is
-// behind it goes, too.
-void puts_alone() {
-    if (size() == 1) return;
-    static uint64_t memory[512], source[512];
-    rwapi_net own, local;
-    const auto regions = share(memory, sizeof memory, RWAPI_ALL, &own);
-    CHECK_OK(rwapi_register(nullptr, source, sizeof source, 0, &local));
+// behind it goes, too. put(last): begins one, the last of which ends with the target's last word.
+void fill_send_queue(uint64_t puts, const std::function<int(bool last, rwapi_id* id)>& put,
+                     const uint64_t& last_word) {
     Words words;
-    constexpr uint64_t kPuts = 800;
     if (rank() == 0) {
         words.wait_for_stillness();
-        std::ranges::fill(source, 7);
-        for (uint64_t i = 0; i < kPuts; ++i) {
-            const bool last = i + 1 == kPuts;
-            if (i > kPuts / 2) usleep(100);
+        for (uint64_t i = 0; i < puts; ++i) {
+            if (i > puts / 2) usleep(100);
             rwapi_id id = 0;
-            CHECK_OK(rwapi_put(nullptr, regions[1], 0, source, last ? sizeof source : 4000, &id));
+            CHECK_OK(put(i + 1 == puts, &id));
         }
         while (!words.is(2)) usleep(10);  // no progress here, either
         flush(1);
@@ -151,11 +145,38 @@ void puts_alone() {
     } else if (rank() == 1) {
         words.set(0, 1);
         const auto patience = time(nullptr) + kLimit / 1'000'000;
-        while (rwapi_signal_read(&memory[511]) != 7) CHECK(time(nullptr) < patience);
+        while (rwapi_signal_read(&last_word) != 7) CHECK(time(nullptr) < patience);
         words.set(0, 2);
         while (!words.is(1)) CHECK(rwapi_progress(nullptr) >= 0);
     }
     barrier();
+}
+
+void puts_alone() {
+    if (size() == 1) return;
+    static uint64_t memory[512], source[512];
+    std::ranges::fill(source, 7);
+    rwapi_net own, local;
+    const auto regions = share(memory, sizeof memory, RWAPI_ALL, &own);
+    CHECK_OK(rwapi_register(nullptr, source, sizeof source, 0, &local));
+    const auto most = [](bool last) { return last ? sizeof source : 4000; };
+    const auto refill = [&](uint64_t puts, const std::function<int(bool, rwapi_id*)>& put) {
+        fill_send_queue(puts, put, memory[511]);
+        memory[511] = 0;
+        barrier();
+    };
+    refill(800, [&](bool last, rwapi_id* id) {
+        return rwapi_put(nullptr, regions[1], 0, source, most(last), id);
+    });
+    refill(400, [&](bool last, rwapi_id* id) {
+        const rwapi_element elements[] = {{regions[1], 0, source, 4000},
+                                          {regions[1], 0, source, most(last)}};
+        return rwapi_put_list(nullptr, elements, 2, id);
+    });
+    refill(800, [&](bool last, rwapi_id* id) {
+        const rwapi_blocks blocks{most(last) / 2 - 8, 2, most(last) / 2 + 8, 8};
+        return rwapi_put_strided(nullptr, regions[1], 0, source, &blocks, id);
+    });
     CHECK_OK(rwapi_deregister(nullptr, local));
 }
 

@@ -32,8 +32,7 @@ int put_list(rwapi_context* context, const rwapi_element* elements, size_t n, co
     if (elements == nullptr && n > 0) return RWAPI_ERR_INVALID;
     if (n == 1) return put_one(context, *elements, notify, id);
     return with(context, [&](Engine& engine) {
-        return store_id(n > 0 ? engine.many().put_list({elements, n}, notify, id != nullptr) : 0,
-                        id);
+        return store_id(n > 0 ? engine.put_list({elements, n}, notify, id != nullptr) : 0, id);
     });
 }
 
@@ -58,7 +57,7 @@ int put_strided(rwapi_context* context, const rwapi_net& net, uint64_t offset, c
         return put_one(context, {net, offset, local, extent}, notify, id);
     return with(context, [&](Engine& engine) {
         const Transfer first = place_of(net, offset, local, length);
-        return store_id(engine.many().put_blocks(net, first, *blocks, notify, id != nullptr), id);
+        return store_id(engine.put_blocks(net, first, *blocks, notify, id != nullptr), id);
     });
 }
 

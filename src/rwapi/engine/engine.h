@@ -106,7 +106,10 @@ class Engine {
     // A put or get. kGetNotify: `what` has no notification for the peer; its place and value are a
     // slot's of this process.
     rwapi_id transfer(Task task, const rwapi_net& net, const Transfer& what, bool has_id);
-    ManyPuts& many() { return many_; }
+    // As those of ManyPuts.
+    rwapi_id put_list(std::span<const rwapi_element> elements, const Notify& notify, bool has_id);
+    rwapi_id put_blocks(const rwapi_net& net, const Transfer& first, const rwapi_blocks& blocks,
+                        const Notify& notify, bool has_id);
     rwapi_id atomic(Task task, const rwapi_net& net, const Transfer& what, bool has_id);
     rwapi_id write(uint32_t node, const rwapi_net& from, const rwapi_net& to, size_t length);
     rwapi_id flush(uint32_t node, bool has_id) { return flushes_.flush(node, has_id); }
@@ -132,6 +135,7 @@ class Engine {
     rwapi_id transfer_to(Task task, RemoteRegion& region, const Transfer& what, bool has_id);
     rwapi_id transfer_locally(Task task, const Transfer& what, const OwnRegion& region);
     rwapi_id begin(Task task, Peer& peer, RemoteRegion* region, const Transfer& what, bool has_id);
+    void refill(const Peer& peer);
     int find_at_self(const rwapi_net& net, RemoteRegion*& region);
     int open_transport();
     void serve_peers();

@@ -96,10 +96,28 @@ rwapi_id Engine::begin(Task task, Peer& peer, RemoteRegion* region, const Transf
     operation->notification = {Notification::region_of(target.index, target.generation),
                                what.length, what.place, what.value};
     const rwapi_id id = sequencer_.start(*operation);
-    // If it waits, the send queue is full, most likely: without progress, a program that calls
-    // nothing but puts would leave it empty when it has drained.
+    refill(peer);
+    return id;
+}
+
+// An operation has begun. If it waits, the send queue is full, most likely: without progress, a
+// program that calls nothing but puts would leave it empty when it has drained.
+void Engine::refill(const Peer& peer) {
     if (!peer.can_post() && peer.is_blocked() && progress() != 0) [[unlikely]]
         sleeper_.wake();
+}
+
+rwapi_id Engine::put_list(std::span<const rwapi_element> elements, const Notify& notify,
+                          bool has_id) {
+    const rwapi_id id = many_.put_list(elements, notify, has_id);
+    if (id > 0) refill(peers_.at(NetAddress::unpack(elements[0].net).node));
+    return id;
+}
+
+rwapi_id Engine::put_blocks(const rwapi_net& net, const Transfer& first, const rwapi_blocks& blocks,
+                            const Notify& notify, bool has_id) {
+    const rwapi_id id = many_.put_blocks(net, first, blocks, notify, has_id);
+    if (id > 0) refill(peers_.at(NetAddress::unpack(net).node));
     return id;
 }
 
