@@ -17,6 +17,9 @@ enum class Way : uint8_t {
     kWrite,      // RDMA write; the target waits for the end of the data
     kChain,      // the same, and a write of a word that the target waits for, by one call
     kImmediate,  // a write with immediate data; the target waits for the completion
+    kWriteUc,    // kWrite over an unreliable connection
+    kSend,       // a send, reliable; the target waits for the completion
+    kSendUd,     // the same as an unreliable datagram
     kPlain,      // rwapi_write; the target waits for the end of the data
     kNotify,     // rwapi_put_notify
     kCarry,      // the same with RWAPI_CARRY
@@ -41,6 +44,9 @@ constexpr Arm kArms[] = {
     {"verbs", Way::kWrite, kWriteName},
     {"verbs", Way::kChain, "in a chain"},
     {"verbs", Way::kImmediate, "with immediate data"},
+    {"verbs", Way::kWriteUc, "RDMA write, UC"},
+    {"verbs", Way::kSend, "send"},
+    {"verbs", Way::kSendUd, "send, UD", 1, 4 << 10},
     {"rwapi", Way::kPlain, "rwapi_write"},
     {"rwapi", Way::kNotify, "notified"},
     {"rwapi", Way::kCarry, "carried", 1, 4 << 10},

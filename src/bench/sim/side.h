@@ -120,7 +120,7 @@ inline char* shared_memory(uint64_t bytes) {
 }
 
 using Sides = std::array<std::unique_ptr<Side>, 2>;
-// Of RDMA writes; of rwapi; of UCP, by a transport.
+// Of RDMA writes and sends; of rwapi; of UCP, by a transport.
 Sides verbs_sides(Machine& machine);
 Sides rwapi_sides(Machine& machine);
 Sides ucp_sides(Machine& machine, const TransportCosts& costs);

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// RDMA writes by verbs, and nothing else: the limit.
+// RDMA writes and sends by verbs, and nothing else: the limit.
 #include <infiniband/verbs.h>
 
 #include <cerrno>
 #include <optional>
+#include <utility>
 
 #include "bench/measure/link.h"
+#include "bench/measure/services.h"
 #include "bench/sim/side.h"
 #include "verbs/queue_pair.h"
 
@@ -17,33 +19,121 @@ constexpr uint32_t kSignalEach = 64;
 constexpr uint32_t kReceivesEach = 16;  // receives that are posted by one call
 constexpr uint32_t kInlineBytes = 512;  // from there on, the adapter fetches data as fast
 
+// A queue pair with a completion queue of its own.
+class Queue {
+  public:
+    // Receives take their data to `into`, or have no memory if it is empty. All use the same place:
+    // what comes is counted, and not looked at.
+    Queue(Device& device, ibv_qp_type type, const ibv_sge& into = {})
+        : device_(device), type_(type), into_(into) {
+        cq_.reset(ibv_create_cq(device.context(), 2 * kDepth, nullptr, nullptr, 0));
+        if (!cq_) throw call_failed("ibv_create_cq");
+        ibv_qp_cap granted = {};
+        qp_ = tern::verbs::create_queue_pair(device.pd(), type, cq_.get(), nullptr,
+                                             {kDepth, kDepth, kInlineBytes, 1}, granted);
+        if (!qp_) throw call_failed("ibv_create_qp");
+        inline_ = std::min(granted.max_inline_data, kInlineBytes);
+    }
+
+    void connect(const Queue& peer) {
+        const tern::verbs::Port& port = device_.port();
+        const tern::verbs::Port& other = peer.device_.port();
+        const ibv_ah_attr to = port.address_vector(other.attributes.lid, other.gid, port.ethernet);
+        peer_number_ = peer.qp_->qp_num;
+        if (type_ == IBV_QPT_RC)
+            connect_reliable(port, to);
+        else if (type_ == IBV_QPT_UC)
+            connect_unreliable(qp_.get(), port, to, peer_number_);
+        else
+            address_ = start_datagrams(qp_.get(), device_.pd(), port, to);
+        for (uint32_t i = 0; i < kDepth; i += kReceivesEach) post_receives();
+    }
+
+    bool has_room(uint32_t requests) const { return outstanding() + requests <= kDepth; }
+    uint32_t outstanding() const { return static_cast<uint32_t>(posted_ - done_); }
+    // Posts work requests by one call.
+    template <size_t kMost>
+    void post(ibv_send_wr (&works)[kMost], uint32_t requests) {
+        for (uint32_t i = 0; i < requests; ++i) {
+            ibv_send_wr& work = works[i];
+            work.wr_id = ++posted_;
+            if (type_ == IBV_QPT_UD) work.wr.ud = {address_.get(), peer_number_, kDatagramKey};
+            if (work.sg_list->length <= inline_) work.send_flags |= IBV_SEND_INLINE;
+            if (posted_ % kSignalEach == 0) work.send_flags |= IBV_SEND_SIGNALED;
+            if (i + 1 < requests) work.next = &works[i + 1];
+        }
+        ibv_send_wr* bad = nullptr;
+        errno = ibv_post_send(qp_.get(), works, &bad);
+        if (errno != 0) throw call_failed("ibv_post_send");
+    }
+    // Takes completions. Returns how many there were, and adds those of receives to `came`.
+    int reap(uint64_t& came) {
+        ibv_wc completions[kReceivesEach];
+        const int got = ibv_poll_cq(cq_.get(), kReceivesEach, completions);
+        for (int i = 0; i < got; ++i) {
+            if (completions[i].status != IBV_WC_SUCCESS) throw Failure("a write has failed");
+            if ((completions[i].opcode & IBV_WC_RECV) == 0) {
+                done_ = completions[i].wr_id;
+                continue;
+            }
+            ++came;
+            if (++received_ % kReceivesEach == 0) post_receives();
+        }
+        if (got < 0) throw Failure("a write has failed");
+        return got;
+    }
+
+  private:
+    void connect_reliable(const tern::verbs::Port& port, const ibv_ah_attr& to) {
+        errno = tern::verbs::init_reliable(qp_.get(), port);
+        if (errno != 0) throw call_failed("ibv_modify_qp to INIT");
+        errno = tern::verbs::connect_reliable(
+            qp_.get(), port, {.timeout = 14, .retries = 7, .rnr_timer = 1, .rnr_retries = 7}, to,
+            peer_number_, 0, 0, port.mtu);
+        if (errno != 0) throw call_failed("ibv_modify_qp to RTR or RTS");
+    }
+    void post_receives() {
+        ibv_recv_wr receives[kReceivesEach] = {};
+        for (uint32_t i = 0; i < kReceivesEach; ++i) {
+            if (into_.length != 0) receives[i] = {.sg_list = &into_, .num_sge = 1};
+            if (i + 1 < kReceivesEach) receives[i].next = &receives[i + 1];
+        }
+        ibv_recv_wr* bad = nullptr;
+        errno = ibv_post_recv(qp_.get(), receives, &bad);
+        if (errno != 0) throw call_failed("ibv_post_recv");
+    }
+
+    Device& device_;
+    const ibv_qp_type type_;
+    ibv_sge into_;
+    tern::verbs::CompletionQueue cq_;
+    tern::verbs::QueuePair qp_;
+    tern::verbs::AddressHandle address_;
+    uint32_t peer_number_ = 0;
+    uint32_t inline_ = 0;
+    uint64_t posted_ = 0;
+    uint64_t done_ = 0;
+    uint64_t received_ = 0;
+};
+
 class VerbsSide : public Side {
   public:
     VerbsSide(Machine& machine, uint32_t rank) : Side(machine) {
         machine.become(rank);
         device_.emplace(DeviceName("softhca0:1"), 0);
         region_ = device_->register_memory(memory_, kBytes);
-        cq_.reset(ibv_create_cq(device_->context(), 2 * kDepth, nullptr, nullptr, 0));
-        if (!cq_) throw call_failed("ibv_create_cq");
-        ibv_qp_cap granted = {};
-        qp_ = tern::verbs::create_queue_pair(device_->pd(), IBV_QPT_RC, cq_.get(), nullptr,
-                                             {kDepth, kDepth, kInlineBytes, 1}, granted);
-        if (!qp_) throw call_failed("ibv_create_qp");
-        inline_ = std::min(granted.max_inline_data, kInlineBytes);
+        const ibv_sge all_of_in = {reinterpret_cast<uint64_t>(in()), kRoom, region_->lkey};
+        reliable_.emplace(*device_, IBV_QPT_RC);
+        reliable_sends_.emplace(*device_, IBV_QPT_RC, all_of_in);
+        unreliable_.emplace(*device_, IBV_QPT_UC);
+        datagrams_.emplace(*device_, IBV_QPT_UD, all_of_in);
     }
 
     void connect(VerbsSide& peer) {
         peer_ = &peer;
-        const tern::verbs::Port& port = device_->port();
-        const tern::verbs::Port& other = peer.device_->port();
-        errno = tern::verbs::init_reliable(qp_.get(), port);
-        if (errno != 0) throw call_failed("ibv_modify_qp to INIT");
-        errno = tern::verbs::connect_reliable(
-            qp_.get(), port, {.timeout = 14, .retries = 7, .rnr_timer = 1, .rnr_retries = 7},
-            port.address_vector(other.attributes.lid, other.gid, port.ethernet), peer.qp_->qp_num,
-            0, 0, port.mtu);
-        if (errno != 0) throw call_failed("ibv_modify_qp to RTR or RTS");
-        for (uint32_t i = 0; i < kDepth; i += kReceivesEach) post_receives();
+        for (const auto queue : {&VerbsSide::reliable_, &VerbsSide::reliable_sends_,
+                                 &VerbsSide::unreliable_, &VerbsSide::datagrams_})
+            (this->*queue)->connect(*(peer.*queue));
     }
 
   private:
@@ -54,9 +144,35 @@ class VerbsSide : public Side {
     char* in() override { return memory_ + kRoom; }
     char* word() { return memory_ + kWordsAt; }
 
+    Queue& queue() {
+        switch (task().way) {
+            case Way::kWriteUc:
+                return *unreliable_;
+            case Way::kSend:
+                return *reliable_sends_;
+            case Way::kSendUd:
+                return *datagrams_;
+            default:
+                return *reliable_;
+        }
+    }
+    ibv_wr_opcode opcode() const {
+        switch (task().way) {
+            case Way::kImmediate:
+                return IBV_WR_RDMA_WRITE_WITH_IMM;
+            case Way::kSend:
+            case Way::kSendUd:
+                return IBV_WR_SEND;
+            default:
+                return IBV_WR_RDMA_WRITE;
+        }
+    }
+    // Whether a message is found by its completion, and not in memory.
+    bool is_completed() const { return task().way == Way::kImmediate || opcode() == IBV_WR_SEND; }
+
     bool begin_send() override {
         const uint32_t requests = task().way == Way::kChain ? 2 : 1;
-        if (posted_ + requests - done_requests_ > kDepth) {
+        if (!queue().has_room(requests)) {
             reap();
             return false;
         }
@@ -69,71 +185,36 @@ class VerbsSide : public Side {
         const char* const targets[2] = {peer_->in() + at, peer_->word()};
         ibv_send_wr works[2] = {};
         for (uint32_t i = 0; i < requests; ++i) {
-            ibv_send_wr& work = works[i];
-            work.wr_id = ++posted_;
-            work.opcode =
-                task().way == Way::kImmediate ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE;
-            work.sg_list = &pieces[i];
-            work.num_sge = 1;
-            work.wr.rdma.remote_addr = reinterpret_cast<uint64_t>(targets[i]);
-            work.wr.rdma.rkey = peer_->region_->rkey;
-            if (pieces[i].length <= inline_) work.send_flags |= IBV_SEND_INLINE;
-            if (posted_ % kSignalEach == 0) work.send_flags |= IBV_SEND_SIGNALED;
-            if (i + 1 < requests) work.next = &works[i + 1];
+            works[i].opcode = opcode();
+            works[i].sg_list = &pieces[i];
+            works[i].num_sge = 1;
+            works[i].wr.rdma.remote_addr = reinterpret_cast<uint64_t>(targets[i]);
+            works[i].wr.rdma.rkey = peer_->region_->rkey;
         }
-        ibv_send_wr* bad = nullptr;
-        errno = ibv_post_send(qp_.get(), works, &bad);
-        if (errno != 0) throw call_failed("ibv_post_send");
+        queue().post(works, requests);
         return true;
     }
     bool has_come(uint64_t end) override {
         if (task().way == Way::kChain)
             return word_at(word()).load(std::memory_order_acquire) >= end;
-        if (task().way == Way::kImmediate) return came_ >= end;
-        return is_there(end - 1);
+        return is_completed() ? came_ >= end : is_there(end - 1);
     }
     void prepare() override { came_ = first_to_come(); }
     // Looks at memory, and takes the completions that keep its queue from being full; or looks at
     // the completions.
     void poll() override {
-        if (task().way != Way::kImmediate) spend(kLook);
-        if (task().way == Way::kImmediate || posted_ - done_requests_ > kDepth / 2) reap();
+        if (!is_completed()) spend(kLook);
+        if (is_completed() || queue().outstanding() > kDepth / 2) reap();
     }
-    void reap() {
-        ibv_wc completions[kReceivesEach];
-        const int got = ibv_poll_cq(cq_.get(), kReceivesEach, completions);
-        for (int i = 0; i < got; ++i) {
-            if (completions[i].status != IBV_WC_SUCCESS) throw Failure("a write has failed");
-            if (completions[i].opcode != IBV_WC_RECV_RDMA_WITH_IMM) {
-                done_requests_ = completions[i].wr_id;
-                continue;
-            }
-            ++came_;
-            if (++received_ % kReceivesEach == 0) post_receives();
-        }
-        if (got < 0) throw Failure("a write has failed");
-        counted(got > 0);
-    }
-    // A write with immediate data takes a receive without memory.
-    void post_receives() {
-        ibv_recv_wr receives[kReceivesEach] = {};
-        for (uint32_t i = 0; i + 1 < kReceivesEach; ++i) receives[i].next = &receives[i + 1];
-        ibv_recv_wr* bad = nullptr;
-        errno = ibv_post_recv(qp_.get(), receives, &bad);
-        if (errno != 0) throw call_failed("ibv_post_recv");
-    }
+    void reap() { counted(queue().reap(came_) > 0); }
 
     char* const memory_ = shared_memory(kBytes);
     std::optional<Device> device_;
     tern::verbs::MemoryRegion region_;
-    tern::verbs::CompletionQueue cq_;
-    tern::verbs::QueuePair qp_;
+    // Receives of `reliable_` are for writes with immediate data, which need no memory.
+    std::optional<Queue> reliable_, reliable_sends_, unreliable_, datagrams_;
     VerbsSide* peer_ = nullptr;
-    uint32_t inline_ = 0;
-    uint64_t posted_ = 0;
-    uint64_t done_requests_ = 0;
-    uint64_t came_ = 0;      // with immediate data: what is below this number
-    uint64_t received_ = 0;  // and how many in all
+    uint64_t came_ = 0;  // by completions: what is below this number
 };
 
 }  // namespace

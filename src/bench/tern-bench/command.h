@@ -134,6 +134,8 @@ std::deque<ShimLibrary> compile_mpi_shims(std::string* notes);
 std::deque<ShimLibrary> compile_shims(std::string* notes);  // of OpenSHMEM too
 
 Arm raw_arm(const std::string& memory);
+// The bare device by another service, "UC" or "UD".
+Arm service_arm(const std::string& service, const std::string& memory);
 // Long messages over verbs: "write", "register" or "copy", and the kind of memory.
 Arm large_arm(const std::string& protocol, const std::string& memory);
 Arm uct_arm(const std::string& transport);

@@ -23,6 +23,7 @@ struct Comparison {
     const char* with;
 };
 constexpr Comparison kMoreComparisons[] = {
+    {"send, UD", "send"},
     {"signal", "OpenSHMEM's calls, tern"},
     {"polled", "OpenSHMEM's calls, tern"},
     {"polled, behind the data", "OpenSHMEM's calls, tern"},
