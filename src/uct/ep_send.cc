@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <memory>
 #include <new>
+#include <optional>
 #include <span>
 
 #include "base/copy_few.h"
@@ -34,6 +35,30 @@ ucs_status_t copied(Engine& engine, Channel& channel, uint32_t id,
             return static_cast<uint32_t>(header.size() + rest);
         },
         length));
+}
+
+// A message from memory that is only declared, if that is pinned or worth a pin; nothing: copy it.
+// Messages of a single frame are copied: their senders need not wait until the peer has the bytes,
+// and the copy takes less than that. Of a longer message UCP sends full frames, and waits for all
+// of them together; there the copies would delay the message, the first one all of it.
+std::optional<Status> send_in_place(TernIface& iface, Channel& channel, uint32_t id,
+                                    std::span<const std::byte> header, const uct_iov_t* iov,
+                                    size_t count, uct_completion_t* completion) {
+    if (count != 1) return std::nullopt;
+    const Buffers::Piece piece{static_cast<std::byte*>(iov->buffer), uct_iov_get_length(iov)};
+    const size_t segment = iface.engine->settings().segment_size;
+    const size_t length = header.size() + piece.length;
+    if (length < segment - segment / 8 || piece.length <= engine_limits::kInline ||
+        !channel.sends.takes_data())
+        return std::nullopt;
+    const auto* handle = static_cast<const MemoryHandle*>(iov->memh);
+    const Region* region = handle != nullptr ? handle->region : nullptr;
+    return iface.rma->send_by(
+        channel, {{&piece, 1}, piece.length, region}, completion,
+        [&](const ibv_sge& from, void* cookie) {
+            const Status sent = iface.engine->am_zcopy(channel, id, header, {&from, 1}, cookie);
+            return sent == Status::kInProgress ? Status::kOk : sent;
+        });
 }
 
 // Puts a copy of bytes that exist only during the call. `fill` writes at most `most` bytes and
@@ -170,9 +195,10 @@ ssize_t send_packed(TernIface& iface, Channel& channel, uint8_t id, uct_pack_cal
 
 }  // namespace
 
-ucs_status_t send_zcopy(Engine& engine, Channel& channel, uint32_t id,
+ucs_status_t send_zcopy(TernIface& iface, Channel& channel, uint32_t id,
                         std::span<const std::byte> header, const uct_iov_t* iov, size_t count,
                         uct_completion_t* completion) {
+    Engine& engine = *iface.engine;
     if (touches_device(iov, count)) [[unlikely]]
         return send_from_device(
             engine, channel, id, header.size(),
@@ -180,11 +206,13 @@ ucs_status_t send_zcopy(Engine& engine, Channel& channel, uint32_t id,
                 if (!header.empty()) memcpy(to, header.data(), header.size());
             },
             iov, count, completion);
-    // Memory without a registration is copied: for so few bytes, registering it would cost more.
     if (std::any_of(iov, iov + count, [](const uct_iov_t& piece) {
             return uct_iov_get_length(&piece) != 0 && registration(piece.memh) == nullptr;
-        }))
+        })) {
+        if (const auto sent = send_in_place(iface, channel, id, header, iov, count, completion))
+            return to_ucs(*sent);
         return copied(engine, channel, id, header, iov, count);
+    }
     ibv_sge pieces[engine_limits::kPieces];
     size_t used = 0;
     for (size_t i = 0; i < count; ++i) {
@@ -257,8 +285,9 @@ ucs_status_t ep_am_zcopy(uct_ep_h ep, uint8_t id, const void* header, unsigned h
     if (channel == nullptr) [[unlikely]]
         return status;
     dump_message(iface_of(ep), UCT_AM_TRACE_TYPE_SEND, id, header, header_length, "TX: AM_ZCOPY");
-    return send_zcopy(engine, *channel, id, {static_cast<const std::byte*>(header), header_length},
-                      iov, count, completion);
+    return send_zcopy(iface_of(ep), *channel, id,
+                      {static_cast<const std::byte*>(header), header_length}, iov, count,
+                      completion);
 } catch (const std::bad_alloc&) {
     return out_of_memory(ep);
 }

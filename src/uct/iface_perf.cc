@@ -26,9 +26,10 @@ constexpr double kFrame = 400e-9;     // per frame of a stream: UCP's, the peer'
 constexpr double kBeginPut = 200e-9;  // by the rendezvous
 constexpr double kBeginGet = 350e-9;
 
-// Memory of UCP's messages is only declared, so am_zcopy copies it. This is the slowest of UCX's
-// own estimates of a copy. UCP assumes of a stream of messages that copies by bcopy overlap with
-// the wire, so a further cost is needed for zcopy never to seem cheaper. This cost, and that of a
+// Memory of UCP's messages is only declared, so am_zcopy copies it, but for full frames whose
+// memory happens to be pinned (send_in_place(), ep_send.cc). This is the slowest of UCX's own
+// estimates of a copy. UCP assumes of a stream of messages that copies by bcopy overlap with the
+// wire, so a further cost is needed for zcopy never to seem cheaper. This cost, and that of a
 // frame, are named at the receiver: from the sender's costs of zcopy the older protocols of UCP
 // derive the rendezvous threshold, as if a frame did not overlap with the wire.
 constexpr double kCopyBandwidth = 5e9;

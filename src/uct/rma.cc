@@ -123,7 +123,7 @@ std::optional<Status> Rma::get_pieces(Channel& channel, std::span<const ibv_sge>
 
 // A short one to memory that is not pinned.
 Status Rma::get_short(Channel& channel, const Memory& to, const Remote& from, void* cookie) {
-    if (to.length >= least_in_place_ && pin(to))
+    if (to.length >= least_in_place_ && pin(to, kLocalWrite))
         if (const auto posted = in_place<true>(channel, to, from, cookie)) return *posted;
     if (to.pieces.size() == 1)
         return copy(channel, to.length, from, to_one_piece, to.pieces.front().at, cookie);
@@ -166,9 +166,9 @@ void Rma::to_pieces(void* to, const void* data, size_t length) {
     scattered.owner->give(scattered);
 }
 
-// Pins the memory of a short get if it has been used so often that this pays: all of its region,
-// unless that would take too long. False: it is not pinned.
-bool Rma::pin(const Memory& memory) {
+// Pins the memory of a short get or of a frame if it has been used so often that this pays: all of
+// its region, unless that would take too long. False: it is not pinned.
+bool Rma::pin(const Memory& memory, unsigned access) {
     if (memory.pieces.size() != 1) return false;
     void* at = memory.pieces.front().at;
     size_t length = memory.length;
@@ -182,7 +182,7 @@ bool Rma::pin(const Memory& memory) {
                           .uses = cache_.note(at, length),
                           .keeps = cache_.keeps(at, length)};
     if (!policy_.reads_in_place(memory.length, length, own)) return false;
-    Pin* const pin = cache_.pin(at, length, kLocalWrite);
+    Pin* const pin = cache_.pin(at, length, access);
     if (pin == nullptr) return false;
     cache_.release(pin);
     return true;

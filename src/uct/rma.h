@@ -2,7 +2,7 @@
 // Puts and gets by an rkey of the peer's, of one work request each. The device accesses the user's
 // memory if that is already pinned. Otherwise short operations use a buffer of the send pool; the
 // memory of a get is pinned when it has been used so often that the pin pays. All other operations
-// are transfers. Data path.
+// are transfers. The full frames of messages find and make pins in the same way. Data path.
 #pragma once
 
 #include <deque>
@@ -49,8 +49,12 @@ class Rma {
     template <class Post>
     std::optional<Status> put_by(Channel& channel, const Memory& from, const ibv_mr* open,
                                  void* cookie, Post&& post);
-    // The same for registered pieces, which are posted one by one. They return nothing only for one
-    // piece.
+    // The bytes of a message's frame, by `post(piece, cookie)`, if the device may read them in
+    // place. Nothing: they have to be copied. The channel must be up.
+    template <class Post>
+    std::optional<Status> send_by(Channel& channel, const Memory& from, void* cookie, Post&& post);
+    // put() and get() for registered pieces, which are posted one by one. They return nothing only
+    // for one piece.
     std::optional<Status> put_pieces(Channel& channel, std::span<const ibv_sge> pieces,
                                      const Remote& to, void* cookie);
     std::optional<Status> get_pieces(Channel& channel, std::span<const ibv_sge> pieces,
@@ -129,7 +133,7 @@ class Rma {
     template <bool reads>
     std::optional<Status> in_place(Channel& channel, const Memory& memory, const Remote& remote,
                                    void* cookie);
-    bool pin(const Memory& memory);
+    bool pin(const Memory& memory, unsigned access);
 
     Engine& engine_;
     PinCache& cache_;
@@ -137,7 +141,7 @@ class Rma {
     const Policy& policy_;
     const size_t segment_;
     const uint64_t longest_pin_;
-    size_t least_in_place_;             // bytes of gets that may be worth pinning their memory
+    size_t least_in_place_;             // bytes of a copy that may be worth pinning their memory
     std::deque<Operation> operations_;  // as many as there were under way at a time
     Operation* free_ = nullptr;
     std::deque<Scattered> scattered_;

@@ -131,6 +131,15 @@ std::optional<Status> Rma::put_by(Channel& channel, const Memory& from, const ib
     return from.length > segment_ ? in_pin<false>(channel, from, cookie, post) : std::nullopt;
 }
 
+template <class Post>
+std::optional<Status> Rma::send_by(Channel& channel, const Memory& from, void* cookie,
+                                   Post&& post) {
+    if (from.length < least_in_place_) return std::nullopt;
+    const auto posted = in_pin<false>(channel, from, cookie, post);
+    if (posted || !pin(from, kLocalRead)) return posted;
+    return in_pin<false>(channel, from, cookie, post);
+}
+
 // Returns the user's cookie.
 [[gnu::always_inline]] inline void* Rma::done(void* cookie, bool good) {
     auto& operation = owner_of<Operation>(cookie);

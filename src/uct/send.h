@@ -35,8 +35,9 @@ inline size_t total(const uct_iov_t* iov, size_t count) {
 }
 
 // Sends `header` and the memory of `iov` as one message, gathered by the device if all of that
-// memory is registered. `id`: as for Engine's sends.
-ucs_status_t send_zcopy(Engine& engine, Channel& channel, uint32_t id,
+// memory is registered, or if the message is a full frame and its memory is pinned. `id`: as for
+// Engine's sends.
+ucs_status_t send_zcopy(TernIface& iface, Channel& channel, uint32_t id,
                         std::span<const std::byte> header, const uct_iov_t* iov, size_t count,
                         uct_completion_t* completion);
 

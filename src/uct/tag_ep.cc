@@ -64,7 +64,7 @@ ucs_status_t gathered(uct_ep_h ep, TagFrameId id, const Header& header, const uc
     Channel* channel = channel_for(ep_of(ep), status);
     if (channel == nullptr) [[unlikely]]
         return status;
-    return send_zcopy(*iface_of(ep).engine, *channel, type_of(id),
+    return send_zcopy(iface_of(ep), *channel, type_of(id),
                       {reinterpret_cast<const std::byte*>(&header), sizeof(header)}, iov, count,
                       completion);
 }
