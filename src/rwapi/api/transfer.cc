@@ -19,12 +19,10 @@ Transfer transfer_at(const rwapi_net& net, uint64_t offset, const void* local, s
 
 // Begins a put or get, and stores its id unless id is null.
 int begin(rwapi_context* context, const rwapi_net& net, rwapi_id* id, const Transfer& what,
-          bool is_get = false) {
+          Task task = Task::kPut) {
     if (what.local == nullptr && what.length > 0) return RWAPI_ERR_INVALID;
     return with(context, [&](Engine& engine) {
-        return store_id(
-            is_get ? engine.get(net, what, id != nullptr) : engine.put(net, what, id != nullptr),
-            id);
+        return store_id(engine.transfer(task, net, what, id != nullptr), id);
     });
 }
 
@@ -114,7 +112,7 @@ int rwapi_put(rwapi_context* context, rwapi_net net, uint64_t offset, const void
 
 int rwapi_get(rwapi_context* context, rwapi_net net, uint64_t offset, void* local, size_t length,
               rwapi_id* id) {
-    return begin(context, net, id, transfer_at(net, offset, local, length), true);
+    return begin(context, net, id, transfer_at(net, offset, local, length), Task::kGet);
 }
 
 int rwapi_fetch_add(rwapi_context* context, rwapi_net net, uint64_t offset, uint64_t value,

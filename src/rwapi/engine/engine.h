@@ -77,7 +77,8 @@ class Engine {
     Slots& slots() { return notifications_.slots(); }
     HandleTable<Counter>& counters() { return notifications_.counters(); }
 
-    // The usual case of put(): UCT takes all of it at once. False: nothing is done; call put().
+    // The usual case of a put: UCT takes all of it at once. False: nothing is done; call
+    // transfer().
     // name, word: the address's; place: for a signal, its offset from it; for a slot, its number.
     template <NotificationKind kind>
     [[gnu::always_inline]] bool put_now(uint64_t name, uint64_t word, uint64_t offset,
@@ -101,8 +102,6 @@ class Engine {
         }
         return posting_.post_usual<kind>(region, at, bytes, last, place, value) == UCS_OK;
     }
-    rwapi_id put(const rwapi_net& net, const Transfer& what, bool has_id);
-    rwapi_id get(const rwapi_net& net, const Transfer& what, bool has_id);
     // A put or get. kGetNotify: `what` has no notification for the peer; its place and value are a
     // slot's of this process.
     rwapi_id transfer(Task task, const rwapi_net& net, const Transfer& what, bool has_id);

@@ -8,14 +8,6 @@
 
 namespace rwapi {
 
-rwapi_id Engine::put(const rwapi_net& net, const Transfer& what, bool has_id) {
-    return transfer(Task::kPut, net, what, has_id);
-}
-
-rwapi_id Engine::get(const rwapi_net& net, const Transfer& what, bool has_id) {
-    return transfer(Task::kGet, net, what, has_id);
-}
-
 rwapi_id Engine::transfer(Task task, const rwapi_net& net, const Transfer& what, bool has_id) {
     RemoteRegion* const region = remotes_.find_recent(net);
     if (region == nullptr) [[unlikely]]
