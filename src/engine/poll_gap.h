@@ -31,8 +31,17 @@ class PollGap {
     // are a long gap.
 #if defined(__x86_64__)
     static Ticks ticks() {
+        // The section lists where the counter is read, for counter_reads().
         Ticks low;
-        asm volatile("rdtsc" : "=a"(low) : : "edx");
+        asm volatile(
+            "1: rdtsc\n"
+            ".pushsection tern_counter_reads, \"a?\", @progbits\n"
+            ".balign 4\n"
+            ".long 1b - .\n"
+            ".popsection"
+            : "=a"(low)
+            :
+            : "edx");
         return low;
     }
     static uint64_t longest() {

@@ -41,10 +41,10 @@ namespace {
 
 constexpr unsigned kWarmUp = 300;
 constexpr unsigned kWrites = 16;  // of a sample
-// Of a sample of notifications: some 1 in 20 of them finds the peer's chunk full, which is dear. Few
-// enough that most samples have none.
+// Of a sample of notifications: some 1 in 20 of them finds the peer's chunk full, which is dear.
+// Few enough that most samples have none.
 constexpr unsigned kFewWrites = 4;
-constexpr uint64_t kSignal = 128;   // offset of the word that is added to
+constexpr uint64_t kSignal = 128;  // offset of the word that is added to
 
 void check(int result, const char* what) {
     if (result < 0) fail(std::string(what) + ": " + rwapi_strerror(result));

@@ -2,16 +2,13 @@
 #include "bench/sim/machine.h"
 
 #include <dlfcn.h>
-#include <sys/prctl.h>
 #include <time.h>
-#include <ucontext.h>
 
-#include <csignal>
-#include <cstring>
 #include <string>
 
 #include "bench/measure/clock.h"
 #include "bench/sim/alone.h"
+#include "bench/sim/counter.h"
 
 namespace bench::sim {
 namespace {
@@ -35,40 +32,10 @@ Function* device_function(const char* name) {
     return reinterpret_cast<Function*>(found);
 }
 
-#if defined(__x86_64__)
-// Executes an instruction that reads the time-stamp counter, RDTSC or RDTSCP, in virtual time.
-void on_trap(int signal, siginfo_t*, void* context) {
-    auto& registers = static_cast<ucontext_t*>(context)->uc_mcontext.gregs;
-    const auto* code = reinterpret_cast<const unsigned char*>(registers[REG_RIP]);
-    const bool plain = code[0] == 0x0f && code[1] == 0x31;
-    const bool with_processor = code[0] == 0x0f && code[1] == 0x01 && code[2] == 0xf9;
-    if (virtual_clock == nullptr || (!plain && !with_processor)) {
-        ::signal(signal, SIG_DFL);  // another fault: the instruction is repeated
-        return;
-    }
+uint64_t ticks() {
     const uint64_t counted = virtual_clock->now - left_out_ns;
-    const auto ticks = static_cast<uint64_t>(static_cast<double>(counted) * kGigahertz);
-    registers[REG_RAX] = static_cast<greg_t>(ticks & 0xffffffff);
-    registers[REG_RDX] = static_cast<greg_t>(ticks >> 32);
-    if (with_processor) registers[REG_RCX] = 0;
-    registers[REG_RIP] += plain ? 2 : 3;
+    return static_cast<uint64_t>(static_cast<double>(counted) * kGigahertz);
 }
-
-void trap_counter(bool trap) {
-    if (trap) {
-        struct sigaction action = {};
-        action.sa_sigaction = on_trap;
-        action.sa_flags = SA_SIGINFO;
-        ::sigaction(SIGSEGV, &action, nullptr);
-    }
-    if (::prctl(PR_SET_TSC, trap ? PR_TSC_SIGSEGV : PR_TSC_ENABLE) != 0)
-        throw Failure("the kernel does not let the processor's time-stamp counter be virtual");
-}
-#else
-void trap_counter(bool trap) {
-    if (trap) throw Failure("simulations need a processor of type x86-64");
-}
-#endif
 
 }  // namespace
 
@@ -89,14 +56,14 @@ Machine::Machine(const VerbsCosts& costs)
                .posts = 0,
                .requests = 0};
     virtual_clock = clock_;
-    trap_counter(true);
+    replace_counter(ticks);
     charge_copies(this);
 }
 
 Machine::~Machine() {
     charge_copies(nullptr);
     try {
-        trap_counter(false);
+        replace_counter(nullptr);
     } catch (const Failure&) {
         // Then it was never virtual.
     }
