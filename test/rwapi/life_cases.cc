@@ -254,6 +254,7 @@ void damaged_addresses() {
 // The end of a survivor's context is bounded, though the barrier never ends, and though a peer that
 // is alive does not answer.
 void killed_finalize() {
+    using std::chrono::microseconds;
     using std::chrono::seconds;
     using std::chrono::steady_clock;
     const OddStart start(OddStart::hang);
