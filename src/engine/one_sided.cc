@@ -23,23 +23,24 @@ Status OneSided::put_short_slow(Channel& channel, const void* data, uint32_t len
 
 Status OneSided::put_word_short(Channel& channel, std::span<const std::byte> data, uint64_t to,
                                 uint64_t word_to, uint64_t word, uint32_t rkey) {
-    const bool in_one = word_to == to + data.size() && !data.empty() && writes_in_order(channel);
     if (!channel.sends.takes_unsignaled(2)) [[unlikely]]
-        return put_word_short_signaled(channel, data, to, word_to, word, rkey, in_one);
-    return post_word_short(channel, data, to, word_to, word, rkey, in_one, signal_first(channel));
+        return put_word_short_signaled(channel, data, to, word_to, word, rkey);
+    return post_word_short(channel, data, to, word_to, word, rkey, signal_first(channel));
 }
 
 // A completion is due, or there is no room.
 Status OneSided::put_word_short_signaled(Channel& channel, std::span<const std::byte> data,
                                          uint64_t to, uint64_t word_to, uint64_t word,
-                                         uint32_t rkey, bool in_one) {
+                                         uint32_t rkey) {
+    const bool in_one = word_to == to + data.size() && !data.empty() && writes_in_order(channel);
     if (!channel.sends.takes_data(in_one ? 1 : 2)) return Status::kNoResource;
-    return post_word_short(channel, data, to, word_to, word, rkey, in_one, IBV_SEND_SIGNALED);
+    return post_word_short(channel, data, to, word_to, word, rkey, IBV_SEND_SIGNALED);
 }
 
 inline Status OneSided::post_word_short(Channel& channel, std::span<const std::byte> data,
                                         uint64_t to, uint64_t word_to, uint64_t word, uint32_t rkey,
-                                        bool in_one, unsigned signal) {
+                                        unsigned signal) {
+    const bool in_one = word_to == to + data.size() && !data.empty() && writes_in_order(channel);
     ibv_send_wr& put = word_.put;
     ibv_send_wr& then = word_.then;
     word_.value = word;

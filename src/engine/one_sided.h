@@ -147,10 +147,10 @@ class OneSided {
     Status put_short_slow(Channel& channel, const void* data, uint32_t length, uint64_t to,
                           uint32_t rkey);
     Status put_word_short_signaled(Channel& channel, std::span<const std::byte> data, uint64_t to,
-                                   uint64_t word_to, uint64_t word, uint32_t rkey, bool in_one);
+                                   uint64_t word_to, uint64_t word, uint32_t rkey);
     [[gnu::always_inline]] Status post_word_short(Channel& channel, std::span<const std::byte> data,
                                                   uint64_t to, uint64_t word_to, uint64_t word,
-                                                  uint32_t rkey, bool in_one, unsigned signal);
+                                                  uint32_t rkey, unsigned signal);
     // Whether bytes that one request writes come in order: a peer with a block that asks for no
     // completions looks for frames in memory.
     static bool writes_in_order(const Channel& channel) {
