@@ -146,7 +146,7 @@ class Receives {
             [&] { taken_ += static_cast<uint64_t>(link_.reap_receives()); });
     }
     void refill() {
-        const size_t room = std::min(link_.half(), kRoom);
+        const size_t room = std::max(std::min(link_.half(), kRoom), size_t{size_});
         for (; posted_ < count_ && posted_ - taken_ < Link::kDepth; ++posted_) {
             link_.post_receive(place_of(posted_, size_, Link::kDepth, room), size_);
         }
