@@ -37,10 +37,24 @@ for trace in "${traces[@]}"; do
 done
 result $status 'each trace has the messages, waits and computations' "${traces[0]}"
 
+# What is said on a machine where two replays differ by some 10 ns.
+inexact='time-stamp counter do not trap'
 replay() { # output option...
     local output=$1
     shift
-    timeout -k 5 "$limit" "$tern_bench" replay --profile cx5-edr "$@" "${traces[@]}" >"$output" 2>&1 </dev/null
+    timeout -k 5 "$limit" "$tern_bench" replay --profile cx5-edr "$@" "${traces[@]}" >"$output" 2>"$tmp/notes" </dev/null
+    local status=$?
+    grep -v "$inexact" "$tmp/notes" >>"$output"
+    return $status
+}
+# same NAME FILE...: the result of the last command, which compares replays.
+same() {
+    local status=$?
+    if grep -q "$inexact" "$tmp/notes"; then
+        skip "$1" "UCX reads the processor's counter, which does not trap"
+    else
+        result $status "$@"
+    fi
 }
 replay "$tmp/first"
 status=$?
@@ -48,7 +62,7 @@ status=$?
 ! grep -q 'the kernel does not let' "$tmp/first" || skip_all "$(grep -o 'the kernel does not let.*' "$tmp/first")"
 result $status 'it is replayed' "$tmp/first" || finish
 replay "$tmp/second" && cmp "$tmp/first" "$tmp/second" >"$tmp/output" 2>&1
-result $? 'two replays print the same' "$tmp/output" "$tmp/second"
+same 'two replays print the same' "$tmp/output" "$tmp/second"
 
 # job COLUMN FILE: 2: computed, 3: tern, 4: rc_verbs
 job() {
@@ -65,7 +79,7 @@ check_match 'the JSON file has the job' '"command": "replay"' cat "$tmp/none.jso
 
 replay "$tmp/over" --over tern && ! grep -q rc_verbs <(tail -n +4 "$tmp/over") &&
     [ "$(job 3 "$tmp/over")" = "$(job 3 "$tmp/first")" ]
-result $? 'over one transport: the same' "$tmp/over" "$tmp/first"
+same 'over one transport: the same' "$tmp/over" "$tmp/first"
 
 traces=("${traces[@]:0:3}")
 refuses 'a rank is missing' 1 'sends to one whose trace is not there' "$tern_bench" replay "${traces[@]}"

@@ -27,6 +27,7 @@ constexpr unsigned char kReadWithProcessor[] = {0x0f, 0x01, 0xf9};  // RDTSCP
 constexpr unsigned char kUndefined[] = {0x0f, 0x0b};                // UD2
 
 uint64_t (*counter)() = nullptr;
+volatile bool trapped = false;
 
 template <size_t size>
 bool is(const unsigned char* code, const unsigned char (&instruction)[size]) {
@@ -42,6 +43,7 @@ void on_trap(int signal, siginfo_t*, void* context) {
         ::signal(signal, SIG_DFL);  // another fault: the instruction is repeated
         return;
     }
+    trapped = true;
     const uint64_t ticks = counter();
     registers[REG_RAX] = static_cast<greg_t>(ticks & 0xffffffff);
     registers[REG_RDX] = static_cast<greg_t>(ticks >> 32);
@@ -89,9 +91,16 @@ void replace_reads(const unsigned char (&from)[2], const unsigned char (&to)[2])
     }
 }
 
+// Whether the kernel's promise holds.
+bool reads_trap() {
+    trapped = false;
+    asm volatile("rdtsc" : : : "eax", "edx");
+    return trapped;
+}
+
 }  // namespace
 
-void replace_counter(uint64_t (*ticks)()) {
+bool replace_counter(uint64_t (*ticks)()) {
     const bool trap = ticks != nullptr;
     if (trap) {
         struct sigaction action = {};
@@ -103,14 +112,13 @@ void replace_counter(uint64_t (*ticks)()) {
     counter = ticks;
     if (::prctl(PR_SET_TSC, trap ? PR_TSC_SIGSEGV : PR_TSC_ENABLE) != 0)
         throw Failure("the kernel does not let the processor's time-stamp counter be virtual");
-    if (trap)
-        replace_reads(kRead, kUndefined);
-    else
-        replace_reads(kUndefined, kRead);
+    replace_reads(trap ? kRead : kUndefined, trap ? kUndefined : kRead);
+    return !trap || reads_trap();
 }
 #else
-void replace_counter(uint64_t (*ticks)()) {
+bool replace_counter(uint64_t (*ticks)()) {
     if (ticks != nullptr) throw Failure("simulations need a processor of type x86-64");
+    return true;
 }
 #endif
 

@@ -7,7 +7,8 @@
 namespace bench::sim {
 
 // From now on, who reads the counter in this thread gets what `ticks` returns; null: the counter
-// again. Throws Failure where that is not possible.
-void replace_counter(uint64_t (*ticks)());
+// again. False: only Tern gets that, and UCX reads the counter. Throws Failure where neither is
+// possible.
+bool replace_counter(uint64_t (*ticks)());
 
 }  // namespace bench::sim

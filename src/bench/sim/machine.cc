@@ -56,14 +56,14 @@ Machine::Machine(const VerbsCosts& costs)
                .posts = 0,
                .requests = 0};
     virtual_clock = clock_;
-    replace_counter(ticks);
+    counter_traps_ = replace_counter(ticks);
     charge_copies(this);
 }
 
 Machine::~Machine() {
     charge_copies(nullptr);
     try {
-        replace_counter(nullptr);
+        (void)replace_counter(nullptr);
     } catch (const Failure&) {
         // Then it was never virtual.
     }

@@ -28,6 +28,8 @@ class Machine {
     // Time that the processor's time-stamp counter leaves out from now on: that of polls which are
     // not simulated. A transport that measures the time between two polls must not notice.
     void leave_out(uint64_t ns);
+    // Whether that counter is virtual for UCX too, not for Tern only.
+    bool counter_traps() const { return counter_traps_; }
     void spend(uint64_t ns) { clock_->now += ns; }
     // Polls of completion queues so far.
     uint64_t polls() const { return clock_->polls; }
@@ -50,6 +52,7 @@ class Machine {
     softhca_virtual_peek_function* peek_;
     softhca_virtual_step_function* step_;
     softhca_virtual_waits_function* waits_;
+    bool counter_traps_ = false;
 };
 
 // From now on, copies take the time of this machine; null: none.
