@@ -144,7 +144,8 @@ int main(int argc, char** argv) {
         bench::replay::Replay replay(argv[1], traces, std::strtod(argv[2], nullptr));
         if (!replay.is_exact())
             std::fputs(
-                "tern-bench replay: reads of the processor's time-stamp counter do not trap on this "
+                "tern-bench replay: reads of the processor's time-stamp counter do not trap on "
+                "this "
                 "machine: times differ by some 10 ns from run to run\n",
                 stderr);
         replay.run();
