@@ -31,7 +31,7 @@ class PollGap {
     // are a long gap.
 #if defined(__x86_64__)
     static Ticks ticks() {
-        // The section lists where the counter is read, for counter_reads().
+        // The section lists where the counter is read, for tern_counter_reads() (poll_gap.cc).
         Ticks low;
         asm volatile(
             "1: rdtsc\n"
