@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Addresses: of processes that have their own, of ports in different subnets, and the GID tables of
 // Ethernet ports.
+#include <endian.h>
+
 #include <cstring>
 #include <vector>
 
@@ -124,6 +126,25 @@ TEST_F(PortTest, SubnetsAreApart) {
         write(one, pd.get(), IBV_WC_SUCCESS);
         write(two, far.get(), IBV_WC_RETRY_EXC_ERR);
     });
+}
+
+// Processes that share nothing, as in two containers, would otherwise have one address.
+TEST_F(PortTest, EachFabricIsASubnet) {
+    const auto prefix = [] {
+        Team team;
+        const int one = team.spawn(
+            [](Link& link) { link.send(uint64_t{Hca().address().gid.global.subnet_prefix}); });
+        const auto found = team[one].receive<uint64_t>();
+        team.finish();
+        return found;
+    };
+    const uint64_t first = prefix();
+    EXPECT_NE(prefix(), first) << "a new fabric";
+    for (const char* same : {"LINK_LAYER=ethernet", "CLOCK=virtual"}) {
+        const std::string setting = same;
+        set(setting.substr(0, setting.find('=')).c_str(), setting.substr(setting.find('=') + 1));
+        EXPECT_EQ(be64toh(prefix()), 0xfe80000000000000) << same;
+    }
 }
 
 // Types and kinds of the GIDs of an Ethernet port, in order: 1 or 2 for the version of RoCE, and

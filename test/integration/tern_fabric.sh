@@ -39,18 +39,28 @@ for layer in infiniband ethernet; do
     perftest "$layer, subnets: port 2" 2 2 -t tag_lat -n 1000
 done
 
-# UCP's answer for a peer that no transport reaches.
+# UCP's answer for a peer that no transport reaches: unreachable NAME server-device client-device [client-fabric]
+unreachable() {
+    local name=$1 from=$2 to=$3 fabric=${4:-$SOFTHCA_FABRIC} waiting
+    new_port
+    start "$tmp/server" env UCX_NET_DEVICES="$from" "${hca[@]}" ucx_perftest -p "$port"
+    waiting=$pid
+    wait_for_server "$waiting"
+    # shellcheck disable=SC2016 # for the inner shell
+    SOFTHCA_FABRIC=$fabric UCX_NET_DEVICES=$to check_match "infiniband, $name do not reach each other" \
+        "tern/$to - Destination is unreachable" \
+        bash -c '! "$@"' _ "${hca[@]}" ucx_perftest -p "$port" -t tag_lat -n 1000 127.0.0.1
+    kill -KILL -- "-$waiting" 2>/dev/null
+    wait "$waiting" 2>/dev/null
+}
+
 use_tern --ports 2 --subnets per-port
-new_port
-start "$tmp/server" env UCX_NET_DEVICES=softhca0:1 "${hca[@]}" ucx_perftest -p "$port"
-waiting=$pid
-wait_for_server "$waiting"
-# shellcheck disable=SC2016 # for the inner shell
-UCX_NET_DEVICES=softhca0:2 check_match 'infiniband, subnets: ports of two do not reach each other' \
-    'tern/softhca0:2 - Destination is unreachable' \
-    bash -c '! "$@"' _ "${hca[@]}" ucx_perftest -p "$port" -t tag_lat -n 1000 127.0.0.1
-kill -KILL -- "-$waiting" 2>/dev/null
-wait "$waiting" 2>/dev/null
+unreachable 'subnets: ports of two' softhca0:1 softhca0:2
+
+# Two containers that share nothing have fabrics of one name, with the same LIDs.
+use_tern
+unreachable 'processes of two fabrics' softhca0:1 softhca0:1 "$SOFTHCA_FABRIC-other"
+SOFTHCA_FABRIC=$SOFTHCA_FABRIC-other "$SOFTHCA" clean >/dev/null
 
 use_tern --rules odp=2
 UCX_TERN_TM_ENABLE=y UCX_TERN_PIN_MONITOR=odp UCX_LOG_LEVEL=info check_match 'paging on demand, but not for XRC' \

@@ -26,7 +26,7 @@
 namespace softhca {
 
 constexpr uint64_t kFabricMagic = 0x31414348'74666f73;  // "softHCA1"
-constexpr uint32_t kLayoutVersion = 15;
+constexpr uint32_t kLayoutVersion = 16;
 constexpr uint32_t kMaxDevices = 16;
 constexpr uint32_t kMaxPorts = 2;
 constexpr uint32_t kMaxLinks = kMaxDevices * kMaxPorts;
@@ -43,6 +43,7 @@ struct FabricConfig {
     LinkLayer link_layer;
     uint32_t own_addresses;  // 1: each process has LIDs and GIDs of its own
     uint32_t subnets;        // 1: ports 1 and ports 2 are in different subnets
+    uint32_t subnet;         // in GIDs of InfiniBand: who is in another fabric is not reachable
     uint32_t virtual_time;   // 1: time is virtual, and one process has all members
     NicParameters nic;
     Personality personality;

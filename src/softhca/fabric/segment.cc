@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -112,6 +113,10 @@ std::unique_ptr<Segment> Segment::open(const std::string& name, Mode mode,
         header.version = kLayoutVersion;
         header.slot_bytes = sizeof(ProcessSlot);
         header.config = config;
+        // A simulation gives the same result each time, and has nobody outside.
+        if (config.virtual_time != 0 ||
+            ::getrandom(&header.config.subnet, sizeof header.config.subnet, 0) < 0)
+            header.config.subnet = 0;
         header.next_domain.store(1, std::memory_order_relaxed);
         header.magic.store(kFabricMagic, std::memory_order_release);
     } else if (header.magic.load(std::memory_order_acquire) != kFabricMagic ||

@@ -20,8 +20,10 @@ constexpr uint64_t kLinkLocalPrefix = 0xfe80000000000000;
 constexpr uint32_t kIpv4Base = 0x0a480001;  // 10.72.0.1 and up
 constexpr uint32_t kIpv4Mapped = 0x0000ffff;
 
+// Each fabric is a subnet of its own. On Ethernet, all networks have the same link-local prefix.
 uint64_t subnet_prefix(const FabricConfig& config, uint32_t place) {
-    return kLinkLocalPrefix + (config.subnets != 0 ? place % kMaxPorts : 0);
+    const uint64_t fabric = config.link_layer == LinkLayer::kEthernet ? 0 : config.subnet;
+    return kLinkLocalPrefix + (fabric << 16) + (config.subnets != 0 ? place % kMaxPorts : 0);
 }
 
 // Whether a GID that a port may have is IPv4-mapped: the others are link-local.
