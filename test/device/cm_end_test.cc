@@ -115,19 +115,23 @@ void caller_dies(Until until) {
         link.send(listener.port);
         const Id accepted = answer(listener, until);
         link.send();
+        link.receive();
+        // The context of an identifier is the listener's until the program has accepted it; it
+        // could not tell what an event is about.
         if (until == Until::kConnected)
             expect(listener.channel, RDMA_CM_EVENT_DISCONNECTED, accepted.get());
         else
-            expect(listener.channel, RDMA_CM_EVENT_REJECTED, accepted.get(), 4);
+            EXPECT_TRUE(silent(listener.channel));
         rdma_conn_param param = parameters();
         EXPECT_EQ(rdma_accept(accepted.get(), &param), -1);
-        EXPECT_EQ(errno, EINVAL);
+        EXPECT_TRUE(errno == EINVAL || errno == ECONNRESET) << errno;
         EXPECT_EQ(rdma_disconnect(accepted.get()), 0);
     });
     team[dies].send(team[survives].receive<uint16_t>());
     team[dies].receive();
     team[survives].receive();
     team.kill(dies);
+    team[survives].send();
     team.finish();
 }
 

@@ -51,7 +51,8 @@ constexpr Row kRows[] = {
     {kArriving, kRequest, {kRequested, RDMA_CM_EVENT_CONNECT_REQUEST, 0, kTellsNobody}},
     {kRequested, kAccept, {kAccepted, kSilent, 0, MessageKind::kReply}},
     {kRequested, kReject, {kFailed, kSilent, 0, MessageKind::kReject}},
-    {kRequested, kHangUp, {kFailed, RDMA_CM_EVENT_REJECTED, reason::kTimeout, kTellsNobody}},
+    // Linux tells a program nothing of a request that it has not accepted: accepting it fails.
+    {kRequested, kHangUp, {kFailed, kSilent, 0, kTellsNobody}},
     {kAccepted, kReady, {kConnected, RDMA_CM_EVENT_ESTABLISHED, 0, kTellsNobody}},
     {kAccepted, kNotify, {kConnected, RDMA_CM_EVENT_ESTABLISHED, 0, kTellsNobody}},
     {kAccepted, kRejected, {kFailed, RDMA_CM_EVENT_REJECTED, reason::kByConsumer, kTellsNobody}},
