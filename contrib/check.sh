@@ -68,7 +68,8 @@ else
         "$suites device.sh rwapi_core.sh rwapi_job.sh"
     phase 'suites as on mlx5' as_on_mlx5 build/check-sanitize check_PROGRAMS="$sanitized_programs"
     # Without the tests of one thread that the address sanitizer runs too; of rwapi's jobs, those with threads.
-    GTEST_FILTER='-*Rogue*:*Fuzz*:Verbs/*:Settings/*' RWAPI_CASES='threads sleeps-beside-a-thread contexts' \
+    GTEST_FILTER='-*Rogue*:*Fuzz*:Verbs/*:Settings/*' \
+        RWAPI_CASES='threads sleeps-beside-a-thread contexts woken-sleepers' \
         phase 'thread sanitizer' sanitize build/check-threads thread \
         'tern-engine rwapi-job softhca-unit verbs-conformance' \
         'tern_engine.sh rwapi_job.sh unit.sh conformance_thread.sh'
