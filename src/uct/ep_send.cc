@@ -38,9 +38,11 @@ ucs_status_t copied(Engine& engine, Channel& channel, uint32_t id,
 }
 
 // A message from memory that is only declared, if that is pinned or worth a pin; nothing: copy it.
-// Messages of a single frame are copied: their senders need not wait until the peer has the bytes,
-// and the copy takes less than that. Of a longer message UCP sends full frames, and waits for all
-// of them together; there the copies would delay the message, the first one all of it.
+// Of a longer message UCP sends full frames, and waits for all of them together: the copies would
+// delay the message, the first one all of it. A message of a single frame is copied in a burst, or
+// if the peer sends at the same time: its sender then need not wait until the peer has the bytes,
+// and the copy takes less than that. If the two sides send in turns, the sender waits for an answer
+// anyway, and the copy would only delay the message.
 std::optional<Status> send_in_place(TernIface& iface, Channel& channel, uint32_t id,
                                     std::span<const std::byte> header, const uct_iov_t* iov,
                                     size_t count, uct_completion_t* completion) {
@@ -48,8 +50,8 @@ std::optional<Status> send_in_place(TernIface& iface, Channel& channel, uint32_t
     const Buffers::Piece piece{static_cast<std::byte*>(iov->buffer), uct_iov_get_length(iov)};
     const size_t segment = iface.engine->settings().segment_size;
     const size_t length = header.size() + piece.length;
-    if (length < segment - segment / 8 || piece.length <= engine_limits::kInline ||
-        !channel.sends.takes_data())
+    if ((length < segment - segment / 8 && !channel.sending.path.answered()) ||
+        piece.length <= engine_limits::kInline || !channel.sends.takes_data())
         return std::nullopt;
     const auto* handle = static_cast<const MemoryHandle*>(iov->memh);
     const Region* region = handle != nullptr ? handle->region : nullptr;

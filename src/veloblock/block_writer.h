@@ -44,6 +44,7 @@ class BlockWriter {
         floor_ = 0;
         freed_ = 0;
         framed_ = 0;
+        rest_ = 0;
     }
     // There is no block any more: nothing goes straight.
     void detach() { tail_ = 0; }
@@ -100,6 +101,7 @@ class BlockWriter {
         const uint32_t used = this->used() + plan.consumed;
         tail_ = plan.ends ? size_ - Word::kUnit : plan.at;
         floor_ = static_cast<int32_t>(tail_ + used + Word::kUnit - size_);
+        if (plan.ends) rest_ = plan.at + Word::kUnit;
         // The credit never permits more than the block.
         TERN_ASSERT(plan.fits && this->used() <= size_);
     }
@@ -128,6 +130,12 @@ class BlockWriter {
 
     uint32_t size() const { return size_; }
     bool empty() const { return used() == 0; }
+    // Whether the reader's frames have brought credit for all frames that were written, which were
+    // some. A wrap that the last frame includes is freed only when the reader looks for the next.
+    bool answered() const {
+        const uint32_t wrapped = tail_ == size_ - Word::kUnit ? rest_ : 0;
+        return framed_ == freed_ && framed_ != 0 && used() <= wrapped;
+    }
     // Bytes that the reader has freed, modulo 2^32, as far as is known.
     uint32_t freed() const { return freed_; }
 
@@ -155,6 +163,7 @@ class BlockWriter {
     int32_t floor_ = 0;
     uint32_t freed_ = 0;   // bytes since attach, modulo 2^32
     uint32_t framed_ = 0;  // the last count that came by a frame
+    uint32_t rest_ = 0;    // of freed_, what a frame's wrap brings, of the last one with a wrap
 };
 
 }  // namespace tern

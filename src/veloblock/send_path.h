@@ -111,6 +111,9 @@ class SendPath {
     }
 
     bool hot() const { return hot_; }
+    // Whether the receiver has taken all that was written to its block, and has sent frames since:
+    // the two sides send in turns. Sides that send at once do not see it. False without a block.
+    bool answered() const { return hot_ && writer_.answered(); }
     uint32_t block_size() const { return writer_.size(); }
     // See BlockWriter; without a block, it stays the same.
     uint32_t freed() const { return writer_.freed(); }

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Full frames of long messages, from memory that comes back: they go in place.
+// Full frames of long messages, and messages of a single frame that are answered, from memory that
+// comes back: they go in place.
 #include <sys/mman.h>
 
 #include <cstdlib>
 #include <deque>
+#include <optional>
 
 #include "message.h"
 #include "transfer.h"
@@ -120,6 +122,65 @@ TEST_F(MessageInPlaceTest, NotFramesThatAreNotFull) {
     const Counters counters = count();
     EXPECT_EQ(counters["zcopy"], 0u);
     EXPECT_EQ(counters["bcopy"], uint64_t{kMessages * kFrames});
+}
+
+// A message of one frame, from memory that comes back, and one of the peer's. `in_turns`: the peer
+// sends when it has the message, and before otherwise.
+class AnswerTest : public MessageInPlaceTest {
+  protected:
+    void SetUp() override {
+        MessageInPlaceTest::SetUp();
+        if (IsSkipped()) return;
+        a_.handle(3, [this](Bytes) { ++answers_; });
+        back_ = b_.connect(a_);
+    }
+    void round(bool in_turns) {
+        const std::size_t length = payload() / 2;
+        const uct_iov_t iov = memory_->iov(0, length);
+        fill(memory_->part(0, length), ++seed_);
+        at_ = 0;
+        frames_ = good_ = answers_ = 0;
+        const auto answer = [&] {
+            ASSERT_TRUE(accepted(all_, [&] { return am_short(back_, 3, pattern(0, 8)); }));
+        };
+        Completion completion;
+        ucs_status_t status = UCS_OK;
+        ASSERT_TRUE(accepted(all_, [&] {
+            return status = am_zcopy(ep_, 1, pattern(1, kHeader), {&iov, 1}, &completion);
+        }));
+        completion.count -= status == UCS_OK;
+        if (!in_turns) answer();
+        ASSERT_TRUE(eventually(Group{&b_}, [&] { return frames_ == 1; }));
+        if (in_turns) answer();
+        ASSERT_TRUE(eventually(Group{&a_}, [&] { return answers_ == 1 && completion.count == 0; }));
+        EXPECT_EQ(good_, 1u) << "message " << seed_;
+    }
+    // Returns how many of kRounds messages went in place, when the peers are hot.
+    uint64_t rounds(bool in_turns) {
+        memory_.emplace(a_.host(), payload());
+        for (int i = 0; i < 2 * kRounds; ++i) round(in_turns);
+        const Counters counters = count();
+        memory_.reset();
+        has_blocks_ = counters["sent_hot"] != 0;
+        EXPECT_EQ(counters["zcopy"] + counters["bcopy"], uint64_t{2 * kRounds});
+        return counters["zcopy"];
+    }
+
+    static constexpr int kRounds = 200;
+    Endpoint back_;
+    std::optional<Declared> memory_;
+    std::size_t answers_ = 0;
+    bool has_blocks_ = false;
+};
+
+TEST_F(AnswerTest, SingleFramesIfThePeersSendInTurns) {
+    const uint64_t in_place = rounds(true);
+    if (!has_blocks_) GTEST_SKIP() << "the device has no blocks";
+    EXPECT_GE(in_place, uint64_t{kRounds});
+}
+
+TEST_F(AnswerTest, NotSingleFramesIfThePeersSendAtOnce) {
+    EXPECT_LE(rounds(false), 4u) << "those that begin a block";
 }
 
 // Memory that is mapped anew at the same place has other pages.

@@ -339,6 +339,42 @@ TEST(Block, WriterRefusesCreditForWhatItHasNotWritten) {
 
 using Taken = BlockWriter::Taken;
 
+TEST(Block, OnlyFramesWithCreditForAllAreAnAnswer) {
+    BlockWriter writer;
+    writer.attach(4096);
+    EXPECT_FALSE(writer.answered()) << "nothing was written";
+    writer.commit(writer.plan(16));
+    EXPECT_FALSE(writer.answered());
+    EXPECT_EQ(writer.credit_word(24), Taken::kYes);
+    EXPECT_FALSE(writer.answered()) << "the word is no frame";
+    EXPECT_TRUE(writer.credit(3));
+    EXPECT_TRUE(writer.answered());
+    writer.commit(writer.plan(16));
+    writer.commit(writer.plan(16));
+    EXPECT_FALSE(writer.answered());
+    EXPECT_TRUE(writer.credit(6));
+    EXPECT_FALSE(writer.answered()) << "sent before the last frame was taken";
+    EXPECT_TRUE(writer.credit(9));
+    EXPECT_TRUE(writer.answered());
+    writer.attach(4096);
+    EXPECT_FALSE(writer.answered());
+}
+
+// The answer to a frame with a wrap is sent before the reader has looked at the wrap.
+TEST(Block, AWrapBelowAFrameMayStillBeTaken) {
+    SimulatedBlock block(512);
+    Word word;
+    for (int i = 0; i < 100; ++i) {
+        ASSERT_TRUE(block.post(FrameKind::kActiveMessage, 0, payload_of(1, 100), 0, 0));
+        EXPECT_FALSE(block.writer.answered());
+        block.place_all();
+        ASSERT_EQ(block.look(word), Look::kFrame);
+        block.consume(word);
+        ASSERT_TRUE(block.writer.credit(block.reader.freed_units()));
+        EXPECT_TRUE(block.writer.answered()) << i;
+    }
+}
+
 TEST(Block, WriterRefusesACreditWordForWhatItHasNotWritten) {
     BlockWriter writer;
     writer.attach(4096);
