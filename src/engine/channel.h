@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "connection/connection.h"
@@ -13,6 +14,7 @@
 #include "veloblock/cold_senders.h"
 #include "veloblock/promotion.h"
 #include "veloblock/receive_path.h"
+#include "veloblock/repeats.h"
 #include "veloblock/send_path.h"
 #include "verbs/memory.h"
 
@@ -42,6 +44,10 @@ struct Channel final : Connection {
         allowance::Taken allowance;    // of cold messages
         bool waits = false;            // a send has found that there is none
         WriterWords::Words words;      // which the peer may write to, if any
+        // Of RepeatedPuts; null until there is one. And whether the peer has allowed no more of
+        // them for a while.
+        std::unique_ptr<SentRepeats> repeats;
+        bool no_repeats = false;
     };
 
     // Reading the own block, into which the peer writes. Of OfferedBlocks; sends take the credit
@@ -60,7 +66,8 @@ struct Channel final : Connection {
         uint32_t requested_bytes = 0;  // of the next block; 0: the first size
         uint32_t usual_bytes = 0;      // of its cold messages: their moving average
         verbs::RegisteredMemory block;
-        uint64_t words = 0;  // address of the peer's words; 0: not known
+        std::unique_ptr<ReceivedRepeats> repeats;  // of CompletionPoller; null: the peer has none
+        uint64_t words = 0;                        // address of the peer's words; 0: not known
         uint32_t words_rkey = 0;
         bool peer_wants_credit_frame = false;  // it sleeps, and a write does not wake it
     };

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "connection/little_endian.h"
 #include "engine/device_health.h"
 #include "engine/queue_growth.h"
 
@@ -16,6 +17,16 @@ void CompletionPoller::sent_last(Channel& channel) {
     else if (channel.ending == Connection::Ending::kGrows && channel.up())
         return growth_.on_idle(channel);
     connector_.finish_if_idle(channel);
+}
+
+// The peer gives a message a number. False: the frame is malformed.
+bool CompletionPoller::define_repeat(Channel& channel, const std::byte* payload, uint32_t length) {
+    RepeatFrame frame;
+    if (!unpack(frame, payload, length)) return false;
+    if (channel.receiving.repeats == nullptr)
+        channel.receiving.repeats = std::make_unique<ReceivedRepeats>();
+    repeated_.expect();
+    return channel.receiving.repeats->define(frame);
 }
 
 // So many completions have come one behind the other that the receive queue may run out. Senders

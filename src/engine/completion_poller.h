@@ -13,6 +13,7 @@
 #include "engine/notify_requests.h"
 #include "engine/offered_blocks.h"
 #include "engine/receive_queue.h"
+#include "engine/repeated_arrivals.h"
 #include "engine/send_pool.h"
 #include "engine/work_requests.h"
 #include "verbs/late_completion.h"
@@ -30,7 +31,8 @@ class CompletionPoller {
 
     CompletionPoller(ibv_cq* cq, ReceiveQueue& receives, SendPool& pool, BlockPoller& blocks,
                      OfferedBlocks& offered, ControlFrames& control, WorkRequests& requests,
-                     Connector& connector, DeviceHealth& health, QueueGrowth& growth)
+                     Connector& connector, DeviceHealth& health, QueueGrowth& growth,
+                     PollBudget& budget)
         : cq_(cq),
           receives_(receives),
           pool_(pool),
@@ -40,7 +42,8 @@ class CompletionPoller {
           requests_(requests),
           connector_(connector),
           health_(health),
-          growth_(growth) {}
+          growth_(growth),
+          repeated_(budget) {}
 
     // The frames of blocks that may be taken, from now on, because a cold frame follows them.
     void allow_preceding() { preceding_ = kPreceding; }
@@ -81,6 +84,7 @@ class CompletionPoller {
     unsigned capacity() const { return static_cast<unsigned>(cq_->cqe); }
     uint64_t received() const { return received_; }
     uint64_t notifications() const { return notifications_; }
+    RepeatedArrivals& repeated() { return repeated_; }
 
   private:
     // If more frames precede a cold frame, it waits for the next poll. With kBurst, this bounds the
@@ -102,6 +106,9 @@ class CompletionPoller {
     bool received(const ibv_wc& completion, Sink& sink);
     template <class Sink>
     void notified(Channel& channel, uint32_t immediate, Sink& sink);
+    template <class Sink>
+    bool repeated(Channel& channel, uint32_t immediate, Sink& sink);
+    bool define_repeat(Channel& channel, const std::byte* payload, uint32_t length);
     template <class Sink>
     bool received_cold(Channel& channel, const std::byte* frame, uint32_t length, Sink& sink);
     template <class Sink>
@@ -131,6 +138,7 @@ class CompletionPoller {
     Connector& connector_;
     DeviceHealth& health_;
     QueueGrowth& growth_;
+    RepeatedArrivals repeated_;
     uint64_t received_ = 0;       // cold frames
     uint64_t notifications_ = 0;  // of frames in blocks
 };
@@ -171,7 +179,10 @@ bool CompletionPoller::received(const ibv_wc& completion, Sink& sink) {
             const uint32_t immediate = ntohl(completion.imm_data);
             if (notify::is_of_block(immediate))
                 notified(*channel, immediate, sink);
-            else if (!sink.notified(*channel, immediate)) [[unlikely]]
+            else if (repeat::is_repeat(immediate)) {
+                if (!repeated(*channel, immediate, sink)) [[unlikely]]
+                    return false;
+            } else if (!sink.notified(*channel, immediate)) [[unlikely]]
                 blocks_.on_malformed(*channel,
                                      "the peer notifies a write to a transfer that does "
                                      "not expect one");
@@ -193,6 +204,32 @@ void CompletionPoller::notified(Channel& channel, uint32_t immediate, Sink& sink
     (void)blocks_.poll(channel, sink, 1);
     ++notifications_;
     NotifyRequests::on_notification(channel, immediate);
+}
+
+// The put of a message that the peer repeats; ordered as a cold frame. False: as received_cold().
+template <class Sink>
+bool CompletionPoller::repeated(Channel& channel, uint32_t immediate, Sink& sink) {
+    if (const unsigned before = channel.receiving.path.before(repeat::sequence(immediate));
+        before != 0) [[unlikely]] {
+        bool all = true;
+        if (!take_preceding(channel, before, sink, all)) return true;
+        if (!all) return false;
+        if (channel.failed) return true;
+    }
+    ReceivedRepeats* const known = channel.receiving.repeats.get();
+    uint32_t id = 0;
+    repeat::Words words;
+    if (known == nullptr || !known->take(immediate, id, words)) [[unlikely]] {
+        blocks_.on_malformed(channel, "the peer repeats a message that it has not numbered");
+        return true;
+    }
+    ++received_;
+    repeated_.expect();
+    offered_.count(channel);
+    sink.message(id, words.data(), repeat::kBytes);
+    channel.receiving.path.received_cold();
+    offered_.took_repeat(channel, repeat::kBytes);
+    return true;
 }
 
 // False: more frames precede it than this poll may still take.
@@ -243,8 +280,10 @@ void CompletionPoller::deliver(Channel& channel, Word word, const std::byte* pay
     if (word.kind() == FrameKind::kControl) {
         channel.receiving.path.received_cold();
         const bool ours = word.id() < static_cast<uint32_t>(ControlId::kFirstTransfer);
-        if (!(ours ? control_.receive(channel, word, payload)
-                   : sink.control(channel, word.id(), payload, word.length()))) [[unlikely]]
+        const bool numbers = word.id() == static_cast<uint32_t>(ControlId::kRepeat);
+        if (!(numbers ? define_repeat(channel, payload, word.length())
+              : ours  ? control_.receive(channel, word, payload)
+                      : sink.control(channel, word.id(), payload, word.length()))) [[unlikely]]
             on_malformed(channel, "a control frame is malformed", word, payload - sizeof(Word),
                          word.length() + uint32_t{sizeof(Word)});
         return;

@@ -30,6 +30,8 @@ const char* name_of(uint32_t id) {
             return "request for credit";
         case ControlId::kAllowance:
             return "allowance";
+        case ControlId::kRepeat:
+            return "number of a message";
         default:
             return "of the layer above";
     }

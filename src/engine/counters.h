@@ -33,6 +33,7 @@ struct BlockCounters {
 
 // The counters of an interface.
 struct Counters : MessageCounters, OneSidedCounters, BlockCounters {
+    uint64_t repeated = 0;      // puts with messages that went as one write
     uint64_t received_hot = 0;  // frames
     uint64_t received_cold = 0;
     uint64_t credit_stalls = 0;  // sends that found the block full; of a series only the first

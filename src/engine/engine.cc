@@ -24,8 +24,8 @@ Engine::Engine(Resources resources, const EngineSettings& settings, EngineOwner&
       resources_(std::move(resources)),
       poller_(blocks_, completions_, control_, connector_, health_, flush_, idle_, sleep_, owner),
       fast_path_(resources_.max_inline, resources_.pool, requests_, peer_blocks_, early_, room_),
-      one_sided_(resources_.max_inline, resources_.pool, requests_, early_, room_,
-                 poller_.budget()),
+      one_sided_(resources_.max_inline, resources_.pool, requests_, early_, room_, poller_.budget(),
+                 settings_.repeats, control_),
       requests_(connector_),
       control_(requests_, offered_, peer_blocks_),
       room_(resources_.pool, settings_.send_queue, connector_, requests_, idle_, owner),
@@ -35,7 +35,7 @@ Engine::Engine(Resources resources, const EngineSettings& settings, EngineOwner&
                owner),
       blocks_(poller_.polled_blocks(), offered_, control_, connector_),
       completions_(resources_.cq.get(), *resources_.receives, resources_.pool, blocks_, offered_,
-                   control_, requests_, connector_, health_, room_.growth()),
+                   control_, requests_, connector_, health_, room_.growth(), poller_.budget()),
       health_(resources_.device_events.get(), resources_.cq.get(), resources_.receives->srq(),
               resources_.port.number, connector_, completions_, owner),
       flush_(connector_, requests_, poller_.budget(), owner),
@@ -61,6 +61,7 @@ Engine::Engine(Resources resources, const EngineSettings& settings, EngineOwner&
 Counters Engine::counters() const {
     Counters counters{fast_path_.counters(), one_sided_.counters(), offered_.counters()};
     counters.sent_cold += control_.sent();
+    counters.repeated = one_sided_.repeated().sent();
     counters.received_hot = blocks_.received();
     counters.received_cold = completions_.received();
     counters.credit_stalls = peer_blocks_.stalls();

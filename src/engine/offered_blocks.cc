@@ -47,7 +47,7 @@ void OfferedBlocks::allow_more(Channel& channel) {
 bool OfferedBlocks::send_allowance(Channel& channel) {
     allowance::Given& given = channel.receiving.allowance;
     if (channel.sends.room() == 0) return false;
-    if (!given.due(window())) return true;  // there are more senders now
+    if (!given.due_early(window())) return true;  // there are more senders now
     const AllowanceFrame frame{.limit = given.extend(window()), .reserved = 0};
     return control_.send(channel, ControlId::kAllowance, &frame, sizeof(frame));
 }

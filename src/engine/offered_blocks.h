@@ -58,6 +58,13 @@ class OfferedBlocks {
         if (channel.receiving.allowance.due(window())) allow_more(channel);
         consider(channel, length);
     }
+    // The same for a put that stands for a cold message of `length` bytes.
+    void took_repeat(Channel& channel, uint32_t length) {
+        senders_.count(channel.receiving.cold);
+        channel.receiving.allowance.received();
+        if (channel.receiving.allowance.due_early(window())) allow_more(channel);
+        consider(channel, length);
+    }
     // Considers whether the sender of a cold message of `length` bytes gets a block.
     void consider(Channel& channel, uint32_t length) {
         if (channel.receiving.activity.hot || !channel.up()) return;

@@ -8,6 +8,7 @@
 #include "engine/counters.h"
 #include "engine/early_sends.h"
 #include "engine/poll_budget.h"
+#include "engine/repeated_puts.h"
 #include "engine/send_pool.h"
 #include "engine/work_requests.h"
 
@@ -21,13 +22,14 @@ namespace tern {
 class OneSided {
   public:
     OneSided(uint32_t max_inline, SendPool& pool, WorkRequests& requests, EarlySends& early,
-             SendRoom& room, PollBudget& budget)
+             SendRoom& room, PollBudget& budget, bool repeats, ControlFrames& control)
         : max_inline_(max_inline),
           pool_(pool),
           requests_(requests),
           early_(early),
           room_(room),
-          budget_(budget) {}
+          budget_(budget),
+          repeated_(repeats, pool, requests, control, counters_.puts) {}
 
     // Copies the bytes, at most Engine::max_inline(), into the work request.
     Status put_short(Channel& channel, const void* data, uint32_t length, uint64_t to,
@@ -103,6 +105,9 @@ class OneSided {
         budget_.end();
         ++counters_.in_place;
     }
+    // Puts whose messages repeat earlier ones.
+    RepeatedPuts& repeated() { return repeated_; }
+    const RepeatedPuts& repeated() const { return repeated_; }
     const OneSidedCounters& counters() const { return counters_; }
 
   private:
@@ -168,6 +173,7 @@ class OneSided {
     EarlySends& early_;
     SendRoom& room_;
     PollBudget& budget_;
+    RepeatedPuts repeated_;
 };
 
 // An RDMA write or read of one piece. The send queue must have room, and a signaled work request

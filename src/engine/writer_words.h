@@ -12,7 +12,7 @@ namespace tern {
 // The values of notify words (WriterWords).
 namespace notify {
 
-// In immediate data of blocks the low half is 0; in that of transfers it is not.
+// In immediate data of blocks the low half is 0; in all other it is not.
 inline constexpr uint32_t kMask = 0xffff0000;
 
 inline constexpr uint32_t kNever = 0;

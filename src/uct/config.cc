@@ -132,6 +132,11 @@ ucs_config_field_t config_table[] = {
         " cq     - by the completion queue; no sender gets a block\n"
         " auto   - memory if the device promises the order, else cq",
         messages.poll, UCS_CONFIG_TYPE_ENUM(poll_names)),
+    TERN_FIELD("PUT_REPEAT", kEngine.repeats ? "y" : "n",
+               "Whether a notified write of rwapi that repeats the notification of earlier ones is "
+               "one write with immediate\n"
+               "data, from the third one on. If not, it is two writes.",
+               messages.repeats, UCS_CONFIG_TYPE_BOOL),
     TERN_FIELD("HOT_AFTER", kText<kEngine.promotion.after>,
                "Messages, within a window, after which a sender gets a block (becomes hot).",
                blocks.after, UCS_CONFIG_TYPE_UINT),
@@ -370,6 +375,7 @@ EngineSettings engine_settings(const TernConfig& config, const ibv_device_attr& 
     engine.block_most = static_cast<uint32_t>(config.blocks.most_bytes) & ~(Word::kUnit - 1);
     engine.block_memory = config.blocks.memory;
     engine.poll = static_cast<PollMode>(config.messages.poll);
+    engine.repeats = config.messages.repeats != 0;
     engine.promotion = {.after = config.blocks.after,
                         .most = config.blocks.most,
                         .window = config.blocks.window,

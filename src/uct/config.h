@@ -26,6 +26,7 @@ struct TernConfig {
         unsigned receive_most;
         unsigned inline_bytes;
         int poll;
+        int repeats;
     } messages;
     // The fast path: which senders have blocks, and of what size.
     struct {

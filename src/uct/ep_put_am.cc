@@ -56,9 +56,36 @@ struct PutMessage {
     unsigned length;
 };
 
-Status post_put_am(Engine& engine, Channel& channel, const FastPath::Put& put,
+// The words by which a repeated message is known: those of rwapi's.
+[[gnu::always_inline]] inline repeat::Words words_of(uint64_t header, const void* payload) {
+    repeat::Words words{header};
+    memcpy(&words[1], payload, repeat::kBytes - sizeof header);
+    return words;
+}
+
+using Plan = RepeatedPuts::Plan;
+
+inline Plan plan_of(Engine& engine, Channel& channel, const PutMessage& message) {
+    if (!engine.settings().repeats || message.length != repeat::kBytes - sizeof message.header)
+        return {};
+    return engine.one_sided()->repeated().plan(channel, message.id,
+                                               words_of(message.header, message.payload));
+}
+
+Status post_repeat(Engine& engine, Channel& channel, const FastPath::Put& put, const Plan& plan,
+                   const PutMessage& message) {
+    return engine.one_sided()->repeated().post(channel, put, plan,
+                                               words_of(message.header, message.payload).back());
+}
+
+Status post_put_am(Engine& engine, Channel& channel, const FastPath::Put& put, const Plan& plan,
                    const PutMessage& message) {
     uint64_t& puts = engine.one_sided()->puts();
+    if (plan.how == Plan::How::kRepeat) {
+        const Status sent = post_repeat(engine, channel, put, plan, message);
+        if (sent == Status::kOk && put.cookie != nullptr) engine.one_sided()->posted_in_place();
+        return sent;
+    }
     const auto size = static_cast<uint32_t>(sizeof message.header + message.length);
     const Status sent =
         engine.fast_path()->put_am(channel, put, puts, message.id, size, [=](std::byte* at) {
@@ -83,13 +110,36 @@ Status post_put_am(Engine& engine, Channel& channel, const FastPath::Put& put,
     uint32_t open = 0;
     Channel* const channel = channel_at_once(uct_ep, rkey, open);
     if (channel == nullptr) return UCS_ERR_UNSUPPORTED;
+    const PutMessage message{id, header, payload, payload_length};
+    const Plan plan = plan_of(engine, *channel, message);
+    if (plan.how == Plan::How::kWait) return UCS_ERR_NO_RESOURCE;
     return put_am_result(
         post_put_am(engine, *channel,
                     {.from = {.addr = address_of(data), .length = length, .lkey = 0},
                      .flags = IBV_SEND_INLINE,
                      .to = to,
                      .rkey = open},
-                    {id, header, payload, payload_length}));
+                    plan, message));
+}
+
+// Puts of few bytes, if their messages may be repeated.
+[[gnu::noinline]] ucs_status_t put_am_or_repeat(uct_ep_h uct_ep, const void* data, unsigned length,
+                                                uint64_t to, uct_rkey_t rkey, uint8_t id,
+                                                uint64_t header, const void* payload,
+                                                unsigned payload_length) {
+    Engine& engine = *iface_of(uct_ep).engine;
+    uint32_t open = 0;
+    Channel* const channel = channel_in_stream(uct_ep, rkey, open);
+    if (channel != nullptr && id <= Word::kMaxId && length - 1 < engine.max_inline() &&
+        payload_length == repeat::kBytes - sizeof header) [[likely]] {
+        const repeat::Words words = words_of(header, payload);
+        uint64_t higher = 0;
+        SentRepeats::Place* const place = RepeatedPuts::usual(*channel, id, words, higher);
+        if (place != nullptr) [[likely]]
+            return to_ucs(engine.one_sided()->repeated().post_usual(
+                *channel, {static_cast<const std::byte*>(data), length}, to, open, *place, higher));
+    }
+    return other_put_am(uct_ep, data, length, to, rkey, id, header, payload, payload_length);
 }
 
 }  // namespace
@@ -103,6 +153,9 @@ ucs_status_t tern_uct_ep_put_am_short(uct_ep_h uct_ep, const void* data, unsigne
     constexpr unsigned kUsual = base::kFewBytes;
     constexpr uint32_t kSize = sizeof header + kUsual;
     Engine& engine = *iface_of(uct_ep).engine;
+    if (engine.settings().repeats) [[unlikely]]
+        return put_am_or_repeat(uct_ep, data, length, to, rkey, id, header, payload,
+                                payload_length);
     uint32_t open = 0;
     Channel* const channel = channel_in_stream(uct_ep, rkey, open);
     if (channel == nullptr || id > Word::kMaxId || length - 1 >= engine.max_inline() ||
@@ -128,7 +181,11 @@ ucs_status_t tern_uct_ep_put_am_bcopy(uct_ep_h uct_ep, const void* data, unsigne
                                         payload_length);
     uint32_t open = 0;
     Channel* const channel = channel_at_once(uct_ep, rkey, open);
-    if (channel == nullptr ||
+    if (channel == nullptr) return UCS_ERR_UNSUPPORTED;
+    const PutMessage message{id, header, payload, payload_length};
+    const Plan plan = plan_of(engine, *channel, message);
+    if (plan.how == Plan::How::kWait) return UCS_ERR_NO_RESOURCE;
+    if (plan.how == Plan::How::kMessage &&
         !FastPath::takes_put(*channel, static_cast<uint32_t>(sizeof header + payload_length)))
         return UCS_ERR_UNSUPPORTED;
     SendPool::Buffer* const buffer = engine.fast_path()->take_buffer();
@@ -141,7 +198,7 @@ ucs_status_t tern_uct_ep_put_am_bcopy(uct_ep_h uct_ep, const void* data, unsigne
          .to = to,
          .rkey = open,
          .buffer = buffer},
-        {id, header, payload, payload_length}));
+        plan, message));
 }
 
 ucs_status_t tern_uct_ep_put_am_zcopy(uct_ep_h uct_ep, const uct_iov_t* from, uint64_t to,
@@ -156,13 +213,18 @@ ucs_status_t tern_uct_ep_put_am_zcopy(uct_ep_h uct_ep, const uct_iov_t* from, ui
     uint32_t open = 0;
     Channel* const channel = channel_at_once(uct_ep, rkey, open);
     if (channel == nullptr) return UCS_ERR_UNSUPPORTED;
+    const PutMessage message{id, header, payload, payload_length};
+    bool waits = false;
     const auto post = [&](const ibv_sge& in_place, void* cookie) {
+        const Plan plan = plan_of(engine, *channel, message);
+        waits = plan.how == Plan::How::kWait;
+        if (waits) return Status::kNoResource;
         return post_put_am(engine, *channel,
                            {.from = in_place, .flags = 0, .to = to, .rkey = open, .cookie = cookie},
-                           {id, header, payload, payload_length});
+                           plan, message);
     };
     if (const auto put = post_by(uct_ep, *channel, *from, completion, post))
-        return put_am_result(*put);
+        return waits ? UCS_ERR_NO_RESOURCE : put_am_result(*put);
     const size_t length = uct_iov_get_length(from);
     if (length > engine.settings().segment_size) return UCS_ERR_UNSUPPORTED;
     return tern_uct_ep_put_am_bcopy(uct_ep, from->buffer, static_cast<unsigned>(length), to, rkey,

@@ -30,6 +30,8 @@ inline uint16_t window(uint32_t senders) {
 class Taken {
   public:
     bool open() const { return left() > 0; }
+    // Whether more than one may be sent.
+    bool several() const { return left() > 1; }
     // One message more than allowed: its length was not known before it had to be sent.
     bool overdrawn() const { return left() < 0; }
     void sent() { ++sent_; }
@@ -54,6 +56,8 @@ class Given {
     void received() { ++received_; }
     // Whether extend() is due: soon enough that a sender need not wait, and not for a few messages.
     bool due(uint16_t window) const { return left() <= std::min(window, kFirst) / 2; }
+    // The same for a sender that goes on while there is none left, by dearer ways.
+    bool due_early(uint16_t window) const { return left() <= window / 2; }
     // Returns the new limit; the old one if it allows as much.
     uint16_t extend(uint16_t window) {
         if (left() < window) limit_ = static_cast<uint16_t>(received_ + window);

@@ -104,6 +104,7 @@ enum class ControlId : uint32_t {
     kWriterWords = 4,    // writer to reader: a WordsAddress; only after an offer
     kCreditRequest = 5,  // writer to reader, no payload: it will sleep until a frame brings credit
     kAllowance = 6,      // receiver to sender: an AllowanceFrame
+    kRepeat = 7,         // sender to receiver: a RepeatFrame (repeats.h)
     kFirstTransfer = 8,  // the first id of the rendezvous
     kFirstTag = 16,      // the first id of tagged messages
 };

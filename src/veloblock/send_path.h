@@ -52,6 +52,9 @@ class SendPath {
         return {kind, id, length, credit, hot_count_};
     }
 
+    // That of a cold word.
+    uint16_t sequence() const { return hot_count_; }
+
     // BlockWriter::straight(), and false without a block. These frames need no choose(), even if
     // they are longer than it would permit: they fit now.
     bool straight(uint32_t body) const { return writer_.straight(body); }

@@ -171,7 +171,7 @@ class World {
     }
 
     void step() {
-        switch (input_.below(14)) {
+        switch (input_.below(15)) {
             case 0:
                 return rogue_.send_control(TransferId::kFetch, Fetch{.receiver = number(),
                                                                      .reserved = 0,
@@ -248,6 +248,19 @@ class World {
                                                      : 8 * input_.below(256);
                 if (at + words.size() <= size) rogue_.write(words.data(), words.size(), at);
                 return;
+            }
+            case 13: {
+                const RepeatFrame frame{.number = input_.below(repeat::kNumbers + 1),
+                                        .id = input_.below(33),
+                                        .words = input_.take<repeat::Words>()};
+                if (input_.chance(2))
+                    return rogue_.send_frame(
+                        FrameKind::kControl, static_cast<uint32_t>(ControlId::kRepeat),
+                        std::string(reinterpret_cast<const char*>(&frame), sizeof frame));
+                return rogue_.write_to(
+                    "", 0, 0, 0,
+                    repeat::immediate(input_.below(repeat::kNumbers), input_.below(512),
+                                      static_cast<uint16_t>(input_.below(4) / 3)));
             }
             default:
                 if (victim_.regions.undeclare(victim_.open)) {
