@@ -153,9 +153,10 @@ uint64_t common_seed() {
 // rwapi-job: lists the cases. rwapi-job CASE...: runs them, in one job.
 int main(int argc, char** argv) {
     std::vector<job::Case> all;
-    for (const auto* list : {&job::paper_cases, &job::notify_cases, &job::wrong_cases,
-                             &job::traffic_cases, &job::life_cases, &job::carry_cases,
-                             &job::list_cases, &job::wait_cases, &job::wake_cases})
+    for (const auto* list :
+         {&job::paper_cases, &job::notify_cases, &job::wrong_cases, &job::traffic_cases,
+          &job::life_cases, &job::carry_cases, &job::list_cases, &job::repeat_cases,
+          &job::wait_cases, &job::wake_cases})
         all.insert(all.end(), list->begin(), list->end());
     if (argc < 2) {
         for (const job::Case& each : all) std::puts(each.name);
