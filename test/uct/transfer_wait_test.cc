@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Long messages while programs sleep or wait for resources.
-#include <poll.h>
-
 #include <algorithm>
 #include <deque>
 #include <tuple>
 
+#include "sleeper.h"
 #include "traffic.h"
 #include "transfer.h"
 
@@ -21,27 +20,6 @@ struct Peer {
 };
 
 class TransferWaitTest : public TernTest {};
-
-int event_fd(Entity& entity) {
-    int fd = -1;
-    check(uct_iface_event_fd_get(entity.iface(), &fd), "uct_iface_event_fd_get");
-    return fd;
-}
-
-// Progresses, and sleeps whenever it may. False: nothing happened for 5 s.
-bool sleep_until(Entity& entity, int fd, const std::function<bool()>& condition) {
-    for (;;) {
-        while (entity.progress() != 0) {
-        }
-        if (condition()) return true;
-        const ucs_status_t status =
-            uct_iface_event_arm(entity.iface(), UCT_EVENT_RECV | UCT_EVENT_SEND_COMP);
-        if (status == UCS_ERR_BUSY) continue;
-        check(status, "uct_iface_event_arm");
-        pollfd it{fd, POLLIN, 0};
-        if (::poll(&it, 1, 5000) != 1) return false;
-    }
-}
 
 class SleepersTest : public TransferWaitTest,
                      public testing::WithParamInterface<std::tuple<const char*, const char*>> {};
