@@ -28,8 +28,10 @@ bool Side::receive(uint32_t messages) {
 namespace {
 
 constexpr uint32_t kShortMessage = 4 << 10;
-constexpr uint32_t kHotTrips = 300;       // after these, peers are hot
-constexpr uint32_t kSettlingTrips = 200;  // at least: pools of buffers grow, memory gets registered
+constexpr uint32_t kHotTrips = 300;  // after these, peers are hot
+// At least: pools of buffers grow, and memory gets registered. For two buffers of 2 KiB, a
+// registration costs what 104 copies of each cost.
+constexpr uint32_t kSettlingTrips = 400;
 // Runs that these take: the memory of a burst's last message is used once in each, and a transport
 // may register memory that is used for the third time.
 constexpr uint32_t kSettlingRuns = 4;
