@@ -16,7 +16,7 @@ end=$((SECONDS + 60 * $1))
 build=$(cd "${2:-build/check}" && pwd) || exit 1
 export SOFTHCA=$build/src/tools/softhca
 mpi=openmpi
-limit=240
+limit=600
 # shellcheck source=test/integration/lib.sh
 . test/integration/lib.sh
 # shellcheck source=test/integration/tern.sh
