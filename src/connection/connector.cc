@@ -120,12 +120,8 @@ unsigned Connector::progress() {
 }
 
 void Connector::handle(const Packet& packet) {
-    // Meant for an earlier interface with this queue pair number, or for one of another network.
-    if (packet.to != self_.interface) {
-        if (const auto answer = answer_misdirected(packet, self_))
-            datagrams_->send(*answer, packet.from.port);
-        return;
-    }
+    if (packet.to != self_.interface)
+        return;  // meant for an earlier interface with this queue pair number
     // It was sent before the peer left.
     if (former_.has_left(packet.from)) return;
     alarm_.expect_packets();

@@ -281,11 +281,7 @@ void Datagrams::answer(Acceptor& acceptor, uint64_t now) {
     (void)ibv_req_notify_cq(cq_.get(), 0);
     Packet packet;
     while (poll(packet)) {
-        if (packet.to != self_.interface) {
-            if (const auto reply = answer_misdirected(packet, self_))
-                send_locked(*reply, packet.from.port);
-            continue;
-        }
+        if (packet.to != self_.interface) continue;
         if (Acceptor::opens(packet)) {
             // Unlocked: the owner need not wait while a queue pair is made.
             lock.unlock();

@@ -48,13 +48,6 @@ Packet refuse(const Packet& connect, const PeerAddress& self, Refusal why) {
     return gone;
 }
 
-std::optional<Packet> answer_misdirected(const Packet& packet, const PeerAddress& self) {
-    if (packet.type != PacketType::kConnect) return {};
-    Packet gone = refuse(packet, {self.port, packet.to}, Refusal::kElsewhere);
-    gone.token = packet.peer_token;
-    return gone;
-}
-
 uint32_t first_psn(uint32_t sender, uint32_t receiver) {
     return (sender * 0x85ebca6bu + receiver * 0x9e3779b1u) >> 8;
 }

@@ -160,8 +160,4 @@ Packet alive(const Packet& request, const PeerAddress& self);
 // The answer to a kConnect that opens a connection, if no Handshake can be made for it.
 Packet refuse(const Packet& connect, const PeerAddress& self, Refusal why);
 
-// The answer to a packet that has come to `self`, and was sent to another interface: the one that
-// the sender means is not at this address. Empty if the packet is no kConnect.
-std::optional<Packet> answer_misdirected(const Packet& packet, const PeerAddress& self);
-
 }  // namespace tern

@@ -70,9 +70,6 @@ const char* refusal_text(Refusal refusal) {
             return "its device cannot connect a queue pair; see its log";
         case Refusal::kVersion:
             return "its Tern has another version of the protocol; install the same on both nodes";
-        case Refusal::kElsewhere:
-            return "another interface has its address: it has closed, or is in another network of "
-                   "the same addresses";
     }
     return "for a reason that this version does not name; see its log";
 }

@@ -27,7 +27,6 @@ enum class Refusal : uint8_t {
     kResources = 1,  // the device or memory has no room for another connection
     kDevice = 2,     // the device cannot connect the queue pair, or has failed
     kVersion = 3,    // the versions of the frames differ
-    kElsewhere = 4,  // the packet came to another interface than it was sent to
 };
 const char* refusal_text(Refusal refusal);
 
@@ -59,8 +58,8 @@ struct Packet {
     uint32_t token = 0;
     uint32_t peer_token = 0;  // the receiver's name of the connection; 0 if not known
     PeerAddress from;         // the sender
-    InterfaceAddress to;      // the receiver; others with the same qp_num may get the packet
-    QpParameters qp;          // kConnect
+    InterfaceAddress to;  // the receiver; a later interface with the same qp_num drops the packet
+    QpParameters qp;      // kConnect
 
     // Returns the number of bytes written.
     size_t pack(std::span<std::byte, kMaxSize> out) const;

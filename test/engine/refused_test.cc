@@ -2,11 +2,6 @@
 // A peer that is alive, and refuses connections.
 #include <gtest/gtest.h>
 
-#include <optional>
-#include <string>
-#include <vector>
-
-#include "answerer.h"
 #include "node.h"
 #include "rogue.h"
 
@@ -39,53 +34,6 @@ TEST(RefusedTest, EndsTheAttemptWithItsReason) {
         EXPECT_NE(node.reason.find(part), std::string::npos) << node.reason;
     EXPECT_EQ(node.losses.size(), 1u) << "one line in the log";
     EXPECT_EQ(node.engine->connections(), 0u);
-}
-
-// The address of a node that has gone, whose queue pair number another node has; or of one in
-// another network, where the same address is another port's.
-void expect_misdirected(bool computes) {
-    Node other(small_settings());
-    std::optional<Answerer> answerer;
-    if (computes) answerer.emplace(std::vector<Node*>{&other});
-    EngineSettings patient = quick_settings();
-    patient.handshake.connect_limit = uint64_t{3600} * 1'000'000'000;
-    Node node(patient);
-    PeerAddress gone = other.engine->address();
-    gone.interface.instance ^= 1;
-    int user = 0;
-    std::string why;
-    ASSERT_NE(node.engine->attach(gone, &user, why), nullptr) << why;
-    ASSERT_TRUE(until(
-        [&] {
-            node.poll();
-            if (!computes) other.poll();
-        },
-        [&] { return !node.closures.empty(); }));
-    EXPECT_EQ(node.closures[0].second, Status::kRefused);
-    EXPECT_NE(node.reason.find("another interface"), std::string::npos) << node.reason;
-    other.poll();
-    EXPECT_EQ(other.engine->connections(), 0u);
-    EXPECT_TRUE(other.losses.empty());
-}
-
-TEST(RefusedTest, AnotherInterfaceHasTheAddress) {
-    expect_misdirected(false);
-}
-
-TEST(RefusedTest, AnotherInterfaceThatComputesHasTheAddress) {
-    expect_misdirected(true);
-}
-
-// An own interface may be what has the address.
-TEST(RefusedTest, ThisInterfaceHasTheAddress) {
-    Node node;
-    PeerAddress gone = node.engine->address();
-    gone.interface.instance ^= 1;
-    int user = 0;
-    std::string why;
-    ASSERT_NE(node.engine->attach(gone, &user, why), nullptr) << why;
-    ASSERT_TRUE(until([&] { node.poll(); }, [&] { return !node.closures.empty(); }));
-    EXPECT_EQ(node.closures[0].second, Status::kRefused);
 }
 
 }  // namespace

@@ -389,30 +389,6 @@ TEST(Handshake, ARefusalEndsTheAttempt) {
     EXPECT_FALSE(answer_stray(refusal, address(1)));
 }
 
-// Another interface with the peer's queue pair number answers in its place.
-TEST(Handshake, APeerThatIsNotThereEndsTheAttempt) {
-    PeerAddress other = address(2);
-    other.interface.instance ^= 1;
-    Handshake a = side_a();
-    const auto answer = answer_misdirected(sent(a.connect(0)), other);
-    ASSERT_TRUE(answer);
-    EXPECT_EQ(answer->from, address(2));
-    const Actions end = a.receive(*answer, 0);
-    EXPECT_TRUE(end.closed);
-    EXPECT_EQ(end.refusal, Refusal::kElsewhere);
-
-    // The peer had answered, and its interface has closed since.
-    Handshake ready = side_a();
-    ready.receive(sent(side_b().connect(0)), 0);
-    ASSERT_EQ(ready.state(), State::kReady);
-    const auto late = answer_misdirected(sent(ready.tick(ready.deadline())), other);
-    ASSERT_TRUE(late);
-    EXPECT_TRUE(ready.receive(*late, 0).closed);
-
-    for (const Packet& unasked : {*answer, alive(*answer, address(1))})
-        EXPECT_FALSE(answer_misdirected(unasked, other)) << "or two would answer each other";
-}
-
 TEST(Handshake, ARefusalIsBelievedOfThePeerOnly) {
     Pair pair = up();
     Packet refusal = stale(PacketType::kGone, 0, 100);
