@@ -84,7 +84,7 @@ class CompletionPoller {
     unsigned capacity() const { return static_cast<unsigned>(cq_->cqe); }
     uint64_t received() const { return received_; }
     uint64_t notifications() const { return notifications_; }
-    RepeatedArrivals& repeated() { return repeated_; }
+    RepeatedArrivals& repeated_arrivals() { return repeated_; }
 
   private:
     // If more frames precede a cold frame, it waits for the next poll. With kBurst, this bounds the
@@ -112,7 +112,7 @@ class CompletionPoller {
     template <class Sink>
     bool received_cold(Channel& channel, const std::byte* frame, uint32_t length, Sink& sink);
     template <class Sink>
-    bool take_preceding(Channel& channel, unsigned before, Sink& sink, bool& all);
+    bool take_preceding(Channel& channel, uint16_t sequence, Sink& sink, bool& all);
     template <class Sink>
     void deliver(Channel& channel, Word word, const std::byte* payload, Sink& sink);
     template <class Sink>
@@ -209,13 +209,13 @@ void CompletionPoller::notified(Channel& channel, uint32_t immediate, Sink& sink
 // The put of a message that the peer repeats; ordered as a cold frame. False: as received_cold().
 template <class Sink>
 bool CompletionPoller::repeated(Channel& channel, uint32_t immediate, Sink& sink) {
-    if (const unsigned before = channel.receiving.path.before(repeat::sequence(immediate));
-        before != 0) [[unlikely]] {
-        bool all = true;
-        if (!take_preceding(channel, before, sink, all)) return true;
-        if (!all) return false;
-        if (channel.failed) return true;
-    }
+    bool all = true;
+    if (!take_preceding(channel, repeat::sequence(immediate), sink, all)) [[unlikely]]
+        return true;
+    if (!all) [[unlikely]]
+        return false;
+    if (channel.failed) [[unlikely]]
+        return true;
     ReceivedRepeats* const known = channel.receiving.repeats.get();
     uint32_t id = 0;
     repeat::Words words;
@@ -228,7 +228,7 @@ bool CompletionPoller::repeated(Channel& channel, uint32_t immediate, Sink& sink
     offered_.count(channel);
     sink.message(id, words.data(), repeat::kBytes);
     channel.receiving.path.received_cold();
-    offered_.took_repeat(channel, repeat::kBytes);
+    offered_.took_cold(channel, repeat::kBytes, true);
     return true;
 }
 
@@ -242,13 +242,11 @@ bool CompletionPoller::received_cold(Channel& channel, const std::byte* frame, u
         on_malformed(channel, "a frame is malformed", word, frame, length);
         return true;
     }
-    if (const unsigned before = channel.receiving.path.before(word); before != 0) {
-        bool all = true;
-        if (!take_preceding(channel, before, sink, all)) [[unlikely]]
-            return true;
-        if (!all) [[unlikely]]
-            return false;
-    }
+    bool all = true;
+    if (!take_preceding(channel, word.sequence(), sink, all)) [[unlikely]]
+        return true;
+    if (!all) [[unlikely]]
+        return false;
     if (channel.failed || !channel.sending.path.credited(word.credit())) [[unlikely]] {
         on_malformed(channel, "it returns more credit than there is", word, frame, length);
         return true;
@@ -261,10 +259,12 @@ bool CompletionPoller::received_cold(Channel& channel, const std::byte* frame, u
     return true;
 }
 
-// The frames of the block that precede a cold frame are delivered first; they have arrived. `all`:
-// whether this poll may take all of them. False: the channel has failed.
+// The frames of the block that precede a cold frame of this sequence are delivered first; they have
+// arrived. `all`: whether this poll may take all of them. False: the channel has failed.
 template <class Sink>
-bool CompletionPoller::take_preceding(Channel& channel, unsigned before, Sink& sink, bool& all) {
+bool CompletionPoller::take_preceding(Channel& channel, uint16_t sequence, Sink& sink, bool& all) {
+    const unsigned before = channel.receiving.path.before(sequence);
+    if (before == 0) return true;
     const unsigned now = std::min(before, preceding_);
     preceding_ -= now;
     if (blocks_.poll(channel, sink, now) != now) [[unlikely]] {

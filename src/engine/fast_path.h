@@ -9,6 +9,7 @@
 #include "engine/counters.h"
 #include "engine/early_sends.h"
 #include "engine/peer_blocks.h"
+#include "engine/put_request.h"
 #include "engine/send_pool.h"
 #include "engine/settings.h"
 #include "engine/work_requests.h"
@@ -38,15 +39,7 @@ class FastPath {
     // Capture by value: only then does the compiler keep it in registers.
     template <class Fill>
     Status am_short(Channel& channel, uint32_t id, uint32_t length, Fill fill);
-    // A put that is posted together with a message.
-    struct Put {
-        ibv_sge from;
-        unsigned flags;  // IBV_SEND_INLINE, or 0
-        uint64_t to;
-        uint32_t rkey;
-        SendPool::Buffer* buffer = nullptr;  // given back, or ...
-        void* cookie = nullptr;              // ... reported, when `from` may be used again
-    };
+    using Put = PutRequest::Put;
     // A put, and am_short() behind it, by one call of the device. kNoResource: nothing is sent, and
     // the two may still be sent one after the other. `puts`: is incremented for the put.
     template <class Fill>
@@ -156,27 +149,6 @@ class FastPath {
         return hot ? padded(payload) + BlockWriter::kOverhead : payload + uint32_t{sizeof(Word)};
     }
 
-    // A put before such a write, for which the same holds.
-    struct PutBefore {
-        explicit PutBefore(ShortWrite& then) {
-            request.next = &then.request;
-            request.sg_list = &piece;
-            request.opcode = IBV_WR_RDMA_WRITE;
-            make_usual();
-        }
-        PutBefore(const PutBefore&) = delete;
-        PutBefore& operator=(const PutBefore&) = delete;
-        // What put_am_usual() relies on.
-        void make_usual() {
-            request.num_sge = 1;
-            request.send_flags = IBV_SEND_INLINE;
-            piece.lkey = 0;
-        }
-
-        alignas(64) ibv_send_wr request{};
-        ibv_sge piece{};
-    };
-
     ShortWrite short_;
     ibv_send_wr* bad_ = nullptr;  // the work request that the device has refused
     uint64_t usual_ = 0;          // short messages to hot peers in the usual case
@@ -187,7 +159,7 @@ class FastPath {
     PeerBlocks& blocks_;
     EarlySends& early_;
     SendRoom& room_;
-    PutBefore put_{short_};
+    PutRequest put_{IBV_WR_RDMA_WRITE, &short_.request};
 };
 
 // Makes the work request of a message to a hot peer, in the usual case.
@@ -247,14 +219,11 @@ template <class Fill>
                                                             uint32_t length, Fill fill) {
     const size_t body = body_of(length);
     make_short(channel, id, length, body, fill);
-    put_.piece.addr = address_of(data.data());
-    put_.piece.length = static_cast<uint32_t>(data.size());
-    put_.request.wr.rdma.remote_addr = to;
-    put_.request.wr.rdma.rkey = rkey;
+    ibv_send_wr& request = put_.set_usual(data, to, rkey);
     const uint32_t next = channel.sends.next();
-    put_.request.wr_id = channel.tag | next;
+    request.wr_id = channel.tag | next;
     short_.request.wr_id = channel.tag | (next + 1);
-    if (ibv_post_send(channel.qp.get(), &put_.request, &bad_) != 0) [[unlikely]]
+    if (ibv_post_send(channel.qp.get(), &request, &bad_) != 0) [[unlikely]]
         return on_refused_put(channel, puts);
     channel.sends.posted_unsignaled(2);
     ++puts;
@@ -272,12 +241,7 @@ template <class Fill>
     }
     make_short(channel, id, length, body, fill);
     const bool signaled = put.cookie != nullptr || channel.sends.idle();
-    ibv_send_wr& request = put_.request;
-    put_.piece = put.from;
-    request.num_sge = put.from.length != 0 ? 1 : 0;
-    request.send_flags = put.flags | (signaled ? unsigned{IBV_SEND_SIGNALED} : 0);
-    request.wr.rdma.remote_addr = put.to;
-    request.wr.rdma.rkey = put.rkey;
+    ibv_send_wr& request = put_.set(put, signaled);
     request.wr_id = channel.tag | channel.sends.next();
     short_.request.wr_id = channel.tag | (channel.sends.next() + 1);
     const bool refused = ibv_post_send(channel.qp.get(), &request, &bad_) != 0;

@@ -51,18 +51,12 @@ class OfferedBlocks {
         if (promotion_.count(channel.receiving.activity, messages)) [[unlikely]]
             end_window();
     }
-    // Called after a cold message of `length` bytes.
-    void took_cold(Channel& channel, uint32_t length) {
+    // Called after a cold message of `length` bytes. `repeats`: after a put that stands for one.
+    void took_cold(Channel& channel, uint32_t length, bool repeats = false) {
+        allowance::Given& given = channel.receiving.allowance;
         senders_.count(channel.receiving.cold);
-        channel.receiving.allowance.received();
-        if (channel.receiving.allowance.due(window())) allow_more(channel);
-        consider(channel, length);
-    }
-    // The same for a put that stands for a cold message of `length` bytes.
-    void took_repeat(Channel& channel, uint32_t length) {
-        senders_.count(channel.receiving.cold);
-        channel.receiving.allowance.received();
-        if (channel.receiving.allowance.due_early(window())) allow_more(channel);
+        given.received();
+        if (repeats ? given.due_early(window()) : given.due(window())) allow_more(channel);
         consider(channel, length);
     }
     // Considers whether the sender of a cold message of `length` bytes gets a block.

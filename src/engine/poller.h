@@ -232,7 +232,7 @@ unsigned Poller::poll_seldom(Sink& sink) {
         flush_.check_unused(connector_.now());
         owner_.seldom();
     }
-    completions_.repeated().look();
+    completions_.repeated_arrivals().look();
     budget_.make_seldom_due();
     if (!gathered_) connector_.inbox().gather();
     gathered_ = !take_arrived(sink, count);

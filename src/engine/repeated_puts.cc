@@ -29,9 +29,7 @@ RepeatedPuts::Plan RepeatedPuts::plan(Channel& channel, uint32_t id, const repea
         SentRepeats::give_number(place);
         higher = 0;
     }
-    return {.how = Plan::How::kRepeat,
-            .place = &place,
-            .immediate = immediate_of(channel, sent.number_of(place), higher)};
+    return {.how = Plan::How::kRepeat, .place = &place, .higher = static_cast<uint32_t>(higher)};
 }
 
 // While writes are outstanding, room is about to come: a message now would be two work requests,
@@ -44,19 +42,12 @@ RepeatedPuts::Plan RepeatedPuts::without_room(Channel& channel) {
     return {.how = Plan::How::kWait};
 }
 
-Status RepeatedPuts::post(Channel& channel, const FastPath::Put& put, const Plan& plan,
-                          uint64_t value) {
+Status RepeatedPuts::post(Channel& channel, const PutRequest::Put& put, const Plan& plan) {
     // The last one that is allowed is reported, so that what waits sees its end.
     const bool signaled = put.cookie != nullptr || !channel.sends.takes_unsignaled() ||
                           channel.sends.idle() || !channel.sending.allowance.several();
-    ibv_send_wr& request = write_.request;
-    write_.piece = put.from;
-    request.num_sge = put.from.length != 0 ? 1 : 0;
-    request.send_flags = put.flags | (signaled ? unsigned{IBV_SEND_SIGNALED} : 0);
-    request.wr_id = channel.tag | channel.sends.next();
-    request.wr.rdma.remote_addr = put.to;
-    request.wr.rdma.rkey = put.rkey;
-    request.imm_data = htonl(plan.immediate);
+    ibv_send_wr& request = write_.set(put, signaled);
+    complete(request, channel, *plan.place, plan.higher);
     ibv_send_wr* bad = nullptr;
     const bool refused = ibv_post_send(channel.qp.get(), &request, &bad) != 0;
     write_.make_usual();
@@ -68,10 +59,7 @@ Status RepeatedPuts::post(Channel& channel, const FastPath::Put& put, const Plan
     if (put.buffer != nullptr) put.buffer->holder = channel.tag;
     if (put.buffer != nullptr || put.cookie != nullptr)
         channel.sends.record(put.buffer, put.cookie);
-    SentRepeats::sent(*plan.place, value);
-    sent_repeat(channel);
-    ++puts_;
-    ++sent_;
+    sent_repeat(channel, *plan.place, plan.higher);
     return Status::kOk;
 }
 

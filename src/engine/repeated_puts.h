@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <span>
 
-#include "engine/fast_path.h"
+#include "engine/put_request.h"
 #include "engine/send_pool.h"
 #include "engine/work_requests.h"
 #include "veloblock/repeats.h"
@@ -31,12 +31,12 @@ class RepeatedPuts {
             kWait,     // for room, which is about to come
         } how = How::kMessage;
         SentRepeats::Place* place = nullptr;  // kRepeat
-        uint32_t immediate = 0;
+        uint32_t higher = 0;                  // the value, than the last one
     };
     // Decides how a put and its message go. May send the frame that gives the message its number.
     Plan plan(Channel& channel, uint32_t id, const repeat::Words& words);
-    // Posts the put as planned.
-    Status post(Channel& channel, const FastPath::Put& put, const Plan& plan, uint64_t value);
+    // Posts the put as planned: kRepeat.
+    Status post(Channel& channel, const PutRequest::Put& put, const Plan& plan);
 
     // The usual case: of few bytes, which are copied at once, in a stream. Null: call plan().
     [[gnu::always_inline]] static SentRepeats::Place* usual(Channel& channel, uint32_t id,
@@ -57,37 +57,23 @@ class RepeatedPuts {
     uint64_t sent() const { return sent_; }
 
   private:
-    // The work request, prepared but for what differs between puts.
-    struct Write {
-        Write() {
-            request.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
-            request.sg_list = &piece;
-            make_usual();
-        }
-        Write(const Write&) = delete;
-        Write& operator=(const Write&) = delete;
-        // What post_usual() relies on.
-        void make_usual() {
-            request.num_sge = 1;
-            request.send_flags = IBV_SEND_INLINE;
-            piece.lkey = 0;
-        }
-
-        alignas(64) ibv_send_wr request{};
-        ibv_sge piece{};
-    };
-
-    static uint32_t immediate_of(const Channel& channel, uint32_t number, uint64_t higher) {
-        return repeat::immediate(number, static_cast<uint32_t>(higher),
-                                 channel.sending.path.sequence());
+    static void complete(ibv_send_wr& request, const Channel& channel,
+                         const SentRepeats::Place& place, uint64_t higher) {
+        request.wr_id = channel.tag | channel.sends.next();
+        request.imm_data = htonl(repeat::immediate(channel.sending.repeats->number_of(place),
+                                                   static_cast<uint32_t>(higher),
+                                                   channel.sending.path.sequence()));
     }
-    static void sent_repeat(Channel& channel) {
+    void sent_repeat(Channel& channel, SentRepeats::Place& place, uint64_t higher) {
+        SentRepeats::sent(place, higher);
         channel.sending.path.sent_cold();
         channel.sending.allowance.sent();
+        ++puts_;
+        ++sent_;
     }
     Plan without_room(Channel& channel);
 
-    Write write_;
+    PutRequest write_{IBV_WR_RDMA_WRITE_WITH_IMM};
     uint64_t sent_ = 0;
     bool enabled_;
     SendPool& pool_;
@@ -101,22 +87,13 @@ class RepeatedPuts {
                                                               uint64_t to, uint32_t rkey,
                                                               SentRepeats::Place& place,
                                                               uint64_t higher) {
-    write_.piece.addr = address_of(data.data());
-    write_.piece.length = static_cast<uint32_t>(data.size());
-    ibv_send_wr& request = write_.request;
-    request.wr_id = channel.tag | channel.sends.next();
-    request.wr.rdma.remote_addr = to;
-    request.wr.rdma.rkey = rkey;
-    request.imm_data =
-        htonl(immediate_of(channel, channel.sending.repeats->number_of(place), higher));
+    ibv_send_wr& request = write_.set_usual(data, to, rkey);
+    complete(request, channel, place, higher);
     ibv_send_wr* bad = nullptr;
     if (ibv_post_send(channel.qp.get(), &request, &bad) != 0) [[unlikely]]
         return requests_.on_refused(channel);
     channel.sends.posted_unsignaled(1);
-    SentRepeats::sent(place, place.words[4] + higher);
-    sent_repeat(channel);
-    ++puts_;
-    ++sent_;
+    sent_repeat(channel, place, higher);
     return Status::kOk;
 }
 

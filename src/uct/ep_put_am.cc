@@ -72,27 +72,19 @@ inline Plan plan_of(Engine& engine, Channel& channel, const PutMessage& message)
                                                words_of(message.header, message.payload));
 }
 
-Status post_repeat(Engine& engine, Channel& channel, const FastPath::Put& put, const Plan& plan,
-                   const PutMessage& message) {
-    return engine.one_sided()->repeated().post(channel, put, plan,
-                                               words_of(message.header, message.payload).back());
-}
-
 Status post_put_am(Engine& engine, Channel& channel, const FastPath::Put& put, const Plan& plan,
                    const PutMessage& message) {
     uint64_t& puts = engine.one_sided()->puts();
-    if (plan.how == Plan::How::kRepeat) {
-        const Status sent = post_repeat(engine, channel, put, plan, message);
-        if (sent == Status::kOk && put.cookie != nullptr) engine.one_sided()->posted_in_place();
-        return sent;
-    }
     const auto size = static_cast<uint32_t>(sizeof message.header + message.length);
+    const auto fill = [=](std::byte* at) {
+        memcpy(at, &message.header, sizeof message.header);
+        if (message.length != 0)
+            memcpy(at + sizeof message.header, message.payload, message.length);
+    };
     const Status sent =
-        engine.fast_path()->put_am(channel, put, puts, message.id, size, [=](std::byte* at) {
-            memcpy(at, &message.header, sizeof message.header);
-            if (message.length != 0)
-                memcpy(at + sizeof message.header, message.payload, message.length);
-        });
+        plan.how == Plan::How::kRepeat
+            ? engine.one_sided()->repeated().post(channel, put, plan)
+            : engine.fast_path()->put_am(channel, put, puts, message.id, size, fill);
     if (sent == Status::kOk && put.cookie != nullptr) engine.one_sided()->posted_in_place();
     return sent;
 }

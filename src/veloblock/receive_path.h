@@ -161,11 +161,10 @@ class ReceivePath {
         ++hot_;
     }
 
-    // The number of undelivered frames in the block that precede a cold frame. They have
-    // arrived: the device completes a receive after the writes that were posted before it. If fewer
-    // are found in the block, the cold frame is malformed.
+    // The number of undelivered frames in the block that precede a cold frame of that sequence.
+    // They have arrived: the device completes a receive after the writes that were posted before
+    // it. If fewer are found in the block, the cold frame is malformed.
     uint16_t before(uint16_t sequence) const { return static_cast<uint16_t>(sequence - hot_); }
-    uint16_t before(Word cold) const { return before(cold.sequence()); }
     // A cold frame has been delivered.
     void received_cold() { ++cold_; }
 

@@ -5,7 +5,8 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
+
+#include "veloblock/frame.h"
 
 namespace tern {
 
@@ -46,7 +47,7 @@ struct RepeatFrame {
     uint32_t id = 0;  // of the active message
     repeat::Words words{};
 
-    bool valid() const { return number < repeat::kNumbers && id < 32; }
+    bool valid() const { return number < repeat::kNumbers && id <= Word::kMaxId; }
 };
 static_assert(sizeof(RepeatFrame) == 48);
 
@@ -98,8 +99,8 @@ class SentRepeats {
         place.numbered = true;
         if (place.needed < kMostNeeded) place.needed = static_cast<uint16_t>(place.needed * 2);
     }
-    // A write with immediate data has told the receiver this value.
-    static void sent(Place& place, uint64_t value) { place.words[4] = value; }
+    // A write with immediate data has told the receiver that the value is so much higher.
+    static void sent(Place& place, uint64_t higher) { place.words[4] += higher; }
 
   private:
     static constexpr uint16_t kNeeded = 3;
@@ -120,7 +121,7 @@ class ReceivedRepeats {
     // The message for which this immediate data stands. False: none has the number.
     bool take(uint32_t immediate, uint32_t& id, repeat::Words& words) {
         Message& message = messages_[immediate >> 9 & (repeat::kNumbers - 1)];
-        if (message.id > 31) return false;
+        if (message.id > Word::kMaxId) return false;
         message.words[4] += immediate & repeat::kMostHigher;
         words = message.words;
         id = message.id;

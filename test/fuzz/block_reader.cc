@@ -58,7 +58,8 @@ class World {
                 break;
             case 6: {
                 const Word cold(input_.take<uint64_t>());
-                for (uint32_t before = path_.before(cold); before != 0 && look(); --before) {
+                for (uint32_t before = path_.before(cold.sequence()); before != 0 && look();
+                     --before) {
                 }
                 break;
             }

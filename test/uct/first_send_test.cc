@@ -298,8 +298,8 @@ TEST_F(FirstSendTest, AtomicsEndWithTheirEndpoint) {
 }
 
 TEST_F(FirstSendTest, FailsWithTheEndpoint) {
-    Entity c(impatient());  // before: another interface with nobody's number would refuse
     const Address nobody = Entity().address();
+    Entity c(impatient());
     const Endpoint ep = c.connect(nobody);
     ASSERT_STATUS(UCS_OK, am_bcopy(ep, 1, pattern(0, 8)));
     Completion flush;

@@ -282,7 +282,7 @@ void PathsWorld::received_cold(Side& side, const Bytes& frame) {
     const Word word(raw);
     if (!word.well_formed() || frame.size() != sizeof(Word) + word.length())
         return broken("a cold frame is not what was sent");
-    const unsigned before = side.rx.before(word);
+    const unsigned before = side.rx.before(word.sequence());
     if (before != 0 && poll_block(side, before) != before)
         return broken("frames that come before a cold one are not in the block");
     if (!side.tx.credited(word.credit())) return broken("good credit of a cold frame is refused");

@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <map>
 #include <random>
 #include <vector>
 
@@ -32,7 +31,7 @@ struct Sender {
             higher = 0;
         }
         ++repeats;
-        SentRepeats::sent(place, words[4]);
+        SentRepeats::sent(place, higher);
         const uint32_t immediate =
             repeat::immediate(table.number_of(place), static_cast<uint32_t>(higher), 0x1234);
         EXPECT_TRUE(repeat::is_repeat(immediate));
