@@ -236,10 +236,7 @@ void stale() {
     for (const size_t length : {8, 3000})
         CHECK_OK(
             rwapi_put_notify(nullptr, regions[at(next)], 0, source.data(), length, 3, 1, nullptr));
-    rwapi_id id;
-    int error = rwapi_flush(nullptr, next, &id);
-    if (error == 0) error = rwapi_wait(nullptr, id, kLimit);
-    CHECK_EQ(error, RWAPI_ERR_STALE);
+    CHECK_EQ(flushed(next), RWAPI_ERR_STALE);
     CHECK_EQ(rwapi_put_notify(nullptr, regions[at(next)], 0, source.data(), 8, 3, 1, nullptr),
              RWAPI_ERR_STALE);
     CHECK_OK(rwapi_peer_status(nullptr, next));

@@ -116,6 +116,12 @@ void flush(int node) {
     wait(id);
 }
 
+int flushed(int node) {
+    rwapi_id id;
+    const int error = rwapi_flush(nullptr, node, &id);
+    return error == 0 ? rwapi_wait(nullptr, id, kLimit) : error;
+}
+
 void fill(std::byte* memory, size_t length, uint64_t seed) {
     for (size_t i = 0; i < length; ++i) memory[i] = static_cast<std::byte>(seed * 31 + i * 7);
 }

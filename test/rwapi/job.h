@@ -93,6 +93,8 @@ std::vector<rwapi_net> exchange(const rwapi_net& mine, rwapi_context* context = 
 
 void wait(rwapi_id id, rwapi_context* context = nullptr);
 void flush(int node);
+// A flush of what has been begun to the node, and its error, which is 0 if there is none.
+int flushed(int node);
 
 // Bytes that depend on a seed and their place.
 void fill(std::byte* memory, size_t length, uint64_t seed);

@@ -229,13 +229,8 @@ void stale_notification() {
     barrier();
     CHECK_OK(signal(peers, 0));
     CHECK_OK(rwapi_put_notify(nullptr, peers, 0, nullptr, 0, 3, 1, nullptr));
-    const auto flushed = [=] {
-        rwapi_id id;
-        const int error = rwapi_flush(nullptr, next, &id);
-        return error == 0 ? rwapi_wait(nullptr, id, kLimit) : error;
-    };
     int error;
-    while ((error = flushed()) == 0) CHECK(rwapi_progress(nullptr) >= 0);
+    while ((error = flushed(next)) == 0) CHECK(rwapi_progress(nullptr) >= 0);
     CHECK_EQ(error, RWAPI_ERR_STALE);
     // The second one may have an answer of its own, which is sent before what follows.
     const int before = (rank() + size() - 1) % size();
@@ -243,8 +238,8 @@ void stale_notification() {
     receive(before, 21);
     send(before, {22, 0, 0});
     receive(next, 22);
-    flushed();
-    CHECK_OK(flushed());
+    flushed(next);
+    CHECK_OK(flushed(next));
     CHECK_EQ(signal(peers, 0), RWAPI_ERR_STALE);
     CHECK_EQ(put(peers, 0, 8), RWAPI_ERR_STALE);
     CHECK_EQ(rwapi_get(nullptr, peers, 0, words.data(), 8, nullptr), RWAPI_ERR_STALE);
@@ -252,7 +247,7 @@ void stale_notification() {
     CHECK_OK(rwapi_put_signal(nullptr, words_of[at(next)], 0, nullptr, 0, 8, 1, RWAPI_SIGNAL_SET,
                               nullptr));
     CHECK_OK(rwapi_signal_wait(nullptr, &words[1], 1, kLimit));
-    CHECK_OK(flushed());
+    CHECK_OK(flushed(next));
     barrier();
     for (const std::byte each : memory) CHECK(each == std::byte{0});
     CHECK_EQ(rwapi_notify_test(nullptr, 3, nullptr), 0);
@@ -436,11 +431,7 @@ void lost_error() {
     CHECK_OK(error);
     error = rwapi_put(nullptr, next, 0, nothing, kLong, nullptr);
     const int node = (rank() + 1) % size();
-    rwapi_id id;
-    if (error == 0) {
-        error = rwapi_flush(nullptr, node, &id);
-        if (error == 0) error = rwapi_wait(nullptr, id, kLimit);
-    }
+    if (error == 0) error = flushed(node);
     CHECK_EQ(error, RWAPI_ERR_MEMORY);
     flush(node);  // told once
     barrier();
