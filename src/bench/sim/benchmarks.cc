@@ -74,8 +74,10 @@ Program exchange_both(Side& me, uint32_t trips, uint64_t& took) {
     took = me.now() - start;
 }
 Program send_all(Side& me, uint32_t messages) {
-    for (uint32_t i = 0; i < messages; ++i)
+    for (uint32_t i = 0; i < messages; ++i) {
         while (!me.send()) co_await me.step();
+        co_await me.turn();
+    }
 }
 Program receive_all(Side& me, uint32_t messages, uint64_t& took) {
     const uint64_t start = me.now();

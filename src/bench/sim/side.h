@@ -59,6 +59,9 @@ class Side {
         poll();
         return {};
     }
+    // The same without one. A call may look at what the other side has done until now, which must
+    // have had its turn.
+    static std::suspend_always turn() { return {}; }
     uint64_t now() const { return machine_.now(); }
     // Counts what it has done, polls that found nothing apart.
     uint64_t done() const { return done_; }
