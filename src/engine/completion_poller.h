@@ -90,6 +90,7 @@ class CompletionPoller {
     // If more frames precede a cold frame, it waits for the next poll. With kBurst, this bounds the
     // time of a poll.
     static constexpr unsigned kPreceding = 512;
+    static constexpr char kNotNumbered[] = "the peer repeats a message that it has not numbered";
     // Receives for each peer that sends cold, to which the receive queue may grow.
     static constexpr uint32_t kReceives = 8;
 
@@ -106,8 +107,15 @@ class CompletionPoller {
     bool received(const ibv_wc& completion, Sink& sink);
     template <class Sink>
     void notified(Channel& channel, uint32_t immediate, Sink& sink);
+    // Whether a message has come that the peer repeats.
+    static bool is_repeat(const ibv_wc& completion) {
+        return completion.opcode == IBV_WC_RECV_RDMA_WITH_IMM &&
+               completion.status == IBV_WC_SUCCESS && repeat::is_repeat(ntohl(completion.imm_data));
+    }
     template <class Sink>
-    bool repeated(Channel& channel, uint32_t immediate, Sink& sink);
+    int take_repeats(const ibv_wc* completions, int count, Sink& sink);
+    template <class Sink>
+    int take_repeats(Channel& channel, const ibv_wc* completions, int count, Sink& sink);
     bool define_repeat(Channel& channel, const std::byte* payload, uint32_t length);
     template <class Sink>
     bool received_cold(Channel& channel, const std::byte* frame, uint32_t length, Sink& sink);
@@ -152,10 +160,18 @@ template <class Sink>
             // A completion reports all work requests of its connection up to its own.
             if (i + 1 == count || !reports_too(completions[i + 1], completions[i]))
                 sent(completions[i], sink);
-        } else if (!received(completions[i], sink)) [[unlikely]] {
+            continue;
+        }
+        int taken;
+        if (is_repeat(completions[i]))
+            taken = take_repeats(completions + i, count - i, sink);
+        else
+            taken = received(completions[i], sink) ? 1 : 0;
+        if (taken == 0) [[unlikely]] {
             late_.put_back(completions + i, count - i);
             return static_cast<unsigned>(i) + preceding - preceding_;
         }
+        i += taken - 1;
     }
     waiting_ = count == int{kBurst} ? waiting_ + kBurst : 0;
     if (waiting_ > receives_.size() / 2) [[unlikely]]
@@ -179,10 +195,7 @@ bool CompletionPoller::received(const ibv_wc& completion, Sink& sink) {
             const uint32_t immediate = ntohl(completion.imm_data);
             if (notify::is_of_block(immediate))
                 notified(*channel, immediate, sink);
-            else if (repeat::is_repeat(immediate)) {
-                if (!repeated(*channel, immediate, sink)) [[unlikely]]
-                    return false;
-            } else if (!sink.notified(*channel, immediate)) [[unlikely]]
+            else if (!sink.notified(*channel, immediate)) [[unlikely]]
                 blocks_.on_malformed(*channel,
                                      "the peer notifies a write to a transfer that does "
                                      "not expect one");
@@ -206,30 +219,57 @@ void CompletionPoller::notified(Channel& channel, uint32_t immediate, Sink& sink
     NotifyRequests::on_notification(channel, immediate);
 }
 
-// The put of a message that the peer repeats; ordered as a cold frame. False: as received_cold().
+// The first of `completions` is a put whose message the peer repeats. Takes it, and those of the
+// same peer that come next; returns their number. 0: it must wait for the next poll.
 template <class Sink>
-bool CompletionPoller::repeated(Channel& channel, uint32_t immediate, Sink& sink) {
-    bool all = true;
-    if (!take_preceding(channel, repeat::sequence(immediate), sink, all)) [[unlikely]]
-        return true;
-    if (!all) [[unlikely]]
-        return false;
-    if (channel.failed) [[unlikely]]
-        return true;
-    ReceivedRepeats* const known = channel.receiving.repeats.get();
-    uint32_t id = 0;
-    repeat::Words words;
-    if (known == nullptr || !known->take(immediate, id, words)) [[unlikely]] {
-        blocks_.on_malformed(channel, "the peer repeats a message that it has not numbered");
-        return true;
+[[gnu::always_inline]] inline int CompletionPoller::take_repeats(const ibv_wc* completions,
+                                                                 int count, Sink& sink) {
+    Channel* const channel = receiver(completions->qp_num);
+    if (channel == nullptr || channel->failed || channel->receiving.repeats == nullptr)
+        [[unlikely]] {
+        if (channel != nullptr && !channel->failed) blocks_.on_malformed(*channel, kNotNumbered);
+        receives_.release(work_request_id::number(completions->wr_id));
+        return 1;
     }
-    ++received_;
+    if (!channel->up()) [[unlikely]]
+        connector_.data_arrived(*channel);
+    return take_repeats(*channel, completions, count, sink);
+}
+
+// Each is ordered as a cold frame. They are counted together.
+template <class Sink>
+int CompletionPoller::take_repeats(Channel& channel, const ibv_wc* completions, int count,
+                                   Sink& sink) {
+    ReceivedRepeats& known = *channel.receiving.repeats;
+    ReceivePath& path = channel.receiving.path;
+    uint32_t messages = 0;
+    int i = 0;
+    do {
+        const uint32_t immediate = ntohl(completions[i].imm_data);
+        if (path.before(repeat::sequence(immediate)) != 0) [[unlikely]] {
+            bool all = true;
+            if (take_preceding(channel, repeat::sequence(immediate), sink, all) && !all) break;
+        }
+        if (!channel.failed) [[likely]] {
+            const ReceivedRepeats::Message* const message = known.take(immediate);
+            if (message != nullptr) [[likely]] {
+                sink.message(message->id, message->words.data(), repeat::kBytes);
+                path.received_cold();
+                ++messages;
+            } else {
+                blocks_.on_malformed(channel, kNotNumbered);
+            }
+        }
+        receives_.release(work_request_id::number(completions[i].wr_id));
+        ++i;
+    } while (i != count && completions[i].qp_num == completions->qp_num &&
+             is_repeat(completions[i]));
+    if (messages == 0) [[unlikely]]
+        return i;
+    received_ += messages;
     repeated_.expect();
-    offered_.count(channel);
-    sink.message(id, words.data(), repeat::kBytes);
-    channel.receiving.path.received_cold();
-    offered_.took_cold(channel, repeat::kBytes, true);
-    return true;
+    offered_.took_repeats(channel, messages);
+    return i;
 }
 
 // False: more frames precede it than this poll may still take.
@@ -264,7 +304,8 @@ bool CompletionPoller::received_cold(Channel& channel, const std::byte* frame, u
 template <class Sink>
 bool CompletionPoller::take_preceding(Channel& channel, uint16_t sequence, Sink& sink, bool& all) {
     const unsigned before = channel.receiving.path.before(sequence);
-    if (before == 0) return true;
+    if (before == 0) [[likely]]
+        return true;
     const unsigned now = std::min(before, preceding_);
     preceding_ -= now;
     if (blocks_.poll(channel, sink, now) != now) [[unlikely]] {

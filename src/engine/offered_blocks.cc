@@ -47,8 +47,9 @@ void OfferedBlocks::allow_more(Channel& channel) {
 bool OfferedBlocks::send_allowance(Channel& channel) {
     allowance::Given& given = channel.receiving.allowance;
     if (channel.sends.room() == 0) return false;
-    if (!given.due_early(window())) return true;  // there are more senders now
-    const AllowanceFrame frame{.limit = given.extend(window()), .reserved = 0};
+    const uint16_t most = window(channel);
+    if (!given.due_early(most)) return true;  // there are more senders now
+    const AllowanceFrame frame{.limit = given.extend(most), .reserved = 0};
     return control_.send(channel, ControlId::kAllowance, &frame, sizeof(frame));
 }
 

@@ -3,6 +3,7 @@
 
 #include <infiniband/verbs.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -44,6 +45,8 @@ class OfferedBlocks {
           requests_(requests),
           sleep_(sleep),
           owner_(owner),
+          most_repeats_(std::clamp<uint32_t>(settings.receive_queue / kShareOfRepeats,
+                                             allowance::kMost, allowance::kMostRepeats)),
           promotion_(settings.promotion) {}
 
     // Counts messages of the peer's. Data path.
@@ -51,13 +54,24 @@ class OfferedBlocks {
         if (promotion_.count(channel.receiving.activity, messages)) [[unlikely]]
             end_window();
     }
-    // Called after a cold message of `length` bytes. `repeats`: after a put that stands for one.
-    void took_cold(Channel& channel, uint32_t length, bool repeats = false) {
+    // Called after a cold message of `length` bytes.
+    void took_cold(Channel& channel, uint32_t length) {
         allowance::Given& given = channel.receiving.allowance;
         senders_.count(channel.receiving.cold);
         given.received();
-        if (repeats ? given.due_early(window()) : given.due(window())) allow_more(channel);
+        if (given.due(window(channel))) allow_more(channel);
         consider(channel, length);
+    }
+    // Called after puts that stand for messages.
+    void took_repeats(Channel& channel, uint32_t messages) {
+        allowance::Given& given = channel.receiving.allowance;
+        count(channel, messages);
+        senders_.count(channel.receiving.cold, messages);
+        given.received(static_cast<uint16_t>(messages));
+        // The first question is the cheaper one.
+        if (given.due_early(allowance::kMostRepeats) && given.due_early(window(channel)))
+            allow_more(channel);
+        consider(channel, repeat::kBytes);
     }
     // Considers whether the sender of a cold message of `length` bytes gets a block.
     void consider(Channel& channel, uint32_t length) {
@@ -92,7 +106,13 @@ class OfferedBlocks {
     const BlockCounters& counters() const { return counters_; }
 
   private:
-    uint16_t window() const { return allowance::window(senders_.number()); }
+    // A sender that repeats messages may send more, but not fill the receive queue.
+    static constexpr uint32_t kShareOfRepeats = 8;
+    uint16_t window(const Channel& channel) const {
+        return allowance::window(senders_.number(), channel.receiving.repeats != nullptr
+                                                        ? most_repeats_
+                                                        : uint32_t{allowance::kMost});
+    }
     void allow_more(Channel& channel);
     [[gnu::cold]] void end_window();
     void decide(Channel& channel);
@@ -109,6 +129,7 @@ class OfferedBlocks {
     WorkRequests& requests_;
     Sleep& sleep_;
     EngineOwner& owner_;
+    const uint32_t most_repeats_;
     Promotion promotion_;
     ColdSenders senders_;
     BlockCounters counters_;

@@ -46,7 +46,7 @@ class RepeatedPuts {
         if (sent == nullptr || !channel.sends.takes_unsignaled() || channel.sends.idle() ||
             !channel.sending.allowance.several()) [[unlikely]]
             return nullptr;
-        SentRepeats::Place& place = sent->place_of(words);
+        SentRepeats::Place& place = sent->likely_place_of(id, words);
         higher = place.higher(id, words);
         return higher <= repeat::kMostHigher ? &place : nullptr;
     }

@@ -114,26 +114,6 @@ Status post_put_am(Engine& engine, Channel& channel, const FastPath::Put& put, c
                     plan, message));
 }
 
-// Puts of few bytes, if their messages may be repeated.
-[[gnu::noinline]] ucs_status_t put_am_or_repeat(uct_ep_h uct_ep, const void* data, unsigned length,
-                                                uint64_t to, uct_rkey_t rkey, uint8_t id,
-                                                uint64_t header, const void* payload,
-                                                unsigned payload_length) {
-    Engine& engine = *iface_of(uct_ep).engine;
-    uint32_t open = 0;
-    Channel* const channel = channel_in_stream(uct_ep, rkey, open);
-    if (channel != nullptr && id <= Word::kMaxId && length - 1 < engine.max_inline() &&
-        payload_length == repeat::kBytes - sizeof header) [[likely]] {
-        const repeat::Words words = words_of(header, payload);
-        uint64_t higher = 0;
-        SentRepeats::Place* const place = RepeatedPuts::usual(*channel, id, words, higher);
-        if (place != nullptr) [[likely]]
-            return to_ucs(engine.one_sided()->repeated().post_usual(
-                *channel, {static_cast<const std::byte*>(data), length}, to, open, *place, higher));
-    }
-    return other_put_am(uct_ep, data, length, to, rkey, id, header, payload, payload_length);
-}
-
 }  // namespace
 }  // namespace tern
 
@@ -144,20 +124,28 @@ ucs_status_t tern_uct_ep_put_am_short(uct_ep_h uct_ep, const void* data, unsigne
     // Of the messages of rwapi, all of one length: the compiler computes what depends on it.
     constexpr unsigned kUsual = base::kFewBytes;
     constexpr uint32_t kSize = sizeof header + kUsual;
+    static_assert(kSize == repeat::kBytes);
     Engine& engine = *iface_of(uct_ep).engine;
-    if (engine.settings().repeats) [[unlikely]]
-        return put_am_or_repeat(uct_ep, data, length, to, rkey, id, header, payload,
-                                payload_length);
     uint32_t open = 0;
     Channel* const channel = channel_in_stream(uct_ep, rkey, open);
     if (channel == nullptr || id > Word::kMaxId || length - 1 >= engine.max_inline() ||
-        payload_length != kUsual || !FastPath::takes_usual_put(*channel, kSize)) [[unlikely]]
+        payload_length != kUsual) [[unlikely]]
         return other_put_am(uct_ep, data, length, to, rkey, id, header, payload, payload_length);
     const std::span bytes(static_cast<const std::byte*>(data), length);
-    return to_ucs(engine.put_am_usual(*channel, bytes, to, open, id, kSize, [=](std::byte* at) {
-        memcpy(at, &header, sizeof header);
-        memcpy(at + sizeof header, payload, kUsual);
-    }));
+    if (engine.settings().repeats) [[likely]] {
+        uint64_t higher = 0;
+        SentRepeats::Place* const place =
+            RepeatedPuts::usual(*channel, id, words_of(header, payload), higher);
+        if (place != nullptr) [[likely]]
+            return to_ucs(engine.one_sided()->repeated().post_usual(*channel, bytes, to, open,
+                                                                    *place, higher));
+    } else if (FastPath::takes_usual_put(*channel, kSize)) {
+        return to_ucs(engine.put_am_usual(*channel, bytes, to, open, id, kSize, [=](std::byte* at) {
+            memcpy(at, &header, sizeof header);
+            memcpy(at + sizeof header, payload, kUsual);
+        }));
+    }
+    return other_put_am(uct_ep, data, length, to, rkey, id, header, payload, payload_length);
 }
 
 ucs_status_t tern_uct_ep_put_am_bcopy(uct_ep_h uct_ep, const void* data, unsigned length,

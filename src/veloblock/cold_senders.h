@@ -17,13 +17,14 @@ class ColdSenders {
         uint32_t round = 0;  // the last one in which it sent
     };
 
-    // A message from `peer`.
-    void count(Peer& peer) {
+    // Messages from `peer`.
+    void count(Peer& peer, uint32_t messages = 1) {
         if (peer.round != round_) {
             peer.round = round_;
             ++senders_;
         }
-        if (++messages_ == kRound) [[unlikely]] {
+        messages_ += messages;
+        if (messages_ >= kRound) [[unlikely]] {
             ++round_;
             before_ = senders_;
             messages_ = senders_ = 0;

@@ -54,8 +54,12 @@ static_assert(sizeof(RepeatFrame) == 48);
 // The sender's table. The place of a message is its number, so two that share a place take turns.
 class SentRepeats {
   public:
+    SentRepeats() = default;
+    SentRepeats(const SentRepeats&) = delete;
+    SentRepeats& operator=(const SentRepeats&) = delete;
+
     // What has come to a place last.
-    struct Place {
+    struct alignas(64) Place {
         repeat::Words words{};  // the value: that of the receiver, once the message has the number
         uint32_t id = UINT32_MAX;
         uint16_t seen = 0;          // so often, one after the other
@@ -74,6 +78,12 @@ class SentRepeats {
         }
     };
 
+    // The place of the message that was sent last, if it is this one; else as place_of().
+    [[gnu::always_inline]] Place& likely_place_of(uint32_t id, const repeat::Words& words) {
+        if (last_->same(id, words)) [[likely]]
+            return *last_;
+        return *(last_ = &place_of(words));
+    }
     [[gnu::always_inline]] Place& place_of(const repeat::Words& words) {
         const uint64_t sum = words[0] + words[1] + words[2] * 9 + words[3] * 5;
         return places_[sum * 0x9e3779b97f4a7c15ull >> (64 - std::bit_width(repeat::kNumbers - 1))];
@@ -107,33 +117,34 @@ class SentRepeats {
     static constexpr uint16_t kMostNeeded = 256;
 
     std::array<Place, repeat::kNumbers> places_{};
+    Place* last_ = places_.data();
 };
 
 // The receiver's table.
 class ReceivedRepeats {
   public:
+    struct Message {
+        repeat::Words words{};
+        uint32_t id = UINT32_MAX;  // none
+    };
+
     // False: the frame is malformed.
     bool define(const RepeatFrame& frame) {
         if (!frame.valid()) return false;
         messages_[frame.number] = {frame.words, frame.id};
         return true;
     }
-    // The message for which this immediate data stands. False: none has the number.
-    bool take(uint32_t immediate, uint32_t& id, repeat::Words& words) {
+    // The message for which this immediate data stands, until the next call. Null: none has the
+    // number.
+    [[gnu::always_inline]] const Message* take(uint32_t immediate) {
         Message& message = messages_[immediate >> 9 & (repeat::kNumbers - 1)];
-        if (message.id > Word::kMaxId) return false;
+        if (message.id > Word::kMaxId) [[unlikely]]
+            return nullptr;
         message.words[4] += immediate & repeat::kMostHigher;
-        words = message.words;
-        id = message.id;
-        return true;
+        return &message;
     }
 
   private:
-    struct Message {
-        repeat::Words words{};
-        uint32_t id = UINT32_MAX;  // none
-    };
-
     std::array<Message, repeat::kNumbers> messages_{};
 };
 

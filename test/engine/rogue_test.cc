@@ -184,7 +184,7 @@ TEST_F(RogueTest, GrantsThatMakeNoSense) {
 TEST_F(RogueTest, AllowancesThatMakeNoSense) {
     constexpr uint32_t kFirst = allowance::kFirst;
     const AllowanceFrame bad[] = {{.limit = kFirst - 1, .reserved = 0},
-                                  {.limit = kFirst + allowance::kMost + 2, .reserved = 0},
+                                  {.limit = kFirst + allowance::kMostRepeats + 2, .reserved = 0},
                                   {.limit = 1 << 16 | kFirst, .reserved = 0},
                                   {.limit = kFirst, .reserved = 1}};
     for (const AllowanceFrame& frame : bad) {

@@ -16,6 +16,8 @@ TEST(Allowance, IsSharedAmongSenders) {
     EXPECT_EQ(allowance::window(1), allowance::kMost);
     EXPECT_EQ(allowance::window(allowance::kTogether / allowance::kFirst), allowance::kFirst);
     EXPECT_EQ(allowance::window(100'000), allowance::kLeast);
+    EXPECT_EQ(allowance::window(1, allowance::kMostRepeats), allowance::kMostRepeats);
+    EXPECT_EQ(allowance::window(16, allowance::kMostRepeats), allowance::kFirst);
 }
 
 TEST(Allowance, AFewMessagesNeedNoFrame) {
@@ -47,6 +49,13 @@ TEST(Allowance, RandomInterleavings) {
         std::deque<uint16_t> frames;  // the same
         unsigned sent = 0, senders = 1;
         bool due = false;
+        // What is not numbered yet is a message.
+        const bool repeats = run % 2 == 1;
+        const uint16_t most = repeats ? allowance::kMostRepeats : allowance::kMost;
+        const auto window = [&] { return allowance::window(senders, most); };
+        const auto is_due = [&] {
+            return repeats ? given.due_early(window()) : given.due(window());
+        };
         const unsigned end = run == 0 ? 140'000 : 3'000;  // the counts begin anew
         while (sent < end) {
             if (chance(50)) senders = 1u << random() % 12;
@@ -63,18 +72,17 @@ TEST(Allowance, RandomInterleavings) {
             if (chance(2) && messages != 0) {
                 --messages;
                 given.received();
-                due = due || given.due(allowance::window(senders));
+                due = due || is_due();
             }
             if (chance(3) && due) {
                 due = false;
-                if (given.due(allowance::window(senders)))
-                    frames.push_back(given.extend(allowance::window(senders)));
+                if (is_due()) frames.push_back(given.extend(window()));
             }
             if (chance(3) && !frames.empty()) {
                 ASSERT_TRUE(taken.extend(frames.front()));
                 frames.pop_front();
             }
-            ASSERT_LE(messages, allowance::kMost + 1);
+            ASSERT_LE(messages, most + 1);
             ASSERT_TRUE(taken.open() || messages != 0 || due || !frames.empty())
                 << "the sender waits for ever";
         }

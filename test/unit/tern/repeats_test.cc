@@ -36,7 +36,11 @@ struct Sender {
             repeat::immediate(table.number_of(place), static_cast<uint32_t>(higher), 0x1234);
         EXPECT_TRUE(repeat::is_repeat(immediate));
         EXPECT_EQ(repeat::sequence(immediate), 0x1234);
-        EXPECT_TRUE(to.take(immediate, got_id, got));
+        const ReceivedRepeats::Message* const message = to.take(immediate);
+        EXPECT_NE(message, nullptr);
+        if (message == nullptr) return false;
+        got_id = message->id;
+        got = message->words;
         return true;
     }
 };
@@ -78,15 +82,13 @@ TEST(Repeats, AnotherMessageIsNone) {
 
 TEST(Repeats, ForgedNumbersAreRefused) {
     ReceivedRepeats receiver;
-    uint32_t id = 0;
-    Words got;
     for (uint32_t number = 0; number < repeat::kNumbers; ++number)
-        EXPECT_FALSE(receiver.take(repeat::immediate(number, 0, 0), id, got));
+        EXPECT_EQ(receiver.take(repeat::immediate(number, 0, 0)), nullptr);
     EXPECT_FALSE(receiver.define({.number = repeat::kNumbers, .id = 0, .words = {}}));
     EXPECT_FALSE(receiver.define({.number = 0, .id = 32, .words = {}}));
     EXPECT_TRUE(receiver.define({.number = 63, .id = 31, .words = {}}));
-    EXPECT_FALSE(receiver.take(repeat::immediate(62, 0, 0), id, got));
-    EXPECT_TRUE(receiver.take(repeat::immediate(63, 0, 0), id, got));
+    EXPECT_EQ(receiver.take(repeat::immediate(62, 0, 0)), nullptr);
+    EXPECT_NE(receiver.take(repeat::immediate(63, 0, 0)), nullptr);
 }
 
 // Messages that jump, or that take turns at their places, cost few frames.
