@@ -33,7 +33,7 @@ struct EngineSettings {
     size_t block_memory = 1 << 20;      // bytes of all blocks that are larger than the first
     bool early_sends = true;            // accept sends while a connection is being made
     uint32_t early_id = ~0u;            // accept active messages of this id then in any case
-    bool repeats = false;               // of puts with messages: see RepeatedPuts
+    bool repeats = true;                // of puts with messages: see RepeatedPuts
     PollMode poll = PollMode::kAuto;
     Promotion::Limits promotion;
     verbs::RetrySettings retry;

@@ -32,5 +32,6 @@ void messages();   // short active messages and atomics of UCT
 void polls();      // polls that find nothing
 void one_sided();  // puts and gets of UCP
 void notified();   // notified writes of rwapi
+void repeated();   // the same, if they repeat others
 
 }  // namespace instructions

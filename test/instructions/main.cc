@@ -38,13 +38,14 @@ int main(int argc, char** argv) {
     } parts[] = {{"messages", instructions::messages},
                  {"polls", instructions::polls},
                  {"one-sided", instructions::one_sided},
-                 {"notified", instructions::notified}};
+                 {"notified", instructions::notified},
+                 {"repeated", instructions::repeated}};
     for (const auto& part : parts) {
         if (argc == 2 && std::strcmp(argv[1], part.name) == 0) {
             part.run();
             return 0;
         }
     }
-    std::fprintf(stderr, "usage: tern-instructions messages|polls|one-sided|notified\n");
+    std::fprintf(stderr, "usage: tern-instructions messages|polls|one-sided|notified|repeated\n");
     return 2;
 }

@@ -35,6 +35,11 @@ INSTRUCTIONS_SAMPLE(take_carried_1)
 INSTRUCTIONS_SAMPLE(take_signal_1)
 INSTRUCTIONS_SAMPLE(progress)
 INSTRUCTIONS_SAMPLE(look)
+INSTRUCTIONS_SAMPLE(repeat)
+INSTRUCTIONS_SAMPLE(take_repeats)
+INSTRUCTIONS_SAMPLE(repeat_1k)
+INSTRUCTIONS_SAMPLE(repeat_4k)
+INSTRUCTIONS_SAMPLE(take_repeat_1)
 
 namespace instructions {
 namespace {
@@ -104,85 +109,112 @@ void on_both(const std::function<void(unsigned)>& operation) {
     other.join();
 }
 
+// The two contexts, and memory of the second one with different rights.
+class Job {
+  public:
+    Job() {
+        on_both([&](unsigned rank) {
+            rwapi_params params = {};
+            params.size = sizeof params;
+            params.bootstrap = &tables_[rank];
+            check(rwapi_context_create(&params, &contexts_[rank]), "rwapi_context_create");
+        });
+        check(rwapi_register(origin(), from.data(), sizeof from, 0, &local), "rwapi_register");
+        share(plain, RWAPI_ALL);
+        share(carrying, RWAPI_ALL | RWAPI_CARRY);
+        share(polled, RWAPI_ALL | RWAPI_POLLED);
+    }
+    Job(const Job&) = delete;
+    Job& operator=(const Job&) = delete;
+    ~Job() {
+        settle();
+        for (const rwapi_net& net : {plain, carrying, polled})
+            check(rwapi_deregister(target(), net), "rwapi_deregister");
+        check(rwapi_deregister(origin(), local), "rwapi_deregister");
+        on_both([&](unsigned rank) {
+            check(rwapi_context_destroy(contexts_[rank]), "rwapi_context_destroy");
+        });
+    }
+
+    rwapi_context* origin() const { return contexts_[0]; }
+    rwapi_context* target() const { return contexts_[1]; }
+
+    void put(const rwapi_net& to_memory, size_t length) {
+        check(rwapi_put_notify(origin(), to_memory, 0, from.data(), length, 0, ++sent, nullptr),
+              "rwapi_put_notify");
+    }
+    void take() {
+        check(rwapi_progress(target()), "rwapi_progress");
+        const int count = rwapi_notify_reset(target(), 0, nullptr);
+        check(count, "rwapi_notify_reset");
+        taken += static_cast<unsigned>(count);
+    }
+    void progress_both() {
+        check(rwapi_progress(origin()), "rwapi_progress");
+        take();
+    }
+    void take_all() {
+        until([&] { return taken == sent; }, [&] { progress_both(); }, "a notification");
+    }
+    // With one notification more, so that the samples begin at all places of the peer's chunk.
+    void settle() {
+        put(plain, sizeof from[0]);
+        take_all();
+        for (int i = 0; i < 100; ++i) progress_both();
+    }
+
+    alignas(64) std::array<uint64_t, 512> from{};
+    alignas(64) std::array<uint64_t, 520> to{};
+    rwapi_net local = {}, plain = {}, carrying = {}, polled = {};
+    uint64_t sent = 0, taken = 0;
+
+  private:
+    void share(rwapi_net& net, int rights) {
+        check(rwapi_register(target(), to.data(), sizeof to, rights, &net), "rwapi_register");
+    }
+
+    StartUp start_up_;
+    std::array<StartUp::Rank, 2> ranks_{{{&start_up_, 0}, {&start_up_, 1}}};
+    std::array<rwapi_bootstrap, 2> tables_{start_up_.table(ranks_[0]), start_up_.table(ranks_[1])};
+    std::array<rwapi_context*, 2> contexts_{};
+};
+
 }  // namespace
 
 void notified() {
-    StartUp start_up;
-    std::array<StartUp::Rank, 2> ranks{{{&start_up, 0}, {&start_up, 1}}};
-    const std::array<rwapi_bootstrap, 2> tables{start_up.table(ranks[0]), start_up.table(ranks[1])};
-    std::array<rwapi_context*, 2> contexts{};
-    on_both([&](unsigned rank) {
-        rwapi_params params = {};
-        params.size = sizeof params;
-        params.bootstrap = &tables[rank];
-        check(rwapi_context_create(&params, &contexts[rank]), "rwapi_context_create");
-    });
-    rwapi_context* const origin = contexts[0];
-    rwapi_context* const target = contexts[1];
-
-    alignas(64) static std::array<uint64_t, 512> from;
-    alignas(64) static std::array<uint64_t, 520> to;
-    rwapi_net local, plain, carrying, polled;
-    check(rwapi_register(origin, from.data(), sizeof from, 0, &local), "rwapi_register");
-    const auto share = [&](rwapi_net& net, int rights) {
-        check(rwapi_register(target, to.data(), sizeof to, rights, &net), "rwapi_register");
-    };
-    share(plain, RWAPI_ALL);
-    share(carrying, RWAPI_ALL | RWAPI_CARRY);
-    share(polled, RWAPI_ALL | RWAPI_POLLED);
-
-    uint64_t sent = 0, taken = 0;
-    const Step write = [&] {
-        check(rwapi_put_notify(origin, plain, 0, from.data(), sizeof from[0], 0, ++sent, nullptr),
-              "rwapi_put_notify");
-    };
-    const auto carry_bytes = [&](size_t length) {
-        check(rwapi_put_notify(origin, carrying, 0, from.data(), length, 0, ++sent, nullptr),
-              "rwapi_put_notify");
-    };
-    const Step carry = [&] { carry_bytes(sizeof from[0]); };
-    const auto write_long = [&](size_t length) {
-        check(rwapi_put_notify(origin, plain, 0, from.data(), length, 0, ++sent, nullptr),
-              "rwapi_put_notify");
-    };
+    Job job;
+    rwapi_context* const origin = job.origin();
+    rwapi_context* const target = job.target();
+    std::array<uint64_t, 512>& from = job.from;
+    std::array<uint64_t, 520>& to = job.to;
+    const Step write = [&] { job.put(job.plain, sizeof from[0]); };
+    const Step carry = [&] { job.put(job.carrying, sizeof from[0]); };
+    const auto write_long = [&](size_t length) { job.put(job.plain, length); };
+    const auto carry_bytes = [&](size_t length) { job.put(job.carrying, length); };
     uint64_t signals = 0;
     const Step signal = [&] {
-        check(rwapi_put_signal(origin, plain, 0, from.data(), sizeof from[0], kSignal, 1,
+        check(rwapi_put_signal(origin, job.plain, 0, from.data(), sizeof from[0], kSignal, 1,
                                RWAPI_SIGNAL_ADD, nullptr),
               "rwapi_put_signal");
         ++signals;
     };
     const Step progress = [&] { check(rwapi_progress(target), "rwapi_progress"); };
     const auto set = [&](uint64_t length, uint64_t word) {
-        check(rwapi_put_signal(origin, polled, 0, from.data(), length, word, 1, RWAPI_SIGNAL_SET,
-                               nullptr),
+        check(rwapi_put_signal(origin, job.polled, 0, from.data(), length, word, 1,
+                               RWAPI_SIGNAL_SET, nullptr),
               "rwapi_put_signal");
     };
     const auto plain_write = [&](size_t length) {
-        check(static_cast<int>(rwapi_context_write(origin, 1, local, plain, length)),
+        check(static_cast<int>(rwapi_context_write(origin, 1, job.local, job.plain, length)),
               "rwapi_context_write");
     };
-    const Step take = [&] {
-        check(rwapi_progress(target), "rwapi_progress");
-        const int count = rwapi_notify_reset(target, 0, nullptr);
-        check(count, "rwapi_notify_reset");
-        taken += static_cast<unsigned>(count);
-    };
-    const Step both = [&] {
-        check(rwapi_progress(origin), "rwapi_progress");
-        take();
-    };
-    // With one notification more, so that the samples begin at all places of the peer's chunk.
-    const Step settle = [&] {
-        write();
-        until([&] { return taken == sent; }, both, "a notification");
-        for (int i = 0; i < 100; ++i) both();
-    };
+    const Step take = [&] { job.take(); };
+    const auto settle = [&] { job.settle(); };
     carry();  // fetches the keys
     set(8, 8);
     for (unsigned i = 0; i < kWarmUp; ++i) {
         write();
-        until([&] { return taken == sent; }, both, "a notification");
+        job.take_all();
     }
     for (unsigned i = 0; i < kSamples; ++i) {
         settle();
@@ -233,7 +265,7 @@ void notified() {
         settle();
         carry();
         sample_take_carried_1(1, take);
-        require(taken == sent, "a poll that takes the notification");
+        require(job.taken == job.sent, "a poll that takes the notification");
         settle();
         const uint64_t before = rwapi_signal_read(&to[kSignal / 8]);
         signal();
@@ -244,14 +276,34 @@ void notified() {
         sample_look(1,
                     [&] { check(rwapi_notify_reset(target, 0, nullptr), "rwapi_notify_reset"); });
     }
-    settle();
+}
 
-    for (const rwapi_net& net : {plain, carrying, polled})
-        check(rwapi_deregister(target, net), "rwapi_deregister");
-    check(rwapi_deregister(origin, local), "rwapi_deregister");
-    on_both([&](unsigned rank) {
-        check(rwapi_context_destroy(contexts[rank]), "rwapi_context_destroy");
-    });
+// Notified writes that repeat earlier ones, with UCX_TERN_PUT_REPEAT=y.
+void repeated() {
+    Job job;
+    const auto put = [&](size_t length) { job.put(job.plain, length); };
+    const Step write = [&] { put(sizeof job.from[0]); };
+    const Step take = [&] { job.take(); };
+    for (unsigned i = 0; i < kWarmUp; ++i) {
+        for (const size_t length : {sizeof job.from[0], size_t{1000}, sizeof job.from}) put(length);
+        job.take_all();
+    }
+    for (unsigned i = 0; i < kSamples; ++i) {
+        job.settle();
+        sample_repeat(kFewWrites, write);
+        job.settle();
+        write();
+        sample_take_repeat_1(1, take);
+        require(job.taken == job.sent, "a poll that takes the notification");
+        job.settle();
+        for (unsigned j = 0; j < kWrites; ++j) write();
+        sample_take_repeats(1, take);
+        require(job.taken == job.sent, "a poll that takes all notifications");
+        job.settle();
+        sample_repeat_1k(kFewWrites, [&] { put(1000); });
+        job.settle();
+        sample_repeat_4k(kFewWrites, [&] { put(sizeof job.from); });
+    }
 }
 
 }  // namespace instructions

@@ -32,6 +32,7 @@ grep -q '^CXXFLAGS = .*-O2' "$build/Makefile" || skip_all 'not built with -O2'
 samples=(send receive receive_1 atomic poll_1 polls poll_16 put get notify take signal take_signal notify_1k notify_4k)
 samples+=(carry take_carried set set_apart set_1k set_4k write write_1k carry_1k)
 samples+=(take_1 take_signal_1 take_carried_1 progress look)
+samples+=(repeat take_repeats take_repeat_1 repeat_1k repeat_4k)
 options=(--tool=callgrind --toggle-collect='sample_*' --compress-strings=no --compress-pos=no)
 for sample in "${samples[@]}"; do
     options+=("--dump-after=sample_$sample")
@@ -40,9 +41,12 @@ folder=${INSTRUCTIONS_KEEP:-$tmp}
 mkdir -p "$folder" || exit 1
 export UCX_WARN_UNUSED_ENV_VARS=n
 use_tern
-for part in messages polls one-sided notified; do
+for part in messages polls one-sided notified repeated; do
+    # Notified writes are counted both ways.
+    repeat=y
+    [ "$part" != notified ] || repeat=n
     rm -f "$folder/$part".*
-    check "valgrind runs: $part" "${hca[@]}" valgrind "${options[@]}" \
+    check "valgrind runs: $part" env UCX_TERN_PUT_REPEAT=$repeat "${hca[@]}" valgrind "${options[@]}" \
         --callgrind-out-file="$folder/$part" $program $part || finish
 done
 
@@ -63,7 +67,7 @@ awk '
     }
     /^calls=/ { getline; next }
     /^[0-9]/ { count[library_now] += $2 }
-    END { print_file() }' "$folder"/{messages,polls,one-sided,notified}.* |
+    END { print_file() }' "$folder"/{messages,polls,one-sided,notified,repeated}.* |
     sort -k1,2 -k3n >"$tmp/counts"
 
 # "SAMPLE LIBRARY COUNT": the lower quartile. Of the polls in sample "polls", those that look at more than the blocks

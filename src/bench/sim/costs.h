@@ -97,18 +97,18 @@ struct RwapiCosts {
     uint32_t most_copied = 1024;
     double write = 313;  // rwapi_write
     double write_long = 1067;
-    double notify = 185;  // rwapi_put_notify, rwapi_put_signal
-    double notify_copied = 601;
-    double notify_long = 1229;
+    double notify = 213;  // rwapi_put_notify, rwapi_put_signal; all repeat others
+    double notify_copied = 629;
+    double notify_long = 1272;
     double carry = 171;       // the same to memory with RWAPI_CARRY
     double carry_long = 697;  // more bytes than are copied without a call: see base/copy_few.h
     double set = 237;         // rwapi_put_signal to memory with RWAPI_POLLED, behind the data
     double set_apart = 235;   // elsewhere
     double set_copied = 540;
     double set_long = 1173;
-    Taking take = {282, 85};  // notifications
+    Taking take = {287, 98.1};  // notifications
     Taking take_carried = {299, 102.1};
-    Taking take_signal = {270, 87};
+    Taking take_signal = {275, 100};
     double poll = 94;  // rwapi_progress that finds nothing
     double look = 20;  // rwapi_notify_reset that finds nothing
 };

@@ -79,9 +79,9 @@ TEST(Costs, OfRwapi) {
     const Counted counted;
     expect_charged(kRwapi.write, counted.both("write"));
     expect_charged(kRwapi.write_long, counted.both("write_1k"));
-    expect_charged(kRwapi.notify, counted.both("notify"));
-    expect_charged(kRwapi.notify_copied, counted.both("notify_1k"));
-    expect_charged(kRwapi.notify_long, counted.both("notify_4k"));
+    expect_charged(kRwapi.notify, counted.both("repeat"));
+    expect_charged(kRwapi.notify_copied, counted.both("repeat_1k"));
+    expect_charged(kRwapi.notify_long, counted.both("repeat_4k"));
     expect_charged(kRwapi.carry, counted.both("carry"));
     expect_charged(kRwapi.carry_long, counted.both("carry_1k"));
     expect_charged(kRwapi.set, counted.both("set"));
@@ -92,11 +92,14 @@ TEST(Costs, OfRwapi) {
     expect_charged(kRwapi.poll, progress + counted.tern("blocks"));
     expect_charged(kRwapi.look, look);
     const double nothing = progress + counted.tern("poll_1");
-    expect_taking(kRwapi.take, counted.both("take_1"), counted.both("take"), nothing + look);
+    expect_taking(kRwapi.take, counted.both("take_repeat_1"), counted.both("take_repeats"),
+                  nothing + look);
     expect_taking(kRwapi.take_carried, counted.both("take_carried_1"), counted.both("take_carried"),
                   nothing + look);
-    expect_taking(kRwapi.take_signal, counted.both("take_signal_1"), counted.both("take_signal"),
-                  nothing);
+    // Tern's part does not depend on what the notification is.
+    expect_taking(kRwapi.take_signal,
+                  counted.rwapi("take_signal_1") + counted.tern("take_repeat_1"),
+                  counted.rwapi("take_signal") + counted.tern("take_repeats"), nothing);
 }
 
 }  // namespace
