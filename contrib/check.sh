@@ -29,6 +29,10 @@ guests_at_a_time() {
     awk '/^MemAvailable:/ { print ($2 > 13 * 1024 * 1024) ? 2 : 1 }' /proc/meminfo
 }
 
+# With the thread sanitizer. Of these two programs, unit.sh and conformance.sh run only the tests of these files.
+threads_programs='tern-engine rwapi-job softhca-unit verbs-conformance'
+threads=(UNIT_TESTS='faults nic_model owner robust_lock' CONFORMANCE_TESTS='cq_event qp_event thread')
+
 # as_on_mlx5 FOLDER [make argument...]
 as_on_mlx5() {
     local folder=$1
@@ -38,39 +42,55 @@ as_on_mlx5() {
 }
 
 if [ "${CHECK_SANITIZERS:-yes}" = no ]; then
-    here=() here_only=
+    here=() here_only=''
 else
     here_only=unsanitized
-    here=(check_PROGRAMS="$other_programs" LEAVE_OUT="${suites/tern_unit.sh/}")
+    # tern_pinning.sh and device.sh run only tests of these files.
+    here=(check_PROGRAMS="$other_programs" LEAVE_OUT="${suites/tern_unit.sh/}" ENGINE_TESTS=pinning
+        DEVICE_TESTS='cm_connection pipeline placement process_life')
 fi
+
+# What compiles in build/check, and what comes out of it. Tests are linked when packages have been made: `make install`
+# moves libraries of the build while it links them anew.
+build_and_packages() {
+    phase 'build' build_to_check
+    phase 'form of the sources' run_lint "${CHECK_LINT:-yes}" --tidy changed
+    phase 'files of a release' run_tap build/dist.log test/packaging/dist.sh build/check
+    phase 'source package' source_package
+    phase 'Debian packages' built_packages
+    phase 'build of the tests' build_tests build/check "${here[@]}"
+}
+
+# What compiles in folders of its own.
+other_builds() {
+    [ "${CHECK_UCX:-yes}" = no ] || phase "build of UCX's own tests" contrib/ucx-gtest.sh --build-only
+    if [ "${CHECK_SANITIZERS:-yes}" != no ]; then
+        phase 'build with address sanitizer and assertions' build_sanitized build/check-sanitize address \
+            "$sanitized_programs"
+        phase 'build with thread sanitizer' build_sanitized build/check-threads thread "$threads_programs" \
+            "${threads[@]}"
+    fi
+    phase 'fuzz targets' run_tap build/fuzz.log contrib/fuzz.sh 2 quick
+}
 
 say "this takes 25 to 35 minutes on two processors"
 install_packages
-phase 'build' build_to_check
-phase 'form of the sources' run_lint "${CHECK_LINT:-yes}" --tidy changed
-phase 'files of a release' run_tap build/dist.log test/packaging/dist.sh build/check
-phase 'source package' source_package
-phase 'Debian packages' built_packages
-phase 'build of the tests' build_tests build/check "${here[@]}"
+phase 'set-up' prepare
+together build_and_packages other_builds
 phase 'tests without a device' run_tests build/check check-pure "${here[@]}"
-phase 'fuzz targets' run_tap build/fuzz.log contrib/fuzz.sh 2 quick
 DEVICE_SELECTION=$here_only phase 'tests on the software HCA' run_tests build/check check-device "${here[@]}"
-if [ "${CHECK_UCX:-yes}" != no ]; then
-    phase "build of UCX's own tests" contrib/ucx-gtest.sh --build-only
-    phase "UCX's own tests" run_tests build/check check-ucx -j2 "${here[@]}"
-fi
+[ "${CHECK_UCX:-yes}" = no ] || phase "UCX's own tests" run_tests build/check check-ucx -j2 "${here[@]}"
 [ "${CHECK_RXE:-yes}" = no ] ||
     phase 'guests with rdma_rxe' run_tests build/check check-rxe "-j$(guests_at_a_time)" "${here[@]}"
 if [ "${CHECK_SANITIZERS:-yes}" = no ]; then
     phase 'suites as on mlx5' as_on_mlx5 build/check
 else
-    phase 'suites with address sanitizer and assertions' sanitize build/check-sanitize address "$sanitized_programs" \
+    phase 'suites with address sanitizer and assertions' run_sanitized build/check-sanitize "$sanitized_programs" \
         "$suites device.sh rwapi_core.sh rwapi_job.sh"
     phase 'suites as on mlx5' as_on_mlx5 build/check-sanitize check_PROGRAMS="$sanitized_programs"
     # Without the tests of one thread that the address sanitizer runs too; of rwapi's jobs, those with threads.
     GTEST_FILTER='-*Rogue*:*Fuzz*:Verbs/*:Settings/*' \
         RWAPI_CASES='threads sleeps-beside-a-thread contexts woken-sleepers' \
-        phase 'thread sanitizer' sanitize build/check-threads thread \
-        'tern-engine rwapi-job softhca-unit verbs-conformance' \
-        'tern_engine.sh rwapi_job.sh unit.sh conformance_thread.sh'
+        phase 'thread sanitizer' run_sanitized build/check-threads "$threads_programs" \
+        'tern_engine.sh rwapi_job.sh unit.sh conformance_thread.sh' "${threads[@]}"
 fi

@@ -45,14 +45,20 @@ install_packages() { # section...
     apt-get install -q -y --no-install-recommends "${missing[@]}"
 }
 
+# What configure and its options need.
+prepare() {
+    [ ! -e Makefile ] || die "the source tree itself is configured; run make distclean first"
+    mkdir -p m4
+    contrib/fetch-ucx-headers.sh
+    [ configure -nt configure.ac ] || autoreconf -i
+}
+
 # set_up FOLDER [configure option...]: configures out of the source tree.
 set_up() {
     local folder=$1
     shift
-    [ ! -e Makefile ] || die "the source tree itself is configured; run make distclean first"
-    mkdir -p m4 "$folder"
-    contrib/fetch-ucx-headers.sh
-    [ configure -nt configure.ac ] || autoreconf -i
+    prepare
+    mkdir -p "$folder"
     (cd "$folder" && "$(realpath --relative-to=. "$source_dir")/configure" --quiet "$@")
 }
 

@@ -10,7 +10,7 @@ suites='uct.sh uct_ethernet.sh tern_engine.sh tern_engine_ethernet.sh unit.sh te
 suites+=' uct_odp.sh uct_limits.sh conformance_inline.sh conformance_thread.sh conformance_ethernet.sh'
 # The programs that the tests with the address sanitizer need, and those that the others need.
 sanitized_programs='softhca-unit softhca-device tern-unit tern-engine tern-uct verbs-conformance rwapi-core rwapi-job'
-other_programs='verbs-conformance softhca-device tern-engine tern-unit tern-instructions'
+other_programs='softhca-device tern-engine tern-unit tern-instructions'
 other_programs+=' rwapi-start rwapi-start-unit rwapi-core rwapi-job tern-gpu bench-unit'
 
 max_lines=20 # of a failed test case's output, in the summary
@@ -32,15 +32,67 @@ matches() {
     return 1
 }
 
-# phase NAME COMMAND...: runs the command, and says how long it took. If `phases` has patterns, only what they match.
+# Sets `ticks` to the processor time, in hundredths of a second, of this shell and of all that it has waited for.
+count_ticks() {
+    local fields
+    read -ra fields <"/proc/$BASHPID/stat"
+    ticks=$((fields[13] + fields[14] + fields[15] + fields[16]))
+}
+
+# phase NAME COMMAND...: runs the command, and says how long it took, and how long processors worked for it. If
+# `phases` has patterns, only what they match.
 phases=()
 phase() {
-    local name=$1 begin=$SECONDS
+    local name=$1 begin=$SECONDS ticks before
     shift
     matches "$name" ${phases[@]+"${phases[@]}"} || return 0
     say "$name"
-    "$@"
-    say "$name: $((SECONDS - begin)) s"
+    # Who watches a phase that runs beside others sees that something happens.
+    [ -z "$beside" ] || say "$name ..." >&3
+    count_ticks
+    before=$ticks
+    "$@" 3>&-
+    count_ticks
+    say "$name: $((SECONDS - begin)) s, of processors $(((ticks - before) / 100)) s"
+}
+
+beside= # not empty: this shell is one of those that `together` starts
+lanes=() # what it has started and has not ended: each leads a group of processes
+
+# together FUNCTION...: runs functions that have phases side by side, so that one computes while another waits or has
+# work for one processor only. What each has printed comes when it has ended, and what it has counted is added.
+together() {
+    local lane folder=build/side-by-side status=0 begin=$SECONDS counts
+    rm -rf $folder
+    mkdir -p $folder
+    set -m
+    for lane; do
+        (
+            set +m
+            beside=yes lanes=() passed=0 failed=0 skipped=0 failures=()
+            trap 'keep_counts "$folder/$lane"' EXIT
+            "$lane"
+        ) 3>&1 >"$folder/$lane" 2>&1 </dev/null &
+        lanes+=($!)
+    done
+    set +m
+    for lane; do
+        wait "${lanes[0]}" || status=1
+        lanes=("${lanes[@]:1}")
+        cat "$folder/$lane"
+        [ $status = 0 ] || exit 1
+        read -ra counts <"$folder/$lane.counts"
+        passed=$((passed + counts[0]))
+        failed=$((failed + counts[1]))
+        skipped=$((skipped + counts[2]))
+        [ ! -s "$folder/$lane.failures" ] || failures+=("$(cat "$folder/$lane.failures")")
+    done
+    say "side by side: $((SECONDS - begin)) s"
+}
+
+keep_counts() { # file
+    echo "$passed $failed $skipped" >"$1.counts"
+    [ ${#failures[@]} = 0 ] || printf '%s\n' "${failures[@]}" >"$1.failures"
 }
 
 # That a release builds outside of its source tree, installs, uninstalls and cleans up; without tests, which run anyway.
@@ -127,7 +179,8 @@ count() { # folder
 
 # A broken set-up, or tests that never ran, count as one failure.
 summary() {
-    local status=$?
+    local status=$? lane
+    for lane in ${lanes[@]+"${lanes[@]}"}; do kill -TERM -- "-$lane" 2>/dev/null || true; done
     [ $status = 0 ] || [ $failed -gt 0 ] || failed=1
     [ $((passed + failed)) -gt 0 ] || failed=1
     [ ${#failures[@]} = 0 ] || printf '%s\n' "${failures[@]}"
@@ -192,15 +245,28 @@ run_tests() {
     [ $status = 0 ] || [ "$failed" -gt "$failed_before" ] || failed=$((failed + 1))
 }
 
-# sanitize FOLDER SANITIZERS PROGRAMS TESTS: builds these GoogleTest programs, and runs the tests. The transport checks
+# build_sanitized FOLDER SANITIZERS PROGRAMS [make argument...]: builds these GoogleTest programs. The transport checks
 # its own assertions. clang takes two thirds of the time that gcc takes, but its thread sanitizer cannot be preloaded.
-sanitize() {
-    local folder=$1 sanitizers=$2 programs=$3 tests=$4 optimization=-O0 compilers=()
+build_sanitized() {
+    local folder=$1 sanitizers=$2 programs=$3 optimization=-O0 compilers=()
+    shift 3
     [ "$sanitizers" != address ] || compilers=(CC=clang CXX=clang++)
     set_up "$folder" --enable-werror --enable-debug --enable-sanitizers="$sanitizers" "${compilers[@]}" \
         CXXFLAGS='-g1 -O1'
     make -C "$folder/src" -s -j"$(nproc)" transport ucp/librelease.la softhca/libsofthca.la librwapi.la \
         tools/softhca tools/tern-run tools/rwapi-run
-    build_tests "$folder" check_PROGRAMS="$programs"
-    run_tests "$folder" check -j2 check_PROGRAMS="$programs" TESTS="$tests"
+    build_tests "$folder" check_PROGRAMS="$programs" "$@"
+}
+
+# run_sanitized FOLDER PROGRAMS TESTS [make argument...]
+run_sanitized() {
+    local folder=$1 programs=$2 tests=$3 optimization=-O0
+    shift 3
+    run_tests "$folder" check -j2 check_PROGRAMS="$programs" TESTS="$tests" "$@"
+}
+
+# sanitize FOLDER SANITIZERS PROGRAMS TESTS: builds, and runs the tests.
+sanitize() {
+    build_sanitized "$1" "$2" "$3"
+    run_sanitized "$1" "$3" "$4"
 }
