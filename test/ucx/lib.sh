@@ -56,15 +56,21 @@ control_of() { # name
     esac
 }
 
-# CI's selection: tests of the transport's own decisions, of a few minutes in all.
-ci_ucp_suites='tern/test_ucp_peer_failure*:tern/test_ucp_wireup_1sided.send_disc*:tern/test_ucp_rma*:tern/test_ucp_fence*'
-ci_ucp_suites+=':tern/test_ucp_atomic*:tern/test_ucp_wakeup*:tern/test_ucp_tag_match*:tern/test_ucp_tag_probe*'
-ci_ucp_suites+=':tern/test_ucp_am_nbx_align*'
+# CI's selection: tests of the transport's own decisions, of a few minutes in all, in two parts, so that each can have a
+# processor. Those of the first part wait for time-outs most of the time.
+ci_ucp_waiting='tern/test_ucp_peer_failure*:tern/test_ucp_wireup_1sided.send_disc*'
+ci_ucp_others='tern/test_ucp_rma*:tern/test_ucp_fence*:tern/test_ucp_atomic*:tern/test_ucp_wakeup*'
+ci_ucp_others+=':tern/test_ucp_tag_match*:tern/test_ucp_tag_probe*:tern/test_ucp_am_nbx_align*'
+# Of messages of gigabytes, two of seven ways: puts, and gets by the newer protocols.
+huge=tern/test_ucp_tag_match_rndv.exp_huge_mix
+ci_ucp_others+=-$huge/0:$huge/1:$huge/3:$huge/4:$huge/6
 
 # Tests of UCP, except those of socket addresses.
 ucp_filter() {
     case ${UCX_SELECTION:-all} in
-        ci) echo "$ci_ucp_suites" ;;
+        ci) echo "$ci_ucp_waiting:$ci_ucp_others" ;;
+        ci-waiting) echo "$ci_ucp_waiting" ;;
+        ci-others) echo "$ci_ucp_others" ;;
         *) echo 'tern/*ucp*:-tern/*sockaddr*:tern/*tag_offload*' ;;
     esac
 }
