@@ -70,7 +70,7 @@ perf 'rc_v, ethernet' tag_bw -s 262144
 unset UCX_IB_GID_INDEX
 
 use_hca
-export UCX_RC_RETRY_COUNT=6 UCX_KEEPALIVE_INTERVAL=1s
+export UCX_RC_RETRY_COUNT=6 UCX_RC_TIMEOUT=200ms UCX_KEEPALIVE_INTERVAL=1s # as killed() has Tern find out
 killed 'rc_v: the receiver is killed under load' server tag_bw
 killed 'rc_v: the sender is killed under load' client tag_bw
 killed 'rc_v: one side of a ping-pong is killed' server tag_lat
@@ -80,7 +80,7 @@ killed 'rc_v, thread: the receiver is killed under load' server tag_bw
 
 # The fabric still works.
 use_hca
-unset UCX_RC_RETRY_COUNT UCX_KEEPALIVE_INTERVAL
+unset UCX_RC_RETRY_COUNT UCX_RC_TIMEOUT UCX_KEEPALIVE_INTERVAL
 perf 'rc_v after the deaths' tag_bw -s 4096
 
 finish
