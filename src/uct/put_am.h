@@ -16,8 +16,8 @@ extern "C" {
  * done, and the three functions may be called instead; this is the case for a peer that has got few
  * messages so far, memory that is not open, a full block or send queue, and whatever would make a
  * fence wait. Other errors: as of uct_ep_put_short. Unless
- * UCX_TERN_PUT_REPEAT=n is set, messages of 32 bytes that come again with the same bytes, but for a number
- * in the last 8 that is the same or slightly higher, become one write with immediate data;
+ * UCX_TERN_PUT_REPEAT=n is set, messages of 32 bytes that come again with the same bytes, but for a
+ * number in the last 8 that is the same or slightly higher, become one write with immediate data;
  * UCS_ERR_NO_RESOURCE then means that there is room for such a write after some progress. */
 __attribute__((visibility("default"))) ucs_status_t tern_uct_ep_put_am_short(
     uct_ep_h ep, const void* data, unsigned length, uint64_t to, uct_rkey_t rkey, uint8_t id,
