@@ -5,7 +5,6 @@
 Chooses from the inputs of both folders the few, short ones that together cover most of what all of them cover, and
 makes them the content of KEPT. contrib/fuzz.sh --keep calls it.
 """
-import concurrent.futures
 import os
 import shutil
 import subprocess
@@ -16,19 +15,24 @@ MOST_FILES = 6
 MOST_BYTES = 1024
 
 
-def covered(target, path):
-    """What an input covers, as libFuzzer notes it when it merges corpora. Of several inputs at once it would note only
-    what those before, which are shorter, do not cover."""
+def covered(target, paths):
+    """What each input covers, as libFuzzer notes it when it looks for the fewest that cover all. When it merges otherwise,
+    it notes only what those before, which are shorter, do not cover."""
     with tempfile.TemporaryDirectory() as scratch:
         notes = os.path.join(scratch, 'notes')
-        folders = [os.path.join(scratch, name) for name in ('merged', 'only')]
+        folders = [os.path.join(scratch, name) for name in ('merged', 'inputs')]
         for folder in folders:
             os.mkdir(folder)
-        shutil.copy(path, folders[1])
-        subprocess.run([target, '-merge=1', f'-merge_control_file={notes}', *folders], check=True,
+        for number, path in enumerate(paths):
+            shutil.copyfile(path, os.path.join(folders[1], str(number)))
+        subprocess.run([target, '-set_cover_merge=1', f'-merge_control_file={notes}', *folders], check=True,
                        stderr=subprocess.DEVNULL)
         with open(notes, encoding='utf-8') as file:
-            return {feature for line in file if line.startswith('FT ') for feature in line.split()[2:]}
+            count = int(file.readline())
+            file.readline()  # how many of them were merged before
+            order = [int(os.path.basename(file.readline())) for _ in range(count)]
+            lines = [line.split() for line in file if line.startswith('FT ')]
+        return {paths[order[int(words[1])]]: set(words[2:]) for words in lines}
 
 
 def main():
@@ -37,9 +41,7 @@ def main():
     target, kept, found = sys.argv[1:]
     os.makedirs(kept, exist_ok=True)
     paths = [os.path.join(folder, name) for folder in (kept, found) for name in os.listdir(folder)]
-    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        short = [path for path in paths if os.path.getsize(path) <= MOST_BYTES]
-        inputs = dict(zip(short, pool.map(lambda path: covered(target, path), short)))
+    inputs = covered(target, [path for path in paths if os.path.getsize(path) <= MOST_BYTES])
     chosen, have = [], set()
     while len(chosen) < MOST_FILES and inputs:
         best = max(inputs, key=lambda path: (len(inputs[path] - have), -os.path.getsize(path)))
