@@ -302,9 +302,15 @@ INSTANTIATE_TEST_SUITE_P(Lengths, NoMemoryForJobTest, testing::ValuesIn(kLengths
 [[gnu::noinline]] void* operator new(std::size_t size, std::align_val_t alignment) {
     return allocate(size, static_cast<std::size_t>(alignment), __builtin_return_address(0));
 }
-// The address sanitizer's would not call the one above.
+// The address sanitizer's would not call those above.
 [[gnu::noinline]] void* operator new(std::size_t size, const std::nothrow_t&) noexcept try {
     return allocate(size, 1, __builtin_return_address(0));
+} catch (const std::bad_alloc&) {
+    return nullptr;
+}
+[[gnu::noinline]] void* operator new(std::size_t size, std::align_val_t alignment,
+                                     const std::nothrow_t&) noexcept try {
+    return allocate(size, static_cast<std::size_t>(alignment), __builtin_return_address(0));
 } catch (const std::bad_alloc&) {
     return nullptr;
 }
