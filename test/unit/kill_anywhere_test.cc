@@ -184,7 +184,7 @@ class Survivor {
   private:
     void receive(uint64_t id) {
         const Sge sge = memory_.at(64 * id, 64);
-        srq_->post(id, &sge, 1);
+        Srq::Posts(*srq_).post(id, &sge, 1);
     }
 
     void poll_all() {
@@ -224,7 +224,7 @@ class Survivor {
                 return completed_[id] == 0 ? 5 : 6;  // lost, or completed twice
         for (uint64_t id = 0; id < 16; ++id) {       // checks that every slot is free again
             const Sge sge = memory_.at(0, 64);
-            if (srq_->post(100 + id, &sge, 1) != 0) return 7;
+            if (Srq::Posts(*srq_).post(100 + id, &sge, 1) != 0) return 7;
         }
         return 0;
     }

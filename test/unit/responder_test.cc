@@ -24,7 +24,7 @@ TEST_F(ResponderTest, ClaimsNothingOfAQueueThatIsBeingDestroyed) {
         queue.max_sge = 1;
         queue.cq = cq;
         Srq* srq = Srq::create(adapter, queue);
-        if (srq->post(7, nullptr, 0) != 0) return 1;
+        if (Srq::Posts(*srq).post(7, nullptr, 0) != 0) return 1;
         Qp::Attributes attributes;
         attributes.send_cq = attributes.recv_cq = cq;
         QpShared& qp = Qp::create(adapter, attributes)->shared();

@@ -34,15 +34,27 @@ TEST(CompletionRing, ShowsNothingBeforeItsTimeAndTheEarliestFirst) {
         wc.visible_at = times[i];
         ring.write(i, wc, 0);
     }
-    EXPECT_EQ(ring.next_visible(0, 4, 9), 4u) << "nothing yet";
+    EXPECT_EQ(ring.next_visible(0, 9), std::nullopt) << "nothing yet";
     std::vector<uint64_t> order;
     uint64_t head = 0;
-    for (uint64_t index; (index = ring.next_visible(head, 4, 100)) != 4; ++head) {
-        order.push_back(ring.at(index).wc.wr_id);
-        ring.close_gap(head, index);
+    for (; const auto index = ring.next_visible(head, 100); ++head) {
+        order.push_back(ring.at(*index).wc.wr_id);
+        ring.close_gap(head, *index);
     }
     EXPECT_EQ(order, (std::vector<uint64_t>{1, 3, 2, 0})) << "equal times keep their order";
     EXPECT_EQ(head, 4u) << "taking any entry makes room for one";
+}
+
+TEST(CompletionRing, ShowsAFullRingOnce) {
+    std::vector<Cqe> slots(4);
+    CompletionRing ring(slots.data(), 3);
+    for (uint64_t i = 0; i < 8; ++i) {
+        Completion wc;
+        wc.visible_at = i < 4 ? 1 : 100 - i;
+        ring.write(i, wc, 0);
+    }
+    EXPECT_EQ(ring.next_visible(4, 100), 7u) << "of the four entries from the head on";
+    EXPECT_EQ(ring.next_visible(4, 92), std::nullopt) << "those before it are gone";
 }
 
 class ReceiveRingTest : public testing::Test {

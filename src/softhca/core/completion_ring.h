@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <optional>
 
 #include "softhca/core/types.h"
 
@@ -35,8 +36,8 @@ struct Completion {
 struct alignas(64) Cqe {
     Completion wc;
     uint64_t position = 0;  // of a send completion: the send-queue entry it completes
-    // index + 1 once the entry is whole: the commit point. If the producer has died, the next one
-    // finishes a committed entry.
+    // index + 1 once the entry is whole: the commit point, at which the owner may poll it. If the
+    // producer has died, the next one finishes a committed entry.
     std::atomic<uint64_t> ready{0};
 };
 static_assert(sizeof(Cqe) == 64);
@@ -47,7 +48,8 @@ class CompletionRing {
   public:
     CompletionRing(Cqe* slots, uint64_t mask) : slots_(slots), mask_(mask) {}
 
-    // Writes the entry at index `tail` and commits it. The caller then publishes tail + 1.
+    // Writes the entry at index `tail` and commits it: the owner may poll it. The caller then moves
+    // the tail.
     void write(uint64_t tail, const Completion& wc, uint64_t position) {
         Cqe& cqe = slots_[tail & mask_];
         cqe.wc = wc;
@@ -55,22 +57,23 @@ class CompletionRing {
         cqe.ready.store(tail + 1, std::memory_order_release);
     }
 
-    // Whether the entry at `tail` is written, though its producer died before it published tail +
-    // 1.
-    bool committed(uint64_t tail) const {
-        return slots_[tail & mask_].ready.load(std::memory_order_acquire) == tail + 1;
+    // Whether the entry at `index`, which is not before the head nor behind the tail, is written.
+    bool committed(uint64_t index) const {
+        return slots_[index & mask_].ready.load(std::memory_order_acquire) == index + 1;
     }
+
+    // The entry at `index` is the next one to be written, whose line comes meanwhile.
+    void expect(uint64_t index) { __builtin_prefetch(&at(index), 1); }
 
     Cqe& at(uint64_t index) { return slots_[index & mask_]; }
 
-    // The index in [head, tail) of the entry to poll at time `now`: the one that became visible
-    // first. `tail` if no entry is visible.
-    uint64_t next_visible(uint64_t head, uint64_t tail, uint64_t now) {
-        uint64_t best = tail;
-        for (uint64_t i = head; i != tail; ++i) {
+    // The index from `head` on of the entry to poll at time `now`: the one that became visible
+    // first. None if no entry is visible.
+    std::optional<uint64_t> next_visible(uint64_t head, uint64_t now) {
+        std::optional<uint64_t> best;
+        for (uint64_t i = head; i - head <= mask_ && committed(i); ++i) {
             const uint64_t visible_at = at(i).wc.visible_at;
-            if (visible_at <= now && (best == tail || visible_at < at(best).wc.visible_at))
-                best = i;
+            if (visible_at <= now && (!best || visible_at < at(*best).wc.visible_at)) best = i;
         }
         return best;
     }

@@ -26,7 +26,7 @@
 namespace softhca {
 
 constexpr uint64_t kFabricMagic = 0x31414348'74666f73;  // "softHCA1"
-constexpr uint32_t kLayoutVersion = 16;
+constexpr uint32_t kLayoutVersion = 17;
 constexpr uint32_t kMaxDevices = 16;
 constexpr uint32_t kMaxPorts = 2;
 constexpr uint32_t kMaxLinks = kMaxDevices * kMaxPorts;
@@ -93,16 +93,20 @@ struct alignas(64) CqShared {
     uint64_t ring = 0;  // offset in the owner's arena
     uint64_t mask = 0;
     uint64_t capacity = 0;
-    uint64_t notified_tail = 0;   // under `lock`: tail at the last event
-    uint64_t solicited_tail = 0;  // under `lock`: tail behind the newest solicited entry
-    uint64_t head_seen = 0;       // under `lock`: `head` as a producer last read it
+    // Under `lock`: the owner, who polls, sees a new entry by the entry itself.
+    std::atomic<uint64_t> tail{0};
+    uint64_t head_seen = 0;       // `head` as a producer last read it
+    uint64_t notified_tail = 0;   // tail at the last event
+    uint64_t solicited_tail = 0;  // tail behind the newest solicited entry
+    uint32_t claimer = 0;         // whose claim ends with the entry at the tail; 0: none does
 
-    alignas(64) std::atomic<uint64_t> tail{0};  // stored by producers, under `lock`, with release
-    std::atomic<uint32_t> failed{0};            // set once, by a producer that found the queue full
-    std::atomic<uint64_t> event_at{0};          // ns: time of the pending event; 0: none
+    alignas(64) std::atomic<uint32_t> failed{0};  // set once, by a producer that found it full
+    std::atomic<uint64_t> event_at{0};            // ns: time of the pending event; 0: none
 
     alignas(64) std::atomic<uint64_t> head{0};  // stored by the polling owner with release
 };
+// An empty poll reads `failed` and `head`, so that no line that a producer writes comes back to it.
+static_assert(offsetof(CqShared, failed) / 64 > offsetof(CqShared, claimer) / 64);
 
 struct alignas(64) SrqShared {
     std::atomic<uint32_t> number{0};

@@ -20,15 +20,19 @@ Cqe* slots_of(Host& host, CqShared& cq) {
     return reinterpret_cast<Cqe*>(base + cq.ring);
 }
 
-// Publishes the entry at the tail. The completion of a receive ends the claim on that receive.
-void publish(Host& host, CqShared& cq, uint64_t tail, const Cqe& cqe) {
-    if (cqe.wc.releases == Releases::kReceiveQueue ||
-        cqe.wc.releases == Releases::kSharedReceiveQueue) {
-        if (QpShared* qp = host.qp(cqe.wc.qp_num))
-            qp->claim.valid.store(0, std::memory_order_relaxed);
+// The queue pair whose claim on a receive ends with the completion; 0: none.
+uint32_t claimer_of(const Completion& wc) {
+    const bool is_receive =
+        wc.releases == Releases::kReceiveQueue || wc.releases == Releases::kSharedReceiveQueue;
+    return is_receive ? wc.qp_num : 0;
+}
+
+// The entry at the tail is committed, and the owner may have polled it: the claim of `cq.claimer`
+// ends, and the tail moves on.
+void end_entry(Host& host, CqShared& cq, uint64_t tail) {
+    if (cq.claimer != 0) {
+        if (QpShared* qp = host.qp(cq.claimer)) qp->claim.valid.store(0, std::memory_order_relaxed);
     }
-    const bool raises_solicited_event = cqe.wc.solicited || cqe.wc.status != WcStatus::kSuccess;
-    if (raises_solicited_event) cq.solicited_tail = tail + 1;
     cq.tail.store(tail + 1, std::memory_order_release);
 }
 
@@ -64,13 +68,14 @@ bool update_event(CqShared& cq, uint64_t visible_at) {
     return false;
 }
 
-// A producer died inside write_completion(). Publishes the entry that it had committed, and
-// notifies the owner of the event of that entry or of one that it had published.
+// A producer died inside write_completion(). Ends the entry that it had committed, and notifies the
+// owner of the event of that entry or of one before.
 void repair(Host& host, CqShared& cq) {
     const uint64_t tail = cq.tail.load(std::memory_order_relaxed);
     CompletionRing ring(slots_of(host, cq), cq.mask);
-    if (ring.committed(tail)) publish(host, cq, tail, ring.at(tail));
+    if (ring.committed(tail)) end_entry(host, cq, tail);
     const uint64_t end = cq.tail.load(std::memory_order_relaxed);
+    cq.solicited_tail = std::min(cq.solicited_tail, end);
     if (end != 0) update_event(cq, ring.at(end - 1).wc.visible_at);
     if (cq.event_at.load(std::memory_order_relaxed) != 0)
         raise_cq_notice(host, cq, cq.number.load(std::memory_order_relaxed), Notice::kCqEvent);
@@ -101,8 +106,11 @@ bool write_completion(Adapter& adapter, CqShared& cq, const Completion& wc, uint
         return false;
     }
     CompletionRing ring(slots_of(host, cq), cq.mask);
+    cq.claimer = claimer_of(wc);
+    if (wc.solicited || wc.status != WcStatus::kSuccess) cq.solicited_tail = tail + 1;
     ring.write(tail, wc, position);
-    publish(host, cq, tail, ring.at(tail));
+    end_entry(host, cq, tail);
+    ring.expect(tail + 1);
     if (update_event(cq, wc.visible_at)) {
         // Under the lock, so that the next producer repairs a death here.
         notify_cq(adapter, cq, number, Notice::kCqEvent);
@@ -135,6 +143,7 @@ Cq* Cq::create(Adapter& adapter, uint32_t entries, uint64_t memory) {
     cq->slots_ = reinterpret_cast<Cqe*>(host.arena() + ring);
     cq->mask_ = size - 1;
     for (uint64_t i = 0; i < size; ++i) new (&cq->slots_[i]) Cqe();
+    cq->move_head(0);
     shared.ring = ring;
     shared.mask = size - 1;
     shared.capacity = entries;
@@ -146,7 +155,6 @@ Cq* Cq::create(Adapter& adapter, uint32_t entries, uint64_t memory) {
     shared.event_at.store(0, std::memory_order_relaxed);
     shared.head_seen = 0;
     shared.tail.store(0, std::memory_order_relaxed);
-    shared.head.store(0, std::memory_order_relaxed);
     shared.number.store(number, std::memory_order_release);
     adapter.cqs.put(*index, cq);
     cq->memory_ = memory;
@@ -172,19 +180,25 @@ int Cq::poll_empty() {
 
 bool Cq::has_visible() {
     const uint64_t head = shared_->head.load(std::memory_order_relaxed);
-    const uint64_t tail = shared_->tail.load(std::memory_order_acquire);
-    return CompletionRing(slots_, mask_).next_visible(head, tail, now_ns()) != tail;
+    return CompletionRing(slots_, mask_).next_visible(head, now_ns()).has_value();
 }
 
-uint64_t Cq::next_visible(uint64_t head, uint64_t tail) {
-    if (!adapter_.delays_completions()) return head;
+std::optional<uint64_t> Cq::next_visible(uint64_t head) {
+    CompletionRing ring(slots_, mask_);
+    if (!adapter_.delays_completions())
+        return ring.committed(head) ? std::optional(head) : std::nullopt;
     const uint64_t now = now_ns();
-    const uint64_t index = CompletionRing(slots_, mask_).next_visible(head, tail, now);
-    if (index != tail) {
+    const std::optional<uint64_t> index = ring.next_visible(head, now);
+    if (index) {
         // The send of a received message may have been delivered ahead of writes before it.
         settle_inbound_writes(adapter_, now);
     }
     return index;
+}
+
+void Cq::move_head(uint64_t head) {
+    shared_->head.store(head, std::memory_order_release);
+    next_.store(&slots_[head & mask_].ready, std::memory_order_relaxed);
 }
 
 // Frees the queue entry of a completion, when a real driver frees it, too. False if the entry was
@@ -274,6 +288,7 @@ int Cq::resize(uint32_t asked, uint32_t entries, uint64_t memory) {
     shared_->mask = size - 1;
     slots_ = slots;
     mask_ = size - 1;
+    move_head(head);
     shared_->lock.unlock();
     host.wait_for_accesses();
     host.heap.release(old);
@@ -312,7 +327,7 @@ void Cq::purge(uint32_t qp_number) {
             ++head;
         }
     }
-    shared_->head.store(head, std::memory_order_release);
+    move_head(head);
     shared_->lock.unlock();
 }
 

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <mutex>
+#include <optional>
 
 #include "softhca/fabric/host.h"
 
@@ -35,8 +36,8 @@ class Cq {
     template <typename Out>
     int poll(int count, Out&& out) {
         int taken = 0;
-        if (shared_->head.load(std::memory_order_relaxed) !=
-            shared_->tail.load(std::memory_order_acquire)) {
+        if (next_.load(std::memory_order_relaxed)->load(std::memory_order_relaxed) ==
+            shared_->head.load(std::memory_order_relaxed) + 1) {
             const std::lock_guard lock(poll_mutex);
             taken = poll_locked(count, out);
         }
@@ -80,7 +81,10 @@ class Cq {
     bool stale_fails() const;
     static constexpr uint64_t kNothing = ~uint64_t{0};
     uint64_t first_event_time();
-    uint64_t next_visible(uint64_t head, uint64_t tail);
+    // The entry to poll; none if no entry is visible. Under poll_mutex.
+    std::optional<uint64_t> next_visible(uint64_t head);
+    // Under poll_mutex.
+    void move_head(uint64_t head);
 
     Adapter& adapter_;
     CqShared* shared_;
@@ -90,21 +94,23 @@ class Cq {
     // line. Under poll_mutex.
     Cqe* slots_ = nullptr;
     uint64_t mask_ = 0;
+    // `ready` of the entry at the head, for polls without the lock. If another thread polls or
+    // resizes meanwhile, such a poll may find nothing, or take the lock for nothing.
+    std::atomic<std::atomic<uint64_t>*> next_{nullptr};
 };
 
 template <typename Out>
 int Cq::poll_locked(int count, Out&& out) {
     uint64_t head = shared_->head.load(std::memory_order_relaxed);
-    const uint64_t tail = shared_->tail.load(std::memory_order_acquire);
     CompletionRing ring(slots_, mask_);
     int taken = 0;
-    while (taken < count && head != tail) {
-        const uint64_t index = next_visible(head, tail);
-        if (index == tail) break;
-        const Cqe& cqe = ring.at(index);
+    while (taken < count) {
+        const std::optional<uint64_t> index = next_visible(head);
+        if (!index) break;
+        const Cqe& cqe = ring.at(*index);
         out(static_cast<const Completion&>(cqe.wc));
         const bool known = release_entry(cqe);
-        ring.close_gap(head, index);
+        ring.close_gap(head, *index);
         ++head;
         ++taken;
         if (!known && stale_fails()) {
@@ -112,7 +118,7 @@ int Cq::poll_locked(int count, Out&& out) {
             break;
         }
     }
-    shared_->head.store(head, std::memory_order_release);
+    if (taken != 0) move_head(head);
     return taken;
 }
 

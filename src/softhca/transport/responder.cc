@@ -102,6 +102,7 @@ bool claim_from_srq(Adapter& adapter, QpShared& qp, SrqShared& srq, uint32_t num
     srq.ring.head.store(head + 1, std::memory_order_release);
     qp.uses_srq = 1;
     const bool limit = limit_reached(srq);
+    srq.ring.expect(arena, head + 1);
     srq.lock.unlock();
     if (limit) raise_srq_notice(adapter.host(), srq, number, Notice::kSrqLimit);
     return true;
@@ -143,6 +144,7 @@ bool claim_own_receive(Host& host, QpShared& qp) {
     char* arena = host.arena(ObjectNumber::process(qp.number.load(std::memory_order_relaxed)));
     set_claim(qp, 0, qp.pd, head, qp.ring.order(arena, head));
     qp.ring.head.store(head + 1, std::memory_order_release);
+    qp.ring.expect(arena, head + 1);
     return true;
 }
 

@@ -35,6 +35,7 @@ void copy_ring(char* base, const RecvRing& from, RecvRing& to) {
     for (uint32_t i = 0; i <= from.mask; ++i) {
         std::memcpy(static_cast<void*>(&to.slot(base, i)), &from.slot(base, i),
                     RecvRing::stride(from.max_sge));
+        to.in_use(base, i) = from.in_use(base, i).load(std::memory_order_relaxed);
     }
     const uint64_t tail = from.tail.load(std::memory_order_relaxed);
     for (uint64_t i = from.head.load(std::memory_order_relaxed); i != tail; ++i)
@@ -86,12 +87,12 @@ Srq::~Srq() {
     remove_queues(host, {0, 0, 1, memory_});
 }
 
-int Srq::post(uint64_t wr_id, const Sge* sges, uint32_t count) {
-    const std::lock_guard lock(post_mutex_);
-    const int error = post_to_ring(adapter_.host(), shared_->ring, wr_id, sges, count);
+int Srq::Posts::post(uint64_t wr_id, const Sge* sges, uint32_t count) {
+    Host& host = srq_.adapter_.host();
+    const int error = post_to_ring(host, srq_.shared_->ring, wr_id, sges, count);
     if (error == 0) [[likely]]
         return 0;
-    const Personality& personality = adapter_.host().personality();
+    const Personality& personality = host.personality();
     return error == ENOMEM ? personality.srq_full_error : personality.srq_sge_error;
 }
 

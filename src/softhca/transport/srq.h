@@ -29,8 +29,17 @@ class Srq {
     Srq(const Srq&) = delete;
     Srq& operator=(const Srq&) = delete;
 
-    // 0, or the personality's error for a full queue or too many elements.
-    int post(uint64_t wr_id, const Sge* sges, uint32_t count);
+    // Posts receives one after the other, while nobody else does.
+    class Posts {
+      public:
+        explicit Posts(Srq& srq) : srq_(srq), lock_(srq.post_mutex_) {}
+        // 0, or the personality's error for a full queue or too many elements.
+        int post(uint64_t wr_id, const Sge* sges, uint32_t count);
+
+      private:
+        Srq& srq_;
+        const std::lock_guard<std::mutex> lock_;
+    };
     // Releases the slot of a polled receive.
     void release(uint32_t slot);
     // Requests one limit event when fewer than `limit` receives are left; 0: none. EINVAL above

@@ -152,13 +152,13 @@ int post_srq_recv(ibv_srq* ibv, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) try {
         *bad_wr = wr;
         return personality_of(ibv->context).srq_full_error;
     }
-    Srq& srq = *object_of<SrqObject>(ibv)->srq;
+    Srq::Posts posts(*object_of<SrqObject>(ibv)->srq);
     for (; wr != nullptr; wr = wr->next) {
         charge(&softhca_virtual_time::receive);
         const int status = wr->num_sge < 0
                                ? EINVAL
-                               : srq.post(wr->wr_id, reinterpret_cast<const Sge*>(wr->sg_list),
-                                          static_cast<uint32_t>(wr->num_sge));
+                               : posts.post(wr->wr_id, reinterpret_cast<const Sge*>(wr->sg_list),
+                                            static_cast<uint32_t>(wr->num_sge));
         if (status != 0) {
             *bad_wr = wr;
             return status;
