@@ -6,7 +6,7 @@
     tables.py --check [DOCUMENT...]   changes nothing; fails if a table and its file differ
     tables.py --list RESULT.json      what a file has: its tests, and their names and sizes
 
-Without documents: README.md and docs/*.md. A RESULT.json is what tern-bench and paper-tables write with --json, and
+Without documents: README.md, docs/*.md and docs/notes/*.md. A RESULT.json is what tern-bench and paper-tables write with --json, and
 softhca-bench prints with --json. Its name is relative to the folder of the document. What a document takes from results
 stands between two comments, each on a line of its own; blank lines beside them are kept.
 
@@ -395,8 +395,8 @@ def main():
     top = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
     if not documents:
         documents = [os.path.join(top, "README.md")]
-        documents += sorted(os.path.join(top, "docs", name) for name in os.listdir(os.path.join(top, "docs"))
-                            if name.endswith(".md"))
+        for folder in (os.path.join(top, "docs"), os.path.join(top, "docs", "notes")):
+            documents += sorted(os.path.join(folder, name) for name in os.listdir(folder) if name.endswith(".md"))
     differ = False
     for name in documents:
         before, after = rewritten(name)
