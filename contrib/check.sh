@@ -60,7 +60,6 @@ build_and_packages() {
     phase 'build' build_to_check
     phase 'form of the sources' run_lint "${CHECK_LINT:-yes}" --tidy changed
     phase 'files of a release' run_tap build/dist.log test/packaging/dist.sh build/check
-    phase 'source package' source_package
     phase 'Debian packages' built_packages
     phase 'build of the tests' build_tests build/check "${here[@]}"
 }

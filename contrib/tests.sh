@@ -95,20 +95,6 @@ keep_counts() { # file
     [ ${#failures[@]} = 0 ] || printf '%s\n' "${failures[@]}" >"$1.failures"
 }
 
-# That a release builds outside of its source tree, installs, uninstalls and cleans up; without tests, which run anyway.
-# What it compiles is mostly in the cache.
-source_package() {
-    local log=build/distcheck.log
-    if cached make -C build/check -s -j"$(nproc)" distcheck TESTS= check_PROGRAMS= GZIP_ENV=--fast \
-        DISTCHECK_CONFIGURE_FLAGS="--quiet --enable-werror --with-ucx-src=$source_dir/build/ucx-headers \
-            CXXFLAGS='$check_flags'" >$log 2>&1; then
-        passed=$((passed + 1))
-    else
-        tail -n 40 $log
-        failed=$((failed + 1))
-    fi
-}
-
 # Packages of what build/check has compiled, which work in a layer above this machine's root and leave nothing behind.
 built_packages() {
     local log=build/deb-built.log

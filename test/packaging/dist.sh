@@ -4,7 +4,7 @@
 # Usage: test/packaging/dist.sh BUILD
 #
 # What `make dist` of a configured build makes has each file of the checkout, and none that is not made from them. Prints
-# TAP. Whether it builds, installs and cleans up, `make distcheck` tells (source_package of contrib/tests.sh).
+# TAP. Whether it builds, installs and cleans up, `make distcheck` tells (contrib/nightly.sh).
 set -u
 [ $# = 1 ] || { sed -n '/^# Usage/,/^[^#]/ s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 build=$(realpath "$1")
