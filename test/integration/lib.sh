@@ -59,6 +59,11 @@ skip() { # name reason
     echo "ok $count - $1 # SKIP $2"
 }
 
+# A test that differs from others by a setting or a size only: TERN_SELECTION=ci leaves it out.
+more() { # command...
+    [ "${TERN_SELECTION:-all}" = ci ] || "$@"
+}
+
 finish() {
     # shellcheck disable=SC2016 # for the inner shell
     check 'nobody is left in the fabric' bash -c '"$0" status 2>&1 | grep "nobody is in fabric"' "$SOFTHCA"

@@ -92,9 +92,9 @@ every_setting() {
     UCX_TERN_TX_QUEUE_LEN=32 UCX_TERN_RX_QUEUE_LEN=32 UCX_TERN_TX_BUFFERS=8 verify 'short queues' 4 "${sections[@]}"
     few_connections
     UCX_TERN_SEG_SIZE=1k verify 'small segments' 2 "${sections[@]}" uneven
-    UCX_TERN_SEG_SIZE=16k verify 'large segments' 2 "${sections[@]}"
+    UCX_TERN_SEG_SIZE=16k more verify 'large segments' 2 "${sections[@]}"
     UCX_ZCOPY_THRESH=64 verify 'all zero-copy' 2 "${sections[@]}"
-    UCX_RNDV_THRESH=inf verify 'all eager' 2 "${sections[@]}"
+    UCX_RNDV_THRESH=inf more verify 'all eager' 2 "${sections[@]}"
     UCX_RNDV_THRESH=1 verify 'all rendezvous' 2 "${sections[@]}"
     # Without the section one-sided: UCX 1.13 flushes too early over shared memory.
     UCX_TLS=tern,self,sm verify 'beside shared memory' 4 "${sections[@]}"
@@ -104,13 +104,13 @@ every_setting() {
     verify 'executor thread' 2
     use_tern --link-layer ethernet
     verify 'ethernet' 2 "${sections[@]}"
-    UCX_TERN_GID_INDEX=0 verify 'ethernet, GID 0' 2 "${sections[@]}"
+    UCX_TERN_GID_INDEX=0 more verify 'ethernet, GID 0' 2 "${sections[@]}"
     use_tern --faults out-of-order
     verify 'placed out of order' 2 "${sections[@]}"
     use_tern --faults segment=100:1us
-    verify 'placed in pieces' 2 "${sections[@]}"
+    more verify 'placed in pieces' 2 "${sections[@]}"
     use_tern --profile graphene
-    verify 'modelled network' 2 "${sections[@]}"
+    more verify 'modelled network' 2 "${sections[@]}"
     use_tern
 }
 
@@ -130,20 +130,20 @@ every_large() { # [section of one-sided communication]
     local value
     use_tern
     UCX_RNDV_THRESH=0 verify 'RNDV_THRESH=0' 4 large point one-sided
-    UCX_RNDV_THRESH=1k verify 'RNDV_THRESH=1k' 2 large order one-sided
+    UCX_RNDV_THRESH=1k more verify 'RNDV_THRESH=1k' 2 large order one-sided
     UCX_RNDV_THRESH=inf verify 'RNDV_THRESH=inf' 2 large point one-sided
     UCX_PROTO_ENABLE=y verify 'PROTO_ENABLE=y' 4 large point order ${1+"$1"}
     UCX_PROTO_ENABLE=y UCX_RNDV_THRESH=0 verify 'PROTO_ENABLE=y, RNDV_THRESH=0' 2 large point ${1+"$1"}
     for value in put_zcopy get_zcopy; do
-        UCX_RNDV_SCHEME=$value verify "RNDV_SCHEME=$value" 2 large
+        UCX_RNDV_SCHEME=$value more verify "RNDV_SCHEME=$value" 2 large
     done
     large_by_every_scheme
     UCX_TERN_RNDV_WINDOWS=1 UCX_TERN_POLL=cq verify 'TERN_RNDV_WINDOWS=1' 4 large
     UCX_MEM_EVENTS=n verify 'MEM_EVENTS=n' 2 large
-    for value in userfaultfd ucm none; do
+    for value in $(of_selection userfaultfd 'userfaultfd ucm none'); do
         UCX_TERN_PIN_MONITOR=$value verify "TERN_PIN_MONITOR=$value" 2 large
     done
-    UCX_TERN_PIN_MAX=64k verify 'TERN_PIN_MAX=64k' 2 large
+    UCX_TERN_PIN_MAX=64k more verify 'TERN_PIN_MAX=64k' 2 large
     other_allocators
     on_demand_paging
 }
@@ -198,17 +198,17 @@ every_matching() {
     matched_by_the_transport
     export UCX_TERN_TM_ENABLE=y UCX_TM_THRESH=0 UCX_TERN_TM_TUPLE_AFTER=1 UCX_TERN_TM_TUPLE_MIN=0
     UCX_TERN_TM_TUPLES=2 UCX_TERN_TM_DEPTH=1 verify 'direct messages, two queues for one receive each' 4 matching point cancel
-    UCX_TERN_TM_DEPTH=64 verify 'direct messages, queues for 64 receives' 8 matching
+    UCX_TERN_TM_DEPTH=64 more verify 'direct messages, queues for 64 receives' 8 matching
     verify 'direct messages, threads' 2 --threads threads
     unset UCX_TERN_TM_TUPLE_AFTER UCX_TERN_TM_TUPLE_MIN
-    verify 'tag matching' 8 matching
+    more verify 'tag matching' 8 matching
     verify 'tag matching, threads' 2 --threads threads
-    UCX_TERN_TM_LIST_SIZE=1 verify 'tag matching, TM_LIST_SIZE=1' 4 matching point
+    UCX_TERN_TM_LIST_SIZE=1 more verify 'tag matching, TM_LIST_SIZE=1' 4 matching point
     UCX_RNDV_THRESH=0 verify 'tag matching, RNDV_THRESH=0' 4 matching point cancel truncated
-    UCX_RNDV_THRESH=inf UCX_TM_MAX_BB_SIZE=1 verify 'tag matching, RNDV_THRESH=inf' 2 matching large
+    UCX_RNDV_THRESH=inf UCX_TM_MAX_BB_SIZE=1 more verify 'tag matching, RNDV_THRESH=inf' 2 matching large
     UCX_TM_SW_RNDV=y UCX_RNDV_THRESH=0 verify 'tag matching, TM_SW_RNDV=y' 2 matching cancel
-    UCX_TM_THRESH=1k UCX_TM_FORCE_THRESH=0 verify 'tag matching, TM_THRESH=1k' 4 matching
-    UCX_TERN_TX_QUEUE_LEN=32 UCX_TERN_RX_QUEUE_LEN=32 UCX_TERN_TX_BUFFERS=8 verify 'tag matching, short queues' 2 matching
+    UCX_TM_THRESH=1k UCX_TM_FORCE_THRESH=0 more verify 'tag matching, TM_THRESH=1k' 4 matching
+    UCX_TERN_TX_QUEUE_LEN=32 UCX_TERN_RX_QUEUE_LEN=32 UCX_TERN_TX_BUFFERS=8 more verify 'tag matching, short queues' 2 matching
     # With other memory, UCX 1.13 may take foreign memory for bounce buffers.
     UCX_PROTO_ENABLE=y UCX_ALLOC_PRIO=mmap verify 'tag matching, PROTO_ENABLE=y' 2 matching point
     use_tern --devices 2
