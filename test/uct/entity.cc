@@ -334,25 +334,36 @@ void end_faults() {
     if (on_software_hca()) conformance::softhca::command("inject none || :");
 }
 
-uint64_t objects(const std::string& kind) {
-    if (!on_software_hca()) {
-        static const std::string before = kernel_resources();
-        return kernel_count(kernel_resources(), kind) - kernel_count(before, kind);
-    }
-    std::string status;
+// What the living processes of the fabric have, as JSON; empty if no process has opened the device.
+static std::string living_processes() {
+    std::string status, living;
     try {
         status = conformance::softhca::status();
     } catch (const std::runtime_error&) {
-        return 0;  // no process has opened the device
+        return {};
     }
     const std::string alive = "\"alive\": ";
-    uint64_t total = 0;
     for (std::size_t at = 0; (at = status.find(alive, at)) != std::string::npos;) {
         at += alive.size();
         const std::string process = status.substr(at, status.find(alive, at) - at);
-        if (process.starts_with("true")) total += conformance::softhca::sum(process, kind);
+        if (process.starts_with("true")) living += process;
     }
-    return total;
+    return living;
+}
+
+std::vector<uint64_t> objects_of(const std::vector<std::string>& kinds) {
+    std::vector<uint64_t> counts;
+    if (on_software_hca()) {
+        const std::string living = living_processes();
+        for (const std::string& kind : kinds)
+            counts.push_back(conformance::softhca::sum(living, kind));
+        return counts;
+    }
+    static const std::string before = kernel_resources();
+    const std::string now = kernel_resources();
+    for (const std::string& kind : kinds)
+        counts.push_back(kernel_count(now, kind) - kernel_count(before, kind));
+    return counts;
 }
 
 }  // namespace uct_test
