@@ -29,11 +29,14 @@ number=0
 failures=0
 remaining=() # test cases without a verdict, in order
 current=     # the running test case
-started=0    # when `current` was started, or the previous case ended
 output=()    # output of the current case
 reports=()   # of the thread sanitizer, which lets a case pass and the program fail
 reporting=
 skipped=     # the reason for a skip in UCX's own words
+
+mark="gtest_tap $$:" # begins lines that are not the program's
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
 
 bail_out() {
     echo "Bail out! $1"
@@ -78,7 +81,7 @@ finish_case() { # ok|not ok [directive]
     output=()
     skipped=
     current=
-    started=$SECONDS
+    begin_clock
 }
 
 skip_reason() {
@@ -95,7 +98,7 @@ handle_line() {
             current=${1##*'[ RUN      ] '}
             current=${current%% <*}
             reached=1
-            started=$SECONDS
+            begin_clock
             skipped=
             output=() ;;
         *'[     SKIP ] '*)
@@ -130,38 +133,60 @@ kill_session() {
     done < <(session_members "$1")
 }
 
+# The time of a case begins: it is started, or the one before has ended.
+begin_clock() {
+    printf '%(%s)T\n' -1 >"$tmp/clock"
+}
+
+# Ends the session $1 when a case has taken longer than the limit.
+watch() {
+    local begun now
+    while sleep 1; do
+        read -r begun <"$tmp/clock" || continue
+        printf -v now '%(%s)T' -1
+        [ $((now - begun)) -gt "$limit" ] || continue
+        touch "$tmp/late"
+        kill_session "$1"
+        return
+    done
+}
+
+# Runs a program in a session of its own. Among its output, says which process it is, and last, how it has ended, also
+# if processes that it has left hold the pipe open. (`read` with a time-out would lose the ends of lines that come at the
+# same time.)
+supervised() { # command...
+    local program watcher status=0
+    # shellcheck disable=SC2016 # for the inner shell
+    setsid "$BASH" -c 'echo "$0 process $$" && exec "$@"' "$mark" "$@" 2>&1 &
+    program=$!
+    watch $program >"$tmp/watch" 2>&1 &
+    watcher=$!
+    wait $program || status=$?
+    kill $watcher
+    printf '\n%s ended %s\n' "$mark" "$status"
+}
+
 # Runs the program once for the first max_cases of the remaining cases. Sets `status` to a number or "time-out",
 # `reached` to 1 if a case was started, and `behind` to the number of cases left for further runs.
 run_once() {
-    local filter line='' part pid
+    local filter line pid=
     remaining=(${remaining[@]+"${remaining[@]}"})
     filter=$(IFS=:; echo "${remaining[*]:0:max_cases}")
     behind=$((${#remaining[@]} > max_cases ? ${#remaining[@]} - max_cases : 0))
-    exec 3< <(exec setsid "$@" --gtest_color=no --gtest_filter="$filter" 2>&1)
-    pid=$!
+    rm -f "$tmp/late"
+    begin_clock
+    exec 3< <(supervised "$@" --gtest_color=no --gtest_filter="$filter")
     status=
     reached=0
-    started=$SECONDS
-    while :; do
-        if IFS= read -r -t 1 -u 3 part; then
-            handle_line "$line$part"
-            line=
-        elif [ $? -gt 128 ]; then
-            line+=$part
-            kill -0 "$pid" 2>/dev/null || break
-        else
-            [ -z "$line$part" ] || handle_line "$line$part"
-            break
-        fi
-        if [ $((SECONDS - started)) -gt "$limit" ]; then
-            status=time-out
-            kill_session "$pid"
-            break
-        fi
+    while IFS= read -r -u 3 line; do
+        case $line in
+            "$mark process "*) pid=${line##* } ;;
+            "$mark ended "*) status=${line##* } && break ;;
+            *) handle_line "$line" ;;
+        esac
     done
     exec 3<&-
-    wait "$pid"
-    status=${status:-$?}
+    [ ! -e "$tmp/late" ] || status=time-out
     check_leftovers "$pid"
 }
 

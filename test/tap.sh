@@ -43,6 +43,31 @@ END
 diff "$tmp/expected" "$tmp/tap" >"$tmp/difference"
 result $? 'passed, skipped and failed tests' "$tmp/difference"
 
+# A program that dies in a test, with a line that has no end, and one that never ends.
+cat >"$tmp/program" <<'END'
+#!/usr/bin/env bash
+case $* in
+    *--gtest_list_tests*) printf 'Suite.\n  Dies\n  Passes\n  Hangs\n' && exit ;;
+    *Suite.Dies*) echo '[ RUN      ] Suite.Dies' && printf 'a last word' && kill -KILL $$ ;;
+    *Suite.Passes*) printf 'no end[ RUN      ] Suite.Passes\nno end[       OK ] Suite.Passes (0 ms)\n' ;;
+esac
+echo '[ RUN      ] Suite.Hangs'
+sleep 1000
+END
+cat >"$tmp/expected" <<'END'
+not ok 1 - Suite.Dies
+# a last word
+# killed by signal KILL
+ok 2 - Suite.Passes
+not ok 3 - Suite.Hangs
+# no verdict within 1 s
+1..3
+END
+"$srcdir/gtest_tap.sh" -t 1 "$tmp/program" >"$tmp/tap-of-dying"
+diff "$tmp/expected" "$tmp/tap-of-dying" >"$tmp/difference"
+result $? 'tests that end the program, or that never end' "$tmp/difference"
+check 'they leave no process' sh -c '! ps -eo args | grep "gtest_filter[=]Suite"'
+
 # Which skipped tests are too many.
 cat >"$tmp/skips.txt" <<'END'
 # suite  where   most  reason
