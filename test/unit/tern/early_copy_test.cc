@@ -83,7 +83,10 @@ std::string moved(const std::vector<uint64_t>& parts, const EarlyChunk& copy, Ri
 }
 
 TEST(EarlyChunk, IsNotCopiedAgain) {
+    // What differs depends on whole blocks. The lengths between are many and slow with a sanitizer.
     for (uint64_t length = 1; length <= 2 * kFirst; ++length) {
+        const uint64_t rest = length % kBlock;
+        if (rest > 8 && rest < kBlock - 8 && length % 61 != 0) continue;
         const EarlyChunk copy = EarlyChunk::of(length, {});
         ASSERT_EQ(moved({length}, copy), std::to_string(copy.blocks)) << length;
     }
