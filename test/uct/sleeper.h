@@ -61,8 +61,10 @@ class Background {
     ~Background() { finish(); }
 
     const Address& address() const { return address_; }
+    // Tells the thread to end, which does not wake it.
+    void stop() { stop_ = true; }
     void finish() {
-        stop_ = true;
+        stop();
         if (thread_.joinable()) thread_.join();
     }
 
