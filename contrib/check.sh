@@ -80,7 +80,7 @@ other_builds() {
     phase 'fuzz targets' run_tap build/fuzz.log contrib/fuzz.sh 2 quick
 }
 
-say "this takes 25 to 35 minutes on two processors"
+say "this takes about an hour on two processors"
 install_packages
 phase 'set-up' prepare
 together build_and_packages other_builds
