@@ -211,8 +211,9 @@ class TernTest : public testing::Test {
     }
 };
 
-// The number of objects of a kind that living processes have on the device. For other devices than
-// the software HCA: the kernel's count, less the count at the first call.
+// The numbers of objects of these kinds that living processes have on the device, by one look,
+// which starts a command. For other devices than the software HCA: the kernel's counts, less those
+// at the first call.
 std::vector<uint64_t> objects_of(const std::vector<std::string>& kinds);
 inline uint64_t objects(const std::string& kind) {
     return objects_of({kind}).front();

@@ -20,7 +20,6 @@ class Leftovers : public testing::EmptyTestEventListener {
     void OnTestProgramStart(const testing::UnitTest&) override { objects("queue_pairs"); }
     void OnTestEnd(const testing::TestInfo&) override {
         if (conformance::is_team_process()) return;
-        // By one look, since each starts a command.
         static const std::vector<std::string> kinds = {"queue_pairs", "shared_receive_queues",
                                                        "completion_queues", "memory_regions"};
         const std::vector<uint64_t> left = objects_of(kinds);
