@@ -34,7 +34,7 @@ measure bandwidth-hdr200 tern-bench bandwidth --profile hdr200 --sizes 16K:16M -
 measure pinning tern-bench pinning --profile graphene --sizes 64K:16M --step 4 --rounds 5 --json
 measure overlap tern-bench overlap --profile graphene --rounds 3 --json
 measure onesided tern-bench onesided --sizes 8:4M --step 8 --rounds 7 --json
-measure rwapi tern-bench rwapi --sizes 8:1M --step 16 --rounds 7 --json
+measure rwapi tern-bench rwapi --sizes 8:1M --step 16 --rounds 9 --json
 for profile in cx3-fdr cx5-edr cx6-hdr; do
     measure sim-$profile tern-bench sim --profile $profile --json
 done

@@ -159,10 +159,10 @@ supervised() { # command...
     # shellcheck disable=SC2016 # for the inner shell
     setsid "$BASH" -c 'echo "$0 process $$" && exec "$@"' "$mark" "$@" 2>&1 &
     program=$!
-    watch $program >"$tmp/watch" 2>&1 &
+    watch $program >/dev/null 2>&1 &
     watcher=$!
     wait $program || status=$?
-    kill $watcher
+    kill $watcher 2>/dev/null # unless it has ended the program
     printf '\n%s ended %s\n' "$mark" "$status"
 }
 
