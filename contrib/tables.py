@@ -4,6 +4,8 @@
 
     tables.py [DOCUMENT...]           writes the tables anew
     tables.py --check [DOCUMENT...]   changes nothing; fails if a table and its file differ
+    tables.py --trim FOLDER           leaves in the results of the folder the tests and sizes of which documents quote a
+                                      figure, a line for each figure
     tables.py --list RESULT.json      what a file has: its tests, and their names and sizes
 
 Without documents: README.md, docs/*.md and docs/notes/*.md. A RESULT.json is what tern-bench and paper-tables write
@@ -71,6 +73,10 @@ PLACES = re.compile(r"^(abstract|sections? \d|figures? \d|tables? \d)")
 MEASURED = re.compile(r"\d[\d.,]*\s*(%|us\b|ns\b|s\b|[GM]B/s|Mb/s|per cent|times\b)")
 
 
+# What the documents quote: (file, test, size). And the names of the files to which they refer.
+QUOTED, NAMED = set(), set()
+
+
 class Wrong(Exception):
     """The text says what is wrong with a document or a result."""
 
@@ -93,6 +99,9 @@ def read_result(name):
         raise Wrong(f"{name} is not the result of a benchmark") from error
     if schema != SCHEMA:
         raise Wrong(f"{name} has schema {schema}; this program reads {SCHEMA}")
+    path = os.path.realpath(name)
+    for figure in result["figures"]:
+        figure["at"] = ((path, figure["test"], figure["x_text"]),)
     if "incomplete" in result:
         raise Wrong(f"{name} is incomplete: {'; '.join(map(str, result['incomplete']))}")
     return result
@@ -125,6 +134,7 @@ def rounded(number, digits):
 
 
 def cell(figure, options):
+    QUOTED.update(figure["at"])
     digits = int(options.get("digits", 3))
     show = options.get("show", "spread" if figure["unit"] == "x" else "median")
     ends = {"median": None, "spread": ("p10", "p90"), "range": ("min", "max")}
@@ -157,7 +167,8 @@ def combined(text, figures):
     one, other = (same[0] for same in found)
     value = one["median"] - other["median"] if how == "minus" else one["median"] / other["median"]
     return {**{key: one[key] for key in ("test", "x", "x_text")}, "name": text, "median": value,
-            "unit": one["unit"] if how == "minus" else "x", "doubts": one.get("doubts") or other.get("doubts")}
+            "at": one["at"] + other["at"], "unit": one["unit"] if how == "minus" else "x",
+            "doubts": one.get("doubts") or other.get("doubts")}
 
 
 def is_combined(name):
@@ -368,6 +379,7 @@ def rewritten(name):
             except Wrong as error:
                 raise Wrong(f"{name}:{text.count(chr(10), 0, match.start()) + 1}: {error}") from error
         text = pattern.sub(located, text)
+    NAMED.update(re.findall(r"results/([\w.-]+\.json)", text))
     return before, text
 
 
@@ -383,6 +395,28 @@ def list_result(name):
         print('    x="' + "; ".join(dict.fromkeys(figure["x_text"] for figure in own)) + '"')
 
 
+def trim(folder):
+    """Keeps what is in QUOTED; all of a file that is named, and of which nothing is quoted."""
+    for name in sorted(os.listdir(folder)):
+        path = os.path.realpath(os.path.join(folder, name))
+        if not name.endswith(".json"):
+            continue
+        if name not in NAMED:
+            os.remove(path)
+            print(f"{path}: no document names it, removed")
+            continue
+        result = read_result(path)
+        some = any(figure["at"][0] in QUOTED for figure in result["figures"])
+        figures = [{key: value for key, value in figure.items() if key != "at" and value != []}
+                   for figure in result["figures"] if figure["at"][0] in QUOTED or not some]
+        def short(value):
+            return json.dumps(value, separators=(",", ":"))
+
+        head = "".join(f"{short(key)}:{short(value)},\n" for key, value in result.items() if key != "figures")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("{\n" + head + '"figures":[\n' + ",\n".join(map(short, figures)) + "\n]\n}\n")
+
+
 def main():
     words = sys.argv[1:]
     if words[:1] == ["--list"] and len(words) == 2:
@@ -390,6 +424,9 @@ def main():
         return
     check = "--check" in words
     documents = [word for word in words if word != "--check"]
+    results = documents[1] if documents[:1] == ["--trim"] and len(documents) == 2 else None
+    if results:
+        documents = []
     if any(word.startswith("-") for word in documents):
         sys.exit(__doc__.strip())
     top = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
@@ -410,6 +447,8 @@ def main():
             with open(name, "w", encoding="utf-8") as file:
                 file.write(after)
             print(f"{name}: written")
+    if results:
+        trim(results)
     if differ:
         sys.exit("tables.py: run contrib/tables.py")
 
