@@ -42,9 +42,10 @@ class HookedMonitor final : public Monitor {
     MonitorKind kind() const override { return other_->kind(); }
     bool watch(uint64_t start, uint64_t end) override {
         if (hooked_.contains(start, end) || other_->watch(start, end)) return true;
-        if (hooked_.size() >= kMostRanges) return false;
+        // Hooks do not see all changes of memory that the kernel could watch.
+        if (other_->not_now() || hooked_.size() >= kMostRanges) return false;
         try {
-            hooked_.add(start, end);
+            hooked_.join(start, end);
         } catch (const std::bad_alloc&) {
             return false;
         }
@@ -90,6 +91,8 @@ class HookedMonitor final : public Monitor {
         } while (!under_way_.compare_exchange_weak(count, count - 1, std::memory_order_seq_cst));
     }
 
+    bool under_way() const override { return under_way_.load(std::memory_order_seq_cst) != 0; }
+
   private:
     static constexpr size_t kMostRanges = 8192;
 
@@ -102,8 +105,7 @@ class HookedMonitor final : public Monitor {
             announced_.expire(now());
             kept = announced_.kept();
         }
-        const bool ask = !hooks_see_all_ || kept != AnnouncedChanges::Kept::kNone ||
-                         under_way_.load(std::memory_order_seq_cst) != 0;
+        const bool ask = !hooks_see_all_ || kept != AnnouncedChanges::Kept::kNone || under_way();
         return ask ? other_->settled() : other_->quiet();
     }
 

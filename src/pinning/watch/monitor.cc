@@ -27,7 +27,9 @@ std::unique_ptr<Monitor> make_monitor(MonitorKind wanted, const MonitorMeans& me
     const auto may_be = [wanted](MonitorKind kind) {
         return wanted == kind || wanted == MonitorKind::kAuto;
     };
-    if (may_be(MonitorKind::kOdp) && means.on_demand) return std::make_unique<OdpMonitor>();
+    // Only if it is asked for: a page fault of a device takes more than a hundred times as long as
+    // an access to a pinned page.
+    if (wanted == MonitorKind::kOdp && means.on_demand) return std::make_unique<OdpMonitor>();
     if (may_be(MonitorKind::kUserfaultfd))
         if (auto monitor = UserfaultMonitor::create(inbox, std::move(notify))) {
             if (wanted != MonitorKind::kAuto || !means.has_hooks) return monitor;

@@ -26,6 +26,8 @@ class Monitor {
     // True: every change of this memory is reported from now on. False: its pins must not be kept
     // after use.
     virtual bool watch(uint64_t start, uint64_t end) = 0;
+    // After watch() has returned false: this memory could be watched at another time.
+    virtual bool not_now() const { return false; }
     // The cache has handled this change. Memory that is mapped there later has to be watched anew.
     virtual void changed(const MemoryChange& change) = 0;
     // Whether every change that began before this call is in the inbox. For any thread. May be
@@ -47,6 +49,8 @@ class Monitor {
     // any thread, whatever locks it holds.
     virtual void change_begins() {}
     virtual void change_ends() {}
+    // Whether a change of some memory has begun and not ended, as far as hooks tell.
+    virtual bool under_way() const { return false; }
 };
 
 // No monitor: nothing is remembered.

@@ -12,7 +12,9 @@ namespace tern {
 
 // The kernel reports changes. Memory is registered with a userfaultfd in write-protect mode and
 // never protected: no access faults, but munmap(), mremap() and madvise() of the memory send an
-// event, and do not return before the event has been read.
+// event, and do not return before the event has been read. Mappings are registered as a whole, and
+// stay so while they are mapped: the kernel does not merge a registered mapping with one that is
+// not, and refuses to mremap() several at a time.
 //
 // A find() after the change must not return pins that were made before the change:
 // - The reader sets a flag before it reads an event, and clears it when the event is in the inbox.
@@ -35,24 +37,22 @@ class UserfaultMonitor final : public Monitor {
 
     MonitorKind kind() const override { return MonitorKind::kUserfaultfd; }
     bool watch(uint64_t start, uint64_t end) override;
+    bool not_now() const override { return not_now_; }
     void changed(const MemoryChange& change) override;
     bool settled() override { return source_->settled(); }
     bool quiet() override { return source_->quiet(); }
 
   private:
-    // Every range may split a mapping in three; the kernel allows a process 65530 mappings.
-    static constexpr size_t kMostRanges = 8192;
+    static constexpr int kGrowths = 4;  // of a mapping, while it is being registered
 
     UserfaultMonitor(std::shared_ptr<UserfaultSource> source, Inbox& inbox,
                      std::function<void()> notify)
         : source_(std::move(source)), subscriber_{inbox, std::move(notify)} {}
 
-    void give_up_one();
-
     std::shared_ptr<UserfaultSource> source_;
     UserfaultSource::Subscriber subscriber_;
+    bool not_now_ = false;
     WatchedRanges ranges_;  // watched, or gone by a change that is not handled yet
-    uint64_t given_up_ = 0;
 };
 
 }  // namespace tern

@@ -4,15 +4,20 @@
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
 #include <poll.h>
+#include <sched.h>
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstdio>
+#include <cstring>
 #include <new>
 #include <thread>
+#include <utility>
 
 #include "base/blocked_signals.h"
 
@@ -33,6 +38,26 @@ constexpr uint64_t kEvents =
 bool under_way(int fd) {
     static constexpr uffdio_writeprotect kNoMemory{};
     return ioctl(fd, UFFDIO_WRITEPROTECT, &kNoMemory) != 0 && errno == EAGAIN;
+}
+
+// Mappings that the kernel allows a process, or 0.
+size_t most_mappings() {
+    size_t most = 0;
+    if (FILE* const file = fopen("/proc/sys/vm/max_map_count", "re")) {
+        if (fscanf(file, "%zu", &most) != 1) most = 0;
+        fclose(file);
+    }
+    return most;
+}
+
+// The thread that was the first to need the reader may be bound to a processor that another one
+// keeps busy, or take precedence over others, whose munmap() would wait for the reader.
+void run_anywhere() {
+    cpu_set_t all;
+    memset(&all, 0xff, sizeof(all));
+    (void)sched_setaffinity(0, sizeof(all), &all);
+    const sched_param usual{};
+    (void)sched_setscheduler(0, SCHED_OTHER, &usual);
 }
 
 }  // namespace
@@ -59,6 +84,8 @@ bool UserfaultSource::open() {
     api.api = UFFD_API;
     api.features = kEvents;
     if (ioctl(fd_, UFFDIO_API, &api) != 0) return false;
+    if (const size_t allowed = most_mappings(); allowed != 0)
+        most_ = std::min(kMost, std::max<size_t>(allowed / 16, 1));
     stop_fd_ = eventfd(0, EFD_CLOEXEC);
     if (stop_fd_ < 0) return false;
     close_in_child(stop_fd_);
@@ -107,6 +134,7 @@ void UserfaultSource::unsubscribe(Subscriber* subscriber) {
 }
 
 void UserfaultSource::report(const MemoryChange& change) {
+    events_.put(change);
     for (auto& slot : subscribers_)
         if (Subscriber* subscriber = slot) subscriber->inbox.put(change);
 }
@@ -128,44 +156,80 @@ bool UserfaultSource::start() {
     const base::BlockedSignals blocked;
     const auto body = [](void* self) -> void* {
         pthread_setname_np(pthread_self(), "tern-monitor");
+        run_anywhere();
         static_cast<UserfaultSource*>(self)->run();
+        static_cast<UserfaultSource*>(self)->close_events();
         return nullptr;
     };
     running_ = pthread_create(&reader_, nullptr, body, this) == 0;
     failed_ = !running_;
+    // A thread that begins may allocate memory (an address sanitizer's does), whose lock others
+    // hold while they change watched memory.
+    if (running_) reads_.wait(false);
     return running_;
 }
 
-bool UserfaultSource::begin(uint64_t first, uint64_t last) {
+bool UserfaultSource::refuses(uint64_t start, uint64_t end) {
+    progress();
     const std::lock_guard lock(mutex_);
-    if (!start() || !register_range(first, last)) return false;
-    if (registered_.size() >= kMostRanges) registered_ = {};
+    if (noisy_.has(start, end, NoisyMappings::Clock::now())) return true;
+    if (registered_.size() < most_ || registered_.contains(start, end)) return false;
+    return ++refused_ % kInTurn != 0;
+}
+
+size_t UserfaultSource::watched() {
+    const std::lock_guard lock(mutex_);
+    return registered_.size();
+}
+
+void UserfaultSource::allow_changes(unsigned most) {
+    const std::lock_guard lock(mutex_);
+    noisy_.allow(most);
+}
+
+// Called under the lock, as is the next function. No change is settled from before the events end
+// until all subscribers have the report.
+void UserfaultSource::end(uint64_t first, uint64_t last) {
+    ++ending_;
+    unregister_range(first, last);
+    registered_.remove(first, last);
+    report({first, last, true});
+    --ending_;
+}
+
+void UserfaultSource::handle(const MemoryChange& change) {
+    if (change.end == UINT64_MAX) return;  // events are missing: some ranges will be there in vain
+    const auto [first, last] = registered_.at(change.start);
+    const bool noisy = last != 0 && noisy_.count(first, last, NoisyMappings::Clock::now());
+    if (change.unmapped) registered_.remove(change.start, change.end);
+    if (change.moved_to != 0) {
+        try {
+            registered_.add(change.moved_to, change.moved_to + (change.end - change.start));
+        } catch (const std::bad_alloc&) {
+        }
+    }
+    if (noisy) end(first, last);
+}
+
+bool UserfaultSource::begin(const Mappings& whole) {
+    const std::lock_guard lock(mutex_);
+    if (registered_.size() >= most_ && !registered_.contains(whole.start, whole.end)) {
+        const auto [first, last] = registered_.after(turn_);
+        turn_ = last;
+        end(first, last);
+    }
+    if (!start() || !register_range(whole.start, whole.end)) return false;
     try {
-        registered_.add(first, last);
+        registered_.add(whole.start, whole.end);
     } catch (const std::bad_alloc&) {
     }
     return true;
 }
 
-// No change is settled from before the events end until all subscribers have the report.
-void UserfaultSource::end(uint64_t first, uint64_t last) {
-    ++ending_;
-    unregister_range(first, last);
-    report({first, last, true});
-    --ending_;
+void UserfaultSource::progress() {
+    if (events_.empty()) return;
     const std::lock_guard lock(mutex_);
-    registered_.remove(first, last);
-}
-
-void UserfaultSource::changed(const MemoryChange& change) {
-    if (!change.unmapped || change.end == UINT64_MAX) return;
-    const std::lock_guard lock(mutex_);
-    registered_.remove(change.start, change.end);
-    if (change.moved_to == 0) return;
-    try {
-        registered_.add(change.moved_to, change.moved_to + (change.end - change.start));
-    } catch (const std::bad_alloc&) {
-    }
+    events_.take_all([this](const MemoryChange& change) { handle(change); });
 }
 
 bool UserfaultSource::settled() const {
@@ -174,6 +238,8 @@ bool UserfaultSource::settled() const {
 }
 
 void UserfaultSource::run() {
+    reads_ = true;
+    reads_.notify_one();
     pollfd polled[] = {{fd_, POLLIN, 0}, {stop_fd_, POLLIN, 0}};
     for (;;) {
         if (poll(polled, 2, -1) < 0) {
@@ -181,8 +247,22 @@ void UserfaultSource::run() {
             polled[1].revents = 0;
             usleep(1000);
         }
-        if (!read_events() && (polled[1].revents & POLLIN) != 0) return;
+        if (!read_events() && (polled[1].revents & POLLIN) != 0) break;
     }
+    // What the thread that wrote this did before, above all with fd_, has happened now; poll() alone
+    // does not say so to a thread sanitizer.
+    uint64_t one = 0;
+    while (read(stop_fd_, &one, sizeof(one)) < 0 && errno == EINTR) {
+    }
+}
+
+// By the reader, which may unmap memory when it ends (an address sanitizer's thread does). If that
+// is still watched, because a change of memory and its report have crossed, nobody would read the
+// event.
+void UserfaultSource::close_events() {
+    const std::lock_guard lock(process_lock());  // no process is forked meanwhile
+    keep_in_child(fd_);
+    close(std::exchange(fd_, -1));
 }
 
 // Reads the events that have come. False: there were none.

@@ -10,26 +10,39 @@
 
 namespace tern {
 
-// A set of addresses, as ranges that neither overlap nor touch.
+// A set of addresses, as ranges that do not overlap.
 class WatchedRanges {
   public:
     bool contains(uint64_t start, uint64_t end) const {
-        const auto after = ranges_.upper_bound(start);
-        return after != ranges_.begin() && std::prev(after)->second >= end;
+        auto at = ranges_.upper_bound(start);
+        if (at == ranges_.begin() || (--at)->second <= start) return false;
+        for (uint64_t reached = at->second; reached < end; reached = at->second)
+            if (++at == ranges_.end() || at->first != reached) return false;
+        return true;
     }
     bool overlaps(uint64_t start, uint64_t end) const {
         const auto behind = ranges_.lower_bound(end);
         return behind != ranges_.begin() && std::prev(behind)->second > start;
     }
+    // Ranges that only touch stay apart: each stands for mappings that the kernel keeps apart, and
+    // size() bounds their number.
     void add(uint64_t start, uint64_t end) {
         auto at = ranges_.lower_bound(start);
-        if (at != ranges_.begin() && std::prev(at)->second >= start) --at;
-        while (at != ranges_.end() && at->first <= end) {
+        if (at != ranges_.begin() && std::prev(at)->second > start) --at;
+        while (at != ranges_.end() && at->first < end) {
             start = std::min(start, at->first);
             end = std::max(end, at->second);
             at = ranges_.erase(at);
         }
         ranges_.emplace_hint(at, start, end);
+    }
+    // The same, but ranges that touch become one.
+    void join(uint64_t start, uint64_t end) {
+        const auto next = ranges_.find(end);
+        if (next != ranges_.end()) end = next->second;
+        const auto at = ranges_.lower_bound(start);
+        if (at != ranges_.begin() && std::prev(at)->second == start) start = std::prev(at)->first;
+        add(start, end);
     }
     void remove(uint64_t start, uint64_t end) {
         auto at = ranges_.lower_bound(start);
@@ -46,6 +59,12 @@ class WatchedRanges {
     std::pair<uint64_t, uint64_t> after(uint64_t address) const {
         const auto at = ranges_.lower_bound(address);
         return at != ranges_.end() ? *at : *ranges_.begin();
+    }
+    // The range that an address is in; an empty one if there is none.
+    std::pair<uint64_t, uint64_t> at(uint64_t address) const {
+        const auto behind = ranges_.upper_bound(address);
+        if (behind == ranges_.begin() || std::prev(behind)->second <= address) return {};
+        return *std::prev(behind);
     }
     // In ranges, not in bytes.
     size_t size() const { return ranges_.size(); }
