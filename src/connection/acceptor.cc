@@ -23,7 +23,7 @@ bool Acceptor::opens(const Packet& packet) {
 
 bool Acceptor::accept(const Packet& packet, uint64_t now, Packet& reply) {
     if (!opens(packet) || packet.from == self_) return false;
-    uint32_t sends = queue_pairs_.short_sends;
+    uint32_t sends = queue_pairs_.later_sends;
     {
         const std::lock_guard lock(mutex_);
         const auto known = find(packet.from);

@@ -10,6 +10,7 @@
 
 #include "base/blocked_signals.h"
 #include "base/trace.h"
+#include "verbs/queue_pair.h"
 
 namespace tern {
 
@@ -18,6 +19,7 @@ void AddressHandles::stop() {
         const std::lock_guard lock(mutex_);
         stopped_ = true;
         orders_.clear();
+        again_.clear();
     }
     ordered_.notify_all();
     // The child of a fork has no threads to wait for.
@@ -36,15 +38,16 @@ AddressHandles::State AddressHandles::get(const PortAddress& to, Handle& handle)
         handle = found->second.handle;
         return handle != nullptr ? State::kMade : State::kMaking;
     }
-    if (entries_.size() >= kMost) drop_oldest();
-    if (port_.ethernet && !stopped_ && (idle_ > orders_.size() || start_thread())) {
+    if (entries_.size() >= kMost) (void)drop_oldest();
+    if (port_.ethernet && !stopped_ && (idle_ > orders_.size() + again_.size() || start_thread())) {
         entries_[to] = {.used = ++uses_};
-        orders_.push_back({.to = to});
+        (refused_.contains(to) ? again_ : orders_).push_back(to);
         ordered_.notify_one();
         return State::kMaking;
     }
     int error = 0;
     handle = make(to, error);
+    if (handle == nullptr && verbs::may_lack_room(error) && drop_oldest()) handle = make(to, error);
     if (handle == nullptr) {
         owner_.on_refused(to, error);
         return State::kRefused;
@@ -85,47 +88,51 @@ void AddressHandles::work() {
     std::unique_lock lock(mutex_);
     for (;;) {
         ++idle_;
-        ordered_.wait(lock, [this] { return stopped_ || !orders_.empty(); });
+        ordered_.wait(lock, [this] { return stopped_ || !orders_.empty() || !again_.empty(); });
         --idle_;
         if (stopped_) return;
-        const Order order = orders_.front();
-        orders_.pop_front();
+        std::deque<PortAddress>& orders = orders_.empty() ? again_ : orders_;
+        const PortAddress to = orders.front();
+        orders.pop_front();
         lock.unlock();
         try {
             int error = 0;
-            const Handle handle = make(order.to, error);
+            const Handle handle = make(to, error);
             lock.lock();
-            if (!stopped_) finish(order, handle, error);
+            if (!stopped_) finish(to, handle, error);
         } catch (const std::bad_alloc&) {
             if (!lock.owns_lock()) lock.lock();
-            entries_.erase(order.to);  // the next packet to that host makes it
+            entries_.erase(to);  // the next packet to that host makes it
         }
     }
 }
 
-// A host that does not answer is asked for again after the others.
-void AddressHandles::finish(Order order, const Handle& handle, int error) {
-    const bool unresolved = error == ETIMEDOUT || error == EHOSTUNREACH || error == EAGAIN;
+void AddressHandles::finish(const PortAddress& to, const Handle& handle, int error) {
     if (handle != nullptr) {
-        entries_[order.to].handle = handle;
-        owner_.on_made(order.to, handle);
-    } else if (unresolved && ++order.tries < kTries) {
-        orders_.push_back(order);
-    } else {
-        entries_.erase(order.to);
-        owner_.on_refused(order.to, error);
+        refused_.erase(to);
+        entries_[to].handle = handle;
+        owner_.on_made(to, handle);
+        return;
     }
+    if (verbs::may_lack_room(error)) (void)drop_oldest();
+    entries_.erase(to);
+    if (refused_.size() >= kMost) refused_.clear();
+    refused_.insert(to);
+    owner_.on_refused(to, error);
 }
 
-// Datagrams under way keep their handle.
-void AddressHandles::drop_oldest() {
+// Datagrams under way keep their handle. False: there is none.
+bool AddressHandles::drop_oldest() {
+    if (entries_.empty()) return false;
     const auto age = [](const auto& entry) {
         return entry.second.handle != nullptr ? entry.second.used : UINT64_MAX;
     };
     const auto oldest =
         std::min_element(entries_.begin(), entries_.end(),
                          [&](const auto& a, const auto& b) { return age(a) < age(b); });
-    if (age(*oldest) != UINT64_MAX) entries_.erase(oldest);
+    if (age(*oldest) == UINT64_MAX) return false;
+    entries_.erase(oldest);
+    return true;
 }
 
 }  // namespace tern

@@ -10,6 +10,7 @@
 #include <mutex>
 #include <thread>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "connection/address.h"
@@ -28,7 +29,7 @@ namespace tern {
 //
 //   absent   get()                                               made, or kMaking
 //   making   the handle is there                                 made; on_made()
-//            the device or the kernel refuses, kTries times      absent; on_refused()
+//            the device or the kernel refuses                    absent; on_refused()
 //   made     it is the one that was used longest ago of kMost    absent
 class AddressHandles {
   public:
@@ -66,22 +67,16 @@ class AddressHandles {
   private:
     static constexpr size_t kMost = 1024;      // handles; devices limit their number
     static constexpr size_t kMostThreads = 4;  // hosts that may be waited for at a time
-    static constexpr int kTries = 3;           // if the kernel cannot resolve the address
 
     struct Entry {
         Handle handle;      // null: being made
         uint64_t used = 0;  // the value of uses_ then
     };
-    struct Order {
-        PortAddress to;
-        int tries = 0;
-    };
-
     Handle make(const PortAddress& to, int& error) const;
     bool start_thread();
     void work();
-    void finish(Order order, const Handle& handle, int error);
-    void drop_oldest();
+    void finish(const PortAddress& to, const Handle& handle, int error);
+    bool drop_oldest();
 
     const verbs::Port port_;
     const PortAddress self_;
@@ -90,7 +85,9 @@ class AddressHandles {
     Owner& owner_;
     std::unordered_map<PortAddress, Entry, PortAddressHash> entries_;
     uint64_t uses_ = 0;
-    std::deque<Order> orders_;  // for the threads
+    std::unordered_set<PortAddress, PortAddressHash> refused_;  // those asked for last
+    std::deque<PortAddress> orders_;                            // for the threads
+    std::deque<PortAddress> again_;                             // those that have been refused
     std::condition_variable ordered_;
     std::vector<std::thread> threads_;
     size_t idle_ = 0;    // threads that wait for orders

@@ -9,15 +9,12 @@
 namespace tern {
 
 bool Admission::reserve_completions(uint32_t places) {
-    const bool room = owner_.reserve_completions(table_.places() + places);
-    starved_ = !room;
-    update();
-    return room;
+    return owner_.reserve_completions(table_.places() + places);
 }
 
-void Admission::on_refused(const PeerAddress& peer, const std::string& why) {
-    TERN_DEBUG("a connection of %s is refused: %s", peer.to_string().c_str(), why.c_str());
-    if (!std::exchange(reported_, true)) owner_.refused(peer, why);
+void Admission::on_wait(const PeerAddress& peer, const std::string& why) {
+    TERN_DEBUG("the connection to %s waits for room: %s", peer.to_string().c_str(), why.c_str());
+    if (!std::exchange(reported_, true)) owner_.waits(peer, why);
 }
 
 }  // namespace tern

@@ -31,6 +31,22 @@ class Connecting {
         connection.peer = peer;
         if (!connection.established && !connection.failed) add(connection);
     }
+    // Those to this port.
+    template <class Visit>
+    void for_each(const PortAddress& port, Visit&& visit) const {
+        const auto found = by_port_.find(port);
+        if (found == by_port_.end()) return;
+        for (Connection* connection : found->second) visit(*connection);
+    }
+    // One whose handshake has begun, and whose peer has not answered. Null: there is none.
+    Connection* unanswered() const {
+        for (const auto& [port, connections] : by_port_)
+            for (Connection* connection : connections)
+                if (connection->handshake.state() == Handshake::State::kConnecting &&
+                    connection->handshake.deadline() != UINT64_MAX)
+                    return connection;
+        return nullptr;
+    }
     // One to this port, which is removed. Null: there is none.
     Connection* take(const PortAddress& port) {
         const auto found = by_port_.find(port);

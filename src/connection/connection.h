@@ -6,6 +6,7 @@
 #include <string>
 
 #include "connection/handshake.h"
+#include "connection/hearing.h"
 #include "connection/send_queue.h"
 #include "verbs/handles.h"
 
@@ -35,37 +36,48 @@ struct alignas(64) Connection {
     Connection& operator=(const Connection&) = delete;
 
     bool up() const { return handshake.state() == Handshake::State::kUp; }
-    // The status for the users of a failed connection: the loss of the peer is no error if no work
-    // request of a user was lost. Final once nothing is outstanding.
+    // The status for the users of a failed connection: that the peer has ended it is no error if
+    // nothing of a user was lost; that the peer does not answer is one in any case. Final once
+    // nothing is outstanding.
     Status outcome() const {
-        const bool gone =
-            status == Status::kConnectionReset || (status == Status::kTimedOut && established);
-        return gone && !sends.users_lost() ? Status::kOk : status;
+        return status == Status::kConnectionReset && !sends.users_lost() ? Status::kOk : status;
     }
     // Whether control frames and transfers can be sent: the connection is up, or ends in good
     // order.
     bool carries() const { return established && !failed; }
 
-    verbs::QueuePair qp;
-    uint64_t tag = 0;  // index and generation, placed as in work request ids
-    SendQueue sends;   // takes no data while the connection is not up
+    verbs::QueuePair qp;  // null: the connection waits for room; see Connector
+    uint64_t tag = 0;     // index and generation, placed as in work request ids
+    SendQueue sends;      // takes no data while the connection is not up
     // As SendQueue::reserve(), for the writes of transfers, which continue while the connection
     // drains.
     uint32_t transfer_reserve = SendQueue::kAllPlaces;
     uint32_t index;  // in the connector's table; part of every work request's id
     PeerAddress peer;
     Handshake handshake;
-    uint64_t due = UINT64_MAX;    // of Timers
-    bool last_receive = false;    // the device has reported the last receive of `qp`
-    bool seen_over = false;       // an earlier destroy_closed() has found the connection over
-    bool failed = false;          // over, in good order too; waits for its last completions
+    uint64_t due = UINT64_MAX;  // of Timers
+    bool last_receive = false;  // the device has reported the last receive of `qp`
+    // Over, in good order too: sends nothing more, and waits for its last completions. What has
+    // come is still taken.
+    bool failed = false;
+    Hearing hearing;              // until that is done
+    bool to_mark = false;         // needs a work request behind its last one
     Status status = Status::kOk;  // why the connection is over
     std::string why;              // the same, for the log
     bool established = false;     // has been up
     uint32_t attempts = 0;        // to connect, dropped by the peer
-    // To end in good order as soon as nothing is outstanding: for good, or so that the next
-    // connection to the peer has a long send queue. Then it takes no data meanwhile.
-    enum class Ending : uint8_t { kNot, kLeft, kGrows } ending = Ending::kNot;
+    // While it has no queue pair, and until it is up.
+    struct Wait {
+        uint64_t since = 0;           // nanoseconds; 0: it has never waited
+        uint64_t begun = 0;           // the present attempt
+        uint64_t heard = 0;           // the last sign of life of a peer that has not answered
+        uint64_t interval = 0;        // between attempts that the peer has refused
+        uint64_t next = 0;            // when the next one is due
+        Status status = Status::kOk;  // if it waits in vain
+        bool for_peer = false;        // the peer has asked for it, and no user of this side
+        bool unanswered = false;      // nothing has come from the peer, whom this side has asked
+    } wait;
+    bool ending = false;     // in good order, as soon as nothing is outstanding
     uint32_t transfers = 0;  // of the layer above; the connection ends in good order after them
     // Operations to the peer on other queue pairs, which end by themselves. The connection is not
     // destroyed before, even if it has failed.

@@ -23,10 +23,21 @@ Connection& ConnectionTable::add(std::unique_ptr<Connection> connection, verbs::
     Connection& added = *rows_[index];
     added.tag = work_request_id::connection_tag(index, ++generation_);
     added.qp = std::move(qp);
-    this->index(added);
+    if (added.qp) this->index(added);
     most_ = std::max(most_, ++live_);
     places_ += added.sends.depth();
     return added;
+}
+
+void ConnectionTable::give(Connection& connection, verbs::QueuePair qp, uint32_t places) {
+    connection.qp = std::move(qp);
+    places_ += places;
+    index(connection);
+}
+
+verbs::QueuePair ConnectionTable::take(Connection& connection) {
+    unindex(connection);
+    return std::move(connection.qp);
 }
 
 void ConnectionTable::destroy(Connection& connection) {
@@ -46,6 +57,7 @@ void ConnectionTable::index(Connection& connection) {
 
 // Moves each later entry of the run into the gap unless the gap precedes the entry's first place.
 void ConnectionTable::unindex(const Connection& connection) {
+    if (!connection.qp) return;
     const size_t mask = by_qp_num_.size() - 1;
     size_t gap = connection.qp->qp_num & mask;
     while (by_qp_num_[gap].connection != &connection) {

@@ -38,15 +38,18 @@ class ConnectionTable {
     // Adds a connection that has been made with next_index(), and gives it a tag and its queue
     // pair.
     Connection& add(std::unique_ptr<Connection> connection, verbs::QueuePair qp);
+    // The connection, which has none, gets a queue pair; so many places have been added to its send
+    // queue. Or it loses it.
+    void give(Connection& connection, verbs::QueuePair qp, uint32_t places);
+    verbs::QueuePair take(Connection& connection);
     // The connection is over: it stays until destroy(), and still counts in size().
     void end() {
         TERN_ASSERT(live_ != 0);
         --live_;
     }
-    // The connection is no longer found by its queue pair. Call this before the queue pair goes,
-    // and index() when it has another one.
+    // The connection, which is over, is no longer found by its queue pair. Call this before the
+    // queue pair goes.
     void unindex(const Connection& connection);
-    void index(Connection& connection);
     // Destroys a connection that is over and not found any more.
     void destroy(Connection& connection);
 
@@ -74,6 +77,7 @@ class ConnectionTable {
         Connection* connection = nullptr;
     };
 
+    void index(Connection& connection);
     void reindex(size_t size);
     Connection* find_further(uint32_t qp_num) const;
 

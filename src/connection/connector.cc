@@ -24,6 +24,8 @@ bool may_connect(const Connection& connection, const Peers& peers) {
 
 // When look_at() has something to do with the connection.
 uint64_t due(const Connection& connection, const Peers& peers) {
+    if (!connection.qp)
+        return peers.current(connection.peer) == &connection ? connection.wait.next : UINT64_MAX;
     const bool at_once = !connection.sends.open() || may_connect(connection, peers);
     return at_once ? 0 : connection.handshake.deadline();
 }
@@ -36,11 +38,12 @@ Connector::Connector(ibv_pd* pd, const verbs::Port& port, const ConnectorSetting
     : datagrams_(std::move(datagrams)),
       self_(self),
       owner_(owner),
+      times_(settings.times),
       probes_(*datagrams_, self, settings.times),
       inbox_(*datagrams_),
       timers_(table_, alarm_),
       ended_(table_, owner, alarm_),
-      new_({pd, cq, srq, port, settings.queues, settings.short_sends, settings.retry}, self,
+      new_({pd, cq, srq, port, settings.queues, settings.later_sends, settings.retry}, self,
            settings.times, settings.long_queues, table_, timers_, peers_, former_, ended_, owner) {}
 
 Connector::~Connector() {
@@ -73,14 +76,13 @@ Connector::~Connector() {
 Connection* Connector::connect(const PeerAddress& peer, std::string& why) {
     new_.claim(peer);
     Connection* const known = peers_.current(peer);
-    if (known != nullptr && !known->sends.open()) {
-        why = "the completion queue cannot grow";
-        return nullptr;  // tick() turns the connection away
-    }
-    const bool ends = known != nullptr && known->handshake.state() > Handshake::State::kUp;
+    // One that the completion queue has no room for ends too: tick() turns it away.
+    const bool ends = known != nullptr && (known->handshake.state() > Handshake::State::kUp ||
+                                           (known->qp && !known->sends.open()));
     if (known != nullptr && !ends) return known;
     if (Connection* next = peers_.next(peer); next != nullptr) return next;
-    Connection* connection = new_.make(peer, why);
+    Connection* connection = nullptr;
+    if (room_.find_room(connection, peer, why)) connection = new_.make_waiting(peer);
     if (connection == nullptr) {
         new_.release(peer);
         return nullptr;
@@ -94,8 +96,10 @@ Connection* Connector::connect(const PeerAddress& peer, std::string& why) {
         // If the peer has left, tick() ends it: the user learns of a failure in a call of progress.
         if (former_.has_left(peer))
             timers_.set(*connection, 0);
+        else if (!connection->qp)
+            room_.wait_here(*connection, why);
         else
-            act(*connection, connection->handshake.connect(owner_.now()));
+            begin_handshake(*connection, owner_.now());
     }
     return connection;
 }
@@ -138,17 +142,20 @@ void Connector::handle(const Packet& packet) {
         default:
             break;
     }
-    if (Connection* known = peers_.current(packet.from); known != nullptr) {
+    if (Connection* known = peers_.current(packet.from); known != nullptr && known->qp) {
         Connection& connection = *known;
         // The queue pair is connected by the address from which the peer connects its own.
         if (connection.peer.port.incomplete) new_.connecting().complete(connection, packet.from);
         const uint32_t token = connection.handshake.token();
+        if (packet.type == PacketType::kAlive && packet.peer_token == token)
+            room_.on_alive(connection);
         act(connection, connection.handshake.receive(packet, owner_.now()));
         // A newer attempt of the peer has ended this connection, and opens the next one.
         const bool over = connection.failed || connection.handshake.token() != token;
         if (!over || packet.type != PacketType::kConnect) return;
     }
-    if (packet.type == PacketType::kConnect && packet.peer_token == 0) return take_attempt(packet);
+    if (packet.type == PacketType::kConnect && packet.peer_token == 0)
+        return room_.take_attempt(packet);
     const auto answer = answer_stray(packet, self_);
     if (answer) datagrams_->send(*answer, packet.from.port);
 }
@@ -159,6 +166,7 @@ void Connector::on_left(const PeerAddress& peer) {
     TERN_DEBUG("the interface of %s is closed", peer.to_string().c_str());
     former_.on_left(peer);
     probes_.on_left(peer);
+    ended_.on_left(peer);
     // The next connection first: it would begin when the present one is over.
     for (Connection* connection : {peers_.next(peer), peers_.current(peer)}) {
         if (connection == nullptr) continue;
@@ -174,34 +182,20 @@ void Connector::on_spare(const Packet& packet) {
     if (connection != nullptr && connection->handshake.is_spare(packet)) owner_.spare(*connection);
 }
 
-// No datagram reaches the peers on that port, so handshakes with them would only run into their
-// time limit.
+// No datagram reaches the peers on that port. A link that is down may come back: then the
+// handshakes go on until their time limit, each repeated packet a try. Otherwise they would only
+// run into it.
 void Connector::on_unreachable(const PortAddress& port, int error) {
     const std::string why = "no datagram can be sent to its address (" +
                             std::string(strerror(error)) +
                             "); check that the host is up, and the GID or LID of its port";
+    if (verbs::may_lack_way(error))
+        return new_.connecting().for_each(port,
+                                          [&](Connection& connection) { connection.why = why; });
     while (Connection* const connection = new_.connecting().take(port))
         if (connection->handshake.state() < Handshake::State::kUp)
             fail(*connection, Status::kRefused, why);
     probes_.on_unreachable(port);
-}
-
-// Answers the peer's attempt with a connection that has not begun, or refuses it.
-void Connector::take_attempt(const Packet& packet) {
-    std::string why;
-    new_.claim(packet.from);
-    Connection* connection = peers_.current(packet.from);
-    if (connection == nullptr) connection = new_.make(packet.from, why);
-    if (connection != nullptr) {
-        peers_.set_current(packet.from, *connection);
-        act(*connection, connection->handshake.receive(packet, owner_.now()));
-        return;
-    }
-    new_.release(packet.from);
-    // The peer asks again, and there may be room when connections are destroyed.
-    if (!ended_.empty()) return;
-    datagrams_->send(refuse(packet, self_, Refusal::kResources), packet.from.port);
-    new_.admission().on_refused(packet.from, why);
 }
 
 void Connector::act(Connection& connection, const Handshake::Actions& actions) {
@@ -214,12 +208,13 @@ void Connector::act(Connection& connection, const Handshake::Actions& actions) {
     }
     if (actions.connect_qp) {
         if (const int error = new_.connect(connection); error != 0)
-            return fail(connection, Status::kDevice,
-                        std::string("cannot connect the queue pair: ") + strerror(error));
+            return room_.on_not_connected(connection, error);
     }
     if (actions.send) send();
     if (actions.established) {
         connection.established = true;
+        connection.wait = {};
+        connection.why.clear();
         new_.connecting().remove(connection);
         alarm_.happened();
         owner_.established(connection);
@@ -238,42 +233,44 @@ void Connector::act(Connection& connection, const Handshake::Actions& actions) {
 
 void Connector::on_closed(Connection& connection, const Handshake::Actions& actions) {
     if (actions.timed_out)
-        return close(connection, Status::kTimedOut, "the peer does not answer connection requests");
-    if (!connection.established && actions.refusal != Refusal::kNone)
-        return close(
-            connection, Status::kRefused,
-            std::string("the peer refuses to be connected to: ") + refusal_text(actions.refusal));
+        return close(connection, Status::kTimedOut,
+                     "the peer does not answer connection requests" +
+                         (connection.why.empty() ? "" : "; at last, " + connection.why));
+    if (!connection.established && actions.refusal != Refusal::kNone) {
+        const std::string why =
+            std::string("the peer refuses to be connected to: ") + refusal_text(actions.refusal);
+        if (!owner_.used(connection)) return close(connection, Status::kConnectionReset, why);
+        if (actions.refusal == Refusal::kResources)
+            return room_.wait_for_peer(connection, Status::kRefused, why);
+        return close(connection, Status::kRefused, why);
+    }
+    // Attempts of sides that wait for room often meet others that are over.
+    const bool waits = connection.wait.since != 0 && owner_.used(connection);
+    if (!connection.established && waits)
+        return room_.wait_for_peer(connection, Status::kRefused,
+                                   "the peer drops the attempts to connect");
     if (connection.established || !owner_.wanted(connection))
         return close(connection, actions.lost ? Status::kConnectionReset : Status::kOk,
                      "the peer has dropped the connection");
     if (++connection.attempts >= kMostAttempts)
         return close(connection, Status::kRefused, "the peer drops each attempt to connect");
-    if (!begin_anew(connection))
-        close(connection, Status::kDevice,
-              "cannot connect again: the device or memory has no room");
+    begin_anew(connection);
 }
 
 // When attempts cross, a connection may be lost before anything is sent on it. If operations wait
-// for it, the object stays and gets a new queue pair and handshake; a closed connection takes the
-// old ones. The handshake begins with the packet that is being handled, or at the next tick.
-bool Connector::begin_anew(Connection& connection) {
+// for it, it gets a new queue pair and handshake, which begins with the packet that is being
+// handled, or at the next tick.
+void Connector::begin_anew(Connection& connection) {
     std::string why;
-    Connection* other = new_.make(connection.peer, connection.sends.depth(), why);
-    if (other == nullptr) return false;
-    table_.unindex(connection);
-    table_.unindex(*other);
-    std::swap(connection.qp, other->qp);
-    table_.index(connection);
-    table_.index(*other);
-    std::swap(connection.last_receive, other->last_receive);
-    std::swap(connection.handshake, other->handshake);
-    close(*other, Status::kOk, "");
-    timers_.set(connection, 0);
-    return true;
+    new_.strip(connection);
+    if (room_.equip(connection, why))
+        timers_.set(connection, 0);
+    else
+        room_.wait_here(connection, why);
 }
 
 void Connector::data_arrived(Connection& connection) {
-    act(connection, connection.handshake.data_arrived(owner_.now()));
+    if (!connection.failed) act(connection, connection.handshake.data_arrived(owner_.now()));
 }
 
 void Connector::disconnect(Connection& connection, bool patient) {
@@ -282,7 +279,7 @@ void Connector::disconnect(Connection& connection, bool patient) {
     // The peer has not seen this side's queue pair connected, so it has sent nothing.
     if (connection.handshake.state() == Handshake::State::kConnecting && !waited_for)
         return fail(connection, Status::kOk, "its last endpoint has gone");
-    connection.ending = Connection::Ending::kLeft;
+    connection.ending = true;
     connection.handshake.be_patient(patient);
     connection.handshake.want(false, owner_.now());
     timers_.set(connection, due(connection, peers_));
@@ -290,24 +287,9 @@ void Connector::disconnect(Connection& connection, bool patient) {
 }
 
 void Connector::resume(Connection& connection) {
-    if (connection.ending == Connection::Ending::kLeft)
-        connection.ending = Connection::Ending::kNot;
+    connection.ending = false;
+    connection.wait.for_peer = false;
     connection.handshake.want(true, owner_.now());
-}
-
-bool Connector::lengthen(Connection& connection) {
-    TERN_ASSERT(connection.up() && connection.sends.idle());
-    if (peers_.next(connection.peer) != nullptr) return false;
-    former_.on_busy(connection.peer);
-    std::string why;
-    Connection* const next = new_.make(connection.peer, why);
-    if (next == nullptr) return false;
-    TERN_DEBUG("ends the connection to %s for one with a long send queue",
-               connection.peer.to_string().c_str());
-    peers_.set_next(connection.peer, *next);
-    connection.handshake.be_patient(true);
-    act(connection, connection.handshake.disconnect(owner_.now()));
-    return true;
 }
 
 void Connector::finish_if_idle(Connection& connection) {
@@ -315,18 +297,20 @@ void Connector::finish_if_idle(Connection& connection) {
     if (connection.handshake.state() == Handshake::State::kDraining) {
         // Transfers finish first, if the connection was up so that they could begin.
         if (connection.transfers != 0 && connection.established) return;
-        act(connection, connection.handshake.drained());
-    } else if (connection.ending == Connection::Ending::kLeft && connection.up() &&
-               connection.transfers == 0) {
-        connection.ending = Connection::Ending::kNot;
+        act(connection, connection.handshake.drained(owner_.sent(connection)));
+    } else if (connection.ending && connection.up() && connection.transfers == 0) {
+        connection.ending = false;
         connection.sends.reserve(SendQueue::kAllPlaces);
-        act(connection, connection.handshake.disconnect(owner_.now()));
+        act(connection, connection.handshake.disconnect(owner_.now(), owner_.sent(connection)));
     }
 }
 
 void Connector::fail(Connection& connection, Status status, const std::string& why,
                      Refusal refusal) {
     if (connection.failed) return;
+    // The peer ends the connection in good order, and need not wait for this side for ever.
+    if (status == Status::kTimedOut && connection.handshake.state() == Handshake::State::kDraining)
+        status = Status::kConnectionReset;
     const bool refuses = !connection.established && status != Status::kCanceled;
     const auto actions = connection.handshake.abandon(refuses ? refusal : Refusal::kNone);
     if (actions.send) datagrams_->send(actions.packet, connection.peer.port);
@@ -334,7 +318,9 @@ void Connector::fail(Connection& connection, Status status, const std::string& w
 }
 
 // Stops sending. Work requests in the send queue complete or are flushed, in order. A last one
-// marks the end, because unsignaled work requests that succeed have no completion.
+// marks the end, because unsignaled work requests that succeed have no completion, and because its
+// own comes behind those of all that the device has accepted from the peer. The background thread
+// may accept the peer again when the connection is destroyed: frames of the next one come later.
 void Connector::close(Connection& connection, Status status, const std::string& why) {
     TERN_ASSERT(!connection.failed);
     TERN_DEBUG("the connection to %s is over (%s): %s", connection.peer.to_string().c_str(),
@@ -346,17 +332,17 @@ void Connector::close(Connection& connection, Status status, const std::string& 
     connection.status = status;
     Timers::cancel(connection);
     new_.connecting().remove(connection);
+    new_.queue().remove(connection);
     // The next connection to the peer, if one waits, may then begin.
     Connection* next = nullptr;
     if (peers_.remove(connection.peer, connection)) {
         next = peers_.current(connection.peer);
         timers_.set(*next, 0);
     }
-    new_.release(connection.peer);
-    ended_.add(connection);
+    room_.wake_first();
     table_.end();
-    (void)verbs::to_error(connection.qp.get());
-    if (!connection.sends.idle()) owner_.post_marker(connection);
+    if (connection.qp) (void)verbs::to_error(connection.qp.get());
+    ended_.add(connection);
     if (connection.established && status != Status::kTimedOut) former_.on_over(connection.peer);
     // The peer has died while the connection was being replaced.
     if (next != nullptr && connection.established && status == Status::kTimedOut)
@@ -369,8 +355,12 @@ void Connector::fail_all(Status status, const std::string& why) {
 }
 
 unsigned Connector::destroy_closed() {
-    const unsigned count = ended_.destroy();
+    const unsigned count = ended_.destroy([this](const PeerAddress& peer) { new_.release(peer); });
     if (count != 0) new_.admission().update();
+    if (ended_.take_room() || count != 0) {
+        new_.queue().freed();
+        room_.wake_first();
+    }
     return count;
 }
 
@@ -381,21 +371,21 @@ Connection* Connector::find_accepted(uint32_t qp_num) {
 
 void Connector::turn_away(Connection& connection) {
     const std::string why = "the completion queue cannot grow";
-    new_.admission().on_refused(connection.peer, why);
+    new_.admission().on_wait(connection.peer, why);
     fail(connection, Status::kConnectionReset, why, Refusal::kResources);
 }
 
 // An attempt to connect to a peer that has left would be repeated until its time limit.
 void Connector::begin_handshake(Connection& connection, uint64_t now) {
-    if (former_.has_left(connection.peer))
-        fail(connection, Status::kPeerClosed, kHasLeft);
-    else
-        act(connection, connection.handshake.connect(now));
+    if (former_.has_left(connection.peer)) return fail(connection, Status::kPeerClosed, kHasLeft);
+    connection.wait.begun = now;
+    act(connection, connection.handshake.connect(now));
 }
 
 // The next connection waits for the end of this one, for as long as the peer lives: a work request
 // shows that.
 void Connector::on_deadline(Connection& connection, uint64_t now) {
+    if (room_.give_way(connection, now)) return;
     act(connection, connection.handshake.tick(now));
     if (connection.handshake.state() == Handshake::State::kClosing && connection.sends.idle() &&
         peers_.next(connection.peer) != nullptr)
@@ -404,7 +394,9 @@ void Connector::on_deadline(Connection& connection, uint64_t now) {
 
 void Connector::look_at(Connection& connection, uint64_t now) {
     TERN_ASSERT(!connection.failed);
-    if (!connection.sends.open())
+    if (!connection.qp)
+        room_.try_again(connection, now);
+    else if (!connection.sends.open())
         turn_away(connection);
     else if (may_connect(connection, peers_))
         begin_handshake(connection, now);

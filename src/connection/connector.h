@@ -22,7 +22,7 @@ namespace tern {
 
 struct ConnectorSettings {
     verbs::QueueSizes queues;           // `sends`: of a long send queue
-    uint32_t short_sends = 0;           // places of a short one
+    uint32_t later_sends = 0;           // places of a later one
     uint32_t long_queues = UINT32_MAX;  // see SendQueues
     verbs::RetrySettings retry;
     HandshakeTimes times;  // nanoseconds
@@ -34,6 +34,11 @@ struct ConnectorSettings {
 // The life of a connection: Handshake has the states of its protocol. Besides,
 //
 //   open    in ConnectionTable and Peers: made by NewConnections
+//   waits   open, but without a queue pair, as the device of this side or of the peer has no room:
+//           it tries again, for as long as an attempt to connect may take. Of those that wait for
+//           this side, only the first of RoomQueue does, and IdleChannels ends others meanwhile. A
+//           peer that is refused waits there too, and is connected to in its turn; and one that
+//           refuses gives this side's room to others first
 //   failed  over, in good order too: in ConnectionTable until EndedConnections destroys it
 class Connector {
   public:
@@ -51,6 +56,11 @@ class Connector {
     // which begins when the first is over. To a peer that has left, one that fails at once. Null on
     // failure; `why` has the reason.
     Connection* connect(const PeerAddress& peer, std::string& why);
+    // Whether there is a connection to `peer`, whichever side began it, that is up.
+    bool is_up(const PeerAddress& peer) const {
+        const Connection* const known = peers_.current(peer);
+        return known != nullptr && known->up() && known->sends.open();
+    }
     // Asks whether an interface is alive, without connecting; see Probes.
     void probe(const PeerAddress& peer, void* cookie) {
         const uint64_t now = owner_.now();
@@ -88,9 +98,6 @@ class Connector {
     // Ends a connection in good order, as soon as nothing is outstanding. One that the peer has not
     // answered yet ends at once, unless operations wait for it. `patient`: see Handshake.
     void disconnect(Connection& connection, bool patient = false);
-    // Ends a connection that is up and idle, so that the next one, which begins then, has a long
-    // send queue. False: the device or memory has no room for it.
-    bool lengthen(Connection& connection);
     // Tells the peer that this side could do without the connection, which is up. The packet may be
     // lost.
     void suggest_end(const Connection& connection) {
@@ -102,7 +109,9 @@ class Connector {
     // `status` is not kCanceled.
     void fail(Connection& connection, Status status, const std::string& why,
               Refusal refusal = Refusal::kDevice);
-    // The same for all connections.
+    // Peers that ask for a connection are refused from now on.
+    void close() { new_.admission().close(); }
+    // The same as fail() for all connections.
     void fail_all(Status status, const std::string& why);
     // To be called for data that comes over a connection that is not up.
     void data_arrived(Connection& connection);
@@ -113,6 +122,9 @@ class Connector {
     // Connections that are over, and queue pairs that outlive them.
     EndedConnections& ended() { return ended_; }
 
+    // How many connections wait for room on this side's device.
+    uint32_t waiting() const { return new_.queue().size(); }
+
     // Where connections are found. Data path.
     const ConnectionTable& table() const { return table_; }
     // As ConnectionTable::find(), after that has returned null: adopts connections first.
@@ -120,18 +132,46 @@ class Connector {
     Datagrams& datagrams() const { return *datagrams_; }
 
   private:
-    static constexpr uint32_t kMostAttempts = 16;       // at one connection, dropped by the peer
+    static constexpr uint32_t kMostAttempts = 16;  // at one connection, dropped by the peer
+    // Nanoseconds between attempts that the peer refuses, at first and at most.
+    static constexpr uint64_t kFirstRefused = 1'000'000, kMostRefused = 128'000'000;
+    static constexpr uint64_t kTurn = 50'000'000;       // ns, of a peer that does not answer
+    static constexpr uint32_t kMostWaiting = 4096;      // peers that this side has refused
     static constexpr uint64_t kFarewell = 100'000'000;  // nanoseconds, for all peers
 
+    // Connections for which there is no room now (connector_room.cc).
+    class Room {
+      public:
+        explicit Room(Connector& connector) : c_(connector) {}
+
+        bool find_room(Connection*& connection, const PeerAddress& peer, std::string& why);
+        void take_attempt(const Packet& packet);
+        void on_not_connected(Connection& connection, int error);
+        void wait_here(Connection& connection, const std::string& why,
+                       Status status = Status::kDevice);
+        void on_alive(Connection& connection);
+        void wait_for_peer(Connection& connection, Status status, const std::string& why);
+        bool give_way(Connection& connection, uint64_t now);
+        bool equip(Connection& connection, std::string& why, bool at_once = false);
+        void try_again(Connection& connection, uint64_t now);
+        void wake_first();
+
+      private:
+        uint64_t wait_limit(const Connection& connection) const;
+        bool take_room_of_attempt();
+        void wait_again(Connection& connection);
+
+        Connector& c_;
+    };
+
     void handle(const Packet& packet);
-    void take_attempt(const Packet& packet);
     void on_left(const PeerAddress& peer);
     void on_spare(const Packet& packet);
     void on_unreachable(const PortAddress& port, int error);
     void begin_handshake(Connection& connection, uint64_t now);
     void act(Connection& connection, const Handshake::Actions& actions);
     void on_closed(Connection& connection, const Handshake::Actions& actions);
-    bool begin_anew(Connection& connection);
+    void begin_anew(Connection& connection);
     void turn_away(Connection& connection);
     void close(Connection& connection, Status status, const std::string& why);
     void on_deadline(Connection& connection, uint64_t now);
@@ -141,6 +181,7 @@ class Connector {
     std::unique_ptr<Datagrams> datagrams_;
     PeerAddress self_;
     ConnectorOwner& owner_;
+    HandshakeTimes times_;
     Alarm alarm_;
     Probes probes_;
     PacketInbox<Datagrams> inbox_;
@@ -150,6 +191,7 @@ class Connector {
     Peers peers_;
     EndedConnections ended_;
     NewConnections new_;
+    Room room_{*this};
 };
 
 }  // namespace tern

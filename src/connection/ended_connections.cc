@@ -19,23 +19,40 @@ void EndedConnections::add_all() {
     alarm_.set_ended(!over_.empty());
 }
 
+void EndedConnections::on_left(const PeerAddress& peer) {
+    for (Connection* const connection : over_)
+        if (connection->status == Status::kTimedOut && connection->established &&
+            connection->peer == peer)
+            connection->status = Status::kConnectionReset;
+}
+
 void EndedConnections::retire(verbs::QueuePair qp, bool reported) {
     retired_.add(std::move(qp), reported, owner_.now());
     alarm_.set(retired_.deadline());
 }
 
-// Not at the first look: until the next one, the engine takes received data off the completion
-// queue, with its buffers.
+// The device's queue may be longer than what is accounted for, so there may be no room yet.
+void EndedConnections::mark(Connection& connection) {
+    if (!connection.to_mark || connection.sends.room() == 0) return;
+    connection.to_mark = false;
+    owner_.post_marker(connection);
+}
+
 bool EndedConnections::may_go(Connection& connection) {
-    const bool seen = std::exchange(connection.seen_over, true);
-    if (seen && connection.sends.idle() && connection.holds == 0) return true;
+    mark(connection);
+    const auto& named = connection.handshake.peer_sent();
+    const bool idle = !connection.to_mark && connection.sends.idle() && connection.holds == 0;
+    if (connection.hearing.look(idle, !named || owner_.has_taken(connection, *named), rounds_,
+                                owner_.now()))
+        return true;
     if (!connection.sends.idle() && !connection.sends.last_is_signaled())
         owner_.post_marker(connection);
     return false;
 }
 
-unsigned EndedConnections::destroy() {
-    if (!retired_.empty()) retired_.on_round();
+unsigned EndedConnections::destroy(const std::function<void(const PeerAddress&)>& gone) {
+    ++rounds_;
+    if (!retired_.empty() && retired_.on_round()) room_ = true;
     if (over_.empty()) return 0;
     const struct Destroying {
         explicit Destroying(bool& flag) : destroying(flag) { destroying = true; }
@@ -57,8 +74,9 @@ unsigned EndedConnections::destroy() {
         const bool waited_for = !connection->established && owner_.wanted(*connection);
         if (!waited_for) connection->status = connection->outcome();
         owner_.closed(*connection, connection->status, connection->why);
+        gone(connection->peer);
         table_.unindex(*connection);
-        retire(std::move(connection->qp), connection->last_receive);
+        if (connection->qp) retire(std::move(connection->qp), connection->last_receive);
         table_.destroy(*connection);
         ++count;
     }
@@ -70,8 +88,9 @@ bool EndedConnections::may_destroy() const {
     if (retired_.need_rounds()) return true;
     return std::any_of(over_.begin(), over_.end(), [](const Connection* connection) {
         const bool idle = connection->sends.idle();
-        return !connection->seen_over ||
-               (idle ? connection->holds == 0 : !connection->sends.last_is_signaled());
+        return connection->hearing.wants_look(idle && connection->holds == 0) ||
+               (connection->to_mark && connection->sends.room() != 0) ||
+               (!idle && !connection->sends.last_is_signaled());
     });
 }
 

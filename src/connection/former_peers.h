@@ -8,23 +8,18 @@
 namespace tern {
 
 // What is known of peers whose connections are over: which have left, because their interfaces are
-// closed; which of the others may still have endpoints to this interface; and to which a short send
-// queue did not suffice. Pure. Control path.
+// closed; and which of the others may still have endpoints to this interface. Pure. Control path.
 class FormerPeers {
   public:
     bool has_left(const PeerAddress& peer) const { return left_.contains(peer); }
     void on_left(const PeerAddress& peer) {
         acquainted_.erase(peer);
-        busy_.erase(peer);
         left_.insert(peer);
     }
     // A connection to the peer that was up is over.
     void on_over(const PeerAddress& peer) {
         if (!has_left(peer)) acquainted_.insert(peer);
     }
-    // Whether the next connection to the peer is to have a long send queue.
-    bool was_busy(const PeerAddress& peer) const { return busy_.contains(peer); }
-    void on_busy(const PeerAddress& peer) { busy_.insert(peer); }
     // Those that may have endpoints to this interface. `visit` returns false to stop.
     template <class Visit>
     void for_each_acquainted(Visit&& visit) const {
@@ -34,7 +29,6 @@ class FormerPeers {
   private:
     PeerSet acquainted_;
     PeerSet left_;
-    PeerSet busy_;
 };
 
 }  // namespace tern

@@ -128,6 +128,7 @@ Handshake::Actions Handshake::receive_disconnect(const Packet& packet) {
         }
         return actions;
     }
+    peer_sent_ = packet.sent;
     if (state_ == State::kReady || state_ == State::kUp) {
         state_ = State::kDraining;
         actions.drain = true;
@@ -150,6 +151,7 @@ Handshake::Actions Handshake::receive_gone(const Packet& packet) {
         return actions;
     actions.lost = state_ != State::kClosing;
     actions.refusal = packet.refusal;
+    if (packet.sent) peer_sent_ = packet.sent;
     close(actions);
     return actions;
 }
@@ -162,9 +164,10 @@ Handshake::Actions Handshake::data_arrived(uint64_t) {
     return actions;
 }
 
-Handshake::Actions Handshake::disconnect(uint64_t now) {
+Handshake::Actions Handshake::disconnect(uint64_t now, const SentFrames& sent) {
     Actions actions;
     if (state_ != State::kUp) return actions;
+    sent_ = sent;
     state_ = State::kClosing;
     start(now);
     prepare_packet(actions, PacketType::kDisconnect);
@@ -177,8 +180,10 @@ Packet Handshake::spare() const {
     return actions.packet;
 }
 
-Handshake::Actions Handshake::drained() {
-    return state_ == State::kDraining ? abandon() : Actions{};
+Handshake::Actions Handshake::drained(const SentFrames& sent) {
+    if (state_ != State::kDraining) return {};
+    sent_ = sent;
+    return abandon();
 }
 
 Handshake::Actions Handshake::abandon(Refusal why) {
@@ -254,6 +259,7 @@ void Handshake::prepare_packet(Actions& actions, PacketType type) const {
     packet.peer_token = peer_token_;
     packet.from = self_;
     packet.to = peer_address_.interface;
+    if (type == PacketType::kDisconnect || type == PacketType::kGone) packet.sent = sent_;
     if (type != PacketType::kConnect) return;
     packet.ready = state_ == State::kReady || state_ == State::kUp;
     packet.knows_ready = state_ == State::kUp;

@@ -12,9 +12,10 @@ namespace tern {
 struct HandshakeTimes {
     uint64_t retry_first = 0;       // until the first retransmission; doubles with each further one
     uint64_t retry_most = 0;        // longest interval between retransmissions
-    uint64_t connect_limit = 0;     // until an unanswered connect or ping is given up
+    uint64_t connect_limit = 0;     // until an unanswered connect is given up
     uint64_t disconnect_limit = 0;  // until an unanswered disconnect counts as answered
     unsigned jitter = 0;            // per cent by which intervals between retransmissions differ
+    uint64_t probe_limit = 0;       // until an unanswered ping is given up
 };
 
 // The sequence number, of 24 bits, of the first packet that the queue pair of the connection
@@ -87,10 +88,11 @@ class Handshake {
     // Whether the peer may have operations of its own when this side ends the connection. Then it
     // gets as long as for a connect. False at first.
     void be_patient(bool patient) { patient_ = patient; }
-    // Ends the connection from this side; nothing may be outstanding. No effect outside kUp.
-    Actions disconnect(uint64_t now);
-    // The operations that were outstanding at kDraining are done. Sends kGone.
-    Actions drained();
+    // Ends the connection from this side; nothing may be outstanding. `sent`: all frames that this
+    // side has sent, which have arrived. No effect outside kUp.
+    Actions disconnect(uint64_t now, const SentFrames& sent);
+    // The operations that were outstanding at kDraining are done. Sends kGone; `sent` as above.
+    Actions drained(const SentFrames& sent);
     // Ends the connection at once, because the queue pair has failed or the interface closes. Sends
     // kGone, with `why`, if the peer's token is known.
     Actions abandon(Refusal why = Refusal::kNone);
@@ -116,11 +118,15 @@ class Handshake {
     uint32_t peer_token() const { return peer_token_; }
     // Known from kReady on.
     const QpParameters& peer() const { return peer_qp_; }
+    // What the peer has sent, all of which has arrived: known if the connection ends in good order.
+    const std::optional<SentFrames>& peer_sent() const { return peer_sent_; }
     // For tests: what decides how it goes on from `now`.
     template <class Sink>
     void save(Sink&& sink, uint64_t now) const {
         sink(static_cast<uint64_t>(state_)), sink(token_), sink(peer_token_);
         sink(peer_qp_.qp_num), sink(interval_), sink(wanted_), sink(patient_);
+        for (const auto& sent : {sent_, peer_sent_})
+            sink(sent ? uint64_t{sent->hot} << 16 | sent->cold | uint64_t{1} << 32 : 0);
         for (const uint64_t at : {retry_at_, limit_at_}) sink(at == UINT64_MAX ? at : at - now);
     }
 
@@ -143,6 +149,8 @@ class Handshake {
     QpParameters local_;
     QpParameters peer_qp_;
     HandshakeTimes times_;
+    std::optional<SentFrames> sent_;  // by this side; from the end of its operations on
+    std::optional<SentFrames> peer_sent_;
     uint64_t interval_ = 0;           // between the last transmission and the next
     uint64_t retry_at_ = UINT64_MAX;  // the next retransmission
     uint64_t limit_at_ = UINT64_MAX;  // when the handshake gives up

@@ -26,7 +26,7 @@ NewConnections::NewConnections(const QueuePairs& queue_pairs, const PeerAddress&
       acceptor_(queue_pairs_, self, times),
       admission_(acceptor_, table, owner,
                  {.long_places = queue_pairs.sizes.sends,
-                  .short_places = queue_pairs.short_sends,
+                  .later_places = queue_pairs.later_sends,
                   .long_queues = long_queues}) {
     admission_.update();
 }
@@ -39,31 +39,83 @@ void NewConnections::release(const PeerAddress& peer) {
     if (!peers_.has(peer)) acceptor_.release(peer);
 }
 
-Connection* NewConnections::make(const PeerAddress& peer, uint32_t places, std::string& why) {
-    const auto refuse = [&](const char* what, int error) {
-        why = std::string(what) + ": " + strerror(error);
+// `reserved`: the completion queue has room for its places.
+verbs::QueuePair NewConnections::create(uint32_t places, bool reserved, std::string& why,
+                                        bool& room) {
+    const char* what = "the completion queue cannot grow";
+    verbs::QueuePair qp;
+    if (reserved || admission_.reserve_completions(places)) {
+        qp = queue_pairs_.create(places, what);
+        room = verbs::may_lack_room(errno);
+    } else {
+        // Unless the device has failed; and places become free only if there are any.
+        room = errno != EIO && table_.places() != 0;
+    }
+    if (!qp) why = std::string(what) + ": " + strerror(errno);
+    admission_.set_starved(!qp);
+    return qp;
+}
+
+Handshake NewConnections::handshake(const PeerAddress& peer, const ibv_qp* qp) {
+    const QpParameters local = qp != nullptr ? queue_pairs_.parameters(*qp) : QpParameters{};
+    return {acceptor_.next_token(), self_, peer, local, times_};
+}
+
+Connection* NewConnections::make(const PeerAddress& peer, std::string& why, bool& room) {
+    room = false;
+    if (admission_.table_is_full()) {
+        why = std::string("too many connections: ") + strerror(ENOMEM);
         return nullptr;
-    };
-    if (admission_.table_is_full()) return refuse("too many connections", ENOMEM);
-    if (!admission_.reserve_completions(places))
-        return refuse("the completion queue cannot grow", errno);
-    const char* what = nullptr;
-    auto qp = queue_pairs_.create(places, what);
-    if (!qp) return refuse(what, errno);
-    const uint32_t token = acceptor_.next_token();
-    const Handshake handshake(token, self_, peer, queue_pairs_.parameters(*qp), times_);
-    return &enter(peer, std::move(qp), handshake, places);
+    }
+    const uint32_t places = admission_.places_of_next();
+    auto qp = create(places, false, why, room);
+    if (!qp) return nullptr;
+    const Handshake fresh = handshake(peer, qp.get());
+    return &enter(peer, std::move(qp), fresh, places);
+}
+
+Connection* NewConnections::make_waiting(const PeerAddress& peer) {
+    return admission_.table_is_full() ? nullptr : &enter(peer, {}, handshake(peer, nullptr), 0);
+}
+
+bool NewConnections::equip(Connection& connection, std::string& why) {
+    TERN_ASSERT(!connection.qp && !connection.failed);
+    const bool has_places = connection.sends.open();
+    const uint32_t places = has_places ? connection.sends.depth() : admission_.places_of_next();
+    bool room = false;
+    auto qp = create(places, has_places, why, room);
+    if (!qp) return false;
+    if (!has_places) connection.sends.open(places);
+    connection.handshake = handshake(connection.peer, qp.get());
+    table_.give(connection, std::move(qp), has_places ? 0 : places);
+    connecting_.add(connection);
+    admission_.update();
+    return true;
+}
+
+// A queue pair that has never been connected has taken no receive.
+void NewConnections::strip(Connection& connection) {
+    TERN_ASSERT(connection.qp && connection.sends.idle());
+    connecting_.remove(connection);
+    verbs::QueuePair qp = table_.take(connection);
+    if (connection.handshake.peer_token() != 0) {
+        (void)verbs::to_error(qp.get());
+        ended_.retire(std::move(qp), connection.last_receive);
+    }
+    connection.last_receive = false;
+    connection.handshake = handshake(connection.peer, nullptr);
 }
 
 // Makes a row in the table. `places`: of the send queue; the completion queue must have room.
 Connection& NewConnections::enter(const PeerAddress& peer, verbs::QueuePair qp,
                                   const Handshake& handshake, uint32_t places) {
     auto connection = owner_.make_connection(table_.next_index(), peer, handshake);
-    connection->sends.open(places);
+    if (places != 0) connection->sends.open(places);
     ended_.make_room();
     timers_.make_room();
+    queue_.make_room(table_.size() + 1);
     Connection& added = table_.add(std::move(connection), std::move(qp));
-    connecting_.add(added);
+    if (added.qp) connecting_.add(added);
     admission_.update();
     return added;
 }
@@ -82,6 +134,7 @@ void NewConnections::adopt() {
             continue;
         }
         const bool room = admission_.reserve_completions(accepted.sends);
+        if (!room) admission_.set_starved(true);
         Connection& connection = enter(accepted.peer, std::move(accepted.qp), accepted.handshake,
                                        room ? accepted.sends : 0);
         peers_.set_current(accepted.peer, connection);

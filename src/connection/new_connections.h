@@ -11,6 +11,7 @@
 #include "connection/former_peers.h"
 #include "connection/peers.h"
 #include "connection/queue_pairs.h"
+#include "connection/room_queue.h"
 #include "connection/timers.h"
 
 namespace tern {
@@ -31,12 +32,16 @@ class NewConnections {
     void release(const PeerAddress& peer);
 
     // Makes a queue pair, a row in the table and a handshake that has not begun. The peer must be
-    // claimed; the caller enters the connection into Peers. Null on failure; `why` has the reason.
-    Connection* make(const PeerAddress& peer, std::string& why) {
-        return make(peer, admission_.places_of_next(former_.was_busy(peer)), why);
-    }
-    // The same, with so many places in its send queue.
-    Connection* make(const PeerAddress& peer, uint32_t places, std::string& why);
+    // claimed; the caller enters the connection into Peers. Null on failure; `why` has the reason,
+    // and `room` whether it is lack of room, which may pass.
+    Connection* make(const PeerAddress& peer, std::string& why, bool& room);
+    // Makes a connection that has no queue pair yet.
+    Connection* make_waiting(const PeerAddress& peer);
+    // Gives the connection, which has none, a queue pair and a handshake that has not begun. False:
+    // there is no room; `why` has the reason.
+    bool equip(Connection& connection, std::string& why);
+    // Takes both from a connection that is not up.
+    void strip(Connection& connection);
     // Connects the queue pair to the peer's. Returns 0 or an errno value.
     int connect(const Connection& connection) const {
         return queue_pairs_.connect(connection.qp.get(), connection.peer, connection.handshake);
@@ -49,10 +54,15 @@ class NewConnections {
     // Enters the connections that were accepted in the background into the tables.
     void adopt();
 
+    // Those that wait for room on this side's device.
+    RoomQueue& queue() { return queue_; }
+    const RoomQueue& queue() const { return queue_; }
     // The room for more of them.
     Admission& admission() { return admission_; }
 
   private:
+    verbs::QueuePair create(uint32_t places, bool reserved, std::string& why, bool& room);
+    Handshake handshake(const PeerAddress& peer, const ibv_qp* qp);
     Connection& enter(const PeerAddress& peer, verbs::QueuePair qp, const Handshake& handshake,
                       uint32_t places);
 
@@ -67,6 +77,7 @@ class NewConnections {
     ConnectorOwner& owner_;
     Connecting connecting_;
     Acceptor acceptor_;
+    RoomQueue queue_;
     Admission admission_;
 };
 

@@ -20,15 +20,18 @@ enum Offset : size_t {
     kPeerTokenAt = 12,  // 4
     kToAt = 16,         // 8
     kFromAt = 24,       // 8
-    kQpNumAt = 32,      // 3
+    kQpNumAt = 32,      // 3, of kConnect; of others:
+    kHotAt = 32,        // 2
+    kColdAt = 34,       // 2
     kMtuAt = 35,        // 1
+    kReadsAt = 36,      // 1
     kFormatAt = 39,     // 1
     kPortAt = 40,       // PortAddress::kMaxPacked
     kEnd = 40 + PortAddress::kMaxPacked,
 };
 static_assert(kEnd <= Packet::kMaxSize);
 
-enum Flags : uint8_t { kReady = 1, kKnowsReady = 2 };
+enum Flags : uint8_t { kReady = 1, kKnowsReady = 2, kNamesFrames = 4 };
 
 constexpr uint8_t kLowestMtu = 1;
 constexpr uint8_t kHighestMtu = 5;
@@ -40,13 +43,15 @@ bool consistent(const Packet& packet) {
             // A ready side knows the peer's token; a side that knows the peer ready is ready too.
             return packet.token != 0 && (!packet.ready || packet.peer_token != 0) &&
                    (!packet.knows_ready || packet.ready) && packet.qp.mtu >= kLowestMtu &&
-                   packet.qp.mtu <= kHighestMtu;
+                   packet.qp.mtu <= kHighestMtu && packet.qp.reads <= verbs::kMostReads &&
+                   (packet.qp.reads != 0 || packet.qp.version != QpParameters::kVersion);
         case PacketType::kDisconnect:
+            return packet.token != 0 && packet.peer_token != 0 && packet.sent;
         case PacketType::kSpare:
             return packet.token != 0 && packet.peer_token != 0;
         case PacketType::kGone:
             return packet.peer_token != 0 &&
-                   (packet.token != 0 || packet.refusal != Refusal::kNone);
+                   (packet.token != 0 || (packet.refusal != Refusal::kNone && !packet.sent));
         case PacketType::kPing:
         case PacketType::kAlive:
             return true;
@@ -87,10 +92,16 @@ size_t Packet::pack(std::span<std::byte, kMaxSize> out) const {
     from.interface.pack(to_wire + kFromAt);
     from.port.pack(to_wire + kPortAt);
     if (type == PacketType::kGone) to_wire[kRefusalAt] = static_cast<std::byte>(refusal);
+    if (sent) {
+        to_wire[kFlagsAt] = std::byte{kNamesFrames};
+        put_little_endian<2>(to_wire + kHotAt, sent->hot);
+        put_little_endian<2>(to_wire + kColdAt, sent->cold);
+    }
     if (type != PacketType::kConnect) return size;
     to_wire[kFlagsAt] = std::byte((ready ? kReady : 0) | (knows_ready ? kKnowsReady : 0));
     put_little_endian<3>(to_wire + kQpNumAt, qp.qp_num);
     to_wire[kMtuAt] = std::byte{qp.mtu};
+    to_wire[kReadsAt] = std::byte{qp.reads};
     to_wire[kFormatAt] = std::byte{qp.version};
     return size;
 }
@@ -111,9 +122,16 @@ std::optional<Packet> Packet::unpack(std::span<const std::byte> in) {
     packet.peer_token = static_cast<uint32_t>(get_little_endian<4>(wire + kPeerTokenAt));
     packet.to = InterfaceAddress::unpack(wire + kToAt);
     packet.from = {*port, InterfaceAddress::unpack(wire + kFromAt)};
-    packet.qp.qp_num = static_cast<uint32_t>(get_little_endian<3>(wire + kQpNumAt));
-    packet.qp.mtu = static_cast<uint8_t>(wire[kMtuAt]);
-    packet.qp.version = static_cast<uint8_t>(wire[kFormatAt]);
+    const bool may_name =
+        packet.type == PacketType::kDisconnect || packet.type == PacketType::kGone;
+    if (may_name && (flags & kNamesFrames) != 0)
+        packet.sent = {.hot = static_cast<uint16_t>(get_little_endian<2>(wire + kHotAt)),
+                       .cold = static_cast<uint16_t>(get_little_endian<2>(wire + kColdAt))};
+    if (packet.type == PacketType::kConnect)
+        packet.qp = {.qp_num = static_cast<uint32_t>(get_little_endian<3>(wire + kQpNumAt)),
+                     .mtu = static_cast<uint8_t>(wire[kMtuAt]),
+                     .version = static_cast<uint8_t>(wire[kFormatAt]),
+                     .reads = static_cast<uint8_t>(wire[kReadsAt])};
     if (!consistent(packet)) return {};
 
     // Size, magic, version and unused bytes must be as pack() writes them.

@@ -32,13 +32,23 @@ const char* refusal_text(Refusal refusal);
 
 // The queue pair that a kConnect offers.
 struct QpParameters {
-    static constexpr uint8_t kVersion = 12;
+    static constexpr uint8_t kVersion = 13;
 
     uint32_t qp_num = 0;  // 24 bits
     uint8_t mtu = 0;      // ibv_mtu; the largest that its port uses
     uint8_t version = 0;  // of the frames, and of addresses
+    uint8_t reads = 0;    // and atomics that may be outstanding; 0: of an earlier version
 
     bool operator==(const QpParameters&) const = default;
+};
+
+// The frames that a side has sent on a connection, by path, modulo 2^16: as its words count them
+// (veloblock/send_path.h).
+struct SentFrames {
+    uint16_t hot = 0;
+    uint16_t cold = 0;
+
+    bool operator==(const SentFrames&) const = default;
 };
 
 // A handshake datagram, described in docs/protocol.md.
@@ -60,6 +70,9 @@ struct Packet {
     PeerAddress from;         // the sender
     InterfaceAddress to;  // the receiver; a later interface with the same qp_num drops the packet
     QpParameters qp;      // kConnect
+    // All that the sender has sent on the connection, and all of it has arrived. kDisconnect; kGone
+    // if the connection ends in good order.
+    std::optional<SentFrames> sent;
 
     // Returns the number of bytes written.
     size_t pack(std::span<std::byte, kMaxSize> out) const;

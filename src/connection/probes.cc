@@ -10,7 +10,7 @@ namespace tern {
 void Probes::begin(const PeerAddress& peer, void* cookie, uint64_t now, bool gone) {
     for (const Probe& probe : probes_)
         if (probe.cookie == cookie) return;
-    probes_.push_back({peer, now, gone ? now : now + times_.connect_limit, cookie});
+    probes_.push_back({peer, now, gone ? now : now + times_.probe_limit, cookie});
 }
 
 void Probes::forget(void* cookie) {

@@ -25,7 +25,8 @@ verbs::QueuePair QueuePairs::create(uint32_t sends, const char*& what) const {
 QpParameters QueuePairs::parameters(const ibv_qp& qp) const {
     return {.qp_num = qp.qp_num,
             .mtu = static_cast<uint8_t>(port.mtu),
-            .version = QpParameters::kVersion};
+            .version = QpParameters::kVersion,
+            .reads = port.reads};
 }
 
 int QueuePairs::connect(ibv_qp* qp, const PeerAddress& peer, const Handshake& handshake) const {
@@ -35,7 +36,7 @@ int QueuePairs::connect(ibv_qp* qp, const PeerAddress& peer, const Handshake& ha
     return verbs::connect_reliable(qp, port, retry, address_vector(port, peer.port), there.qp_num,
                                    first_psn(peer_token, own_token),
                                    first_psn(own_token, peer_token),
-                                   static_cast<ibv_mtu>(there.mtu));
+                                   static_cast<ibv_mtu>(there.mtu), there.reads);
 }
 
 }  // namespace tern

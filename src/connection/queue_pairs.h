@@ -14,7 +14,7 @@ struct QueuePairs {
     ibv_srq* srq;
     verbs::Port port;
     verbs::QueueSizes sizes;  // `sends`: of a long send queue
-    uint32_t short_sends;     // places of a short one
+    uint32_t later_sends;     // places of a later one
     verbs::RetrySettings retry;
 
     // Creates a queue pair whose send queue has `sends` places. Null on failure: `what` and errno

@@ -33,10 +33,10 @@ class RetiredQueuePairs {
     void tick(uint64_t now) {
         for (Retired& each : retired_) each.end.tick(now);
     }
-    // Destroys those that are over.
-    void on_round() {
+    // Destroys those that are over. False: there are none.
+    bool on_round() {
         for (Retired& each : retired_) each.end.on_round();
-        std::erase_if(retired_, [](const Retired& each) { return each.end.over(); });
+        return std::erase_if(retired_, [](const Retired& each) { return each.end.over(); }) != 0;
     }
 
     bool empty() const { return retired_.empty(); }

@@ -117,8 +117,12 @@ class SendQueue {
         if (!failing_) failed_from_ = number;
         failing_ = true;
     }
-    // Whether a work request of a user is among the failed ones.
-    bool users_lost() const { return failing_ && static_cast<int32_t>(users_ - failed_from_) > 0; }
+    // A user's message was taken, and will not be posted.
+    void lose() { lost_ = true; }
+    // Whether it was, or a work request of a user is among the failed ones.
+    bool users_lost() const {
+        return lost_ || (failing_ && static_cast<int32_t>(users_ - failed_from_) > 0);
+    }
     bool failing() const { return failing_; }
 
     // Whether all work requests before `number`, which is at most next(), are complete.
@@ -199,6 +203,7 @@ class SendQueue {
     uint32_t mask_ = 0;
     uint32_t failed_from_ = 0;
     bool failing_ = false;
+    bool lost_ = false;
     uint32_t first_record_ = 0;
     uint32_t last_record_ = 0;
     std::unique_ptr<Record[]> records_;

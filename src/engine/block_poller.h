@@ -25,7 +25,7 @@ class BlockPoller {
         unsigned others = 0;  // taken, but no active messages
         Word word;
         ReceivePath& path = channel.receiving.path;
-        while (left != 0 && !channel.failed) {
+        while (left != 0 && !channel.receiving.deaf) {
             const ReceivePath::Look look = path.look(word);
             if (look == ReceivePath::Look::kNothing) break;
             if (look == ReceivePath::Look::kMalformed ||
@@ -40,7 +40,7 @@ class BlockPoller {
                 for (;;) {
                     sink.message(word.id(), path.payload(body), word.length());
                     consume(channel, body);
-                    if (left == 0 || channel.failed || !path.repeats(first, word, body)) break;
+                    if (left == 0 || !path.repeats(first, word, body)) break;
                     --left;
                 }
                 continue;
@@ -74,8 +74,9 @@ class BlockPoller {
         return false;
     }
 
-    // The peer has broken the protocol: ends the channel.
+    // The peer has broken the protocol: ends the channel, and takes nothing more from it.
     [[gnu::cold]] void on_malformed(Channel& channel, const char* what) {
+        channel.receiving.deaf = true;
         connector_.fail(channel, Status::kProtocol, what);
     }
 

@@ -57,6 +57,10 @@ struct Channel final : Connection {
         // Whether to poll memory for the peer's writes rather than the completion queue. Decided
         // when the connection comes up: the answer is the device's, and stays the same.
         bool polls_memory = false;
+        // The peer has broken the protocol: what comes is dropped. Of the pollers.
+        bool deaf = false;
+        // The users have gone by force, and their transfers: frames of these are dropped.
+        bool left = false;
         bool polled = false;      // the block is in PolledBlocks, ...
         uint32_t poll_index = 0;  // ... and this is its place there
         Promotion::Peer activity;
@@ -106,12 +110,6 @@ struct Channel final : Connection {
         bool told = false;
     };
 
-    // Of QueueGrowth.
-    struct Growth {
-        uint32_t freed = 0;     // of SendPath, at the last refusal that was counted, ...
-        uint32_t refusals = 0;  // ... and how many there were
-    };
-
     // Whether an operation is under way whose cookie `is` accepts.
     template <class Is>
     bool any_cookie(Is&& is) const {
@@ -144,7 +142,9 @@ struct Channel final : Connection {
     uint64_t paused_since = 0;
 
     ConnectionUse use;  // of IdleChannels
-    Growth growth;
+    // The places that an operation of several work requests did not find last, until whoever waits
+    // for them has asked whether they are there; see Engine::has_room().
+    uint32_t refused_places = 1;
     Backlog backlog;           // of EarlySends; empty once the connection is up
     std::vector<void*> users;  // of Channels: the endpoints
     Tally tally;

@@ -40,6 +40,10 @@ void ChannelFlush::cancel(Channel& channel, const void* user) {
         owner_.completed(cookie, Status::kCanceled);
 }
 
+bool ChannelFlush::is_connected(const PeerAddress& peer) const {
+    return connector_.is_up(peer);
+}
+
 Status ChannelFlush::check_peer(Channel* channel, const PeerAddress& peer, void* user) {
     if (channel == nullptr || !channel->up())
         connector_.probe(peer, user);

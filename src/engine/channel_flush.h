@@ -29,6 +29,8 @@ class ChannelFlush {
     // Ends the flushes of a user that leaves the channel, or has left it, with kCanceled.
     void cancel(Channel& channel, const void* user);
 
+    // Whether there is a connection to `peer`, which Engine::attach() would return, and it is up.
+    bool is_connected(const PeerAddress& peer) const;
     // Tests whether the endpoint's peer lives. If not, on_probe_timeout() is called, or the channel
     // fails. `channel` may be null.
     Status check_peer(Channel* channel, const PeerAddress& peer, void* user);

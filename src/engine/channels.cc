@@ -14,7 +14,6 @@
 #include "engine/offered_blocks.h"
 #include "engine/owner.h"
 #include "engine/peer_blocks.h"
-#include "engine/queue_growth.h"
 #include "engine/work_requests.h"
 #include "verbs/queue_pair.h"
 
@@ -45,7 +44,6 @@ void Channels::leave(Channel* channel, void* user) {
     if (channel == nullptr) return;
     std::erase(channel->users, user);
     if (!channel->users.empty() || channel->failed) return;
-    if (channel->ending == Connection::Ending::kGrows) QueueGrowth::cancel(*channel);
     parts_.requests.report_all(*channel);
     connector_.disconnect(*channel);
 }
@@ -54,8 +52,12 @@ void Channels::leave_at_once(Channel& channel, void* user) {
     connector_.fail(channel, Status::kCanceled, "its last endpoint has gone");
     flush_sends(channel);
     (void)parts_.early.drop_all(channel, Status::kCanceled);
-    // While other queue pairs hold the channel, closed() calls ended() later.
-    if (channel.sends.idle() && channel.holds == 0) (void)owner_.ended(channel, Status::kCanceled);
+    // While other queue pairs hold the channel, its transfers end with it.
+    if (channel.sends.idle() && channel.holds == 0) {
+        report_waiters(channel, Status::kCanceled);
+        channel.receiving.left = true;
+        owner_.left(channel);
+    }
     leave(&channel, user);
 }
 
@@ -80,7 +82,7 @@ void Channels::flush_sends(Channel& channel) {
             if (!channel.sends.last_is_signaled()) WorkRequests::post_marker(channel);
         } else if (!work_request_id::is_receive(completion.wr_id) &&
                    connector_.table().find_send(completion.wr_id) == &channel) {
-            parts_.completions.sent(completion, sink);
+            parts_.completions.flushed(channel, completion, sink);
         } else {
             parts_.completions.late().set_aside(completion);
         }
@@ -92,8 +94,7 @@ void Channels::flush_sends(Channel& channel) {
     parts_.completions.settle(channel, channel.status, sink);
 }
 
-void Channels::cancel(Channel& channel, const void* user) {
-    if (channel.users.size() != 1 || channel.users.front() != user) return;
+void Channels::cancel(Channel& channel) {
     connector_.fail(channel, Status::kCanceled, "the endpoint is flushed by force");
 }
 
@@ -110,6 +111,7 @@ std::unique_ptr<Connection> Channels::make_connection(uint32_t index, const Peer
     parts_.control.make_room(channels);
     parts_.peer_blocks.make_room(channels);
     channel->receiving.activity.owner = channel.get();
+    parts_.offered.begin(*channel);
     return channel;
 }
 
@@ -127,14 +129,18 @@ bool Channels::reserve_completions(uint32_t sends) {
     return false;
 }
 
-void Channels::refused(const PeerAddress& peer, const std::string& why) {
+void Channels::waits(const PeerAddress& peer, const std::string& why) {
     if (parts_.health.has_failed()) return;  // which has been reported
-    owner_.warn("a connection of " + peer.to_string() + " is refused: " + why + "; " +
-                engine_limits::kNeedsLess);
+    owner_.warn("connections have to wait, the first one to " + peer.to_string() + ": " + why +
+                ". Idle ones end instead. " + engine_limits::kNeedsLess);
 }
 
 bool Channels::wanted(const Connection& connection) const {
     return !static_cast<const Channel&>(connection).backlog.empty() || connection.transfers != 0;
+}
+
+bool Channels::used(const Connection& connection) const {
+    return wanted(connection) || !static_cast<const Channel&>(connection).users.empty();
 }
 
 void Channels::established(Connection& connection) {
@@ -165,18 +171,35 @@ void Channels::post_marker(Connection& connection) {
     WorkRequests::post_marker(static_cast<Channel&>(connection));
 }
 
+SentFrames Channels::sent(const Connection& connection) const {
+    const SendPath& path = static_cast<const Channel&>(connection).sending.path;
+    return {.hot = path.sequence(), .cold = path.cold_count()};
+}
+
+bool Channels::has_taken(const Connection& connection, const SentFrames& sent) const {
+    const Channel::Receiving& receiving = static_cast<const Channel&>(connection).receiving;
+    return receiving.deaf || receiving.path.has_taken(sent.hot, sent.cold);
+}
+
+// Transfers may wait, too: so before they end.
+void Channels::report_waiters(Channel& channel, Status status) {
+    void* cookie = nullptr;
+    while (channel.sends.take_waiter(cookie)) owner_.completed(cookie, status);
+}
+
 void Channels::closed(Connection& connection, Status status, const std::string& why) {
     auto& channel = static_cast<Channel&>(connection);
+    // The death of a peer is an error for those who use it.
+    const bool unused = status == Status::kTimedOut && channel.users.empty();
+    if (unused && channel.established && !channel.sends.users_lost()) status = Status::kOk;
     parts_.offered.forget(channel);
     parts_.control.forget(channel);
     parts_.peer_blocks.forget(channel);
     parts_.idle.on_over(channel.peer);
+    report_waiters(channel, status);
     status = parts_.early.drop_all(channel, owner_.ended(channel, status));
-    void* cookie = nullptr;
-    while (channel.sends.take_waiter(cookie)) owner_.completed(cookie, status);
-    // A timeout is not logged if no endpoint uses the connection; all other errors are.
-    if (!parts_.health.has_failed() && status != Status::kOk &&
-        (!channel.users.empty() || status != Status::kTimedOut))
+    // All errors but such a death are logged.
+    if (!parts_.health.has_failed() && status != Status::kOk && !unused)
         owner_.lost(channel.peer, status, why);
     release_users(channel, owner_, status);
 }

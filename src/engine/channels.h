@@ -57,7 +57,7 @@ class Channels final : public ConnectorOwner {
     Channel* attach(const PeerAddress& peer, void* user, std::string& why);
     void leave(Channel* channel, void* user);
     void leave_at_once(Channel& channel, void* user);
-    void cancel(Channel& channel, const void* user);
+    void cancel(Channel& channel);
     void begin_transfer(Channel& channel) {
         parts_.budget.begin_reason();
         ++channel.transfers;
@@ -76,15 +76,19 @@ class Channels final : public ConnectorOwner {
                                                 const Handshake& handshake) override;
     bool reserve_completions(uint32_t sends) override;
     bool wanted(const Connection& connection) const override;
+    bool used(const Connection& connection) const override;
     void established(Connection& connection) override;
     void draining(Connection& connection) override;
     void spare(Connection& connection) override;
     void post_marker(Connection& connection) override;
-    void refused(const PeerAddress& peer, const std::string& why) override;
+    void waits(const PeerAddress& peer, const std::string& why) override;
+    SentFrames sent(const Connection& connection) const override;
+    bool has_taken(const Connection& connection, const SentFrames& sent) const override;
     void closed(Connection& connection, Status status, const std::string& why) override;
     uint64_t now() override;
 
     void flush_sends(Channel& channel);
+    void report_waiters(Channel& channel, Status status);
     void on_last_transfer(Channel& channel);
 
     uint32_t receives_;  // buffers of the shared receive queue

@@ -5,17 +5,13 @@
 
 #include "connection/little_endian.h"
 #include "engine/device_health.h"
-#include "engine/queue_growth.h"
 
 namespace tern {
 
 // A work request of a channel that ends has completed. A control frame may have been posted after
 // the last signaled one.
 void CompletionPoller::sent_last(Channel& channel) {
-    if (!channel.sends.idle())
-        requests_.report_all(channel);
-    else if (channel.ending == Connection::Ending::kGrows && channel.up())
-        return growth_.on_idle(channel);
+    if (!channel.sends.idle()) requests_.report_all(channel);
     connector_.finish_if_idle(channel);
 }
 
@@ -33,10 +29,16 @@ bool CompletionPoller::define_repeat(Channel& channel, const std::byte* payload,
 // that find no receive have to wait for their device's timer.
 void CompletionPoller::lengthen() {
     waiting_ = 0;
-    if (receives_.size() >= kReceives * offered_.cold_senders()) return;
-    receives_.grow();
+    if (receives_.size() >= kReceives * offered_.cold_senders() + 2 * expected_) return;
+    (void)receives_.grow();
     TERN_TRACE("the receive queue has %u buffers for %u senders", receives_.size(),
                offered_.cold_senders());
+}
+
+// Half of the receives are for cold messages.
+void CompletionPoller::expect_notifications(int32_t writes) {
+    expected_ += static_cast<uint32_t>(writes);
+    while (receives_.size() < 2 * expected_ && receives_.grow()) continue;
 }
 
 void CompletionPoller::fail(Channel& channel, const ibv_wc& completion) {
@@ -77,6 +79,7 @@ void CompletionPoller::on_failed_receive(const ibv_wc& completion) {
 // `frame`: what has come, with its word.
 void CompletionPoller::on_malformed(Channel& channel, const char* what, Word word,
                                     const std::byte* frame, uint32_t length) {
+    channel.receiving.deaf = true;
     const uint32_t payload = length - std::min(length, uint32_t{sizeof(Word)});
     connector_.fail(channel, Status::kProtocol,
                     std::string(what) + ": " +

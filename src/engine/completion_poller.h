@@ -21,7 +21,6 @@
 namespace tern {
 
 class DeviceHealth;
-class QueueGrowth;
 
 // Takes completions: of sends, of cold frames, and of notified writes. For the sink see Engine.
 // Data path.
@@ -31,8 +30,7 @@ class CompletionPoller {
 
     CompletionPoller(ibv_cq* cq, ReceiveQueue& receives, SendPool& pool, BlockPoller& blocks,
                      OfferedBlocks& offered, ControlFrames& control, WorkRequests& requests,
-                     Connector& connector, DeviceHealth& health, QueueGrowth& growth,
-                     PollBudget& budget)
+                     Connector& connector, DeviceHealth& health, PollBudget& budget)
         : cq_(cq),
           receives_(receives),
           pool_(pool),
@@ -42,7 +40,6 @@ class CompletionPoller {
           requests_(requests),
           connector_(connector),
           health_(health),
-          growth_(growth),
           repeated_(budget) {}
 
     // The frames of blocks that may be taken, from now on, because a cold frame follows them.
@@ -66,6 +63,9 @@ class CompletionPoller {
     // Handles the completion of a send.
     template <class Sink>
     void sent(const ibv_wc& completion, Sink& sink);
+    // The same on a channel that has failed, without taking what has come.
+    template <class Sink>
+    void flushed(Channel& channel, const ibv_wc& completion, Sink& sink);
     // Gives back buffers, and reports cookies and waiters of complete work requests.
     template <class Sink>
     void settle(Channel& channel, Status status, Sink& sink);
@@ -82,6 +82,9 @@ class CompletionPoller {
     verbs::LateCompletion& late() { return late_; }
     // The most completions that can be in the queue.
     unsigned capacity() const { return static_cast<unsigned>(cq_->cqe); }
+    // Peers may write so many times more (or less) with immediate data to rings of this side's.
+    // Each such write takes a receive. Control path.
+    void expect_notifications(int32_t writes);
     uint64_t received() const { return received_; }
     uint64_t notifications() const { return notifications_; }
     RepeatedArrivals& repeated_arrivals() { return repeated_; }
@@ -91,7 +94,8 @@ class CompletionPoller {
     // time of a poll.
     static constexpr unsigned kPreceding = 512;
     static constexpr char kNotNumbered[] = "the peer repeats a message that it has not numbered";
-    // Receives for each peer that sends cold, to which the receive queue may grow.
+    // Receives for each peer that sends cold, to which the receive queue may grow, besides those
+    // for notifications.
     static constexpr uint32_t kReceives = 8;
 
     // Whether `next` reports the same success.
@@ -107,6 +111,10 @@ class CompletionPoller {
     bool received(const ibv_wc& completion, Sink& sink);
     template <class Sink>
     void notified(Channel& channel, uint32_t immediate, Sink& sink);
+    // Whether a control frame is of transfers that have ended with the channel's users.
+    static bool is_left(const Channel& channel, uint32_t id) {
+        return channel.receiving.left && id < static_cast<uint32_t>(ControlId::kFirstTag);
+    }
     // Whether a message has come that the peer repeats.
     static bool is_repeat(const ibv_wc& completion) {
         return completion.opcode == IBV_WC_RECV_RDMA_WITH_IMM &&
@@ -137,6 +145,7 @@ class CompletionPoller {
     verbs::LateCompletion late_;
     unsigned waiting_ = 0;    // completions since the queue was last seen empty
     unsigned preceding_ = 0;  // of kPreceding: how many this poll may still take
+    uint32_t expected_ = 0;   // of expect_notifications()
     ReceiveQueue& receives_;
     SendPool& pool_;
     BlockPoller& blocks_;
@@ -145,7 +154,6 @@ class CompletionPoller {
     WorkRequests& requests_;
     Connector& connector_;
     DeviceHealth& health_;
-    QueueGrowth& growth_;
     RepeatedArrivals repeated_;
     uint64_t received_ = 0;       // cold frames
     uint64_t notifications_ = 0;  // of frames in blocks
@@ -188,14 +196,14 @@ bool CompletionPoller::received(const ibv_wc& completion, Sink& sink) {
     if (completion.status != IBV_WC_SUCCESS) [[unlikely]] {
         on_failed_receive(completion);
     } else if (Channel* channel = receiver(completion.qp_num);
-               channel != nullptr && !channel->failed) {
+               channel != nullptr && !channel->receiving.deaf) {
         if (!channel->up()) [[unlikely]]
             connector_.data_arrived(*channel);
         if (completion.opcode == IBV_WC_RECV_RDMA_WITH_IMM) {
             const uint32_t immediate = ntohl(completion.imm_data);
             if (notify::is_of_block(immediate))
                 notified(*channel, immediate, sink);
-            else if (!sink.notified(*channel, immediate)) [[unlikely]]
+            else if (!channel->receiving.left && !sink.notified(*channel, immediate)) [[unlikely]]
                 blocks_.on_malformed(*channel,
                                      "the peer notifies a write to a transfer that does "
                                      "not expect one");
@@ -225,9 +233,10 @@ template <class Sink>
 [[gnu::always_inline]] inline int CompletionPoller::take_repeats(const ibv_wc* completions,
                                                                  int count, Sink& sink) {
     Channel* const channel = receiver(completions->qp_num);
-    if (channel == nullptr || channel->failed || channel->receiving.repeats == nullptr)
+    if (channel == nullptr || channel->receiving.deaf || channel->receiving.repeats == nullptr)
         [[unlikely]] {
-        if (channel != nullptr && !channel->failed) blocks_.on_malformed(*channel, kNotNumbered);
+        if (channel != nullptr && !channel->receiving.deaf)
+            blocks_.on_malformed(*channel, kNotNumbered);
         receives_.release(work_request_id::number(completions->wr_id));
         return 1;
     }
@@ -250,7 +259,7 @@ int CompletionPoller::take_repeats(Channel& channel, const ibv_wc* completions, 
             bool all = true;
             if (take_preceding(channel, repeat::sequence(immediate), sink, all) && !all) break;
         }
-        if (!channel.failed) [[likely]] {
+        if (!channel.receiving.deaf) [[likely]] {
             const ReceivedRepeats::Message* const message = known.take(immediate);
             if (message != nullptr) [[likely]] {
                 sink.message(message->id, message->words.data(), repeat::kBytes);
@@ -287,7 +296,9 @@ bool CompletionPoller::received_cold(Channel& channel, const std::byte* frame, u
         return true;
     if (!all) [[unlikely]]
         return false;
-    if (channel.failed || !channel.sending.path.credited(word.credit())) [[unlikely]] {
+    if (channel.receiving.deaf) [[unlikely]]
+        return true;
+    if (!channel.sending.path.credited(word.credit())) [[unlikely]] {
         on_malformed(channel, "it returns more credit than there is", word, frame, length);
         return true;
     }
@@ -320,11 +331,13 @@ template <class Sink>
 void CompletionPoller::deliver(Channel& channel, Word word, const std::byte* payload, Sink& sink) {
     if (word.kind() == FrameKind::kControl) {
         channel.receiving.path.received_cold();
+        control_.arrived();
         const bool ours = word.id() < static_cast<uint32_t>(ControlId::kFirstTransfer);
         const bool numbers = word.id() == static_cast<uint32_t>(ControlId::kRepeat);
         if (!(numbers ? define_repeat(channel, payload, word.length())
               : ours  ? control_.receive(channel, word, payload)
-                      : sink.control(channel, word.id(), payload, word.length()))) [[unlikely]]
+                      : is_left(channel, word.id()) ||
+                           sink.control(channel, word.id(), payload, word.length()))) [[unlikely]]
             on_malformed(channel, "a control frame is malformed", word, payload - sizeof(Word),
                          word.length() + uint32_t{sizeof(Word)});
         return;
@@ -351,8 +364,7 @@ template <class Sink>
     } else {
         on_failed_send(*channel, completion, sink);
     }
-    if (channel->ending != Connection::Ending::kNot ||
-        channel->handshake.state() == Handshake::State::kDraining) [[unlikely]]
+    if (channel->ending || channel->handshake.state() == Handshake::State::kDraining) [[unlikely]]
         sent_last(*channel);
 }
 
@@ -361,17 +373,25 @@ template <class Sink>
                                                                    const ibv_wc& completion,
                                                                    Sink& sink) {
     const uint32_t number = work_request_id::number(completion.wr_id);
+    const bool first = !channel.sends.failing();
     // All work requests before the first that failed are complete.
-    if (!channel.sends.failing()) {
+    if (first) {
         channel.sends.complete(number - 1);
         settle(channel, Status::kOk, sink);
-        // Frames that the peer wrote before it went are delivered before the channel fails.
-        if (!channel.failed && channel.receiving.polled)
-            (void)blocks_.poll(channel, sink, BlockPoller::kWholeBlock);
-        fail(channel, completion);
     }
-    channel.sends.fail(number);
+    // Frames that the peer wrote before it went are delivered before the lost operations are told.
+    if (channel.receiving.polled) (void)blocks_.poll(channel, sink, BlockPoller::kWholeBlock);
+    if (first) fail(channel, completion);
+    flushed(channel, completion, sink);
+}
+
+template <class Sink>
+void CompletionPoller::flushed(Channel& channel, const ibv_wc& completion, Sink& sink) {
+    const uint32_t number = work_request_id::number(completion.wr_id);
+    const bool success = completion.status == IBV_WC_SUCCESS;
+    if (!success) channel.sends.fail(number);
     channel.sends.complete(number);
+    if (success) return settle(channel, Status::kOk, sink);
     settle(channel, channel.status == Status::kOk ? Status::kCanceled : channel.status, sink);
 }
 
@@ -383,10 +403,10 @@ template <class Sink>
         if (record.buffer != nullptr) pool_.give(static_cast<SendPool::Buffer*>(record.buffer));
         if (record.cookie != nullptr) sink.completed(record.cookie, status);
     }
-    // A flush succeeds if only work requests were lost that are not the user's.
+    // Those of a channel that has failed wait for closed(), which follows what has come.
     void* cookie = nullptr;
-    while (channel.sends.take_waiter(cookie))
-        sink.completed(cookie, channel.sends.users_lost() ? status : Status::kOk);
+    while (channel.sends.has_waiters() && !channel.failed && channel.sends.take_waiter(cookie))
+        sink.completed(cookie, status);
 }
 
 }  // namespace tern

@@ -44,6 +44,9 @@ class ControlFrames {
                                 uint32_t length);
 
     uint64_t sent() const { return sent_; }
+    // Frames of the layers above too.
+    void arrived() { ++arrived_; }
+    uint64_t arrivals() const { return arrived_; }
 
   private:
     bool send_due(Channel& channel);
@@ -53,6 +56,7 @@ class ControlFrames {
     PeerBlocks& peer_blocks_;
     std::vector<Channel*> due_;  // channels with frames to send
     uint64_t sent_ = 0;          // frames
+    uint64_t arrived_ = 0;
 };
 
 }  // namespace tern

@@ -36,6 +36,8 @@ struct Counters : MessageCounters, OneSidedCounters, BlockCounters {
     uint64_t repeated = 0;      // puts with messages that went as one write
     uint64_t received_hot = 0;  // frames
     uint64_t received_cold = 0;
+    uint64_t sent_control = 0;  // of the cold frames, those that are no messages
+    uint64_t received_control = 0;
     uint64_t credit_stalls = 0;  // sends that found the block full; of a series only the first
     uint64_t cold_stalls = 0;    // sends that the peer does not allow yet; the same
     uint64_t queue_stalls = 0;   // sends that found no room in the send queue or no free buffer
@@ -51,9 +53,8 @@ struct Counters : MessageCounters, OneSidedCounters, BlockCounters {
 // What an interface uses.
 struct EngineUsage {
     uint32_t connections_most = 0;
-    uint64_t connections_ended = 0;       // in silence, on behalf of peers with too many
-    uint64_t connections_lengthened = 0;  // replaced for a long send queue
-    uint32_t send_queue_places = 0;       // work requests, of all connections
+    uint64_t connections_ended = 0;  // in silence, on behalf of peers with too many
+    uint32_t send_queue_places = 0;  // work requests, of all connections
     uint32_t hot_peers = 0;
     uint32_t receive_buffers = 0;  // of the shared receive queue
     uint64_t receive_queue_bytes = 0;

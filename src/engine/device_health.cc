@@ -14,10 +14,12 @@ void DeviceHealth::break_down(const std::string& why) {
     failed_ = true;
     TERN_DEBUG("the device has failed: %s", why.c_str());
     CompletionSink sink{owner_};
+    connector_.close();
     connector_.adopt();
     connector_.fail_all(Status::kDevice, why);
     connector_.table().for_each([&](Connection& connection) {
         auto& channel = static_cast<Channel&>(connection);
+        channel.to_mark = false;  // nothing completes any more
         if (channel.sends.idle()) return;
         channel.sends.fail(channel.sends.next() - channel.sends.outstanding());
         channel.sends.complete(channel.sends.next() - 1);

@@ -21,12 +21,14 @@ EarlySends::EarlySends(const EngineSettings& settings, SendPool& pool, SendRoom&
       requests_(requests),
       owner_(owner),
       accepts_any_(settings.early_sends),
-      accepted_id_(settings.early_id),
-      most_of_all_(settings.send_buffers / 2) {}
+      urgent_id_(settings.urgent_id),
+      most_of_all_(settings.send_buffers / 2),
+      later_queue_(settings.later_queue()) {}
 
 bool EarlySends::has_room(const Channel& channel) const {
     if (channel.failed || channel.established) return false;
-    const uint32_t depth = channel.sends.depth();
+    // It has no send queue yet if the device has no room.
+    const uint32_t depth = channel.sends.open() ? channel.sends.depth() : later_queue_;
     const uint32_t most = std::min(kMost, depth - engine_limits::control_places(depth));
     return channel.backlog.sends() + channel.transfers < most && waiting_ < most_of_all_ &&
            pool_.available();

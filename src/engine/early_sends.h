@@ -16,11 +16,18 @@ class OneSided;
 class WorkRequests;
 
 // Sends that wait for their connection to come up, as copies. Owns Channel::backlog. Control path.
+//
+// Urgent messages must not be refused for long, as other sends may be. They wait here in any case,
+// need no allowance of the peer's, and are lost with a connection that fails.
 class EarlySends {
   public:
     EarlySends(const EngineSettings& settings, SendPool& pool, SendRoom& room, FastPath& fast_path,
                OneSided& one_sided, WorkRequests& requests, EngineOwner& owner);
 
+    // Whether a message that waits for the peer's allowance is urgent.
+    bool is_urgent(uint32_t id, const SendPath::Choice& choice) const {
+        return choice.route == SendPath::Route::kWait && id == urgent_id_;
+    }
     // Whether a send would wait now.
     bool may_wait(const Channel& channel) const { return accepts_any_ && has_room(channel); }
 
@@ -29,9 +36,17 @@ class EarlySends {
     // An active message. `fill(std::byte* to)` writes the payload and returns its length.
     template <class Fill>
     [[gnu::noinline, gnu::cold]] Status message(Channel& channel, uint32_t id, Fill&& fill) {
-        SendPool::Buffer* buffer = take_buffer(channel, accepts_any_ || id == accepted_id_);
+        // The users of a connection that ends in good order are not told of a loss.
+        const bool is_lost = channel.failed && id == urgent_id_ && channel.status != Status::kOk;
+        SendPool::Buffer* buffer =
+            is_lost ? pool_.take() : take_buffer(channel, accepts_any_ || id == urgent_id_);
         if (buffer == nullptr) return room_.no_place(channel);
         const uint32_t length = fill(buffer->data + sizeof(Word));
+        if (is_lost) {
+            channel.sends.lose();
+            pool_.give(buffer);
+            return Status::kOk;
+        }
         wait(channel,
              {.kind = Backlog::Kind::kMessage, .id = id, .length = length, .buffer = buffer});
         return Status::kOk;
@@ -80,8 +95,9 @@ class EarlySends {
     WorkRequests& requests_;
     EngineOwner& owner_;
     bool accepts_any_;
-    uint32_t accepted_id_;  // of active messages that may wait in any case
+    uint32_t urgent_id_;    // EngineSettings::urgent_id
     uint32_t most_of_all_;  // sends, for all connections
+    uint32_t later_queue_;  // EngineSettings::later_queue()
     uint32_t waiting_ = 0;  // sends
 };
 

@@ -28,14 +28,14 @@ Engine::Engine(Resources resources, const EngineSettings& settings, EngineOwner&
                  settings_.repeats, control_),
       requests_(connector_),
       control_(requests_, offered_, peer_blocks_),
-      room_(resources_.pool, settings_.send_queue, connector_, requests_, idle_, owner),
+      room_(resources_.pool, connector_, requests_, owner),
       early_(settings_, resources_.pool, room_, fast_path_, one_sided_, requests_, owner),
       peer_blocks_(resources_.pd, connector_, requests_, control_),
-      offered_(resources_.pd, settings_, poller_.polled_blocks(), control_, requests_, sleep_,
-               owner),
+      offered_(resources_.pd, settings_, *resources_.receives, poller_.polled_blocks(), control_,
+               requests_, sleep_, owner),
       blocks_(poller_.polled_blocks(), offered_, control_, connector_),
       completions_(resources_.cq.get(), *resources_.receives, resources_.pool, blocks_, offered_,
-                   control_, requests_, connector_, health_, room_.growth(), poller_.budget()),
+                   control_, requests_, connector_, health_, poller_.budget()),
       health_(resources_.device_events.get(), resources_.cq.get(), resources_.receives->srq(),
               resources_.port.number, connector_, completions_, owner),
       flush_(connector_, requests_, poller_.budget(), owner),
@@ -61,6 +61,8 @@ Engine::Engine(Resources resources, const EngineSettings& settings, EngineOwner&
 Counters Engine::counters() const {
     Counters counters{fast_path_.counters(), one_sided_.counters(), offered_.counters()};
     counters.sent_cold += control_.sent();
+    counters.sent_control = control_.sent();
+    counters.received_control = control_.arrivals();
     counters.repeated = one_sided_.repeated().sent();
     counters.received_hot = blocks_.received();
     counters.received_cold = completions_.received();
@@ -81,7 +83,6 @@ Counters Engine::counters() const {
 EngineUsage Engine::usage() const {
     EngineUsage usage{.connections_most = connector_.table().most(),
                       .connections_ended = idle_.ended(),
-                      .connections_lengthened = room_.growth().grown(),
                       .send_queue_places = connector_.table().places(),
                       .hot_peers = offered_.hot_peers(),
                       .receive_buffers = resources_.receives->size(),

@@ -75,19 +75,22 @@ class Engine final {
         channels_.leave(channel, user);
     }
     // Like leave(), for the only user of the channel, with operations under way: their cookies are
-    // reported within this call, and the device does not access their memory afterwards.
+    // reported within this call, and the device does not access their memory afterwards. Waiters
+    // are left to ChannelFlush::cancel().
     void leave_at_once(Channel& channel, void* user) {
         const base::OneThread::Scope scope(thread_);
         channels_.leave_at_once(channel, user);
     }
-    // Ends the channel at once, and cancels its operations, if `user` is its only user.
-    void cancel(Channel& channel, const void* user) {
+    // Ends the channel at once, and cancels its operations.
+    void cancel(Channel& channel) {
         const base::OneThread::Scope scope(thread_);
-        channels_.cancel(channel, user);
+        channels_.cancel(channel);
     }
-    // Ends a channel, with an error for all its users.
+    // Ends a channel, with an error for all its users. A peer that has broken the protocol is not
+    // heard any more.
     void fail(Channel& channel, Status status, const std::string& why) {
         const base::OneThread::Scope scope(thread_);
+        if (status == Status::kProtocol) channel.receiving.deaf = true;
         connector_.fail(channel, status, why);
     }
     // Ends all channels at once and for good, since the device has failed.
@@ -106,9 +109,13 @@ class Engine final {
         const base::OneThread::Scope scope(thread_);
         channels_.end_transfer(channel);
     }
-    // The layer above sends to the peer over another queue pair: the channel lasts until
-    // release_hold().
-    static void hold(Channel& channel) { ++channel.holds; }
+    // See CompletionPoller.
+    void expect_notifications(int32_t writes) {
+        const base::OneThread::Scope scope(thread_);
+        completions_.expect_notifications(writes);
+    }
+    // The layer above sends to the peer over another queue pair, and has added to Channel::holds:
+    // the channel lasts until this.
     void release_hold(Channel& channel) {
         const base::OneThread::Scope scope(thread_);
         TERN_ASSERT(channel.holds != 0);
@@ -116,11 +123,12 @@ class Engine final {
             connector_.finish_if_idle(channel);
     }
 
-    // Whether a send that was refused would probably be accepted now.
+    // Whether a send that was refused, or the operation of Channel::refused_places, would probably
+    // be accepted now.
     bool has_room(const Channel& channel) const {
-        return (channel.sends.takes_data() && !channel.sending.stalled && !channel.sending.waits &&
-                resources_.pool.available()) ||
-               early_.may_wait(channel);
+        return (channel.sends.takes_data(channel.refused_places) && !channel.sending.stalled &&
+                !channel.sending.waits && resources_.pool.available()) ||
+               (channel.refused_places == 1 && early_.may_wait(channel));
     }
     // Whether a transfer of the layer above would probably be accepted now. Transfers wait until
     // the connection is up.

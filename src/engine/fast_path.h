@@ -301,7 +301,7 @@ Status FastPath::am_bcopy(Channel& channel, uint32_t id, Pack&& pack, uint32_t& 
     // `pack` may be called only once, and the length is not known before: the last length serves as
     // a guess. If the block has no room for the actual length, the frame goes cold.
     const SendPath::Choice guess = blocks_.choose_unknown(channel);
-    if (PeerBlocks::refuses(guess)) [[unlikely]]
+    if (PeerBlocks::refuses(guess) && !early_.is_urgent(id, guess)) [[unlikely]]
         return blocks_.on_refused(channel, guess);
     SendPool::Buffer* buffer = pool_.take();
     if (buffer == nullptr) [[unlikely]]

@@ -26,12 +26,13 @@ bool was_used(Channel& channel) {
 }  // namespace
 
 void IdleChannels::look() {
-    const uint32_t count = connector_.table().live();
-    if (choice_.is_over(count)) [[unlikely]]
-        suggest(count);
+    const uint32_t waiting = connector_.waiting();
+    const uint32_t count = connector_.table().live() - waiting;
+    if (choice_.is_over(count) || waiting != 0) [[unlikely]]
+        suggest(count, waiting);
 }
 
-void IdleChannels::suggest(uint32_t count) {
+void IdleChannels::suggest(uint32_t count, uint32_t waiting) {
     struct Rows {
         size_t size() const { return table.rows(); }
         Channel* row(size_t i) const {
@@ -46,7 +47,7 @@ void IdleChannels::suggest(uint32_t count) {
         const IdleChannels& idle;
     };
     const Rows rows{connector_.table(), *this};
-    const Channel* const spare = choice_.choose(rows, count, connector_.now());
+    const Channel* const spare = choice_.choose(rows, count, connector_.now(), waiting);
     if (spare != nullptr) connector_.suggest_end(*spare);
 }
 
@@ -72,16 +73,13 @@ void IdleChannels::on_spare(Channel& channel) {
     (void)was_used(channel);
 }
 
-bool IdleChannels::nothing_under_way(const Channel& channel) {
-    return channel.up() && channel.ending == Connection::Ending::kNot && channel.transfers == 0 &&
-           channel.holds == 0 && channel.replies == 0 && channel.rings == 0 &&
-           channel.incoming == 0 && channel.outgoing == 0 && channel.backlog.empty() &&
-           channel.failures == 0 && !channel.paused && channel.control.due == 0;
-}
-
-// Whether nobody waits for something.
+// Whether nothing is under way but work requests, and nobody waits for something.
 bool IdleChannels::may_end(const Channel& channel) const {
-    return nothing_under_way(channel) && !channel.sends.has_waiters() && owner_.may_end(channel);
+    return channel.up() && !channel.ending && channel.transfers == 0 && channel.holds == 0 &&
+           channel.replies == 0 && channel.rings == 0 && channel.incoming == 0 &&
+           channel.outgoing == 0 && channel.backlog.empty() && channel.failures == 0 &&
+           !channel.paused && channel.control.due == 0 && !channel.sends.has_waiters() &&
+           owner_.may_end(channel);
 }
 
 void IdleChannels::end_channel(Channel& channel) {

@@ -13,10 +13,10 @@ class Connector;
 class EngineOwner;
 class WorkRequests;
 
-// Keeps the number of connections near a limit. Connections that neither side uses are ended in
-// good order; the endpoints stay, and their next operation connects again. The limit is soft: a new
-// connection is never refused for it, and IdleChoice lets it give way to peers that come back.
-// Control path.
+// Keeps the number of connections near a limit, and makes room if the device has none for more.
+// Connections that neither side uses are ended in good order; the endpoints stay, and their next
+// operation connects again. The limit is soft: a new connection is never refused for it, and
+// IdleChoice lets it give way to peers that come back. Control path.
 //
 // An interface with more connections than the limit suggests to some silent peers, by a packet that
 // may be lost, that they end the connection. Nothing changes by that: a peer that computes does not
@@ -39,7 +39,8 @@ class IdleChannels {
           requests_(requests),
           owner_(owner) {}
 
-    // Asks peers of silent channels if there are more connections than the limit.
+    // Asks peers of silent channels if there are more connections than the limit, or if others wait
+    // for room.
     void look();
     // A connection to the peer is over, or a new one begins.
     void on_over(const PeerAddress& peer);
@@ -47,15 +48,11 @@ class IdleChannels {
     // The peer could do without the channel.
     void on_spare(Channel& channel);
 
-    // Whether nothing is under way, and nobody waits for something, but for work requests, and for
-    // what the owner knows of.
-    static bool nothing_under_way(const Channel& channel);
-
     // Channels that this side has ended because the peer could do without them.
     uint64_t ended() const { return ended_; }
 
   private:
-    [[gnu::cold]] void suggest(uint32_t count);
+    [[gnu::cold]] void suggest(uint32_t count, uint32_t waiting);
     bool may_end(const Channel& channel) const;
     void end_channel(Channel& channel);
 

@@ -26,6 +26,7 @@ struct ConnectionUse {
 
     Counts counts;
     uint64_t since = 0;  // when a look found a change, or the peer was asked to end the connection
+    uint64_t asked = 0;  // when it was asked, if it is to be asked once more; see IdleChoice
 };
 
 // Which of more connections than the limit an interface suggests to end; see IdleChannels. Pure.
@@ -35,6 +36,11 @@ struct ConnectionUse {
 // comes back and is among those whose connections ended last, as many as the limit may give way by,
 // raises it by one, to three times what it was at most. Any other new connection takes one back,
 // and after a second without either, half is gone. A small limit is meant as it is.
+//
+// If connections wait for room on the device, the limit is what there is now, less as many as wait.
+// As programs wait for that, the longest unused is asked twice in a row: the peer ends it when it
+// is asked again after no use. So many are asked in a while that it is known how often connections
+// are made anew in a second.
 class IdleChoice {
   public:
     explicit IdleChoice(uint32_t limit)
@@ -53,21 +59,24 @@ class IdleChoice {
             --slack_;
     }
 
-    // The connection whose peer is to be asked to end it, or null. `count` is over the limit. The
-    // least recently used of a few rows is near enough to that of all.
+    // The connection whose peer is to be asked to end it, or null. There are `count`, and `waiting`
+    // more wait for room. The least recently used of a few rows is near enough to that of all.
     //   size_t rows.size()
     //   Row* rows.row(i)                    null: no connection, or not up
     //   ConnectionUse& rows.use(Row&)
     //   ConnectionUse::Counts rows.counts(Row&)
     //   bool rows.may_end(Row&)             whether nobody waits for something there
     template <class Rows>
-    auto choose(const Rows& rows, uint32_t count, uint64_t now) -> decltype(rows.row(0)) {
+    auto choose(const Rows& rows, uint32_t count, uint64_t now, uint32_t waiting = 0)
+        -> decltype(rows.row(0)) {
         fade(now);
-        const auto limit = static_cast<uint32_t>(std::min<uint64_t>(limit_ + slack_, UINT32_MAX));
+        const auto usual = static_cast<uint32_t>(std::min<uint64_t>(limit_ + slack_, UINT32_MAX));
+        const uint32_t limit = std::min(usual, count - std::min(count, waiting));
         if (count <= limit) return nullptr;
+        const bool urgent = waiting != 0;
         if (now >= window_end_) {
             window_end_ = now + kWindow;
-            suggestions_ = count - limit;
+            suggestions_ = urgent ? std::min(count - limit, kUrgentAtOnce) : count - limit;
         }
         if (suggestions_ == 0) return nullptr;
         decltype(rows.row(0)) oldest = nullptr;
@@ -76,13 +85,20 @@ class IdleChoice {
             auto* const row = rows.row(row_);
             if (row == nullptr) continue;
             ConnectionUse& use = rows.use(*row);
-            if (use.changes_to(rows.counts(*row)) || use.since == 0) use.since = now;
+            if (use.changes_to(rows.counts(*row)) || use.since == 0) {
+                use.since = now;
+                use.asked = 0;
+            }
+            if (use.asked != 0 && now - use.asked < kWindow) continue;
             const bool older = oldest == nullptr || use.since < rows.use(*oldest).since;
             if (older && rows.may_end(*row)) oldest = row;
         }
-        if (oldest == nullptr || now - rows.use(*oldest).since < long_enough(count, limit))
-            return nullptr;
-        rows.use(*oldest).since = now;
+        const uint64_t silence = urgent ? kUrgentSilence : long_enough(count, limit);
+        if (oldest == nullptr || now - rows.use(*oldest).since < silence) return nullptr;
+        ConnectionUse& use = rows.use(*oldest);
+        const bool again = urgent && use.asked == 0;
+        use.asked = again ? now : 0;
+        if (!again) use.since = now;
         --suggestions_;
         return oldest;
     }
@@ -101,7 +117,11 @@ class IdleChoice {
     static constexpr uint64_t kLeast = 1'000'000;      // ns
     static constexpr uint64_t kMost = 10'000'000'000;  // ns
 
-    static constexpr uint32_t kSmall = 64;          // the least that QP_MAX=auto can be
+    // While connections wait for room: half as many can end in a window.
+    static constexpr uint32_t kUrgentAtOnce = 2;
+    static constexpr uint64_t kUrgentSilence = 10'000'000;  // ns
+
+    static constexpr uint32_t kSmall = 64;          // the least that QP_MAX=auto usually is
     static constexpr uint32_t kLarge = 1 << 20;     // no limit, or as good as none
     static constexpr uint32_t kMostSlack = 2;       // times the limit
     static constexpr uint64_t kFade = 100'000'000;  // ns, in which ...

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "engine/offered_blocks.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <string>
@@ -10,6 +11,7 @@
 #include "engine/control_frames.h"
 #include "engine/owner.h"
 #include "engine/polled_blocks.h"
+#include "engine/receive_queue.h"
 #include "engine/sleep.h"
 #include "engine/work_requests.h"
 
@@ -44,12 +46,31 @@ void OfferedBlocks::allow_more(Channel& channel) {
     control_.schedule(channel, Channel::kAllowanceDue);
 }
 
+// Half of the receives are for cold messages, and the others for all that nobody allows: control
+// frames, notifications.
+uint16_t OfferedBlocks::window(const Channel& channel) const {
+    const Channel::Receiving& receiving = channel.receiving;
+    const int64_t free = receives_.size() / 2 - (allowed_ - receiving.allowance.left());
+    return allowance::window(senders_.number(), static_cast<uint32_t>(std::max<int64_t>(free, 0)),
+                             cold_bytes(receiving));
+}
+
+// The length of the peer's cold messages, about. If it has a block, these are the ones that are too
+// long for that.
+uint32_t OfferedBlocks::cold_bytes(const Channel::Receiving& receiving) const {
+    constexpr uint16_t kKnown = 16;  // messages: then the average is known
+    if (receiving.repeats != nullptr) return repeat::kBytes;
+    const bool unknown = receiving.activity.hot || receiving.allowance.limit() < kKnown;
+    return unknown ? longest_ : receiving.usual_bytes;
+}
+
 bool OfferedBlocks::send_allowance(Channel& channel) {
     allowance::Given& given = channel.receiving.allowance;
     if (channel.sends.room() == 0) return false;
-    const uint16_t most = window(channel);
-    if (!given.due_early(most)) return true;  // there are more senders now
-    const AllowanceFrame frame{.limit = given.extend(most), .reserved = 0};
+    const int16_t before = given.left();
+    if (!given.extend(window(channel))) return true;  // there are more senders now
+    allowed_ += given.left() - before;
+    const AllowanceFrame frame{.limit = given.limit(), .reserved = 0};
     return control_.send(channel, ControlId::kAllowance, &frame, sizeof(frame));
 }
 
@@ -143,10 +164,11 @@ bool OfferedBlocks::offer(Channel& channel) {
 void OfferedBlocks::on_no_memory(const Channel& channel, uint32_t size) {
     if (warned_) return;
     warned_ = true;
+    const int error = errno;
     owner_.warn("cannot register " + std::to_string(size) + " bytes for a block (" +
-                strerror(errno) + "): messages from " + channel.peer.to_string() +
-                " stay on the slower path; raise the limit of locked memory (ulimit -l) or "
-                "lower UCX_TERN_HOT_MAX");
+                strerror(error) + "): messages from " + channel.peer.to_string() +
+                " stay on the slower path; lower UCX_TERN_HOT_MAX, or " +
+                verbs::remedy_of_registration(error));
 }
 
 void OfferedBlocks::count_offer(Channel& channel) {
@@ -190,6 +212,7 @@ void OfferedBlocks::drop(Channel& channel) {
 void OfferedBlocks::forget(Channel& channel) {
     if (channel.receiving.path.block() != ReceivePath::Block::kNone) drop(channel);
     if (channel.receiving.activity.hot) promotion_.demoted(channel.receiving.activity);
+    allowed_ -= channel.receiving.allowance.left();
 }
 
 }  // namespace tern

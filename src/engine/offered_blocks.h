@@ -17,6 +17,7 @@ namespace tern {
 class ControlFrames;
 class EngineOwner;
 class PolledBlocks;
+class ReceiveQueue;
 class Sleep;
 class WorkRequests;
 
@@ -36,17 +37,18 @@ class WorkRequests;
 //   all       the connection is over                                                 kNone
 class OfferedBlocks {
   public:
-    OfferedBlocks(ibv_pd* pd, const EngineSettings& settings, PolledBlocks& polled,
-                  ControlFrames& control, WorkRequests& requests, Sleep& sleep, EngineOwner& owner)
+    OfferedBlocks(ibv_pd* pd, const EngineSettings& settings, const ReceiveQueue& receives,
+                  PolledBlocks& polled, ControlFrames& control, WorkRequests& requests,
+                  Sleep& sleep, EngineOwner& owner)
         : pd_(pd),
           sizes_(settings.block_first, settings.block_most, settings.block_memory),
+          longest_(settings.segment_size),
+          receives_(receives),
           polled_(polled),
           control_(control),
           requests_(requests),
           sleep_(sleep),
           owner_(owner),
-          most_repeats_(std::clamp<uint32_t>(settings.receive_queue / kShareOfRepeats,
-                                             allowance::kMost, allowance::kMostRepeats)),
           promotion_(settings.promotion) {}
 
     // Counts messages of the peer's. Data path.
@@ -56,21 +58,15 @@ class OfferedBlocks {
     }
     // Called after a cold message of `length` bytes.
     void took_cold(Channel& channel, uint32_t length) {
-        allowance::Given& given = channel.receiving.allowance;
         senders_.count(channel.receiving.cold);
-        given.received();
-        if (given.due(window(channel))) allow_more(channel);
+        took_allowed(channel, 1);
         consider(channel, length);
     }
     // Called after puts that stand for messages.
     void took_repeats(Channel& channel, uint32_t messages) {
-        allowance::Given& given = channel.receiving.allowance;
         count(channel, messages);
         senders_.count(channel.receiving.cold, messages);
-        given.received(static_cast<uint16_t>(messages));
-        // The first question is the cheaper one.
-        if (given.due_early(allowance::kMostRepeats) && given.due_early(window(channel)))
-            allow_more(channel);
+        took_allowed(channel, static_cast<uint16_t>(messages));
         consider(channel, repeat::kBytes);
     }
     // Considers whether the sender of a cold message of `length` bytes gets a block.
@@ -97,6 +93,8 @@ class OfferedBlocks {
                (channel.receiving.peer_wants_credit_frame && channel.receiving.path.credit_ahead());
     }
 
+    // A new channel: its peer may send without being told.
+    void begin(const Channel& channel) { allowed_ += channel.receiving.allowance.left(); }
     // The channel is over; its queue pair is in error.
     void forget(Channel& channel);
 
@@ -106,13 +104,13 @@ class OfferedBlocks {
     const BlockCounters& counters() const { return counters_; }
 
   private:
-    // A sender that repeats messages may send more, but not fill the receive queue.
-    static constexpr uint32_t kShareOfRepeats = 8;
-    uint16_t window(const Channel& channel) const {
-        return allowance::window(senders_.number(), channel.receiving.repeats != nullptr
-                                                        ? most_repeats_
-                                                        : uint32_t{allowance::kMost});
+    void took_allowed(Channel& channel, uint16_t messages) {
+        channel.receiving.allowance.received(messages);
+        allowed_ -= messages;
+        if (channel.receiving.allowance.due()) allow_more(channel);
     }
+    uint16_t window(const Channel& channel) const;
+    uint32_t cold_bytes(const Channel::Receiving& receiving) const;
     void allow_more(Channel& channel);
     [[gnu::cold]] void end_window();
     void decide(Channel& channel);
@@ -124,14 +122,16 @@ class OfferedBlocks {
 
     ibv_pd* pd_;
     BlockSizes sizes_;
+    uint32_t longest_;  // bytes of a message
+    const ReceiveQueue& receives_;
     PolledBlocks& polled_;
     ControlFrames& control_;
     WorkRequests& requests_;
     Sleep& sleep_;
     EngineOwner& owner_;
-    const uint32_t most_repeats_;
     Promotion promotion_;
     ColdSenders senders_;
+    int64_t allowed_ = 0;  // messages that have not come, of all channels
     BlockCounters counters_;
     bool warned_ = false;  // the owner, that a block cannot be registered
 };

@@ -66,6 +66,12 @@ class OneSided {
     }
     Status put_in_place(Channel& channel, const ibv_sge& from, uint64_t to, uint32_t rkey,
                         void* cookie);
+    // An operation of several work requests has not found its places. Returns kNoResource.
+    [[gnu::cold]] Status no_places(Channel& channel, uint32_t count) {
+        channel.refused_places = count;
+        if (channel.up()) requests_.report_all(channel);
+        return room_.no_place(channel);
+    }
     Status get_in_place(Channel& channel, const ibv_sge& to, uint64_t from, uint32_t rkey,
                         void* cookie);
     // A get of at most segment_size bytes into a buffer of the send pool, which the handler of

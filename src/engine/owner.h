@@ -21,6 +21,9 @@ class EngineOwner {
     // The connection is over, and will be destroyed. Called before closed() of its endpoints.
     // Returns the status for the endpoints: kOk only if nothing of theirs was lost.
     virtual Status ended(Channel& channel, Status status) = 0;
+    // The last endpoint of a connection that has failed has gone: its transfers end now. ended()
+    // follows when all that has come over the connection is delivered.
+    virtual void left(Channel&) {}
     // The connection of the endpoint `user` is over. kOk: nothing was lost, and the next send
     // connects again.
     virtual void closed(void* user, Status status) = 0;
@@ -49,13 +52,11 @@ class EngineOwner {
     ~EngineOwner() = default;
 };
 
-// The sink for a channel that has failed: only reports completions. (For sinks see Engine.)
+// A sink that reports completions only. (For sinks see Engine.)
 struct CompletionSink {
     EngineOwner& owner;
 
     void completed(void* cookie, Status status) const { owner.completed(cookie, status); }
-    static void message(uint32_t, const void*, uint32_t) {}
-    static bool tagged(Channel&, uint32_t, const std::byte*, uint32_t) { return false; }
 };
 
 }  // namespace tern

@@ -12,6 +12,7 @@
 namespace tern {
 
 void PeerBlocks::on_malformed_credit(Channel& channel) {
+    channel.receiving.deaf = true;
     connector_.fail(channel, Status::kProtocol, "its credit is for more than was written");
 }
 

@@ -58,11 +58,14 @@ bool ReceiveQueue::add(uint32_t buffers) {
     return true;
 }
 
-void ReceiveQueue::grow() noexcept try {
+bool ReceiveQueue::grow() noexcept try {
     const uint32_t more = std::min(std::max(size() / 4, kLeastChunk), most_ - size());
-    if (more != 0 && !add(more)) most_ = size();
+    if (more != 0 && add(more)) return true;
+    most_ = size();
+    return false;
 } catch (const std::bad_alloc&) {
     most_ = size();
+    return false;
 }
 
 void ReceiveQueue::post() {

@@ -27,9 +27,9 @@ class ReceiveQueue {
         return reinterpret_cast<const std::byte*>(pieces_[index].addr);
     }
 
-    // Registers and posts more buffers. No effect at the limit, or if there is no memory; then the
+    // Registers and posts more buffers. False at the limit, or if there is no memory; then the
     // queue does not grow any more.
-    void grow() noexcept;
+    bool grow() noexcept;
 
     // The buffer has been read. Buffers are posted again in batches. Data path.
     void release(uint32_t index) {

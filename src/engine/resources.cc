@@ -35,8 +35,9 @@ Resources::Resources(const verbs::Device& device, const verbs::Port& own_port,
                            .inline_bytes = std::clamp(settings.inline_bytes, kLeastInline,
                                                       engine_limits::kInline),
                            .pieces = std::min(engine_limits::kPieces,
-                                              static_cast<uint32_t>(device.attributes.max_sge))},
-                .short_sends = EngineSettings::kShortSendQueue,
+                                              static_cast<uint32_t>(device.attributes.max_sge)),
+                           .atomics = own_port.atomics},
+                .later_sends = settings.later_queue(),
                 .long_queues = settings.long_queues,
                 .retry = settings.retry,
                 .times = settings.handshake} {
@@ -60,10 +61,13 @@ std::optional<Resources> Resources::open(const verbs::Device& device, const verb
 bool Resources::open_queues(const verbs::Device& device, EngineSettings& settings,
                             EngineOwner& owner, std::string& why) {
     const auto refuse = [&why](const char* what) {
-        why = std::string(what) + ": " + strerror(errno);
-        why +=
-            "; the limit of locked memory (ulimit -l) may be too low, or the device have none "
-            "left: a smaller UCX_TERN_QP_MAX in the other processes needs less";
+        const int error = errno;
+        why = std::string(what) + ": " + strerror(error) + "; " +
+              verbs::remedy_of_registration(error);
+        if (verbs::may_lack_room(error))
+            why +=
+                ", or the device has none left: a smaller UCX_TERN_QP_MAX in the other processes "
+                "needs less";
         return false;
     };
     events.reset(ibv_create_comp_channel(port.context));
@@ -108,14 +112,14 @@ bool Resources::open_receives(EngineSettings& settings, EngineOwner& owner) {
 
 // The queue grows with the number of connections, where it can.
 bool Resources::open_completions(const EngineSettings& settings) {
-    const auto room = [&](uint32_t with_long, uint32_t with_short) {
+    const auto room = [&](uint32_t first, uint32_t later) {
         return static_cast<uint32_t>(
-            std::min<uint64_t>(settings.completions(with_long, with_short), max_cqe));
+            std::min<uint64_t>(settings.completions(first, later), max_cqe));
     };
     using namespace engine_limits;
     cq = verbs::create_completion_queue(
         port.context, room(kFirstConnections, 0),
-        room(std::min(settings.long_queues, kFixedLong), kFixedShort), events.get());
+        room(std::min(settings.long_queues, kFixedFirst), kFixedLater), events.get());
     return cq != nullptr;
 }
 

@@ -2,7 +2,10 @@
 #include "engine/send_pool.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <new>
+#include <string>
 
 #include "connection/connector.h"
 #include "engine/channel.h"
@@ -20,9 +23,9 @@ bool SendPool::grow() {
                        std::vector<Buffer>(count)});
     Chunk& chunk = chunks_.back();
     if (!chunk.memory) {
+        error_ = errno;
         chunks_.pop_back();
         most_ = count_;
-        refused_ = true;
         return false;
     }
     for (uint32_t i = 0; i < count; ++i) {
@@ -40,10 +43,7 @@ bool SendPool::grow_later() noexcept try { return grow(); } catch (const std::ba
 }
 
 Status SendRoom::no_place(Channel& channel) {
-    if (channel.up() && !channel.failed) {
-        ++refused_;
-        growth_.on_full(channel);
-    }
+    if (channel.up() && !channel.failed) ++refused_;
     return Status::kNoResource;
 }
 
@@ -54,9 +54,9 @@ Status SendRoom::no_buffer() {
     ++refused_;
     if (pool_.refused() && !warned_send_pool_) {
         warned_send_pool_ = true;
-        owner_.warn(
-            "cannot register more memory for the send pool: raise the limit of locked memory "
-            "(ulimit -l) or lower UCX_TERN_TX_BUFFERS");
+        owner_.warn(std::string("cannot register more memory for the send pool (") +
+                    strerror(pool_.error()) + "): lower UCX_TERN_TX_BUFFERS, or " +
+                    verbs::remedy_of_registration(pool_.error()));
     }
     pool_.for_each_holder([this](uint64_t tag) {
         Connection* const connection = connector_.table().find_send(tag);

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "connection/connection.h"
-#include "engine/queue_growth.h"
 #include "verbs/memory.h"
 
 namespace tern {
@@ -61,7 +60,8 @@ class SendPool {
     // The next take() does not return null.
     bool prepare() { return free_ != nullptr || grow_later(); }
     // Memory could not be registered, so the pool does not grow any more.
-    bool refused() const { return refused_; }
+    bool refused() const { return error_ != 0; }
+    int error() const { return error_; }  // why not
     size_t registered_bytes() const { return registered_; }
 
     static constexpr uint32_t kChunk = 32;  // buffers by which it grows
@@ -81,7 +81,7 @@ class SendPool {
     uint32_t most_;
     uint32_t count_ = 0;
     size_t registered_ = 0;
-    bool refused_ = false;
+    int error_ = 0;
     Buffer* free_ = nullptr;
     std::vector<Chunk> chunks_;
 };
@@ -90,13 +90,8 @@ class SendPool {
 // brings them back. Control path.
 class SendRoom {
   public:
-    SendRoom(SendPool& pool, uint32_t long_queue, Connector& connector, WorkRequests& requests,
-             IdleChannels& idle, EngineOwner& owner)
-        : pool_(pool),
-          connector_(connector),
-          requests_(requests),
-          owner_(owner),
-          growth_(long_queue, connector, requests, idle, owner) {}
+    SendRoom(SendPool& pool, Connector& connector, WorkRequests& requests, EngineOwner& owner)
+        : pool_(pool), connector_(connector), requests_(requests), owner_(owner) {}
 
     // The send queue has no place, or the connection is not up. Returns kNoResource.
     [[gnu::cold]] Status no_place(Channel& channel);
@@ -104,16 +99,12 @@ class SendRoom {
     [[gnu::cold]] Status no_buffer();
 
     uint64_t refused() const { return refused_; }
-    // Which makes more places.
-    QueueGrowth& growth() { return growth_; }
-    const QueueGrowth& growth() const { return growth_; }
 
   private:
     SendPool& pool_;
     Connector& connector_;
     WorkRequests& requests_;
     EngineOwner& owner_;
-    QueueGrowth growth_;
     bool warned_send_pool_ = false;  // the owner, that the send pool cannot grow
     uint64_t refused_ = 0;           // sends on connections that are up
 };

@@ -1,22 +1,37 @@
-// SPDX-License-Identifier: BSD-3-Clause
-// The releases of UCX that an installation has transports for. Each has a folder of its own.
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The releases of UCX that an installation has transports for. Each has a folder of its own. C11,
+ * as the loader must not need the run-time library of C++; for commands too. */
 #pragma once
 
-#include <string>
-#include <vector>
+#include <stddef.h>
 
-namespace tern::loader {
+#ifdef __cplusplus
+extern "C" {
+#endif
 
-// The path of the transport for a release ("1.13.1"), in an installation's folder.
-std::string transport_path(const std::string& folder, const std::string& release);
+enum { kReleasesMost = 32, kReleaseBytes = 24, kReleasesTextBytes = 1024 };
 
-// The releases in an installation's folder, the oldest first.
-std::vector<std::string> releases_in(const std::string& folder);
+/* The oldest first. */
+struct tern_releases {
+    unsigned count;
+    char names[kReleasesMost][kReleaseBytes]; /* "1.13.1" */
+};
 
-// "1.13.1, 1.18.1 and 1.22.0".
-std::string text_of(const std::vector<std::string>& releases);
+/* The releases in an installation's folder. */
+void tern_releases_in(struct tern_releases* releases, const char* folder);
 
-// A line that says why there is none for UCX `loaded`, and what to do.
-std::string misfit(const std::vector<std::string>& releases, const std::string& loaded);
+int tern_releases_have(const struct tern_releases* releases, const char* release);
 
-}  // namespace tern::loader
+/* The path of the transport for a release, in an installation's folder. */
+void tern_transport_path(char* path, size_t size, const char* folder, const char* release);
+
+/* "1.13.1, 1.18.1 and 1.22.0". */
+void tern_releases_text(const struct tern_releases* releases, char* text, size_t size);
+
+/* A line that says why there is none for UCX `loaded`, and what to do. */
+void tern_releases_misfit(const struct tern_releases* releases, const char* loaded, char* text,
+                          size_t size);
+
+#ifdef __cplusplus
+}
+#endif

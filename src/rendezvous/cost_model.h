@@ -5,6 +5,8 @@
 #include <limits>
 #include <string_view>
 
+#include "base/tunables.h"
+
 namespace tern {
 
 // Costs: times in seconds, lengths in bytes, bandwidths in bytes per second. Bandwidths may be
@@ -46,8 +48,8 @@ const Costs* find_costs(std::string_view name);
 
 // How a message is staged.
 struct Staging {
-    double first = 12 * 1024;                               // C_0
-    double q = 1.5;                                         // C_i+1 = q * C_i (equation 5)
+    double first = kTunables.rndv_chunk_first;              // C_0
+    double q = kTunables.rndv_chunk_growth;                 // C_i+1 = q * C_i (equation 5)
     double most = std::numeric_limits<double>::infinity();  // of a chunk
     double sub_block = 4096;                                // b; infinite: no sub-blocks
     double flag = 8;                                        // bytes on the wire with each sub-block

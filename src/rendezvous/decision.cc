@@ -44,7 +44,6 @@ Decision by_costs(const DecisionInputs& inputs, const Policy& policy, Prefer&& p
 
 template <class Prefer>
 Decision decide_by(const DecisionInputs& inputs, const Policy& policy, Prefer&& prefer) {
-    if (inputs.open) return {.scheme = Scheme::kRead, .reason = reason_to_read(false, false)};
     if (inputs.own.of_device && inputs.readable)
         return {.scheme = Scheme::kRead, .reason = reason_to_read(true, inputs.late)};
     if (inputs.own.of_device) return placed(inputs, policy, Reason::kPinned);

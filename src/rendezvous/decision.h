@@ -57,7 +57,6 @@ struct DecisionInputs {
     uint64_t length = 0;
     // The sender's memory, as far as is known.
     BufferState sender;
-    bool open = false;      // there is an rkey that is good at any time
     bool readable = false;  // there is an rkey that is good for this message
     bool late = false;      // with `readable`: it is there because the sender is late
     // The receiver's memory.
@@ -84,7 +83,7 @@ struct Decision {
 };
 
 // The receiver's decision. The first rule that applies counts:
-//   1. memory that is open is read;
+//   1. memory that is open is read: Rendezvous::rkey_to_read() says so, as nothing else counts;
 //   2. a buffer in a device's memory is used in place: a message that can be read is read, others
 //      are written to it;
 //   3. a message that can be read is read if its sender is late, or if the receiver's buffer is

@@ -23,7 +23,7 @@ IncomingTransfers::IncomingTransfers(Engine& engine, TransferMemory& memory,
       counters_(counters),
       timings_(timings),
       budget_(budget),
-      rings_(engine.pd(), settings, budget),
+      rings_(engine.pd(), memory, settings, budget),
       pins_(memory, accounts, policy, budget),
       preparation_(memory, accounts, refusals, policy, counters, timings, budget, rings_, pins_),
       writes_(engine, pins_, accounts, policy, settings, counters, budget),
@@ -279,7 +279,9 @@ void IncomingTransfers::have_read(Incoming::Read& read, Status status) {
     Incoming& transfer = *read.owner;
     TERN_ASSERT(transfer.state == Incoming::State::kReading && !read.arrived);
     --transfer.channel->replies;
-    if (status != Status::kOk) return;  // the channel ends, and the transfer with it
+    // The channel ends, and the transfer with it. After a flush by force, its memory may be gone.
+    const Channel& channel = *transfer.channel;
+    if (status != Status::kOk || (channel.failed && channel.status == Status::kCanceled)) return;
     read.arrived = true;
     if (!budget_.behind()) (void)step_reading(transfer);
 }
@@ -302,13 +304,14 @@ bool IncomingTransfers::refused(Channel& channel, const Refuse& frame) {
     Incoming* transfer = table_.find(channel, frame.number);
     if (transfer == nullptr || transfer->state != Incoming::State::kRunning) return false;
     TERN_TRACE("incoming transfer %u is refused by the sender", transfer->number);
-    if (frame.what == Refuse::kFetch) {
-        end(*transfer, Status::kRemoteAccess);
-        return true;
-    }
-    // All earlier writes have arrived, so the ring can be lent to another transfer.
+    // Confirmed, and the ring lent to another transfer, when all earlier writes have arrived and
+    // are known: a frame in a block overtakes completions.
+    if (!transfer->core->withdrawn(frame.blocks)) return false;
     transfer->failed = true;
-    return transfer->asked_here;
+    transfer->refused = frame.what == Refuse::kFetch;
+    if (!transfer->refused) return transfer->asked_here;
+    if (transfer->core->withdrawn_completely()) end(*transfer, Status::kRemoteAccess);
+    return true;
 }
 
 // All transfers have been moved on. Besides the flags, they wait only for completions and frames.
@@ -354,6 +357,7 @@ void IncomingTransfers::end(Incoming& transfer, Status status) {
     accounts_.stopped(running_.remove(transfer));
     waiting_.remove(transfer);
     rings_.queue().remove(transfer);
+    if (transfer.core) engine_.expect_notifications(-transfer.core->notifications());
     rings_.give_back(transfer);
     const bool asked_here = transfer.asked_here;
     void* cookie = transfer.cookie;

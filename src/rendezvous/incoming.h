@@ -38,7 +38,7 @@ class IncomingTransfers {
     void get_owned(Channel& channel, std::unique_ptr<std::byte[]> memory, size_t length,
                    uint64_t from, const WireKey& key, uint32_t rkey, Unpack unpack, void* argument,
                    void* cookie);
-    // Whether decide() has the message read; see Rendezvous::rkey_to_read().
+    // Whether a message with an rkey is read, by expect(); see Rendezvous::rkey_to_read().
     bool reads(std::span<const Buffers::Piece> to, const Source& source) const;
 
     // Apart from requests that wait for a place: see TransferAccounts::any_work().

@@ -5,8 +5,10 @@
 
 namespace tern {
 
-IncomingRings::IncomingRings(ibv_pd* pd, const RendezvousSettings& settings, ProgressBudget& budget)
-    : pool_(pd, settings.ring_slots(), settings.most_rings()),
+IncomingRings::IncomingRings(ibv_pd* pd, const TransferMemory& memory,
+                             const RendezvousSettings& settings, ProgressBudget& budget)
+    : pool_(pd, settings.ring_slots(), settings.most_rings(),
+            [&memory](uint64_t bytes) { return memory.make_room(bytes); }),
       budget_(budget),
       generation_(std::random_device()()) {}
 

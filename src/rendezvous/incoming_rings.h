@@ -9,6 +9,7 @@
 #include "rendezvous/rendezvous_owner.h"
 #include "rendezvous/ring_pool.h"
 #include "rendezvous/ring_queue.h"
+#include "rendezvous/transfer_memory.h"
 
 namespace tern {
 
@@ -16,7 +17,8 @@ namespace tern {
 // requests, so that no transfer waits for ever.
 class IncomingRings {
   public:
-    IncomingRings(ibv_pd* pd, const RendezvousSettings& settings, ProgressBudget& budget);
+    IncomingRings(ibv_pd* pd, const TransferMemory& memory, const RendezvousSettings& settings,
+                  ProgressBudget& budget);
 
     // Whether the transfer has a ring, now or from before. `may_lend`: it is its turn.
     bool lend(Incoming& transfer, bool may_lend) {
@@ -27,7 +29,7 @@ class IncomingRings {
     bool will_come(const Incoming& transfer, bool may_lend) const {
         return may_lend && pool_.may_grow() && pool_.serves(transfer.channel->rings);
     }
-    // Not even a small ring could be registered: there will be none.
+    // Not even a small ring could be registered: there is none for a while.
     bool cannot_register() const { return pool_.cannot_register(); }
     // The ring, if any, comes back. No work request uses it any more.
     void give_back(const Incoming& transfer) {

@@ -114,8 +114,9 @@ struct Incoming : Transfer {
     std::optional<RingReader> core;
     uint64_t generation = 0;  // of the flags in the ring
     Parts parts;
-    bool failed = false;  // memory of one side was undeclared: the rest is dropped
-    uint64_t taken = 0;   // bytes copied or skipped
+    bool failed = false;   // memory of one side was undeclared: the rest is dropped
+    bool refused = false;  // by the sender, which waits for no confirmation
+    uint64_t taken = 0;    // bytes copied or skipped
     Idle idle;
 };
 

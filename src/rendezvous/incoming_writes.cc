@@ -12,6 +12,7 @@ void IncomingWrites::open(Incoming& transfer) {
     transfer.core.emplace(transfer.length, transfer.ring.slots, transfer.generation,
                           !engine_.sleep()->polls_memory(*transfer.channel),
                           transfer.ring.slots / (settings_.chunks_per_ring + 1));
+    engine_.expect_notifications(transfer.core->notifications());
     if (transfer.in_pieces()) {
         transfer.parts.first = WirePart::announce(pins_.first_piece(transfer));
     } else {
@@ -52,8 +53,8 @@ IncomingWrites::Step IncomingWrites::step(Incoming& transfer) {
         if (!ask_sender(transfer)) return {};
         transfer.move_to(Incoming::State::kRunning);
     }
-    if (transfer.failed && transfer.asked_here) {
-        const bool over = end(transfer);
+    if (core.is_withdrawn()) {
+        const bool over = core.withdrawn_completely() && (transfer.refused || end(transfer));
         return {over, over};
     }
     unsigned count = take_blocks(transfer);

@@ -147,12 +147,15 @@ struct Refuse {
 
     uint32_t what = 0;
     uint32_t number = 0;  // of the transfer, as in the refused frame
+    // Written to the ring before, modulo 2^32. The frame may overtake what notifies of them.
+    uint32_t blocks = 0;
+    uint32_t reserved = 0;
 };
 
 static_assert(sizeof(WirePart) == 24 && sizeof(WireRing) == 24);
 static_assert(sizeof(Fetch) == 80 && sizeof(Fetch) <= kMaxControl);
 static_assert(sizeof(Deliver) == 32 && sizeof(Accept) == 56 && sizeof(MorePart) == 32);
 static_assert(sizeof(ReplyingAck) == 48 && sizeof(ReplyingAck) <= kMaxControl);
-static_assert(sizeof(Ack) == 16 && sizeof(Finish) == 8 && sizeof(Refuse) == 8);
+static_assert(sizeof(Ack) == 16 && sizeof(Finish) == 8 && sizeof(Refuse) == 16);
 
 }  // namespace tern

@@ -296,7 +296,9 @@ bool OutgoingTransfers::withdraw(Outgoing& transfer) {
     if (transfer.state == Outgoing::State::kEnded || transfer.core->all_posted()) return false;
     staging_.forget(transfer);
     if (transfer.state == Outgoing::State::kWaiting) transfer.move_to(Outgoing::State::kWriting);
-    const Refuse frame{.what = Refuse::kRest, .number = transfer.receiver};
+    const Refuse frame{.what = Refuse::kRest,
+                       .number = transfer.receiver,
+                       .blocks = static_cast<uint32_t>(transfer.core->staged())};
     if (send_frame(engine_, *transfer.channel, TransferId::kRefuse, frame)) {
         transfer.move_to(Outgoing::State::kWithdrawn);
         ++counters_.refused;
@@ -317,7 +319,10 @@ unsigned OutgoingTransfers::end_starved() {
     unsigned count = 0;
     while (Outgoing* transfer = staging_.starved()) {
         accounts_.warn_of_limit();
-        if (!transfer->alone()) refusals_.add(*transfer->channel, {.number = transfer->receiver});
+        if (!transfer->alone())
+            refusals_.add(*transfer->channel,
+                          {.number = transfer->receiver,
+                           .blocks = static_cast<uint32_t>(transfer->core->staged())});
         end(*transfer, Status::kDevice);
         ++count;
     }

@@ -21,7 +21,8 @@ OutgoingStaging::OutgoingStaging(Engine& engine, const TransferMemory& memory,
       counters_(counters),
       timings_(timings),
       budget_(budget),
-      rings_(engine.pd(), settings.ring_slots(), settings.most_rings()) {}
+      rings_(engine.pd(), settings.ring_slots(), settings.most_rings(),
+             [&memory](uint64_t bytes) { return memory.make_room(bytes); }) {}
 
 bool OutgoingStaging::lend_or_wait(Outgoing& transfer) {
     if (transfer.staging.slots != 0) return true;

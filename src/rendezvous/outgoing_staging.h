@@ -29,7 +29,8 @@ class OutgoingStaging {
     bool any_waiting() const { return !waiting_.empty(); }
     // The transfer does not wait any more.
     void forget(Outgoing& transfer) { std::erase(waiting_, &transfer); }
-    // The next transfer that waits for memory that cannot be registered, now or later; null: none.
+    // The next transfer that waits for memory that cannot be registered for a while; null:
+    // none.
     Outgoing* starved() const;
     // A flush that was to take memory from the transfer is complete.
     void take_back(Outgoing& transfer);

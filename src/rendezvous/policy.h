@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "base/tunables.h"
 #include "rendezvous/cost_model.h"
 #include "rendezvous/decision.h"
 #include "rendezvous/schedule.h"
@@ -25,7 +26,8 @@ class Policy {
         SchemeSetting scheme = SchemeSetting::kAuto;
         uint32_t worth_pinning = 2;  // a buffer is pinned from this use on
         double margin = 0.03;
-        bool overlap = true;  // memory is pinned while the piece before it is on the wire
+        bool overlap = kTunables.rndv_pin_overlap !=
+                       0;  // memory is pinned while the piece before it is on the wire
         Staging staging = {.most = 64 * SubBlocks::kSubBlock};
     };
 

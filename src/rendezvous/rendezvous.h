@@ -33,8 +33,8 @@ class Rendezvous {
                const WireKey& key, uint32_t rkey, Source source, void* cookie,
                const Reply* reply = nullptr);
     // The rkey to read the peer's memory with, for get(); 0: the peer is to write. `open`: of open
-    // memory, or 0; `of_message`: of a message's, or 0. decide() decides (decision.h); its first
-    // rule stands here too, because short gets of open memory need nothing else.
+    // memory, or 0; `of_message`: of a message's, or 0. The first rule of decision.h stands
+    // here, because short gets of open memory need nothing else.
     uint32_t rkey_to_read(uint32_t open, uint32_t of_message, const Source& source,
                           std::span<const Buffers::Piece> to) const {
         if (open != 0 || of_message == 0) return open;

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <string>
 
+#include "base/tunables.h"
 #include "connection/connection.h"
 #include "rendezvous/decision.h"
 #include "rendezvous/messages.h"
@@ -18,8 +19,9 @@ namespace tern {
 
 struct RendezvousSettings {
     uint32_t ring_bytes = 256 * 1024;
-    uint32_t rings = 16;  // most rings to receive into; as many again to send from
-    uint32_t chunks_per_ring = 3;
+    uint32_t rings =
+        kTunables.rndv_windows;  // most rings to receive into; as many again to send from
+    uint32_t chunks_per_ring = kTunables.rndv_buffers;
     // A side that polls less often than this does something else meanwhile, and does not wait.
     std::chrono::nanoseconds between_polls = std::chrono::microseconds(100);
     // While nobody gets a ring for so long, or in IdleTime::kMostCalls calls of progress, transfers

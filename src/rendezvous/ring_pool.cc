@@ -50,8 +50,22 @@ void RingPool::work_on_next(ProgressBudget& budget) {
     }
 }
 
+bool RingPool::may_try_again() const {
+    const bool wants = free_.empty() ? rings_.size() < most_ : may_be_replaced();
+    return wants && Clock::now() >= refused_until_;
+}
+
+// Memory for a ring of so many slots at least, which is not registered yet.
+verbs::RegisteredMemory& RingPool::map_next(uint32_t slots) {
+    if (next_.size() < size_t{slots} * SubBlocks::kSlot) {
+        next_ = verbs::RegisteredMemory(size_t{slots} * SubBlocks::kSlot);
+        next_pages_ = 0;
+    }
+    return next_;
+}
+
 void RingPool::provide() {
-    if (next_.data() == nullptr) next_ = verbs::RegisteredMemory(ring_size());
+    map_next(next_slots());
     const size_t bytes = std::min(kStep, next_.size() - next_pages_);
     // Without pages in advance, the registration provides them.
     const bool can = next_.provide(next_pages_, bytes);
@@ -60,27 +74,42 @@ void RingPool::provide() {
 }
 
 void RingPool::grow() {
-    for (;;) {
-        if (next_.data() == nullptr) next_ = verbs::RegisteredMemory(ring_size());
-        verbs::RegisteredMemory memory = std::exchange(next_, {});
-        next_pages_ = 0;
-        provided_ = false;
-        if (memory.register_with(pd_, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE)) {
-            registered_ += memory.size();
-            base::make_room(free_, rings_.size() + 1);  // for those that come back
-            base::make_room(overwritten_, rings_.size() + 1);
-            rings_.push_back(std::move(memory));
-            overwritten_.push_back(false);
-            free_.push_back(static_cast<uint32_t>(rings_.size() - 1));
-            TERN_DEBUG("ring %zu of at most %u is registered: %zu bytes", rings_.size(), most_,
-                       ring_size());
-            return;
-        }
+    // All rings have the same size. A small one is enough to go on.
+    uint32_t slots = next_slots();
+    const uint32_t least = rings_.empty() ? 1 : slots == slots_ ? slots_ : 2 * slots_;
+    for (; slots >= least; slots /= 2) {
+        if (add(slots)) return;
         refused_ = true;
-        // All rings have the same size. A small one is enough to go on.
-        if (!rings_.empty() || slots_ == 1) return;
-        slots_ /= 2;
+        refused_until_ = Clock::now() + refusal_;
     }
+}
+
+bool RingPool::add(uint32_t slots) {
+    verbs::RegisteredMemory memory = std::exchange(map_next(slots), {});
+    next_pages_ = 0;
+    provided_ = false;
+    const auto try_it = [&] {
+        return memory.register_with(pd_, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+    };
+    if (!try_it() && !(make_room_ && make_room_(memory.size()) && try_it())) return false;
+    if (slots != slots_ && !rings_.empty()) {
+        TERN_ASSERT(in_use() == 0);
+        rings_.clear();
+        overwritten_.clear();
+        free_.clear();
+        registered_ = 0;
+    }
+    slots_ = slots;
+    if (slots_ == wanted_) refused_ = false;
+    registered_ += memory.size();
+    base::make_room(free_, rings_.size() + 1);  // for those that come back
+    base::make_room(overwritten_, rings_.size() + 1);
+    rings_.push_back(std::move(memory));
+    overwritten_.push_back(false);
+    free_.push_back(static_cast<uint32_t>(rings_.size() - 1));
+    TERN_DEBUG("ring %zu of at most %u is registered: %u slots of %u", rings_.size(), most_, slots_,
+               wanted_);
+    return true;
 }
 
 }  // namespace tern

@@ -77,7 +77,8 @@ class RingReader {
 
     // A write of `blocks` sub-blocks has been notified. False: their number is wrong.
     bool arrived(uint32_t blocks) {
-        if (!notified_ || blocks > staged_ - arrived_ || arrived_ + blocks - index_ > slots_)
+        const uint64_t most = withdrawn_ ? withdrawn_at_ : staged_;
+        if (!notified_ || blocks > most - arrived_ || arrived_ + blocks - index_ > slots_)
             return false;
         arrived_ += blocks;
         return true;
@@ -89,6 +90,20 @@ class RingReader {
         return true;
     }
 
+    // The sender writes no more; `blocks`: sub-blocks that it has written. False: that cannot be.
+    bool withdrawn(uint32_t blocks) {
+        const uint32_t more = blocks - static_cast<uint32_t>(arrived_);
+        if (withdrawn_ || (notified_ && more > staged_ - arrived_)) return false;
+        withdrawn_ = true;
+        withdrawn_at_ = arrived_ + more;
+        return true;
+    }
+    bool is_withdrawn() const { return withdrawn_; }
+    // Whether nothing more is to come. Flags have arrived before the frame that said so.
+    bool withdrawn_completely() const {
+        return withdrawn_ && (!notified_ || arrived_ == withdrawn_at_);
+    }
+
     // Whether to acknowledge now, so that the sender can go on. At the latest this is so when no
     // more staged sub-blocks are expected for now, because the sender may need its staging memory
     // for a placed part. The last acknowledgement is sent in any case, with the end of the
@@ -98,7 +113,7 @@ class RingReader {
     }
     // Whether there is something to acknowledge. If nothing arrives, the sender's staging memory
     // may be smaller than the ring, and full.
-    bool ack_owed() const { return index_ != acked_ && !complete(); }
+    bool ack_owed() const { return index_ != acked_ && !complete() && !withdrawn_; }
     void acked() { acked_ = index_; }
     // An acknowledgement is sent because nothing arrives. The second time, the sender's staging
     // memory is taken to hold only as many sub-blocks as are owed.
@@ -112,6 +127,11 @@ class RingReader {
     uint64_t parts_end() const { return parts_end_; }
     uint64_t length() const { return length_; }
     bool notified() const { return notified_; }
+    // About how many writes at a time may be notified.
+    int32_t notifications() const {
+        if (!notified_) return 0;
+        return static_cast<int32_t>(std::min<uint64_t>(slots_, SubBlocks::count(length_)));
+    }
     bool polls_memory() const { return !notified_ && index_ != staged_; }
     // Sub-blocks copied, modulo 2^32.
     uint32_t count() const { return static_cast<uint32_t>(index_); }
@@ -137,6 +157,8 @@ class RingReader {
     uint64_t index_ = 0;      // sub-blocks copied
     uint64_t arrived_ = 0;    // sub-blocks notified
     uint64_t acked_ = 0;
+    uint64_t withdrawn_at_ = 0;  // sub-blocks notified in the end
+    bool withdrawn_ = false;
     bool any_placed_ = false;
     bool done_ = false;
     uint32_t waits_ = 0;

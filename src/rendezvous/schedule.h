@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "base/tunables.h"
+
 namespace tern {
 
 // The layout of a staged segment in a ring of slots. Each slot has a sub-block of data and the flag
@@ -37,13 +39,13 @@ struct SubBlocks {
 
 // Sizes are in sub-blocks unless a name or comment says bytes.
 struct ScheduleLimits {
-    uint32_t first_bytes = 12 * 1024;  // C_0
-    double q = 1.5;                    // ratio of each chunk to the one before
-    uint32_t most = 64;                // longest chunk
-    uint32_t least = 2;                // a last chunk shorter than this joins the one before
+    uint32_t first_bytes = kTunables.rndv_chunk_first;  // C_0
+    double q = kTunables.rndv_chunk_growth;             // ratio of each chunk to the one before
+    uint32_t most = 64;                                 // longest chunk
+    uint32_t least = 2;  // a last chunk shorter than this joins the one before
 
     // For a ring of `slots` that `buffers` chunks share.
-    static constexpr uint32_t most_of(uint32_t slots, uint32_t buffers = 3) {
+    static constexpr uint32_t most_of(uint32_t slots, uint32_t buffers = kTunables.rndv_buffers) {
         return std::max(1u, slots / std::max(1u, buffers));
     }
 };

@@ -40,7 +40,9 @@ class TransferMemory {
     bool is_of_device(Transfer& transfer);
     // What is known of a buffer; no use is counted, and no pin is looked for.
     BufferState state_of(const Buffers::Piece& buffer) const;
-    uint64_t longest_pin() const { return pins_.longest(); }
+    // Gives up pins that are not in use, of so many bytes if there are as many. False: of none.
+    bool make_room(uint64_t bytes) const { return pins_.give_up(bytes); }
+    uint64_t longest_pin() const { return tern::longest_pin(pins_); }
     bool fits(uint64_t length) const { return length <= longest_pin(); }
 
     // How much of the `rest` from `at` on to pin next, by the decision's `piece` and `reused`.

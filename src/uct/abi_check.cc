@@ -4,6 +4,7 @@
 #include <cerrno>
 
 #include "tern_config.h"
+#include "uct/abi_probe.h"
 #include "uct/explain.h"
 #include "uct/ucx_headers.h"
 
@@ -72,7 +73,15 @@ std::optional<std::string> check_ucx() {
     };
     UcxVersion loaded;
     ucp_get_version(&loaded.major, &loaded.minor, &loaded.release);
-    return misfit(loaded, ucp_get_version_string(), kBuilt, classes);
+    std::optional<std::string> reason = misfit(loaded, ucp_get_version_string(), kBuilt, classes);
+    if (reason) return reason;
+    const char* const difference = probe_uct();
+    if (difference == nullptr) return std::nullopt;
+    return std::string("transport tern is not available: this UCX calls itself ") +
+           ucp_get_version_string() + ", but " + difference +
+           " in another way than the one it was built for, as a snapshot of the development does; "
+           "build it for this one (configure --with-ucx=PREFIX --with-ucx-src=FOLDER with the "
+           "source of the same snapshot) or run with that release";
 }
 
 }  // namespace

@@ -5,6 +5,8 @@
 #include <array>
 #include <bit>
 
+#include "base/named_values.h"
+#include "base/rank_variables.h"
 #include "uct/compat.h"
 
 namespace tern {
@@ -73,7 +75,6 @@ constexpr const char* kText = kDigits<number>.data();
 constexpr EngineSettings kEngine;
 constexpr RendezvousSettings kRendezvous;
 constexpr TupleQSettings kTupleQ;
-static_assert(kRendezvous.policy.staging.q == 1.5);  // "1.5" below
 static_assert(kEngine.poll == PollMode::kAuto && kRendezvous.policy.scheme == SchemeSetting::kAuto);
 
 }  // namespace
@@ -90,38 +91,35 @@ ucs_config_field_t config_table[] = {
                "the send pool.",
                messages.segment_size, UCS_CONFIG_TYPE_MEMUNITS),
     TERN_FIELD("TX_QUEUE_LEN", kText<kEngine.send_queue>,
-               "Work requests that a connection's send queue holds, if it is a long one.",
+               "Work requests that the send queue of each of the first 64 connections of an "
+               "interface holds. The others hold\n"
+               "21, or as many as this if it is less.",
                messages.send_queue, UCS_CONFIG_TYPE_UINT),
-    TERN_FIELD("TX_LONG_QUEUES", kText<kEngine.long_queues>,
-               "Connections of an interface that have a long send queue from the beginning. The "
-               "others have a short\n"
-               "one, of 10 work requests, until they turn out to be busy. With TM_ENABLE, all "
-               "queues are long.",
-               messages.long_queues, UCS_CONFIG_TYPE_UINT),
     TERN_FIELD(
         "QP_MAX", "auto",
         "Connections of an interface beyond which those that neither side uses are ended, "
         "the longest unused first.\n"
         "Their endpoints connect again when they are used. The limit is soft: no connection "
         "is refused for it.\n"
-        "inf: no limit; auto: a sixteenth of the device's queue pairs, or half of what fits into "
-        "a completion\n"
-        "queue, at least 64 and at most 4096. No effect with TM_ENABLE.",
+        "inf: no limit; auto: half of the device's queue pairs divided by the node's ranks, if the "
+        "launcher tells their\n"
+        "number, and by the interfaces of the process, or half of what fits into a completion "
+        "queue, at least 16 and at\n"
+        "most 4096; without that number, a sixteenth of the queue pairs, at least 64. If the "
+        "device has no queue pair left,\n"
+        "idle connections are ended below the limit too. No effect with TM_ENABLE.",
         messages.connections, UCS_CONFIG_TYPE_ULUNITS),
     TERN_FIELD("TX_BUFFERS", kText<kEngine.send_buffers>,
                "Most buffers of the send pool, which all connections of an interface share. It "
                "grows as it is used.",
                messages.send_buffers, UCS_CONFIG_TYPE_UINT),
-    TERN_FIELD("TX_MIN_INLINE", kText<kEngine.inline_bytes>,
-               "Bytes that a work request carries inline, at least; what a device gives beyond "
-               "that is used.",
-               messages.inline_bytes, UCS_CONFIG_TYPE_UINT),
     TERN_FIELD("RX_QUEUE_LEN", kText<kEngine.receive_queue>,
                "Buffers of the receive queue that all connections of an interface share.",
                messages.receive_queue, UCS_CONFIG_TYPE_UINT),
     TERN_FIELD("RX_QUEUE_MAX", kText<kEngine.receive_most>,
                "Buffers to which this queue grows, 8 for each of the peers that send to it at a "
-               "time, if messages come faster than they are taken.\n"
+               "time, if messages come faster than they are taken, and 2 for each notified write "
+               "of a transfer.\n"
                "RX_QUEUE_LEN or less: it does not grow.",
                messages.receive_most, UCS_CONFIG_TYPE_UINT),
     TERN_FIELD(
@@ -143,23 +141,11 @@ ucs_config_field_t config_table[] = {
     TERN_FIELD("HOT_MAX", kText<kEngine.promotion.most>,
                "Most senders that have a block at a time. 0 turns the fast path off.", blocks.most,
                UCS_CONFIG_TYPE_UINT),
-    TERN_FIELD("HOT_WINDOW", kText<kEngine.promotion.window>,
-               "Length of a window, in messages received by the interface. Hot senders that sent "
-               "little in it lose\n"
-               "their block.",
-               blocks.window, UCS_CONFIG_TYPE_UINT),
-    TERN_FIELD("HOT_KEEP", kText<kEngine.promotion.keep>,
-               "Messages that a hot sender must send in a window to keep its block.", blocks.keep,
-               UCS_CONFIG_TYPE_UINT),
     TERN_FIELD(
         "HOT_MEMORY", kText<kEngine.block_memory>,
         "Memory of all blocks of an interface. When it is used up, senders get blocks of the "
         "first size.",
         blocks.memory, UCS_CONFIG_TYPE_MEMUNITS),
-    TERN_FIELD("BLOCK_MIN", kText<kEngine.block_first>,
-               "Size of a sender's first block, at "
-               "least; it is to hold 16 of its messages.",
-               blocks.first_bytes, UCS_CONFIG_TYPE_MEMUNITS),
     TERN_FIELD("BLOCK_MAX", kText<kEngine.block_most>,
                "Largest size that a block grows to when it is full too often or too small for the "
                "messages.",
@@ -199,15 +185,14 @@ ucs_config_field_t config_table[] = {
     TERN_FIELD("RNR_RETRY_COUNT", "7", "How often such a message is sent again; 7 is infinite.",
                retry.rnr_retries, UCS_CONFIG_TYPE_UINT),
     TERN_FIELD("CONNECT_TIMEOUT", "5m",
-               "How long a peer may take to answer a connection request or a probe. If UCX runs no "
+               "How long a peer may take to answer a connection request. If UCX runs no "
                "asynchronous thread,\n"
                "a peer answers only while it calls progress: the timeout must then be longer than "
                "a peer computes without\n"
-               "communicating.",
+               "communicating. A check of a peer that has no connection gives up earlier, after "
+               "2 * TIMEOUT * (RETRY_COUNT + 1)\n"
+               "or 4 s, whichever is longer.",
                retry.connect_timeout, UCS_CONFIG_TYPE_TIME),
-    TERN_FIELD("CONNECT_RETRY", "20ms",
-               "Time until a connection request is repeated first; it then doubles up to 1s.",
-               retry.connect_retry, UCS_CONFIG_TYPE_TIME),
     TERN_FIELD(
         "PROTO", "y",
         "Whether UCP's protocols (UCX_PROTO_ENABLE=y) choose by the model of costs, and long "
@@ -224,67 +209,31 @@ ucs_config_field_t config_table[] = {
         "RNDV_WINDOW", kText<kRendezvous.ring_bytes>,
         "Size of a ring: registered memory through which a long message is received, or sent.",
         rendezvous.ring_bytes, UCS_CONFIG_TYPE_MEMUNITS),
-    TERN_FIELD("RNDV_WINDOWS", kText<kRendezvous.rings>,
-               "Largest number of rings for receiving, and of rings for sending. So many long "
-               "messages are copied at a time;\n"
-               "others wait. A ring is registered when it is first needed.",
-               rendezvous.rings, UCS_CONFIG_TYPE_UINT),
-    TERN_FIELD("RNDV_BUFFERS", kText<kRendezvous.chunks_per_ring>,
-               "How many of the longest chunks fit a ring.", rendezvous.chunks_per_ring,
-               UCS_CONFIG_TYPE_UINT),
-    TERN_FIELD("RNDV_CHUNK_FIRST", kText<static_cast<uint64_t>(kRendezvous.policy.staging.first)>,
-               "Length of the first chunk of a message.", rendezvous.chunk_first,
-               UCS_CONFIG_TYPE_MEMUNITS),
-    TERN_FIELD("RNDV_CHUNK_GROWTH", "1.5",
-               "Ratio of the length of a chunk to that of the chunk before it.",
-               rendezvous.chunk_growth, UCS_CONFIG_TYPE_DOUBLE),
     TERN_FIELD("RNDV_PIN_AFTER", kText<kRendezvous.policy.worth_pinning>,
                "A buffer is pinned from its use of this number on, if zero-copy is then faster.",
                rendezvous.pin_after, UCS_CONFIG_TYPE_UINT),
-    TERN_FIELD("RNDV_PIN_OVERLAP", kRendezvous.policy.overlap ? "y" : "n",
-               "Whether memory is pinned piece by piece, each while the piece before it is on the "
-               "wire. If not, all of a\n"
-               "buffer is pinned first.",
-               rendezvous.pin_overlap, UCS_CONFIG_TYPE_BOOL),
-    TERN_FIELD("RNDV_COPY_BW", "auto",
-               "Bandwidth of copies by a processor; auto: measured. The cost model uses this and "
-               "the next four settings.",
-               costs.copy_bandwidth, UCS_CONFIG_TYPE_BW),
-    TERN_FIELD("RNDV_NET_BW", "auto", "Bandwidth of the network; auto: the rate of the port.",
-               costs.net_bandwidth, UCS_CONFIG_TYPE_BW),
-    TERN_FIELD("RNDV_NET_LATENCY", "0us",
-               "Latency of the network; 0: what is usual for the rate of the port.",
-               costs.net_latency, UCS_CONFIG_TYPE_TIME),
-    TERN_FIELD("RNDV_PIN_BW", "auto",
-               "Bandwidth of a registration, its fixed cost apart; auto: measured.",
-               costs.pin_bandwidth, UCS_CONFIG_TYPE_BW),
-    TERN_FIELD("RNDV_PIN_LATENCY", "0us", "Fixed cost of a registration; 0: measured.",
-               costs.pin_latency, UCS_CONFIG_TYPE_TIME),
+    TERN_FIELD("RNDV_COSTS", "",
+               "Parameters of the cost model that replace what is measured: NAME=VALUE, separated "
+               "by commas, for example\n"
+               "copy=10GBs,pin_latency=5us\n"
+               " copy        - bandwidth of copies by a processor\n"
+               " net         - bandwidth of the network, instead of the rate of the port\n"
+               " net_latency - latency of the network, instead of what is usual for that rate\n"
+               " pin         - bandwidth of a registration, its fixed cost apart\n"
+               " pin_latency - fixed cost of a registration",
+               costs, UCS_CONFIG_TYPE_STRING),
     TERN_FIELD(
         "TM_ENABLE", "n",
         "Whether the transport offers UCX to match tagged messages with receives. try is yes.",
         tags.matching, UCS_CONFIG_TYPE_TERNARY),
-    TERN_FIELD("TM_LIST_SIZE", "1024",
-               "Largest number of receives that UCX may post to the transport at a time; UCX keeps "
-               "further ones to itself.",
-               tags.receives, UCS_CONFIG_TYPE_UINT),
     TERN_FIELD("TM_TUPLES", "64",
                "Largest number of tags received, and of tags sent, whose messages the device may "
                "place directly into posted\n"
                "receives. Each of these tags has a queue on the device. Needs XRC; 0: none.",
                tags.tuples, UCS_CONFIG_TYPE_UINT),
-    TERN_FIELD("TM_DEPTH", kText<kTupleQ.depth>,
-               "Receives of such a tag that are given to the device at a time, rounded up to a "
-               "power of two. A peer with a\n"
-               "smaller depth refuses.",
-               tags.depth, UCS_CONFIG_TYPE_UINT),
-    TERN_FIELD("TM_TUPLE_AFTER", kText<kTupleQ.policy.after>,
-               "A tag gets such a queue after this many messages from one peer whose receives were "
-               "posted in time.",
-               tags.tuple_after, UCS_CONFIG_TYPE_UINT),
     TERN_FIELD(
         "TM_TUPLE_MIN", "auto",
-        "Length, in bytes, of the shortest message that counts for TM_TUPLE_AFTER, and of the "
+        "Length, in bytes, of the shortest message for which a tag gets a queue, and of the "
         "shortest receive that is\n"
         "given to the device; those of more than 4 MiB never are. auto: messages longer than "
         "SEG_SIZE, which would be\nannounced first.",
@@ -315,20 +264,10 @@ bool is_in_range(const TernConfig& config, const ibv_device_attr& device, std::s
          {"RX_QUEUE_LEN", double(config.messages.receive_queue), 16,
           double(std::min(kMostReceives, static_cast<unsigned>(device.max_srq_wr)))},
          {"HOT_AFTER", double(config.blocks.after), 1, UINT32_MAX},
-         {"HOT_WINDOW", double(config.blocks.window), 1, UINT32_MAX},
-         {"BLOCK_MIN", double(config.blocks.first_bytes), kMinBlock, kMaxBlock},
-         {"BLOCK_MAX", double(config.blocks.most_bytes), double(config.blocks.first_bytes),
-          kMaxBlock},
+         {"BLOCK_MAX", double(config.blocks.most_bytes), kMinBlock, kMaxBlock},
          {"RNDV_WINDOW", double(config.rendezvous.ring_bytes), SubBlocks::kSlot,
           double(WireRing::kMostSlots) * SubBlocks::kSlot},
-         {"RNDV_WINDOWS", double(config.rendezvous.rings), 1, 1 << 16},
-         {"RNDV_BUFFERS", double(config.rendezvous.chunks_per_ring), 1, WireRing::kMostSlots},
-         {"RNDV_CHUNK_FIRST", double(config.rendezvous.chunk_first), 1, 1 << 30},
-         {"RNDV_CHUNK_GROWTH", config.rendezvous.chunk_growth, 1, 1000},
-         {"TM_LIST_SIZE", double(config.tags.receives), 1, 1 << 20},
          {"TM_TUPLES", double(config.tags.tuples), 0, 1024},
-         {"TM_DEPTH", double(config.tags.depth), 1, 1024},
-         {"TM_TUPLE_AFTER", double(config.tags.tuple_after), 1, UINT32_MAX},
          {"TRAFFIC_CLASS",
           config.port.traffic_class == UCS_ULUNITS_AUTO ? 0 : double(config.port.traffic_class), 0,
           255},
@@ -338,15 +277,14 @@ bool is_in_range(const TernConfig& config, const ibv_device_attr& device, std::s
         why);
 }
 
-// The limit of QP_MAX. `auto` leaves queue pairs of the device to the other processes of the node,
-// and half of the completion queue to connections that grow, or are over and still have places.
+// The limit of QP_MAX.
 uint32_t most_connections(unsigned long setting, const EngineSettings& engine,
-                          const ibv_device_attr& device) {
+                          const ibv_device_attr& device, uint32_t interfaces) {
     if (setting == UCS_ULUNITS_AUTO)
-        return std::clamp(
-            std::min(static_cast<uint32_t>(device.max_qp) / 16,
-                     engine.connections_for(static_cast<uint64_t>(device.max_cqe)) / 2),
-            64u, 4096u);
+        return engine_limits::usual_connections(
+            static_cast<uint32_t>(std::max(device.max_qp, 0)),
+            engine.connections_for(static_cast<uint64_t>(device.max_cqe)), base::local_ranks(),
+            interfaces);
     return static_cast<uint32_t>(std::min<unsigned long>(setting, EngineSettings::kUnlimited));
 }
 
@@ -359,65 +297,70 @@ uint32_t segment_size(size_t setting) {
     return size == kDescriptor ? size - Word::kUnit : size;
 }
 
-EngineSettings engine_settings(const TernConfig& config, const ibv_device_attr& device) {
+EngineSettings engine_settings(const TernConfig& config, const Tunables& tunables,
+                               const ibv_device_attr& device, uint32_t interfaces) {
     EngineSettings engine;
     engine.segment_size = segment_size(config.messages.segment_size);
     engine.send_queue = config.messages.send_queue;
-    // TupleQ's links belong to a connection, which therefore must not be replaced.
-    engine.long_queues =
-        config.tags.matching != UCS_NO ? EngineSettings::kUnlimited : config.messages.long_queues;
     engine.send_buffers = config.messages.send_buffers;
     engine.receive_queue = config.messages.receive_queue;
     engine.receive_most = std::max(engine.receive_queue, config.messages.receive_most);
-    engine.connections = most_connections(config.messages.connections, engine, device);
-    engine.inline_bytes = config.messages.inline_bytes;
-    engine.block_first = static_cast<uint32_t>(config.blocks.first_bytes) & ~(Word::kUnit - 1);
+    engine.connections = most_connections(config.messages.connections, engine, device, interfaces);
+    engine.inline_bytes = tunables.tx_min_inline;
     engine.block_most = static_cast<uint32_t>(config.blocks.most_bytes) & ~(Word::kUnit - 1);
+    engine.block_first = std::min(tunables.block_min & ~(Word::kUnit - 1), engine.block_most);
     engine.block_memory = config.blocks.memory;
     engine.poll = static_cast<PollMode>(config.messages.poll);
     engine.repeats = config.messages.repeats != 0;
     engine.promotion = {.after = config.blocks.after,
                         .most = config.blocks.most,
-                        .window = config.blocks.window,
-                        .keep = config.blocks.keep};
+                        .window = tunables.hot_window,
+                        .keep = tunables.hot_keep};
     engine.retry = {.timeout = verbs::timeout_code(config.retry.timeout),
                     .retries = static_cast<uint8_t>(config.retry.retries),
                     .rnr_timer = verbs::rnr_timer_code(config.retry.rnr_timeout),
                     .rnr_retries = static_cast<uint8_t>(config.retry.rnr_retries)};
     // Several requests within the limit: only an answer shows that the peer lives.
     const double retry_most = std::min(1.0, config.retry.connect_timeout / 4);
+    // Asked by datagrams, a peer gets twice as long as the device gives it.
+    const double silence = 2 * config.retry.timeout * (config.retry.retries + 1);
+    const double retry_first = tunables.connect_retry / 1e3;
+    const double four = 4 * std::max(retry_first, retry_most);
+    const double probe = std::min(std::max(silence, four), config.retry.connect_timeout);
     engine.handshake = {
-        .retry_first = nanoseconds(config.retry.connect_retry),
-        .retry_most = nanoseconds(std::max(config.retry.connect_retry, retry_most)),
+        .retry_first = nanoseconds(retry_first),
+        .retry_most = nanoseconds(std::max(retry_first, retry_most)),
         .connect_limit = nanoseconds(config.retry.connect_timeout),
         .disconnect_limit = std::min(nanoseconds(config.retry.connect_timeout), nanoseconds(10)),
-        .jitter = 25};
+        .jitter = 25,
+        .probe_limit = nanoseconds(probe)};
     return engine;
 }
 
-RendezvousSettings rendezvous_settings(const TernConfig& config) {
+RendezvousSettings rendezvous_settings(const TernConfig& config, const Tunables& tunables) {
     RendezvousSettings rendezvous;
     rendezvous.ring_bytes = static_cast<uint32_t>(config.rendezvous.ring_bytes);
-    rendezvous.rings = config.rendezvous.rings;
-    rendezvous.chunks_per_ring = config.rendezvous.chunks_per_ring;
+    rendezvous.rings = tunables.rndv_windows;
+    rendezvous.chunks_per_ring = tunables.rndv_buffers;
     rendezvous.policy.scheme = static_cast<SchemeSetting>(config.rendezvous.scheme);
     rendezvous.policy.worth_pinning = config.rendezvous.pin_after;
-    rendezvous.policy.overlap = config.rendezvous.pin_overlap != 0;
-    rendezvous.policy.staging.first = static_cast<double>(config.rendezvous.chunk_first);
-    rendezvous.policy.staging.q = config.rendezvous.chunk_growth;
+    rendezvous.policy.overlap = tunables.rndv_pin_overlap != 0;
+    rendezvous.policy.staging.first = tunables.rndv_chunk_first;
+    rendezvous.policy.staging.q = tunables.rndv_chunk_growth;
     rendezvous.policy.staging.most =
-        static_cast<double>(config.rendezvous.ring_bytes) / config.rendezvous.chunks_per_ring;
+        static_cast<double>(config.rendezvous.ring_bytes) / tunables.rndv_buffers;
     return rendezvous;
 }
 
-TupleQSettings tupleq_settings(const TernConfig& config, const EngineSettings& engine) {
+TupleQSettings tupleq_settings(const TernConfig& config, const Tunables& tunables,
+                               const EngineSettings& engine) {
     TupleQSettings tupleq;
     tupleq.tuples = config.tags.tuples;
-    tupleq.depth = std::bit_ceil(config.tags.depth);
+    tupleq.depth = std::bit_ceil(tunables.tm_depth);
     tupleq.sends = std::min(config.messages.send_queue, 1u << 12);
     tupleq.inline_bytes = engine.inline_bytes;
     tupleq.copy_most = engine.segment_size;
-    tupleq.policy.after = config.tags.tuple_after;
+    tupleq.policy.after = tunables.tm_tuple_after;
     tupleq.policy.least = config.tags.tuple_least == UCS_MEMUNITS_AUTO
                               ? uint64_t{engine.segment_size} + 1
                               : config.tags.tuple_least;
@@ -442,34 +385,50 @@ verbs::PortSettings port_settings(const TernConfig& config) {
 
 }  // namespace
 
-bool read_config(const TernConfig& config, const ibv_device_attr& device, EngineSettings& engine,
-                 RendezvousSettings& rendezvous, TupleQSettings& tupleq, verbs::PortSettings& port,
-                 std::string& why) {
+bool read_config(const TernConfig& config, const Tunables& tunables, const ibv_device_attr& device,
+                 uint32_t interfaces, EngineSettings& engine, RendezvousSettings& rendezvous,
+                 TupleQSettings& tupleq, verbs::PortSettings& port, std::string& why) {
     if (!is_in_range(config, device, why)) return false;
-    engine = engine_settings(config, device);
-    rendezvous = rendezvous_settings(config);
-    tupleq = tupleq_settings(config, engine);
+    engine = engine_settings(config, tunables, device, interfaces);
+    rendezvous = rendezvous_settings(config, tunables);
+    tupleq = tupleq_settings(config, tunables, engine);
     port = port_settings(config);
     return true;
 }
 
-Costs read_costs(const TernConfig& config, const Costs& measured, double bandwidth) {
-    Costs costs = measured;
-    costs.network = {.latency = config.costs.net_latency != 0 ? config.costs.net_latency
-                                                              : usual_latency(bandwidth),
-                     .bandwidth = compat::is_auto(config.costs.net_bandwidth)
-                                      ? bandwidth
-                                      : std::min(config.costs.net_bandwidth, kMostBandwidth),
+bool read_costs(const TernConfig& config, const Costs& measured, double bandwidth, Costs& costs,
+                std::string& why) {
+    costs = measured;
+    costs.network = {.latency = usual_latency(bandwidth),
+                     .bandwidth = bandwidth,
                      .gap = kGap,
                      .overhead = kChunkOverhead,
                      .notice = kNotice};
-    if (!compat::is_auto(config.costs.copy_bandwidth))
-        costs.copy = {.cache_bandwidth = config.costs.copy_bandwidth,
-                      .memory_bandwidth = config.costs.copy_bandwidth};
-    if (!compat::is_auto(config.costs.pin_bandwidth))
-        costs.registration.bandwidth = config.costs.pin_bandwidth;
-    if (config.costs.pin_latency != 0) costs.registration.latency = config.costs.pin_latency;
-    return costs;
+    const std::string_view wrong = base::read_named_values(
+        config.costs, [&costs](std::string_view name, const std::string& text) {
+            const bool is_time = name.ends_with("latency");
+            double value = 0;
+            if ((is_time ? ucs_config_sscanf_time : ucs_config_sscanf_bw)(text.c_str(), &value,
+                                                                          nullptr) == 0 ||
+                !(is_time ? value >= 0 : value > 0) || (!is_time && compat::is_auto(value)))
+                return false;
+            value = std::min(value, kMostBandwidth);
+            if (name == "copy")
+                costs.copy = {.cache_bandwidth = value, .memory_bandwidth = value};
+            else if (name == "net")
+                costs.network.bandwidth = value;
+            else if (name == "net_latency")
+                costs.network.latency = value;
+            else if (name == "pin")
+                costs.registration.bandwidth = value;
+            else if (name == "pin_latency")
+                costs.registration.latency = value;
+            else
+                return false;
+            return true;
+        });
+    if (!wrong.empty()) why = "UCX_TERN_RNDV_COSTS has " + std::string(wrong);
+    return wrong.empty();
 }
 
 }  // namespace tern

@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "base/tunables.h"
 #include "engine/engine.h"
 #include "rendezvous/rendezvous.h"
 #include "tupleq/xrc/tupleq.h"
@@ -19,12 +20,10 @@ struct TernConfig {
     struct {
         size_t segment_size;
         unsigned send_queue;
-        unsigned long_queues;
         unsigned long connections;
         unsigned send_buffers;
         unsigned receive_queue;
         unsigned receive_most;
-        unsigned inline_bytes;
         int poll;
         int repeats;
     } messages;
@@ -32,9 +31,6 @@ struct TernConfig {
     struct {
         unsigned after;
         unsigned most;
-        unsigned window;
-        unsigned keep;
-        size_t first_bytes;
         size_t most_bytes;
         size_t memory;
     } blocks;
@@ -52,32 +48,16 @@ struct TernConfig {
         double rnr_timeout;
         unsigned rnr_retries;
         double connect_timeout;
-        double connect_retry;
     } retry;
     struct {
         int scheme;
         size_t ring_bytes;
-        unsigned rings;
-        unsigned chunks_per_ring;
-        size_t chunk_first;
-        double chunk_growth;
         unsigned pin_after;
-        int pin_overlap;
     } rendezvous;
-    // Of the cost model.
-    struct {
-        double copy_bandwidth;
-        double net_bandwidth;
-        double net_latency;
-        double pin_bandwidth;
-        double pin_latency;
-    } costs;
+    char* costs;  // see read_costs()
     struct {
         int matching;
-        unsigned receives;
         unsigned tuples;
-        unsigned depth;
-        unsigned tuple_after;
         size_t tuple_least;
     } tags;
     int proto;
@@ -87,13 +67,15 @@ struct TernConfig {
 
 extern ucs_config_field_t config_table[];
 
-// Splits a configuration by part. False: a setting is out of range; `why` names it.
-bool read_config(const TernConfig& config, const ibv_device_attr& device, EngineSettings& engine,
-                 RendezvousSettings& rendezvous, TupleQSettings& tupleq, verbs::PortSettings& port,
-                 std::string& why);
+// Splits a configuration by part. `interfaces`: of the process on the device. False: a setting is
+// out of range; `why` names it.
+bool read_config(const TernConfig& config, const Tunables& tunables, const ibv_device_attr& device,
+                 uint32_t interfaces, EngineSettings& engine, RendezvousSettings& rendezvous,
+                 TupleQSettings& tupleq, verbs::PortSettings& port, std::string& why);
 
-// The costs of the cost model: as measured, unless a setting replaces them. `bandwidth`: of the
-// port, in bytes per second.
-Costs read_costs(const TernConfig& config, const Costs& measured, double bandwidth);
+// The costs of the cost model: as measured, unless RNDV_COSTS replaces them. `bandwidth`: of the
+// port, in bytes per second. False: that setting is malformed; `why` says where.
+bool read_costs(const TernConfig& config, const Costs& measured, double bandwidth, Costs& costs,
+                std::string& why);
 
 }  // namespace tern

@@ -2,6 +2,7 @@
 
 // The control path of endpoints: creation, pending requests, flush, failure of the peer.
 
+#include <algorithm>
 #include <utility>
 
 #include "base/assert.h"
@@ -159,7 +160,8 @@ Channel* find_channel(TernEp& ep, ucs_status_t& status) try {
 }
 
 void pending_changed(TernEp& ep) {
-    ep.ready = ucs_arbiter_group_is_empty(&ep.pending) && !is_paused(ep) ? ep.channel : nullptr;
+    const bool goes = ep.failed == UCS_OK && ucs_arbiter_group_is_empty(&ep.pending);
+    ep.ready = goes && !is_paused(ep) ? ep.channel : nullptr;
 }
 
 void pending_may_go(TernEp& ep) {
@@ -178,6 +180,7 @@ ucs_status_t ep_pending_add(uct_ep_h uct_ep, uct_pending_req_t* request, unsigne
         (ep.channel == nullptr || iface.engine->has_room(*ep.channel)) &&
         iface.rendezvous->has_room() && iface.atomics->has_room())
         return UCS_ERR_BUSY;
+    if (ep.channel != nullptr) ep.channel->refused_places = 1;
     uct_pending_req_arb_group_push(&ep.pending, request);
     ep.fence_is_last = false;
     ucs_arbiter_group_schedule(&iface.arbiter, &ep.pending);
@@ -195,8 +198,7 @@ static ucs_arbiter_cb_result_t dispatch_to(TernEp& ep, ucs_arbiter_elem_t* eleme
     uct_pending_req_t* request = ucs_container_of(element, uct_pending_req_t, priv);
     TERN_ASSERT(ep.ready == nullptr);
     // The endpoint accepts sends only while the function of its pending request runs.
-    if (ep.failed == UCS_OK) (void)attach(ep);
-    ep.ready = ep.channel;
+    if (ep.failed == UCS_OK && attach(ep)) ep.ready = ep.channel;
     const ucs_status_t status = request->func(request);
     ep.ready = nullptr;
     TERN_TRACE("endpoint %p: pending request %p: %s", static_cast<void*>(&ep),
@@ -252,21 +254,58 @@ void ep_pending_purge(uct_ep_h uct_ep, uct_pending_purge_callback_t callback, vo
     pending_changed(ep);
 }
 
-ucs_status_t ep_flush(uct_ep_h uct_ep, unsigned flags, uct_completion_t* completion) try {
-    TernEp& ep = ep_of(uct_ep);
-    Engine& engine = *iface_of(uct_ep).engine;
-    TernIface& iface = iface_of(uct_ep);
-    // A failed endpoint has nothing left to cancel: a flush that cancels succeeds.
-    if (ep.failed != UCS_OK) return (flags & UCT_FLUSH_FLAG_CANCEL) != 0 ? UCS_OK : ep.failed;
+static Status flush(TernEp& ep, const Waiter& waiter) {
+    const TernIface& iface = iface_of(&ep.super.super);
+    return iface.tupleq != nullptr ? iface.tupleq->sender().flush(*ep.channel, waiter)
+                                   : iface.rendezvous->flush(*ep.channel, waiter);
+}
+
+// Whether all others that use the endpoint's channel have been flushed by force.
+static bool others_have_ended(const TernEp& ep) {
+    return std::ranges::all_of(ep.channel->users, [&ep](const void* user) {
+        return user == &ep || static_cast<const TernEp*>(user)->failed != UCS_OK;
+    });
+}
+
+// A failed endpoint has nothing left to cancel, and what is canceled needs no order.
+[[gnu::noinline, gnu::cold]] static ucs_status_t flush_by_force(TernEp& ep,
+                                                                uct_completion_t* completion) {
+    if (ep.failed != UCS_OK && ep.channel == nullptr) return UCS_OK;
+    if (ep.fences != nullptr && ep.ready == nullptr && only_fences_wait(ep)) {
+        drop_fences(ep);
+        end_wait(ep);
+        pending_changed(ep);
+    }
     if (!ucs_arbiter_group_is_empty(&ep.pending) && ep.ready == nullptr) return UCS_ERR_NO_RESOURCE;
     if (ep.channel == nullptr) return UCS_OK;
-    const Waiter waiter{completion, &ep};
-    const Status status = iface.tupleq != nullptr
-                              ? iface.tupleq->sender().flush(*ep.channel, waiter)
-                              : iface.rendezvous->flush(*ep.channel, waiter);
-    if (status == Status::kInProgress && (flags & UCT_FLUSH_FLAG_CANCEL) != 0)
-        engine.cancel(*ep.channel, &ep);
+    const auto is_under_way = [](Status status) {
+        return status == Status::kInProgress || status == Status::kNoResource;
+    };
+    Status status = flush(ep, {completion, &ep});
+    if (!others_have_ended(ep)) {
+        // The channel stays, for the others. The user takes the end of this flush for that of all
+        // completions, and so does the device with its memory. So it waits for what is under way,
+        // and this endpoint begins nothing more.
+        if (status == Status::kInProgress) {
+            ep.failed = UCS_ERR_CANCELED;
+            ep.ready = nullptr;
+        }
+    } else if (is_under_way(status)) {
+        iface_of(&ep.super.super).engine->cancel(*ep.channel);
+        // There was no room for what would report the end. That of the channel needs none.
+        if (status == Status::kNoResource) status = flush(ep, {completion, &ep});
+    }
     return to_ucs(status);
+}
+
+ucs_status_t ep_flush(uct_ep_h uct_ep, unsigned flags, uct_completion_t* completion) try {
+    TernEp& ep = ep_of(uct_ep);
+    if ((flags & UCT_FLUSH_FLAG_CANCEL) != 0) [[unlikely]]
+        return flush_by_force(ep, completion);
+    if (ep.failed != UCS_OK) return ep.failed;
+    if (!ucs_arbiter_group_is_empty(&ep.pending) && ep.ready == nullptr) return UCS_ERR_NO_RESOURCE;
+    if (ep.channel == nullptr) return UCS_OK;
+    return to_ucs(flush(ep, {completion, &ep}));
 } catch (const std::bad_alloc&) {
     return out_of_memory(uct_ep);
 }
@@ -276,6 +315,9 @@ ucs_status_t ep_check(uct_ep_h uct_ep, unsigned flags, uct_completion_t* complet
     UCT_CHECK_PARAM(flags == 0, "Unsupported flags: %x", flags);
     if (ep.failed != UCS_OK) return ep.failed;
     Engine& engine = *iface_of(uct_ep).engine;
+    // The peer's connection serves too: its device answers even if the peer cannot.
+    if (ep.channel == nullptr && engine.flushing()->is_connected(ep.peer) && !attach(ep))
+        return ep.failed;
     if (completion == nullptr)
         return to_ucs(engine.flushing()->check_peer(ep.channel, ep.peer, &ep));
     // A completion also reports that the peer lives, which needs a connection.
@@ -298,7 +340,8 @@ void ep_closed(TernEp& ep, ucs_status_t status) {
     ep.channel = nullptr;
     ep.ready = nullptr;
     pending_may_go(ep);
-    if (status == UCS_OK) return;
+    // An endpoint that was flushed by force has ended before.
+    if (status == UCS_OK || ep.failed != UCS_OK) return;
     ep.failed = status;
     if (status != UCS_ERR_CANCELED)
         (void)uct_iface_handle_ep_err(ep.super.super.iface, &ep.super.super, status);

@@ -146,6 +146,22 @@ bool is_fence(const TernEp& ep, const ucs_arbiter_elem_t* element) {
     return false;
 }
 
+bool only_fences_wait(TernEp& ep) {
+    struct Count {
+        TernEp& ep;
+        bool others;
+    } count{ep, false};
+    ucs_arbiter_group_purge(
+        &iface_of(&ep.super.super).arbiter, &ep.pending,
+        [](ucs_arbiter_t*, ucs_arbiter_group_t*, ucs_arbiter_elem_t* element, void* what) {
+            auto& each = *static_cast<Count*>(what);
+            each.others |= !is_fence(each.ep, element);
+            return UCS_ARBITER_CB_RESULT_NEXT_GROUP;
+        },
+        &count);
+    return !count.others;
+}
+
 void drop_fences(TernEp& ep) {
     ucs_arbiter_group_purge(
         &iface_of(&ep.super.super).arbiter, &ep.pending,

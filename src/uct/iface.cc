@@ -12,6 +12,7 @@
 #include <new>
 
 #include "base/trace.h"
+#include "connection/routes.h"
 #include "engine/engine.h"
 #include "uct/compat.h"
 #include "uct/config.h"
@@ -26,7 +27,19 @@ using tern::Engine;
 
 // The members of an interface that have constructors.
 struct TernIface::State final : tern::EngineOwner, tern::RendezvousOwner {
-    explicit State(TernIface& owner) : iface(owner) {}
+    // One of the interfaces of a memory domain.
+    struct Counted {
+        explicit Counted(std::atomic<uint32_t>& all)
+            : count(all), number(1 + all.fetch_add(1, std::memory_order_relaxed)) {}
+        ~Counted() { count.fetch_sub(1, std::memory_order_relaxed); }
+        Counted(const Counted&) = delete;
+        Counted& operator=(const Counted&) = delete;
+
+        std::atomic<uint32_t>& count;
+        const uint32_t number;
+    };
+
+    State(TernIface& owner, std::atomic<uint32_t>& all) : iface(owner), counted(all) {}
 
     void lost(const tern::PeerAddress& peer, tern::Status status, const std::string& why) override {
         if (status == tern::Status::kCanceled) return;
@@ -39,6 +52,9 @@ struct TernIface::State final : tern::EngineOwner, tern::RendezvousOwner {
         tell_peer(channel);
         if (status != tern::Status::kOk) tern::note_loss(iface, status);
         return status;
+    }
+    void left(tern::Channel& channel) override {
+        (void)rendezvous->ended(channel, tern::Status::kCanceled);
     }
     void connected(void* user) override { tern::pending_may_go(*static_cast<TernEp*>(user)); }
     void closed(void* user, tern::Status status) override {
@@ -56,10 +72,14 @@ struct TernIface::State final : tern::EngineOwner, tern::RendezvousOwner {
     void on_probe_timeout(void* user) override {
         auto& ep = *static_cast<TernEp*>(user);
         constexpr const char* kSilent = "it does not answer a probe";
+        if (ep.failed != UCS_OK) return;
         // The endpoints of a channel are told when it ends, after their operations. One that has
-        // come up since the probe began has shown that the peer lives.
+        // come up since the probe began has shown that the peer lives. One that is over may end in
+        // good order, which is no error: then this is told behind what has arrived.
         if (ep.channel != nullptr) {
-            if (!ep.channel->established)
+            if (ep.channel->failed)
+                (void)iface.engine->flushing()->check_peer(nullptr, ep.peer, &ep);
+            else if (!ep.channel->established)
                 iface.engine->fail(*ep.channel, tern::Status::kTimedOut, kSilent);
             return;
         }
@@ -163,9 +183,11 @@ struct TernIface::State final : tern::EngineOwner, tern::RendezvousOwner {
     }
 
     TernIface& iface;
+    const Counted counted;
     bool out_of_memory = false;  // why the interface fails
     bool no_room_is_told = false;
     tern::verbs::Port port;
+    tern::Routes routes;
     std::string device;  // name and port
     std::string counters;
     bool explains = tern::explains();
@@ -391,7 +413,7 @@ static void warn_of_unknown_speed(const std::string& device, const tern::verbs::
     if (speed.known) return;
     ucs_warn(
         "tern: %s: speed %u and width %u of the link are not known, %.1f GB/s are assumed; set "
-        "UCX_TERN_RNDV_NET_BW to the bandwidth of the link",
+        "net=... in UCX_TERN_RNDV_COSTS to the bandwidth of the link",
         device.c_str(), tern::verbs::speed_code(port.attributes), port.attributes.active_width,
         speed.bandwidth / 1e9);
 }
@@ -400,7 +422,7 @@ static void warn_of_unknown_speed(const std::string& device, const tern::verbs::
 static ucs_status_t open_interface(TernIface& self, uct_md_h md, const uct_iface_params_t& params,
                                    const tern::TernConfig& config) {
     const tern::verbs::Device& device = tern::memory_domain(md).device;
-    auto state = std::make_unique<TernIface::State>(self);
+    auto state = std::make_unique<TernIface::State>(self, tern::memory_domain(md).interfaces);
     state->device = params.mode.device.dev_name;
     state->counters = config.counters;
     if (config.counters_interval > 0 && !state->counters.empty() && state->counters != "-") {
@@ -417,8 +439,12 @@ static ucs_status_t open_interface(TernIface& self, uct_md_h md, const uct_iface
     tern::verbs::PortSettings port_settings;
     const size_t colon = state->device.rfind(':');
     const int number = colon == std::string::npos ? 1 : atoi(state->device.c_str() + colon + 1);
-    if (tern::read_config(config, device.attributes, settings, rendezvous_settings, direct_settings,
-                          port_settings, why)) {
+    tern::Tunables tunables;
+    tern::Costs costs;
+    tern::MemoryDomain& domain = tern::memory_domain(md);
+    if (tern::read_tunables(tunables, why) &&
+        tern::read_config(config, tunables, device.attributes, state->counted.number, settings,
+                          rendezvous_settings, direct_settings, port_settings, why)) {
         const auto port =
             tern::verbs::open_port(device, static_cast<uint8_t>(number), port_settings, why);
         if (port) {
@@ -427,12 +453,13 @@ static ucs_status_t open_interface(TernIface& self, uct_md_h md, const uct_iface
             // UCP, recognised by its rx_headroom, queues refused messages and progresses until they
             // are sent. A message taken early would only be sent when this side progresses again,
             // which a program need not do after a send. Messages that set up endpoints are taken
-            // early all the same: UCP cannot remove them from its queue when an endpoint is closed
-            // by force, and aborts the program.
-            settings.early_id = tern::compat::kUcpWireup;
+            // early all the same, and need no allowance: UCP cannot remove them from its queue when
+            // an endpoint is closed by force, and aborts the program.
+            settings.urgent_id = tern::compat::kUcpWireup;
             settings.early_sends = (params.field_mask & UCT_IFACE_PARAM_FIELD_RX_HEADROOM) == 0 ||
                                    params.rx_headroom == 0;
-            state->engine = Engine::create(device, *port, settings, *state, why);
+            if (tern::read_costs(config, domain.costs, tern::payload_bandwidth(*port), costs, why))
+                state->engine = Engine::create(device, *port, settings, *state, why);
         }
     }
     if (!state->engine) {
@@ -441,10 +468,7 @@ static ucs_status_t open_interface(TernIface& self, uct_md_h md, const uct_iface
             {.what = state->device, .why = why, .remedy = tern::remedy_of_interface(why)});
         return UCS_ERR_NO_DEVICE;
     }
-    tern::MemoryDomain& domain = tern::memory_domain(md);
-    const tern::Policy policy(
-        tern::read_costs(config, domain.costs, tern::payload_bandwidth(state->port)),
-        rendezvous_settings.policy);
+    const tern::Policy policy(costs, rendezvous_settings.policy);
     state->rendezvous = std::make_unique<tern::Rendezvous>(
         *state->engine, domain.regions, *domain.pins, policy, rendezvous_settings, *state);
     self.rendezvous = state->rendezvous.get();
@@ -460,9 +484,9 @@ static ucs_status_t open_interface(TernIface& self, uct_md_h md, const uct_iface
     self.request_handler = nullptr;
     self.requests_of_ucp = false;
     if (config.tags.matching != UCS_NO && tern::wants_tags(params))
-        state->tags =
-            std::make_unique<tern::TagInterface>(*state->engine, *state->rendezvous, *state,
-                                                 config.tags.receives, tern::tag_callbacks(params));
+        state->tags = std::make_unique<tern::TagInterface>(*state->engine, *state->rendezvous,
+                                                           *state, tunables.tm_list_size,
+                                                           tern::tag_callbacks(params));
     self.tags = state->tags.get();
     self.tupleq = nullptr;
     if (self.tags != nullptr && direct_settings.tuples != 0) {
@@ -541,6 +565,11 @@ UCS_CLASS_DEFINE_NEW_FUNC(TernIface, uct_iface_t, uct_md_h, uct_worker_h, const 
 static UCS_CLASS_DEFINE_DELETE_FUNC(TernIface, uct_iface_t);
 
 namespace tern {
+
+bool has_way(TernIface& iface, const PortAddress& to) {
+    return iface.state->routes.reach(memory_domain(iface.super.md).device.pd.get(),
+                                     iface.state->port, to);
+}
 
 bool says_no_room(TernIface& iface) {
     return !std::exchange(iface.state->no_room_is_told, true);

@@ -78,6 +78,8 @@ UCS_CLASS_DECLARE_DELETE_FUNC(TernEp, uct_ep_t);
 
 namespace tern {
 
+// Whether the device has a way to the port, whose address says nothing against it.
+bool has_way(TernIface& iface, const PortAddress& to);
 // True at the first call: of an interface's endpoints, one says that the device has no room.
 bool says_no_room(TernIface& iface);
 
@@ -128,6 +130,8 @@ enum class FenceState : uint8_t { kNone, kWaits, kPassed };
 FenceState fence_at(TernEp& ep, const ucs_arbiter_elem_t* element);
 // Whether `element`, anywhere in the pending queue, is a fence.
 bool is_fence(const TernEp& ep, const ucs_arbiter_elem_t* element);
+// Whether nothing else is queued.
+bool only_fences_wait(TernEp& ep);
 // Deletes all fences; the endpoint must have no pending requests left.
 void drop_fences(TernEp& ep);
 

@@ -95,7 +95,9 @@ int iface_is_reachable(uct_iface_h iface, const uct_device_addr_t* device,
     const PortAddress& own = iface_of(iface).engine->address().port;
     if (device == nullptr) return 0;
     const auto peer = read_device_address(reinterpret_cast<const std::byte*>(device));
-    const char* const why = peer ? own.unreachable(*peer) : "its address is malformed";
+    const char* why = peer ? own.unreachable(*peer) : "its address is malformed";
+    if (why == nullptr && !has_way(iface_of(iface), *peer))
+        why = "the device finds no way to its subnet";
     if (why == nullptr) return 1;
     TERN_DEBUG("%s is not reachable: %s", peer ? peer->to_string().c_str() : "a port", why);
     return 0;

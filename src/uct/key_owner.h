@@ -11,7 +11,9 @@
 //   transport calls itself and marks in the thread (PackingMessage).
 // - From 1.16 on, UCP packs a short request to send before it calls the transport: on the stack,
 //   within kStackBytes above the frame of the function that packs the key, and with the address of
-//   the message. Keys of programs are packed into memory that UCP has allocated.
+//   the message. Keys of programs are packed into memory that UCP has allocated, which may lie
+//   there too: above the stack of a thread, or in the same heap as that of a user-level thread. So
+//   the place must be in the thread's own stack.
 //
 // When the rule is wrong:
 // - A program's key is taken for UCP's: the memory is not opened. Puts and gets still work, as
@@ -19,13 +21,15 @@
 //   memory may be read by an rkey of its pin, which permits reads only.
 // - A key of UCP's is taken for a program's: all of the memory is registered, which takes the time
 //   that the transfer would have saved, and peers that have the key can read and write the memory
-//   until its declaration ends. The message is not copied early.
+//   until its declaration ends. The message is not copied early. So it is with short requests to
+//   send of user-level threads, which have other stacks.
 //
 // UCX_TERN_OPEN_ALL_KEYS=y avoids the first error: every key counts as a program's.
 #pragma once
 
 #include <cstdint>
 
+#include "base/own_stack.h"
 #include "pinning/regions/access.h"
 
 namespace tern {
@@ -59,7 +63,8 @@ inline KeyOwner owner_by_place(Packer marked, const void* key, const void* frame
                                const void* memory) {
     if (marked != Packer::kNone) return KeyOwner::kUcp;
     const auto above = reinterpret_cast<uintptr_t>(key) - reinterpret_cast<uintptr_t>(frame);
-    return memory != nullptr && above < kStackBytes ? KeyOwner::kUcp : KeyOwner::kProgram;
+    return memory != nullptr && above < kStackBytes && base::in_own_stack(key) ? KeyOwner::kUcp
+                                                                               : KeyOwner::kProgram;
 }
 
 }  // namespace tern

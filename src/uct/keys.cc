@@ -36,6 +36,16 @@ bool lend(MemoryDomain& domain, MemoryHandle& handle, Pin* pin) {
     return true;
 }
 
+// Whether memory of this range has been lent several times, and has lost its pages each time. Peers
+// may still read the old pages, so these stay pinned.
+bool has_lost_lent(const MemoryHandle& handle, const void* address, size_t length) {
+    constexpr auto kMost = 2;
+    const uint64_t start = to_word(address);
+    return std::ranges::count_if(handle.lent, [&](const Pin* pin) {
+               return !pin->listed() && pin->overlaps(start, start + length);
+           }) >= kMost;
+}
+
 // A pin of memory that stays pinned after its use, with a reference, or null. Registers the memory
 // if need be. Lent pins cannot be evicted, so half of the room is left to others. Under
 // MemoryDomain::opening.
@@ -56,13 +66,14 @@ Pin* pin_to_lend(const MemoryDomain& domain, void* address, size_t length) {
 uint32_t rkey_of_message(MemoryDomain& domain, MemoryHandle& handle, void* address, size_t length) {
     const Region& region = *handle.region;
     const uint64_t most =
-        std::min(domain.pins->longest(), ProgressBudget::longest_registration(domain.costs));
+        std::min(longest_pin(*domain.pins), ProgressBudget::longest_registration(domain.costs));
     if (length > most) return 0;
     if (region.length() <= most) {
         address = reinterpret_cast<void*>(region.address());
         length = region.length();
     }
     const std::lock_guard lock(domain.opening);  // threads that pack at once share a pin
+    if (has_lost_lent(handle, address, length)) return 0;
     Pin* pin = pin_to_lend(domain, address, length);
     if (pin == nullptr) return 0;
     const uint32_t rkey = pin->rkey();

@@ -330,12 +330,11 @@ ucs_config_field_t memory_config_table[] = {
     {"PIN_MONITOR", "auto",
      "How lost pages of pinned memory are noticed, so that memory can stay pinned from one\n"
      "transfer to the next:\n"
-     " odp         - by the device\n"
+     " odp         - by the device, which pages on demand: slow at first use\n"
      " userfaultfd - by the kernel\n"
      " ucm         - by UCX's memory events\n"
      " none        - not at all: memory is pinned for one transfer only\n"
-     " auto        - the first of these that there is; with userfaultfd also ucm, for shared "
-     "memory\n"
+     " auto        - userfaultfd, or else ucm; with userfaultfd also ucm, for shared memory\n"
      "               and other memory that the kernel does not watch, and to save system calls",
      offsetof(MemoryConfig, monitor), UCS_CONFIG_TYPE_ENUM(kMonitorNames)},
     {"PIN_MAX", "auto",
@@ -416,7 +415,8 @@ ucs_status_t md_open(uct_component_t* component, const char* name, const uct_md_
                          .lateness = {},
                          .lent_bytes = 0,
                          .types = {},
-                         .dma_buffers = false});
+                         .dma_buffers = false,
+                         .interfaces = 0});
     domain->dma_buffers = config.dma_buffers != 0 && takes_dma_buffers(domain->device);
     open_pins(*domain, {.monitor = static_cast<MonitorKind>(config.monitor),
                         .most_bytes = config.pin_most == UCS_MEMUNITS_AUTO ? 0 : config.pin_most});

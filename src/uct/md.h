@@ -2,6 +2,7 @@
 // The memory domain: one for each verbs device with a usable port.
 #pragma once
 
+#include <atomic>
 #include <compare>
 #include <memory>
 #include <mutex>
@@ -35,6 +36,7 @@ struct MemoryDomain {
     uint64_t lent_bytes;  // of pins that memory handles hold; under `opening`
     MemoryTypes types;
     bool dma_buffers;  // the device takes them, and so does the setting
+    std::atomic<uint32_t> interfaces;
 };
 
 // UCX fills it in from the environment.

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "uct/memory_events.h"
 
+#include <sys/shm.h>
+
+#include <cerrno>
+
 #include "uct/ucx_headers.h"
 
 // Newer versions call it deprecated.
@@ -22,8 +26,30 @@ constexpr int kCalls = UCM_EVENT_MMAP | UCM_EVENT_MUNMAP | UCM_EVENT_MREMAP | UC
 constexpr int kBefore = -1;
 constexpr int kAfter = 1;
 
-void begins(ucm_event_type_t, ucm_event_t*, void* cache) {
-    static_cast<PinCache*>(cache)->change_begins();
+constexpr int kGuardInstall = 102;  // MADV_GUARD_INSTALL of Linux 6.13
+
+// Of these changes no monitor is told.
+void tell_of_silent(ucm_event_type_t type, const ucm_event_t& event, PinCache& cache) {
+    const void* address = nullptr;
+    size_t length = 0;
+    if (type == UCM_EVENT_MADVISE && event.madvise.advice == kGuardInstall) {
+        address = event.madvise.addr;
+        length = event.madvise.length;
+    } else if (type == UCM_EVENT_SHMAT && (event.shmat.shmflg & SHM_REMAP) != 0) {
+        const int error = errno;
+        shmid_ds segment{};
+        if (shmctl(event.shmat.shmid, IPC_STAT, &segment) == 0) length = segment.shm_segsz;
+        errno = error;
+        address = event.shmat.shmaddr;
+    }
+    const auto* const start = static_cast<const std::byte*>(address);
+    if (length != 0) cache.lost_silently(start, start + length);
+}
+
+void begins(ucm_event_type_t type, ucm_event_t* event, void* cache) {
+    auto& pins = *static_cast<PinCache*>(cache);
+    pins.change_begins();
+    tell_of_silent(type, *event, pins);
 }
 
 void ends(ucm_event_type_t, ucm_event_t*, void* cache) {

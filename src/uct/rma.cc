@@ -25,8 +25,8 @@ Rma::Rma(Engine& engine, PinCache& pins, const Policy& policy)
       pins_(pins),
       policy_(policy),
       segment_(engine.settings().segment_size),
-      longest_pin_(
-          std::min(pins.longest(), ProgressBudget::longest_registration(policy.model().costs()))) {
+      longest_pin_(std::min(longest_pin(pins),
+                            ProgressBudget::longest_registration(policy.model().costs()))) {
     // As if nothing had to be paid for the pin.
     constexpr size_t kLeast = 64;
     const BufferState pinned{.pinned = true};
@@ -94,7 +94,9 @@ template <class Post>
 std::optional<Status> Rma::post_pieces(Channel& channel, std::span<const ibv_sge> pieces,
                                        uint64_t address, void* cookie, Post&& post) {
     if (!takes_pieces(channel, pieces.size()))
-        return pieces.size() == 1 ? std::nullopt : std::optional(Status::kNoResource);
+        return pieces.size() == 1 ? std::nullopt
+                                  : std::optional(engine_.one_sided()->no_places(
+                                        channel, static_cast<uint32_t>(pieces.size())));
     for (const ibv_sge& piece : pieces) {
         void* const own = &piece == &pieces.back() ? cookie : nullptr;
         const Status posted = post(piece, address, own);

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <climits>
 #include <cstdlib>
+#include <mutex>
 #include <string>
-#include <utility>
 
 #include "rendezvous/fetch_times.h"
 #include "uct/iface.h"
@@ -67,7 +67,7 @@ std::string install() {
     return reason != nullptr ? reason : "";
 }
 
-// Why the plug-in stays away; empty: it does not.
+// Why the plug-in stays away; empty: it does not. Only the constructor of the library changes it.
 std::string& refusal() {
     static std::string reason;
     return reason;
@@ -84,8 +84,11 @@ const std::string& ucp_plugin_refusal() {
 }
 
 void report_ucp_plugin() {
-    const std::string reason = std::exchange(refusal(), {});
-    if (!reason.empty()) ucs_info("tern: UCP keeps its own protocols: %s", reason.c_str());
+    static std::once_flag reported;
+    std::call_once(reported, [] {
+        if (!refusal().empty())
+            ucs_info("tern: UCP keeps its own protocols: %s", refusal().c_str());
+    });
 }
 
 }  // namespace tern

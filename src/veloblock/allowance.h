@@ -12,21 +12,29 @@ namespace tern {
 // not counted, so they never wait.
 //
 // Invariant: a sender has sent at most kMost messages, and one, that the receiver has not taken;
-// kMostRepeats if it repeats messages (repeats.h), which are writes, and so take no memory of the
-// receiver's but an entry of the queue.
-// A receiver that has taken all that it has allowed allows more.
+// messages that cannot wait (EngineSettings::urgent_id) are counted, and sent all the same.
+// A receiver that has taken half of what it has allowed allows more.
 namespace allowance {
 
-inline constexpr uint16_t kFirst = 8;  // without being told
-inline constexpr uint16_t kMost = 16;  // beyond those taken
-inline constexpr uint16_t kMostRepeats = 64;
-inline constexpr uint16_t kLeast = 2;       // the same, however many senders there are
-inline constexpr uint16_t kTogether = 128;  // of all senders, as far as kLeast permits
+inline constexpr uint16_t kFirst = 8;            // without being told
+inline constexpr uint16_t kMost = 256;           // beyond those taken
+inline constexpr uint16_t kLeast = 2;            // the same, however many senders there are
+inline constexpr uint16_t kUsual = 16;           // the same, of messages of any length
+inline constexpr uint16_t kMostAhead = 1 << 14;  // of a limit, beyond the one before
+inline constexpr uint16_t kTogether = 128;       // of all senders, as far as kLeast permits
+// Bytes under way that shorter messages may have instead: of one sender, and of all.
+inline constexpr uint32_t kBytes = 128 << 10;
+inline constexpr uint32_t kBytesTogether = 1 << 20;
 
-// How many each sender may send beyond those taken; `most`: kMost, or up to kMostRepeats.
-inline uint16_t window(uint32_t senders, uint32_t most = kMost) {
-    return static_cast<uint16_t>(
-        std::clamp<uint32_t>(kTogether / std::max(senders, 1u), kLeast, most));
+// How many each of `senders` may send beyond those taken. Their messages have some `bytes`, and
+// `receives` wait for no message that has been allowed before.
+inline uint16_t window(uint32_t senders, uint32_t receives, uint32_t bytes) {
+    senders = std::max(senders, 1u);
+    bytes = std::max(bytes, 1u);
+    const uint32_t usual = std::min<uint32_t>(kTogether / senders, kUsual);
+    const uint32_t shorter = std::min(
+        {receives / senders, kBytes / bytes, kBytesTogether / bytes / senders, uint32_t{kMost}});
+    return static_cast<uint16_t>(std::max({usual, shorter, uint32_t{kLeast}}));
 }
 
 // At the sender.
@@ -35,13 +43,12 @@ class Taken {
     bool open() const { return left() > 0; }
     // Whether more than one may be sent.
     bool several() const { return left() > 1; }
-    // One message more than allowed: its length was not known before it had to be sent.
+    // More than allowed: a message's length was not known before it had to be sent.
     bool overdrawn() const { return left() < 0; }
     void sent() { ++sent_; }
     // The receiver allows `limit` messages in all. False: it breaks the protocol.
     bool extend(uint16_t limit) {
-        // One more, if the message that was not allowed has been taken too.
-        if (static_cast<uint16_t>(limit - limit_) > kMostRepeats + 1) return false;
+        if (static_cast<uint16_t>(limit - limit_) > kMostAhead) return false;
         limit_ = limit;
         return true;
     }
@@ -59,21 +66,23 @@ class Given {
     void received(uint16_t messages = 1) {
         received_ = static_cast<uint16_t>(received_ + messages);
     }
-    // Whether extend() is due: soon enough that a sender need not wait, and not for a few messages.
-    bool due(uint16_t window) const { return left() <= std::min(window, kFirst) / 2; }
-    // The same for a sender that goes on while there is none left, by dearer ways.
-    bool due_early(uint16_t window) const { return left() <= window / 2; }
-    // Returns the new limit; the old one if it allows as much.
-    uint16_t extend(uint16_t window) {
-        if (left() < window) limit_ = static_cast<uint16_t>(received_ + window);
-        return limit_;
+    // Whether extend() is due: half of what was allowed at a time has come.
+    bool due() const { return left() <= window_ / 2; }
+    // Allows `window` messages beyond those taken. False: as many are allowed already.
+    bool extend(uint16_t window) {
+        window_ = window;
+        if (left() > window / 2) return false;
+        limit_ = static_cast<uint16_t>(received_ + window);
+        return true;
     }
-
-  private:
+    uint16_t limit() const { return limit_; }
+    // Messages that are allowed and have not come. -1: the sender has exceeded the limit.
     int16_t left() const { return static_cast<int16_t>(limit_ - received_); }
 
+  private:
     uint16_t limit_ = kFirst;
     uint16_t received_ = 0;
+    uint16_t window_ = kFirst;
 };
 
 }  // namespace allowance

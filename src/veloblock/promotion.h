@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/tunables.h"
+
 namespace tern {
 
 // Decides which senders get a block: those that send often. Time is counted in messages received,
@@ -20,8 +22,8 @@ class Promotion {
     struct Limits {
         uint32_t after = 16;
         uint32_t most = 32;
-        uint32_t window = 4096;
-        uint32_t keep = 16;
+        uint32_t window = kTunables.hot_window;
+        uint32_t keep = kTunables.hot_keep;
     };
 
     // The state of one peer; a member of its channel.

@@ -165,6 +165,13 @@ class ReceivePath {
     // They have arrived: the device completes a receive after the writes that were posted before
     // it. If fewer are found in the block, the cold frame is malformed.
     uint16_t before(uint16_t sequence) const { return static_cast<uint16_t>(sequence - hot_); }
+    // Whether so many frames have been delivered, modulo 2^16. More may have been.
+    bool has_taken(uint16_t hot, uint16_t cold) const {
+        const auto taken = [](uint16_t now, uint16_t named) {
+            return static_cast<int16_t>(static_cast<uint16_t>(now - named)) >= 0;
+        };
+        return taken(hot_, hot) && taken(cold_, cold);
+    }
     // A cold frame has been delivered.
     void received_cold() { ++cold_; }
 

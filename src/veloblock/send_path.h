@@ -52,8 +52,9 @@ class SendPath {
         return {kind, id, length, credit, hot_count_};
     }
 
-    // That of a cold word.
+    // That of a cold word: the frames sent by the block so far, modulo 2^16. And the cold ones.
     uint16_t sequence() const { return hot_count_; }
+    uint16_t cold_count() const { return blank_.sequence(); }
 
     // BlockWriter::straight(), and false without a block. These frames need no choose(), even if
     // they are longer than it would permit: they fit now.

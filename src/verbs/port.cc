@@ -177,6 +177,9 @@ std::optional<Port> open_port(const Device& device, uint8_t number, const PortSe
     Port port;
     port.context = device.context.get();
     port.number = number;
+    port.reads = static_cast<uint8_t>(std::clamp(
+        std::min(device.attributes.max_qp_rd_atom, device.attributes.max_qp_init_rd_atom), 1,
+        int{kMostReads}));
     port.atomics = device.attributes.atomic_cap != IBV_ATOMIC_NONE;
     if (ibv_query_port(port.context, number, &port.attributes) != 0) {
         why = "the port cannot be queried";

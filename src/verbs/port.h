@@ -48,6 +48,10 @@ struct PortSettings {
     ibv_mtu path_mtu = static_cast<ibv_mtu>(0);  // 0: the port's active MTU
 };
 
+// Reads and atomics that a connection may have outstanding, at most: more of them fill no link that
+// fewer do not, and occupy the device.
+constexpr uint8_t kMostReads = 16;
+
 // A port of an open device, with the parameters of connections through it.
 struct Port {
     ibv_context* context = nullptr;
@@ -58,6 +62,8 @@ struct Port {
     GidChoice roce;       // on Ethernet
     bool global = false;  // packets carry a GRH
     bool ethernet = false;
+    // RDMA reads and atomics that a queue pair may have outstanding, and its peer likewise.
+    uint8_t reads = 1;
     bool atomics = false;  // the device has 64-bit fetch-and-add and compare-and-swap
     uint16_t pkey_index = 0;
     uint16_t pkey = 0;

@@ -4,7 +4,9 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
+#include <iterator>
 #include <utility>
 
 #include "verbs/async_events.h"
@@ -13,15 +15,27 @@ namespace tern::verbs {
 
 namespace {
 
-// RDMA reads and atomics that a connection may have outstanding. All devices that are known support
-// this number (rd-atomic in `softhca help personalities`), so both sides have it without being
-// told; 8 reads of 4 KiB last as long as a round trip at 100 Gb/s.
-constexpr uint8_t kReads = 8;
-
 int to_state(ibv_qp* qp, ibv_qp_state state) {
     ibv_qp_attr attributes{};
     attributes.qp_state = state;
     return ibv_modify_qp(qp, &attributes, IBV_QP_STATE);
+}
+
+// What is posted to a reliable queue pair, by ibv_post_send() as ever. mlx5 otherwise makes each
+// work request long enough to bind a memory window, and thus twice as long as Tern's are.
+uint64_t operations(bool atomics) {
+    constexpr uint64_t kAlways = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM |
+                                 IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_RDMA_READ;
+    constexpr uint64_t kAtomics =
+        IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD;
+    return kAlways | (atomics ? kAtomics : 0);
+}
+
+// Whether the refusal of a queue pair with a list of operations may be one of the list, which mlx4
+// and irdma do not know. The same values may mean that there is no room; then the device refuses
+// the queue pair without the list as well.
+bool may_refuse_list(int error) {
+    return error == EOPNOTSUPP || error == ENOSYS || error == EINVAL;
 }
 
 }  // namespace
@@ -42,6 +56,18 @@ uint8_t rnr_timer_code(double seconds) {
     return static_cast<uint8_t>(std::min<size_t>(static_cast<size_t>(time - kTimes), 30) + 1);
 }
 
+bool may_lack_room(int error) {
+    static constexpr int kErrors[] = {ENOMEM, EAGAIN, EBUSY, ENOSPC, ENOBUFS, EOVERFLOW, EINVAL};
+    return std::ranges::find(kErrors, error) != std::end(kErrors);
+}
+
+bool may_lack_way(int error) {
+    static constexpr int kErrors[] = {ENETUNREACH, EHOSTUNREACH,  ENETDOWN, EHOSTDOWN, ETIMEDOUT,
+                                      ENODEV,      EADDRNOTAVAIL, EINTR,    ENOMEM,    EAGAIN,
+                                      EBUSY,       ENOSPC,        ENOBUFS,  EOVERFLOW};
+    return std::ranges::find(kErrors, error) != std::end(kErrors);
+}
+
 CompletionQueue create_completion_queue(ibv_context* context, uint32_t entries,
                                         uint32_t fixed_entries, ibv_comp_channel* events) {
     const auto create = [&](uint32_t room) {
@@ -56,7 +82,7 @@ CompletionQueue create_completion_queue(ibv_context* context, uint32_t entries,
 
 QueuePair create_queue_pair(ibv_pd* pd, ibv_qp_type type, ibv_cq* cq, ibv_srq* srq,
                             const QueueSizes& sizes, ibv_qp_cap& capacity) {
-    ibv_qp_init_attr attributes{};
+    ibv_qp_init_attr_ex attributes{};
     attributes.qp_context = next_identity();
     attributes.send_cq = cq;
     attributes.recv_cq = cq;
@@ -67,7 +93,17 @@ QueuePair create_queue_pair(ibv_pd* pd, ibv_qp_type type, ibv_cq* cq, ibv_srq* s
     attributes.cap.max_recv_sge = 1;
     attributes.cap.max_inline_data = sizes.inline_bytes;
     attributes.qp_type = type;
-    QueuePair qp(ibv_create_qp(pd, &attributes));
+    attributes.comp_mask = IBV_QP_INIT_ATTR_PD;  // alone: as ibv_create_qp()
+    attributes.pd = pd;
+    if (type == IBV_QPT_RC) {
+        attributes.comp_mask |= IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+        attributes.send_ops_flags = operations(sizes.atomics);
+    }
+    QueuePair qp(ibv_create_qp_ex(pd->context, &attributes));
+    if (!qp && type == IBV_QPT_RC && may_refuse_list(errno)) {
+        attributes.comp_mask = IBV_QP_INIT_ATTR_PD;
+        qp.reset(ibv_create_qp_ex(pd->context, &attributes));
+    }
     capacity = attributes.cap;
     return qp;
 }
@@ -113,14 +149,15 @@ int init_reliable(ibv_qp* qp, const Port& port) {
 
 int connect_reliable(ibv_qp* qp, const Port& port, const RetrySettings& retry,
                      const ibv_ah_attr& to, uint32_t peer_qp_num, uint32_t peer_psn,
-                     uint32_t own_psn, ibv_mtu mtu) {
+                     uint32_t own_psn, ibv_mtu mtu, uint8_t reads) {
+    const uint8_t outstanding = std::min(port.reads, reads);
     ibv_qp_attr attributes{};
     attributes.qp_state = IBV_QPS_RTR;
     attributes.ah_attr = to;
     attributes.path_mtu = std::min(port.mtu, mtu);
     attributes.dest_qp_num = peer_qp_num;
     attributes.rq_psn = peer_psn;
-    attributes.max_dest_rd_atomic = kReads;
+    attributes.max_dest_rd_atomic = outstanding;
     attributes.min_rnr_timer = retry.rnr_timer;
     const int error =
         ibv_modify_qp(qp, &attributes,
@@ -133,7 +170,7 @@ int connect_reliable(ibv_qp* qp, const Port& port, const RetrySettings& retry,
     attributes.retry_cnt = retry.retries;
     attributes.rnr_retry = retry.rnr_retries;
     attributes.sq_psn = own_psn;
-    attributes.max_rd_atomic = kReads;
+    attributes.max_rd_atomic = outstanding;
     return ibv_modify_qp(qp, &attributes,
                          IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
                              IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);

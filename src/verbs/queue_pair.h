@@ -13,6 +13,7 @@ struct QueueSizes {
     uint32_t receives = 0;      // 0 with a shared receive queue
     uint32_t inline_bytes = 0;  // at least
     uint32_t pieces = 1;        // scatter/gather entries of a send, at least
+    bool atomics = false;       // atomic operations are sent, too
 };
 
 // How a reliable connection retries.
@@ -34,8 +35,16 @@ uint8_t rnr_timer_code(double seconds);
 CompletionQueue create_completion_queue(ibv_context* context, uint32_t entries,
                                         uint32_t fixed_entries, ibv_comp_channel* events);
 
+// Whether the errno value with which a device refuses to make an object may mean that it has no
+// room now. Devices do not agree on it; that the request itself is wrong is not possible once one
+// like it has been granted.
+bool may_lack_room(int error);
+// Whether that with which it refuses an address may pass: the link or the host is down.
+bool may_lack_way(int error);
+
 // Creates a queue pair; null and errno on failure. `capacity` returns the sizes granted. IBV_QPT_RC
-// uses `srq`, IBV_QPT_UD has its own receive queue.
+// uses `srq`, IBV_QPT_UD has its own receive queue. Of RC, messages, writes and reads may be sent,
+// messages without immediate data.
 QueuePair create_queue_pair(ibv_pd* pd, ibv_qp_type type, ibv_cq* cq, ibv_srq* srq,
                             const QueueSizes& sizes, ibv_qp_cap& capacity);
 
@@ -47,9 +56,10 @@ int restart_datagrams(ibv_qp* qp, const Port& port, uint32_t qkey, uint32_t psn)
 // From SQE, in which a failed send leaves a datagram queue pair.
 int resume_sends(ibv_qp* qp);
 int init_reliable(ibv_qp* qp, const Port& port);
+// `mtu` and `reads` are those of the peer's port.
 int connect_reliable(ibv_qp* qp, const Port& port, const RetrySettings& retry,
                      const ibv_ah_attr& to, uint32_t peer_qp_num, uint32_t peer_psn,
-                     uint32_t own_psn, ibv_mtu mtu);
+                     uint32_t own_psn, ibv_mtu mtu, uint8_t reads);
 int to_error(ibv_qp* qp);
 int to_reset(ibv_qp* qp);
 

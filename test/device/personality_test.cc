@@ -124,6 +124,34 @@ TEST_P(PersonalityTest, QueuesHaveTheSizesThatTheDeviceGives) {
     });
 }
 
+// Devices without ibv_wr_* refuse a list of operations. On mlx5 a request of which the list has no
+// memory windows is shorter: 48 bytes and 32, of which 20 are inline, in a unit of 64.
+TEST_P(PersonalityTest, OperationsMayBeNamed) {
+    on_device(kind.name, [this](const Hca& hca, ibv_pd* pd) {
+        const std::string name = kind.name;
+        const Cq cq = hca.make_cq(20);
+        const ibv_qp_init_attr plain = init_attr(small(), cq.get(), cq.get());
+        ibv_qp_init_attr_ex init{};
+        init.send_cq = init.recv_cq = cq.get();
+        init.cap = plain.cap;
+        init.qp_type = IBV_QPT_RC;
+        init.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+        init.pd = pd;
+        init.send_ops_flags =
+            IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_RDMA_READ;
+        errno = 0;
+        const Qp qp(ibv_create_qp_ex(hca.get(), &init));
+        if (name == "mlx4" || name == "irdma") {
+            EXPECT_EQ(qp, nullptr);
+            EXPECT_EQ(errno, EOPNOTSUPP);
+            return;
+        }
+        ASSERT_NE(qp, nullptr);
+        EXPECT_EQ(init.cap.max_send_wr, kind.sends);
+        EXPECT_EQ(init.cap.max_inline_data, name == "mlx5" ? 128u - 48 - 4 : kind.inline_data);
+    });
+}
+
 // The most that a queue pair can have, and one more.
 TEST_P(PersonalityTest, LimitsHold) {
     on_device(kind.name, [this](const Hca& hca, ibv_pd* pd) {

@@ -141,5 +141,44 @@ TEST_F(QueueLimitTest, QueuesAreCounted) {
     team.finish();
 }
 
+// On mlx5, the 42 requests of a queue have 384 bytes each, or 192 if its creator names operations
+// without memory windows.
+TEST_F(QueueLimitTest, NamedOperationsTakeLess) {
+    set("PERSONALITY", "mlx5");
+    alone([] {
+        const Hca hca;
+        const Pd pd = hca.make_pd();
+        const Cq cq = hca.make_cq(1);
+        const Srq srq = make_srq(pd.get(), 1, 1);
+        const auto bytes = [] {
+            const std::string json = status();
+            const size_t at = json.find("\"bytes\"", json.find("\"queues\""));
+            return sum(json.substr(at, json.find('}', at) - at), "live");
+        };
+        ibv_qp_init_attr plain = init_attr({}, cq.get(), cq.get());
+        plain.cap = {42, 0, 8, 0, 128};
+        plain.srq = srq.get();
+        const uint64_t before = bytes();
+        const Qp legacy(ibv_create_qp(pd.get(), &plain));
+        ASSERT_NE(legacy, nullptr);
+        const uint64_t between = bytes();
+        EXPECT_EQ(between - before, 16384u + 256 * 16);
+        EXPECT_EQ(plain.cap.max_inline_data, 188u);
+        ibv_qp_init_attr_ex named{};
+        named.send_cq = named.recv_cq = cq.get();
+        named.srq = srq.get();
+        named.cap = {42, 0, 8, 0, 128};
+        named.qp_type = IBV_QPT_RC;
+        named.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+        named.pd = pd.get();
+        named.send_ops_flags =
+            IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD;
+        const Qp shorter(ibv_create_qp_ex(hca.get(), &named));
+        ASSERT_NE(shorter, nullptr);
+        EXPECT_EQ(bytes() - between, 8192u + 128 * 16);
+        EXPECT_EQ(named.cap.max_inline_data, 140u);
+    });
+}
+
 }  // namespace
 }  // namespace conformance::softhca

@@ -74,6 +74,7 @@ struct DirectNode final : EngineOwner, RendezvousOwner, TupleQOwner {
         ++ends;
         return tupleq->ended(channel, status);
     }
+    void left(Channel& channel) override { (void)rendezvous->ended(channel, Status::kCanceled); }
     void closed(void*, Status status) override { closures.push_back(status); }
     void on_probe_timeout(void*) override {}
     void broken(const std::string& why) override {

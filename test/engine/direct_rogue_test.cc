@@ -389,7 +389,7 @@ TEST_F(DirectRogueWithFewHeld, SenderThatDoesNotPause) {
     };
     bool asked = false;
     unsigned sent = 0;
-    for (; sent < 200 && !rogue->over(); ++sent) {
+    for (; sent < 200 && !rogue->cut_off(); ++sent) {
         rogue->send_frame(FrameKind::kTag, 0, frame);
         for (int i = 0; i < 20; ++i) both(), rogue->poll();
         asked = asked || asked_to_pause();

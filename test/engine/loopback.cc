@@ -54,7 +54,7 @@ class Loopback final : public StormDevice {
         const ibv_ah_attr self = port().address_vector(static_cast<uint16_t>(port().attributes.lid),
                                                        port().gid, port().global);
         EXPECT_EQ(verbs::connect_reliable(qp, port(), settings.retry, self, peer->qp_num, 1, 1,
-                                          port().mtu),
+                                          port().mtu, port().reads),
                   0);
     }
     bool write(ibv_sge piece, uint64_t address, uint32_t rkey) {

@@ -42,7 +42,7 @@ bool writes_in_order() {
             port().address_vector(port().attributes.lid, port().gid, port().global);
         EXPECT_TRUE(qp && verbs::init_reliable(qp.get(), port()) == 0 &&
                     verbs::connect_reliable(qp.get(), port(), settings.retry, self, qp->qp_num, 1,
-                                            1, port().mtu) == 0);
+                                            1, port().mtu, port().reads) == 0);
         return verbs::writes_in_order(qp.get());
     }();
     return promised;
@@ -54,7 +54,8 @@ EngineSettings quick_settings() {
     settings.handshake = {.retry_first = 2'000'000,
                           .retry_most = 20'000'000,
                           .connect_limit = 2'000'000'000,
-                          .disconnect_limit = 500'000'000};
+                          .disconnect_limit = 500'000'000,
+                          .probe_limit = 2'000'000'000};
     return settings;
 }
 

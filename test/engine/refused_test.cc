@@ -8,12 +8,12 @@
 namespace tern::test {
 namespace {
 
-// The refusal ends the attempt and its operations at once, even with a long connect limit.
+// A peer without room may have some later: the attempt is repeated, until its limit.
 TEST(RefusedTest, EndsTheAttemptWithItsReason) {
     Rogue rogue;
     rogue.refuses = true;
     EngineSettings patient = quick_settings();
-    patient.handshake.connect_limit = uint64_t{3600} * 1'000'000'000;
+    patient.handshake.connect_limit = 300'000'000;
     Node node(patient);
     int user = 0, cookie = 0;
     std::string why;
@@ -34,6 +34,28 @@ TEST(RefusedTest, EndsTheAttemptWithItsReason) {
         EXPECT_NE(node.reason.find(part), std::string::npos) << node.reason;
     EXPECT_EQ(node.losses.size(), 1u) << "one line in the log";
     EXPECT_EQ(node.engine->connections(), 0u);
+}
+
+TEST(RefusedTest, RepeatsTheAttemptUntilThereIsRoom) {
+    Rogue rogue;
+    rogue.refuses = true;
+    EngineSettings patient = quick_settings();
+    patient.handshake.connect_limit = uint64_t{3600} * 1'000'000'000;
+    Node node(patient);
+    int user = 0;
+    std::string why;
+    Channel* channel = node.engine->attach(rogue.address(), &user, why);
+    ASSERT_NE(channel, nullptr) << why;
+    const auto poll = [&] {
+        node.poll();
+        rogue.poll();
+    };
+    const uint32_t before = channel->handshake.token();
+    ASSERT_TRUE(until(poll, [&] { return channel->handshake.token() - before > 6; }));
+    EXPECT_TRUE(node.closures.empty()) << node.reason;
+    rogue.refuses = false;
+    ASSERT_TRUE(until(poll, [&] { return channel->up(); }));
+    EXPECT_TRUE(node.closures.empty() && node.losses.empty());
 }
 
 }  // namespace

@@ -73,6 +73,7 @@ struct RendezvousNode final : EngineOwner, RendezvousOwner {
     Status ended(Channel& channel, Status status) override {
         return rendezvous->ended(channel, status);
     }
+    void left(Channel& channel) override { (void)rendezvous->ended(channel, Status::kCanceled); }
     void closed(void*, Status status) override {
         ++closures;
         closed_with.push_back(status);

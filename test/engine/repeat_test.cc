@@ -73,7 +73,7 @@ TEST_F(RepeatTest, AreAllowedAsColdMessages) {
     }
     EXPECT_EQ(victim.engine->counters().received_cold, 1001u);
     // An allowance whenever half of them are used up, and at most 8 polls later (Poller).
-    EXPECT_GE(victim.engine->counters().sent_cold, 1000u / (allowance::kMostRepeats / 2 + 8));
+    EXPECT_GE(victim.engine->counters().sent_cold, 1000u / (allowance::kMost / 2 + 8));
 }
 
 // The frames of the block that precede it come first.

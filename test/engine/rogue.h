@@ -26,6 +26,8 @@ class Rogue final : private ConnectorOwner {
     void say_left(const PeerAddress& peer);
     // Ends the connection, if there is one; begin() may then be called again.
     void drop();
+    // Begins to end it in good order.
+    void leave() { connector_->disconnect(*connection_); }
     const PeerAddress& address() const { return self_; }
     bool up() const { return up_; }
 
@@ -55,6 +57,8 @@ class Rogue final : private ConnectorOwner {
                    std::string(reinterpret_cast<const char*>(&frame), sizeof(frame)));
     }
     std::deque<Control> controls;
+    // What it says that it has sent, at the end of a connection.
+    SentFrames named;
     // Refuses connections from others.
     bool refuses = false;
     // Does not post its receive buffers again, so that the peer's messages soon find none.
@@ -76,6 +80,8 @@ class Rogue final : private ConnectorOwner {
     // Cold frames sent.
     uint16_t cold() const { return cold_; }
     bool over() const { return over_; }
+    // The peer has ended the connection. A device may take its time until it is over.
+    bool cut_off() const { return over_ || connection_->failed; }
 
   private:
     std::unique_ptr<Connection> make_connection(uint32_t index, const PeerAddress& peer,
@@ -84,11 +90,14 @@ class Rogue final : private ConnectorOwner {
     }
     bool reserve_completions(uint32_t) override { return !refuses; }
     bool wanted(const Connection&) const override { return false; }
+    bool used(const Connection&) const override { return false; }
     void established(Connection&) override { up_ = true; }
     void draining(Connection&) override {}
     void spare(Connection&) override {}
     void post_marker(Connection& connection) override;
-    void refused(const PeerAddress&, const std::string&) override {}
+    SentFrames sent(const Connection&) const override { return named; }
+    bool has_taken(const Connection&, const SentFrames&) const override { return true; }
+    void waits(const PeerAddress&, const std::string&) override {}
     void closed(Connection&, Status, const std::string&) override { over_ = true; }
     uint64_t now() override;
     void post(ibv_wr_opcode opcode, const void* data, size_t size, uint64_t to, uint32_t rkey,

@@ -184,7 +184,7 @@ TEST_F(RogueTest, GrantsThatMakeNoSense) {
 TEST_F(RogueTest, AllowancesThatMakeNoSense) {
     constexpr uint32_t kFirst = allowance::kFirst;
     const AllowanceFrame bad[] = {{.limit = kFirst - 1, .reserved = 0},
-                                  {.limit = kFirst + allowance::kMostRepeats + 2, .reserved = 0},
+                                  {.limit = kFirst + allowance::kMostAhead + 1, .reserved = 0},
                                   {.limit = 1 << 16 | kFirst, .reserved = 0},
                                   {.limit = kFirst, .reserved = 1}};
     for (const AllowanceFrame& frame : bad) {
@@ -255,6 +255,12 @@ TEST_F(RogueTest, FrameOfTheFutureWaits) {
     ASSERT_TRUE(turn([this] { return victim.messages.size() == 2; }));
     EXPECT_EQ(victim.messages[0].id, 2u);
     EXPECT_EQ(victim.messages[1].id, 1u);
+}
+
+TEST_F(RogueTest, NamesFramesThatNeverCome) {
+    rogue.named = {.hot = 3, .cold = 5};
+    rogue.leave();
+    EXPECT_TRUE(turn([this] { return victim.engine->table().size() == 0; }));
 }
 
 TEST_F(RogueTest, RandomBytes) {

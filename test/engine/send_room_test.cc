@@ -66,5 +66,52 @@ TEST(SendRoomTest, ARefusedSendAsksOnlyThoseWhoHoldBuffers) {
         [&] { return send() == Status::kOk; }));
 }
 
+// UCP aborts the program if a message that sets up an endpoint has to wait when the endpoint is
+// closed by force.
+TEST(SendRoomTest, UrgentMessagesDoNotWait) {
+    constexpr uint32_t kUrgent = 7, kOther = 8;
+    EngineSettings settings = quick_settings();
+    settings.urgent_id = kUrgent;
+    Node sender(settings), peer;
+    const auto both = [&] {
+        sender.poll();
+        peer.poll();
+    };
+    std::string why;
+    Channel* const channel = sender.engine->attach(peer.engine->address(), &peer, why);
+    ASSERT_NE(channel, nullptr) << why;
+    ASSERT_TRUE(sender.send(*channel, kOther, "first", peer));
+    ASSERT_TRUE(until(both, [&] { return !peer.messages.empty(); }));
+    // The peer does not poll, and so allows no more.
+    uint64_t sent = 0;
+    while (sender.send_number(*channel, kOther, sent) == Status::kOk && sent < 2 * allowance::kMost)
+        ++sent;
+    ASSERT_EQ(sender.engine->counters().cold_stalls, 1u);
+    constexpr uint64_t kMore = 10;
+    for (uint64_t i = 0; i < kMore; ++i)
+        EXPECT_EQ(sender.send_number(*channel, kUrgent, sent + i), Status::kOk);
+    EXPECT_EQ(sender.send_number(*channel, kOther, 0), Status::kNoResource);
+    EXPECT_TRUE(until(both, [&] { return peer.messages.size() == 1 + sent + kMore; }));
+    for (uint64_t i = 0; i < sent + kMore; ++i) EXPECT_EQ(peer.messages[1 + i].number(), i);
+    EXPECT_TRUE(
+        until(both, [&] { return sender.send_number(*channel, kOther, 0) == Status::kOk; }));
+    // They are lost with a connection that has failed, of which its users are told then; not with
+    // one that ends in good order.
+    for (const Status status : {Status::kTimedOut, Status::kConnectionReset, Status::kOk}) {
+        Channel* const next = sender.engine->attach(peer.engine->address(), &sender, why);
+        ASSERT_NE(next, nullptr) << why;
+        ASSERT_TRUE(sender.send(*next, kOther, "more", peer));
+        sender.closures.clear();
+        sender.engine->fail(*next, status, "test");
+        EXPECT_EQ(sender.send_number(*next, kUrgent, 0),
+                  status == Status::kOk ? Status::kNoResource : Status::kOk);
+        EXPECT_EQ(sender.send_number(*next, kOther, 0), Status::kNoResource);
+        EXPECT_TRUE(until([&] { sender.poll(); }, [&] { return !sender.closures.empty(); }));
+        if (status != Status::kOk) {
+            EXPECT_EQ(sender.closures.front().second, status);
+        }
+    }
+}
+
 }  // namespace
 }  // namespace tern::test

@@ -38,6 +38,42 @@ TEST_P(TransferRogueTest, RefusesWhatIsBeingRead) {
     expect_alive();
 }
 
+// The refusal comes before the notifications of what was written earlier, as from a block it does.
+// The ring is lent again when they have come, and not before.
+TEST_P(TransferRogueTest, RefusesBeforeItsWritesAreKnown) {
+    constexpr uint32_t kBlocks = 3;
+    for (const uint32_t what : {Refuse::kRest, Refuse::kFetch}) {
+        rogue->controls.clear();
+        victim.completions.clear();
+        ASSERT_NO_FATAL_FAILURE(let_ask(true));
+        ASSERT_EQ(rogue->controls[0].id, TransferId::kFetch);
+        const auto fetch = rogue->controls[0].as<Fetch>();
+        rogue->controls.clear();
+        // Flags are seen in any case.
+        const bool notified = (fetch.ring.flags & WireRing::kNotify) != 0;
+        rogue->send_control(TransferId::kRefuse,
+                            Refuse{.what = what, .number = fetch.receiver, .blocks = kBlocks});
+        expect_heard();
+        if (notified) {
+            EXPECT_TRUE(victim.completions.empty());
+            EXPECT_TRUE(rogue->controls.empty());
+        }
+        const std::string block(SubBlocks::kSubBlock, '\x55');
+        for (uint32_t i = 0; notified && i != kBlocks; ++i)
+            rogue->write_to(block.data(), block.size(), fetch.ring.address + i * SubBlocks::kSlot,
+                            fetch.ring.rkey, (fetch.receiver & 0xffff) << 16 | 1);
+        ASSERT_TRUE(turn([this] { return victim.completions.size() == 1; }));
+        EXPECT_EQ(victim.completions[0], Status::kRemoteAccess);
+        expect_heard();
+        if (what == Refuse::kRest) {
+            EXPECT_TRUE(turn([this] { return rogue->controls.size() == 1; })) << "no confirmation";
+        } else {
+            EXPECT_TRUE(rogue->controls.empty());
+        }
+    }
+    expect_alive();
+}
+
 // A read puts bytes of the peer where the ring has flags. The next transfer through the ring must
 // not take them for its own.
 TEST_P(TransferRogueTest, PlantsTheFlagsOfTheNextTransfer) {
@@ -202,6 +238,24 @@ TEST_P(TransferRogueTest, RingsOfAPeerThatDoesNothing) {
     const uint64_t before = victim.rendezvous->counters().superpipeline;
     expect_alive();
     EXPECT_GT(victim.rendezvous->counters().superpipeline, before);
+}
+
+// Each write to them takes a receive, beside cold messages.
+TEST_P(TransferRogueTest, RingsThatAreNotifiedHaveReceives) {
+    const auto receives = [this] { return victim.engine->usage().receive_buffers; };
+    const uint32_t before = receives();
+    for (uint32_t i = 0; i != 16; ++i)
+        rogue->send_control(TransferId::kDeliver, Deliver{.sender = i,
+                                                          .address = victim.address(),
+                                                          .length = RendezvousNode::kSize,
+                                                          .key = victim.key(victim.open)});
+    ASSERT_TRUE(turn([&] { return rogue->controls.size() > 8; }));
+    const uint32_t writes = rogue->controls[0].as<Accept>().ring.slots;
+    ASSERT_GT(writes * 9, before / 2) << "there are enough in any case";
+    if (GetParam() == PollMode::kCq)
+        EXPECT_GE(receives(), 2 * 9 * writes);
+    else
+        EXPECT_EQ(receives(), before);
 }
 
 // Pages that cannot be registered until they may be written to.

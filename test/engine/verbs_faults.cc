@@ -5,6 +5,9 @@
 
 #include <array>
 #include <cerrno>
+#include <climits>
+#include <map>
+#include <mutex>
 
 namespace tern::test {
 namespace verbs_faults {
@@ -21,8 +24,26 @@ std::function<int(const ibv_ah_attr&)> before_handle;
 std::atomic<ibv_qp*> datagram_qp = nullptr;
 std::atomic<uint32_t> max_inline = UINT32_MAX;
 std::atomic<bool> resizes = true;
+std::atomic<int> list_error = 0;  // of queue pairs with a list of operations; 0: they are made
 std::atomic<bool> last_receives = true;
 std::atomic<int> queue_pairs = 0;
+
+// Reliable queue pairs by their completion queue, and how many there may be.
+std::mutex reliable_mutex;
+std::map<const ibv_cq*, unsigned> reliable;
+unsigned most_reliable = UINT_MAX;
+unsigned refused_reliable = 0;
+
+bool add_reliable(const ibv_cq* cq) {
+    const std::lock_guard lock(reliable_mutex);
+    if (reliable[cq] < most_reliable) return ++reliable[cq] != 0;
+    ++refused_reliable;
+    return false;
+}
+void remove_reliable(const ibv_cq* cq) {
+    const std::lock_guard lock(reliable_mutex);
+    if (--reliable[cq] == 0) reliable.erase(cq);
+}
 
 // Counts a call. Returns the error with which it must fail, or 0.
 int take(Verb verb) {
@@ -73,6 +94,40 @@ Function* library(const char* name, Function*) {
     return reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
 }
 
+// Makes a queue pair by `real`, unless it must fail.
+template <class Real>
+ibv_qp* create_qp(ibv_qp_type type, const ibv_cq* cq, ibv_qp_cap& cap, Real&& real) {
+    const auto refuse = [](int error) {
+        errno = error;
+        return nullptr;
+    };
+    if (const int error = take(Verb::kCreateQp); error != 0) return refuse(error);
+    const uint32_t asked = cap.max_inline_data;
+    if (asked > max_inline) return refuse(EINVAL);
+    const bool limited = type == IBV_QPT_RC;
+    if (limited && !add_reliable(cq)) return refuse(ENOMEM);
+    ibv_qp* const qp = real();
+    if (limited && qp == nullptr) remove_reliable(cq);
+    // Some devices return what was asked for, not what fits.
+    if (qp != nullptr && max_inline != UINT32_MAX) cap.max_inline_data = asked;
+    if (qp != nullptr && type == IBV_QPT_UD) datagram_qp = qp;
+    if (qp != nullptr) ++queue_pairs;
+    return qp;
+}
+
+ibv_qp* (*library_create_qp_ex)(ibv_context*, ibv_qp_init_attr_ex*) = nullptr;
+
+ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* attributes) {
+    if ((attributes->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) == 0)
+        return library_create_qp_ex(context, attributes);
+    if (list_error != 0) {
+        errno = list_error;
+        return nullptr;
+    }
+    return create_qp(attributes->qp_type, attributes->send_cq, attributes->cap,
+                     [&] { return library_create_qp_ex(context, attributes); });
+}
+
 }  // namespace verbs_faults
 
 std::string verb_name(const testing::TestParamInfo<Verb>& verb) {
@@ -114,6 +169,30 @@ PoorDevice::PoorDevice(uint32_t max_inline, bool resizes) {
 PoorDevice::~PoorDevice() {
     verbs_faults::max_inline = UINT32_MAX;
     verbs_faults::resizes = true;
+}
+
+NoOperationLists::NoOperationLists(int error) {
+    verbs_faults::list_error = error;
+}
+
+NoOperationLists::~NoOperationLists() {
+    verbs_faults::list_error = 0;
+}
+
+QueuePairLimit::QueuePairLimit(unsigned most) {
+    const std::lock_guard lock(verbs_faults::reliable_mutex);
+    verbs_faults::most_reliable = most;
+    verbs_faults::refused_reliable = 0;
+}
+
+QueuePairLimit::~QueuePairLimit() {
+    const std::lock_guard lock(verbs_faults::reliable_mutex);
+    verbs_faults::most_reliable = UINT_MAX;
+}
+
+unsigned QueuePairLimit::refused() const {
+    const std::lock_guard lock(verbs_faults::reliable_mutex);
+    return verbs_faults::refused_reliable;
 }
 
 NoLastReceive::NoLastReceive() {
@@ -176,30 +255,29 @@ extern "C" {
 
 ibv_qp* ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* attributes) {
     static const auto real = verbs_faults::library("ibv_create_qp", &ibv_create_qp);
-    if (const int error = verbs_faults::take(Verb::kCreateQp); error != 0) {
-        errno = error;
-        return nullptr;
+    return verbs_faults::create_qp(attributes->qp_type, attributes->send_cq, attributes->cap,
+                                   [&] { return real(pd, attributes); });
+}
+
+// ibv_create_qp_ex() is not a function of the library.
+ibv_context* ibv_open_device(ibv_device* opened) {
+    static const auto real = verbs_faults::library("ibv_open_device", &ibv_open_device);
+    ibv_context* const context = real(opened);
+    verbs_context* const extended = context != nullptr ? verbs_get_ctx(context) : nullptr;
+    if (extended != nullptr && extended->create_qp_ex != verbs_faults::create_qp_ex) {
+        verbs_faults::library_create_qp_ex = extended->create_qp_ex;
+        extended->create_qp_ex = verbs_faults::create_qp_ex;
     }
-    const uint32_t asked = attributes->cap.max_inline_data;
-    if (asked > verbs_faults::max_inline) {
-        errno = EINVAL;
-        return nullptr;
-    }
-    const bool datagrams = attributes->qp_type == IBV_QPT_UD;
-    ibv_qp* const qp = real(pd, attributes);
-    // Some devices return what was asked for, not what fits.
-    if (qp != nullptr && verbs_faults::max_inline != UINT32_MAX)
-        attributes->cap.max_inline_data = asked;
-    if (qp != nullptr && datagrams) verbs_faults::datagram_qp = qp;
-    if (qp != nullptr) ++verbs_faults::queue_pairs;
-    return qp;
+    return context;
 }
 
 int ibv_destroy_qp(ibv_qp* qp) {
     static const auto real = verbs_faults::library("ibv_destroy_qp", &ibv_destroy_qp);
     const bool counted = qp->qp_type == IBV_QPT_RC || qp->qp_type == IBV_QPT_UD;
+    const ibv_cq* const reliable = qp->qp_type == IBV_QPT_RC ? qp->send_cq : nullptr;
     const int error = real(qp);
     if (error == 0 && counted) --verbs_faults::queue_pairs;
+    if (error == 0 && reliable != nullptr) verbs_faults::remove_reliable(reliable);
     return error;
 }
 

@@ -66,6 +66,29 @@ class PoorDevice {
     PoorDevice& operator=(const PoorDevice&) = delete;
 };
 
+// While it exists, the device refuses with `error` to make a queue pair whose creator names the
+// operations that it will send.
+class NoOperationLists {
+  public:
+    explicit NoOperationLists(int error);
+    ~NoOperationLists();
+    NoOperationLists(const NoOperationLists&) = delete;
+    NoOperationLists& operator=(const NoOperationLists&) = delete;
+};
+
+// While it exists, each completion queue serves so many reliable queue pairs at most, as if each
+// interface had a device of its own.
+class QueuePairLimit {
+  public:
+    explicit QueuePairLimit(unsigned most);
+    ~QueuePairLimit();
+    QueuePairLimit(const QueuePairLimit&) = delete;
+    QueuePairLimit& operator=(const QueuePairLimit&) = delete;
+
+    // Calls that were refused.
+    unsigned refused() const;
+};
+
 // While it exists, the device never reports IBV_EVENT_QP_LAST_WQE_REACHED.
 class NoLastReceive {
   public:

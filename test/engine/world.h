@@ -69,13 +69,8 @@ class World {
         for (const auto& each : nodes_) sum += each->engine->usage().connections_ended;
         return sum;
     }
-    // Connections that were replaced for a longer send queue.
-    uint64_t grown() const {
-        uint64_t sum = 0;
-        for (const auto& each : nodes_) sum += each->engine->usage().connections_lengthened;
-        return sum;
-    }
     uint64_t sent() const { return sent_; }
+    uint64_t received(size_t from, size_t at) const { return ways_[from][at].received; }
     void leave(size_t from, size_t to) {
         Way& way = ways_[from][to];
         node(from).engine->leave(way.channel, &way);

@@ -72,11 +72,11 @@ class World {
             case 8:
                 if (self.handshake) {
                     self.handshake->be_patient(input_.chance(2));
-                    act(side, self.handshake->disconnect(now_));
+                    act(side, self.handshake->disconnect(now_, {}));
                 }
                 break;
             case 9:
-                if (self.handshake && self.draining) act(side, self.handshake->drained());
+                if (self.handshake && self.draining) act(side, self.handshake->drained({}));
                 break;
             case 10:
                 if (self.handshake && self.connected) act(side, self.handshake->data_arrived(now_));
@@ -94,8 +94,9 @@ class World {
     void open(int side, const Packet* packet) {
         Side& self = sides_[side];
         if (++self.last_token == 0) ++self.last_token;
-        self.handshake.emplace(self.last_token, self.address, sides_[1 - side].address,
-                               QpParameters{self.last_token & 0xffffff, 3, 9}, kTimes);
+        self.handshake.emplace(
+            self.last_token, self.address, sides_[1 - side].address,
+            QpParameters{self.last_token & 0xffffff, 3, QpParameters::kVersion, 9}, kTimes);
         self.connected = self.established = self.draining = false;
         act(side, packet != nullptr ? self.handshake->receive(*packet, now_)
                                     : self.handshake->connect(now_));
@@ -122,7 +123,8 @@ class World {
         require(!actions.connect_qp || !self.connected, "a queue pair is connected twice");
         self.connected |= actions.connect_qp;
         if (actions.connect_qp)
-            require(self.handshake->peer_token() != 0 && self.handshake->peer().mtu != 0,
+            require(self.handshake->peer_token() != 0 && self.handshake->peer().mtu != 0 &&
+                        self.handshake->peer().reads != 0,
                     "a queue pair is connected to nobody");
         require(!actions.established || (self.connected && !self.established),
                 "established twice, or without a queue pair");
@@ -166,7 +168,7 @@ class World {
         Packet& packet = wire_[input_.below(kMostPackets) % wire_.size()];
         Packet changed = packet;
         const auto by = input_.take<int8_t>();
-        switch (input_.below(7)) {
+        switch (input_.below(8)) {
             case 0:
                 changed.type = static_cast<PacketType>(input_.below(9));
                 break;
@@ -188,6 +190,9 @@ class World {
             case 6:
                 changed.qp.mtu = static_cast<uint8_t>(by);
                 break;
+            case 7:
+                changed.qp.reads = static_cast<uint8_t>(by);
+                break;
         }
         if (const auto packet_again = through_the_wire(changed)) packet = *packet_again;
     }
@@ -203,7 +208,8 @@ class World {
                       .peer_token = input_.chance(3) ? 0 : token(sides_[to]),
                       .from = from.address,
                       .to = sides_[to].address.interface,
-                      .qp = {input_.below(256), static_cast<uint8_t>(1 + input_.below(5)), 9}};
+                      .qp = {input_.below(256), static_cast<uint8_t>(1 + input_.below(5)),
+                             QpParameters::kVersion, 9}};
         packet.ready = input_.chance(2);
         packet.knows_ready = packet.ready && input_.chance(2);
         if (const auto forged = through_the_wire(packet)) receive(to, *forged);
@@ -225,7 +231,7 @@ class World {
             uint64_t next = UINT64_MAX;
             for (int side = 0; side < 2; ++side) {
                 Side& self = sides_[side];
-                if (self.handshake && self.draining) act(side, self.handshake->drained());
+                if (self.handshake && self.draining) act(side, self.handshake->drained({}));
                 if (self.handshake) next = std::min(next, self.handshake->deadline());
             }
             if (!wire_.empty()) continue;

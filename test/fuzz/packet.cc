@@ -47,6 +47,9 @@ int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     std::array<std::byte, Packet::kMaxSize> packed;
     require(packet->pack(packed) == size && std::equal(copy.begin(), copy.end(), packed.begin()),
             "two packets mean the same");
+    if (packet->type == PacketType::kConnect && packet->qp.version == QpParameters::kVersion)
+        require(packet->qp.reads >= 1 && packet->qp.reads <= verbs::kMostReads,
+                "a queue pair without reads, or with too many");
     require(refusal_text(packet->refusal) != nullptr, "a refusal has no text");
 
     // What a side without a connection answers is understood, and asks for nothing.

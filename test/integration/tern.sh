@@ -15,7 +15,7 @@ fi
 # The costs of costs.inc, or those with copies so slow that the superpipeline does not pay.
 set_costs() { # fast|slow
     eval "$(sed -n 's/^{"\(.*\)", "\(.*\)"},$/export \1=\2/p' "$(dirname "${BASH_SOURCE[0]}")/../costs.inc")"
-    if [ "$1" = slow ]; then export UCX_TERN_RNDV_COPY_BW=900MBs; fi
+    if [ "$1" = slow ]; then UCX_TERN_RNDV_COSTS=${UCX_TERN_RNDV_COSTS/copy=20GBs/copy=900MBs}; fi
 }
 set_costs fast
 

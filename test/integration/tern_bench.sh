@@ -491,8 +491,8 @@ tune_tests() {
     cp "$tmp/output" "$tmp/tune"
     # A registration on the software HCA takes at least the time of the model, 68 us.
     compares 'tune: registration' '$1 > 60' \
-        "$(value "$tmp/tune" 'parameters of the cost model fixed by' 'registration: fixed')"
-    check_match 'tune: what fixes it' '^  network: bandwidth .* GB/s +UCX_TERN_' cat "$tmp/tune"
+        "$(value "$tmp/tune" 'parameters of the cost model in UCX_TERN_RNDV_COSTS' 'registration: fixed')"
+    check_match 'tune: what fixes it' '^  network: bandwidth .* GB/s +net$' cat "$tmp/tune"
     check_match 'tune: which scheme' '^  32 KiB .* (superpipeline|zcopy) +(superpipeline|zcopy)$' cat "$tmp/tune"
     is_json 'tune: the json is json' "$tmp/tune.json"
     check_match 'tune: sizes from 1 MiB up are whole' '"x": 1048576,' cat "$tmp/tune.json"

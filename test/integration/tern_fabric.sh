@@ -26,7 +26,7 @@ for layer in infiniband ethernet; do
     perftest "$name: long messages" 1 1 -t tag_bw -s 1000000 -n 100
     perftest "$name: puts" 1 1 -t ucp_put_lat -s 1000 -n 1000
     rm -f "$tmp/counters"
-    UCX_TERN_TM_ENABLE=y UCX_TM_THRESH=0 UCX_TERN_TM_TUPLE_AFTER=1 UCX_TERN_TM_TUPLE_MIN=0 \
+    UCX_TERN_TM_ENABLE=y UCX_TM_THRESH=0 TERN_TUNABLES=tm_tuple_after=1 UCX_TERN_TM_TUPLE_MIN=0 \
         UCX_TERN_COUNTERS=$tmp/counters perftest "$name: tag matching" 1 1 -t tag_lat -s 3000 -n 5000
     # How many depends on when receives are posted.
     [ "$(counter "$tmp/counters" direct_received)" -gt 0 ]

@@ -62,7 +62,7 @@ settings() {
     UCX_TERN_POLL=memory perf POLL=memory < <(some)
     UCX_TERN_POLL=cq perf POLL=cq < <(some)
     UCX_TERN_HOT_MAX=0 perf 'no fast path' < <(some)
-    UCX_TERN_HOT_AFTER=1 UCX_TERN_BLOCK_MIN=1k UCX_TERN_BLOCK_MAX=1k perf 'small blocks' < <(some)
+    UCX_TERN_HOT_AFTER=1 UCX_TERN_BLOCK_MAX=1k perf 'small blocks' < <(some)
     use_tern --executor thread
     perf thread < <(some)
     use_tern --link-layer ethernet

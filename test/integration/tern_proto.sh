@@ -54,7 +54,7 @@ set_costs fast
 shows 'a forced scheme is named' 'rendezvous zero-copy read from remote *\| tern' UCX_TERN_RNDV_SCHEME=zcopy -- \
     -t tag_bw "${long[@]}"
 # A network and a processor for which the schemes cross.
-slow_copies=(UCX_TERN_RNDV_NET_BW=20GBs UCX_TERN_RNDV_COPY_BW=5GBs UCX_TERN_RNDV_PIN_BW=100GBs UCX_TERN_RNDV_PIN_LATENCY=20us)
+slow_copies=('UCX_TERN_RNDV_COSTS=net=20GBs,copy=5GBs,pin=100GBs,pin_latency=20us')
 shows 'both schemes are named, the second from some length on' \
     '[0-9]+\.\.inf *\| \(\?\) rendezvous zero-copy read from remote' "${slow_copies[@]}" -- -t tag_bw "${long[@]}"
 result "$(grep -Eq "[0-9]+\.\.[0-9]+ *\| \(\?\) $staged" "$tmp/table"; echo $?)" 'and the first up to it' "$tmp/table"

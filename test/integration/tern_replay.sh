@@ -120,10 +120,10 @@ if command -v python3 >/dev/null; then
     pins() { # NAME: registrations
         figure "$tmp/patterns.json" 'registrations of the job' "$1"
     }
+    # How long the job takes depends on the machine that recorded it.
     awk -v first="$(pins 'pinned first')" -v overlapped="$(pins overlapped)" -v cached="$(pins cached)" \
-        -v gain="$(figure "$tmp/patterns.json" 'time of the job, gain' cached)" \
-        'BEGIN { exit !(cached > 0 && first > 2 * cached && overlapped >= first && gain > 0) }'
-    result $? 'memory that stays pinned is pinned less often, and the job is shorter' "$tmp/patterns.json"
+        'BEGIN { exit !(cached > 0 && first > 2 * cached && overlapped >= first) }'
+    result $? 'memory that stays pinned is pinned less often' "$tmp/patterns.json"
     check 'contenders' "$srcdir/../contrib/contenders.py" "$tern_bench" registration --name halo --compute 0 \
         --json "$tmp/contenders.json" "$tmp"/trace.[0-3]
     awk -v cache="$(figure "$tmp/contenders.json" 'registrations of the job' 'rc_v with its cache')" \

@@ -1,31 +1,31 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# What tern-bench does with results: `tern-bench compare`, `tern-bench report` and docs/report.html, and `tern-bench
-# program`, with programs that take no time.
+# What tern-bench does with results: `tern-bench compare`, `tern-bench report`, and `tern-bench program`, with programs
+# that take no time.
 # shellcheck disable=SC2016 # commands for an inner shell
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 . "$(dirname "$0")/lib.sh"
 tern_bench=$(dirname "$SOFTHCA")/tern-bench
 results=$srcdir/../docs/results
-report=$srcdir/../docs/report.html
+report=$tmp/report.html
 
 compare_tests() {
     local one=$tmp/one.json other=$tmp/other.json
     check_match 'compare: the same file' '^0 of [1-9][0-9]* figures changed' \
         "$tern_bench" compare "$results/latency.json" "$results/latency.json"
-    sed 's/"median": 1165.51/"median": 1265.51/' "$results/sim-cx3-fdr.json" >"$other"
+    sed 's/"median":1165.51/"median":1265.51/' "$results/sim-cx3-fdr.json" >"$other"
     "$tern_bench" compare "$results/sim-cx3-fdr.json" "$other" >"$tmp/compared"
     check 'compare: the exit status of a change' test $? = 4
     check_match 'compare: what changed' 'half round trip +8 B +tern +ns +1166 -> 1266 +\+8.6 % +worse' cat "$tmp/compared"
     check_match 'compare: nothing else' '^1 of [0-9]+ figures changed' cat "$tmp/compared"
     refuses 'compare: nothing in common' 1 'no measurement in common' \
-        "$tern_bench" compare "$results/fastpath.json" "$results/memory.json"
+        "$tern_bench" compare "$results/fastpath.json" "$results/memory-512.json"
     refuses 'compare: one file' 2 'B is required' "$tern_bench" compare "$one"
     refuses 'compare: no file' 1 'none: No such file' "$tern_bench" compare "$tmp/none" "$other"
     mkfifo "$tmp/pipe"
     refuses 'compare: no regular file' 1 'is not a file' "$tern_bench" compare "$tmp/pipe" "$other"
-    sed 's/"schema": 1/"schema": 2/' "$other" >"$one"
+    sed 's/"schema":1/"schema":2/' "$other" >"$one"
     refuses 'compare: a schema of tomorrow' 1 'has schema 2; this program reads 1' "$tern_bench" compare "$other" "$one"
     for broken in 'nothing' '{"schema": 1}' '{"schema": 1, "figures": [7]}'; do
         echo "$broken" >"$one"
@@ -35,9 +35,7 @@ compare_tests() {
 
 report_tests() {
     local folder=$tmp/results
-    check 'report: of docs/results' "$tern_bench" report "$results" --output "$tmp/report.html"
-    check 'docs/report.html is up to date: tern-bench report docs/results --output docs/report.html' \
-        cmp "$tmp/report.html" "$report"
+    check 'report: of docs/results' "$tern_bench" report "$results" --output "$report"
     local files=("$results"/*.json)
     check 'report: its size is sensible' test "$(wc -c <"$report")" -lt $((22000 * ${#files[@]}))
     # Nothing is loaded, from anywhere.
@@ -48,7 +46,7 @@ report_tests() {
     mkdir "$folder"
     refuses 'report: an empty folder' 1 'there is no result in' "$tern_bench" report "$folder"
     refuses 'report: no folder' 1 'No such file' "$tern_bench" report "$tmp/none"
-    cp "$results/memory.json" "$folder/memory.json"
+    cp "$results/memory-512.json" "$folder/memory-512.json"
     echo '<script>' >"$folder/<script>.json"
     refuses 'report: a file that is no result' 3 '^left out: .*<script>.json is not the result' "$tern_bench" report "$folder"
     check_match 'report: is left out, and the page says so' 'Left out:.*&lt;script&gt;.json' cat "$folder/report.html"

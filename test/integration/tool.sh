@@ -54,8 +54,14 @@ run_tests() {
         'export $("$0" env --link-layer ethernet --model "gap=1us, latency=2") || exit
         echo "$SOFTHCA_LINK_LAYER $SOFTHCA_MODEL $SOFTHCA_PROFILE $LD_PRELOAD"' "$SOFTHCA"
     # shellcheck disable=SC2016
-    check_match 'env prints nothing else' '^1$' bash -c \
-        'unset "${!SOFTHCA_@}" LD_PRELOAD; "$0" env | grep -c .' "$SOFTHCA"
+    check_match 'env prints nothing else' '^ASAN_OPTIONS LD_PRELOAD $' bash -c \
+        'unset "${!SOFTHCA_@}" LD_PRELOAD ASAN_OPTIONS; "$0" env | cut -d= -f1 | sort | tr "\n" " "' "$SOFTHCA"
+    check_match 'a sanitizer stays the first that is preloaded' '^LD_PRELOAD=/none/libasan\.so\.8:[^:]*/libsofthca\.so:libm\.so\.6$' \
+        env LD_PRELOAD=libm.so.6:/none/libasan.so.8 "$SOFTHCA" env
+    # shellcheck disable=SC2016
+    check_match 'its options stay, and win' '^verify_asan_link_order=0:detect_leaks=0$' \
+        env ASAN_OPTIONS=detect_leaks=0 "$SOFTHCA" run -- sh -c 'echo "$ASAN_OPTIONS"'
+
     check_match 'words of the command stay as they are' '^<\[a,b\]><><--><-v>$' "$SOFTHCA" run -v \
         printf '<%s>' '[a,b]' '' -- -v
     refuses 'no such command' 127 'no-such-command: No such file' "$SOFTHCA" run -- no-such-command

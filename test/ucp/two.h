@@ -55,7 +55,7 @@ static void meet(void) {
 }
 
 /* The worker, and the address of the peer's. */
-static void open_worker(uint64_t features) {
+static inline void open_worker(uint64_t features) {
     const ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = features};
     const ucp_worker_params_t worker_params = {0};
     size_t length, peer_length;
@@ -108,7 +108,7 @@ static inline uint64_t hear_key(ucp_ep_h peer, ucp_rkey_h* key) {
     return there;
 }
 
-static void close_worker(void) {
+static inline void close_worker(void) {
     meet();
     ucp_worker_release_address(worker, own_address);
     ucp_worker_destroy(worker);

@@ -31,8 +31,11 @@ struct Header {
 };
 
 Settings few(std::size_t limit) {
-    return {{"QP_MAX", std::to_string(limit)}, {"TX_LONG_QUEUES", "1"},    {"TX_QUEUE_LEN", "32"},
-            {"RX_QUEUE_LEN", "128"},           {"CONNECT_TIMEOUT", "60s"}, {"POLL", "memory"}};
+    return {{"QP_MAX", std::to_string(limit)},
+            {"TX_QUEUE_LEN", "32"},
+            {"RX_QUEUE_LEN", "128"},
+            {"CONNECT_TIMEOUT", "60s"},
+            {"POLL", "memory"}};
 }
 
 // The message of `from` to `to`.

@@ -40,7 +40,7 @@ TEST_F(TernAttributes, SegmentSizeIsTheLongestBufferedMessage) {
 
 TEST_F(TernAttributes, NonsenseSettingsAreRefused) {
     for (const auto& [name, value] :
-         Settings{{"BLOCK_MIN", "many"}, {"POLL", "sometimes"}, {"NO_SUCH_SETTING", "1"}}) {
+         Settings{{"BLOCK_MAX", "many"}, {"POLL", "sometimes"}, {"NO_SUCH_SETTING", "1"}}) {
         EXPECT_THROW(Entity(Settings{{name, value}}), std::runtime_error) << name;
     }
 }

@@ -227,6 +227,46 @@ TEST_P(DeviceMemoryTest, ManyAtOnce) {
         EXPECT_TRUE(same(host.part(i * kLength, kLong), near_.part(i * kLength, kLong))) << i;
 }
 
+// Two pieces need two places of the send queue: whoever waits for these is not told that there is
+// room as soon as there is one.
+TEST_P(DeviceMemoryTest, SeveralPiecesWaitForAllTheirPlaces) {
+    NEEDS_DMA_BUFFERS(near_);
+    const RemoteKey key(a_.host(), far_.remote());
+    const std::vector<uct_iov_t> iov = {near_.iov(0, 100), near_.iov(200, 100)};
+    const uint64_t to = far_.remote().address;
+    const auto put = [&] { return put_zcopy(ep_, iov, to, key, nullptr); };
+    Pending pending([&] {
+        const ucs_status_t status = put();
+        return status == UCS_INPROGRESS ? UCS_OK : status;
+    });
+    const auto waits_and_goes = [&](int round) {
+        fill(near_.part(0, kSize), static_cast<unsigned>(round));
+        fill(far_.part(0, kSize), static_cast<unsigned>(round) + 1);
+        ASSERT_STATUS(UCS_ERR_NO_RESOURCE, put());
+        ASSERT_STATUS(UCS_OK, uct_ep_pending_add(ep_.get(), &pending, 0));
+        ASSERT_TRUE(eventually(all_, [&] {
+            return same(far_.part(0, 100), near_.part(0, 100)) &&
+                   same(far_.part(100, 100), near_.part(200, 100));
+        }));
+    };
+    {
+        SCOPED_TRACE("until the connection is up");
+        ASSERT_NO_FATAL_FAILURE(waits_and_goes(1));
+    }
+    ASSERT_TRUE(flush_wait(all_, ep_));
+    const auto fill_queue = [&](std::size_t most) {
+        std::size_t count = 0;
+        while (count < most && put_short(ep_, pattern(1, 8), to + 4096, key) == UCS_OK) ++count;
+        return count;
+    };
+    const std::size_t places = fill_queue(SIZE_MAX);
+    ASSERT_GT(places, 2u);
+    ASSERT_TRUE(flush_wait(all_, ep_));
+    ASSERT_EQ(fill_queue(places - 1), places - 1);
+    SCOPED_TRACE("until there is more than one place");
+    ASSERT_NO_FATAL_FAILURE(waits_and_goes(3));
+}
+
 // The device has no registration any more, and the peer's key is of no use.
 TEST_P(DeviceMemoryTest, EndsWithItsDeclaration) {
     NEEDS_SOFTWARE_HCA();

@@ -10,7 +10,7 @@ inline constexpr uct_tag_t kTag = 0x0001'0000'0000'0007;
 
 inline Settings direct(Settings more = {}) {
     Settings settings{
-        {"TM_TUPLES", "4"}, {"TM_DEPTH", "4"}, {"TM_TUPLE_AFTER", "2"}, {"TM_TUPLE_MIN", "0"}};
+        {"TM_TUPLES", "4"}, {"tm_depth", "4"}, {"tm_tuple_after", "2"}, {"TM_TUPLE_MIN", "0"}};
     for (const auto& [name, value] : more) settings.insert_or_assign(name, value);
     return settings;
 }

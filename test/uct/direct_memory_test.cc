@@ -16,7 +16,7 @@ namespace {
 // Send buffers and words for grants are counted; the words take 32 KiB.
 TEST_F(DirectTest, RegisteredMemoryIsCounted) {
     const auto registered = [](const char* tuples, uint64_t& sent) {
-        TagPair pair(direct({{"TM_TUPLES", tuples}, {"TM_DEPTH", "64"}}));
+        TagPair pair(direct({{"TM_TUPLES", tuples}, {"tm_depth", "64"}}));
         warm(pair);
         for (uint64_t i = 0; i < 4; ++i) {
             Receive receive(pair.b, 3000);

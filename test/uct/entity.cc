@@ -169,10 +169,16 @@ Entity::Entity(const Settings& settings, std::shared_ptr<Host> host,
     check(uct_md_iface_config_read(host_->md(), transport().c_str(), nullptr, nullptr, &config),
           "uct_md_iface_config_read");
     const std::unique_ptr<uct_iface_config_t, Release<uct_config_release>> owner(config);
+    std::string tunables;
     if (is_tern()) {
         counters_ = new_file();
         set(config, "COUNTERS", name_of(counters_));
-        for (const auto& [name, value] : settings) set(config, name, value);
+        for (const auto& [name, value] : settings) {
+            if (std::islower(name.front()) != 0)
+                tunables += (tunables.empty() ? "" : ",") + name + "=" + value;
+            else
+                set(config, name, value);
+        }
     }
     const std::string name = transport();
     uct_iface_params_t params{};
@@ -188,7 +194,10 @@ Entity::Entity(const Settings& settings, std::shared_ptr<Host> host,
     params.features = UCT_IFACE_FEATURE_AM | UCT_IFACE_FEATURE_PUT;
     if (more) more(params);
     uct_iface_h iface;
+    // Not beside the threads of tests that change nothing.
+    if (!tunables.empty()) ::setenv("TERN_TUNABLES", tunables.c_str(), 1);
     check(uct_iface_open(host_->md(), host_->worker(), &params, config, &iface), "uct_iface_open");
+    if (!tunables.empty()) ::unsetenv("TERN_TUNABLES");
     iface_.reset(iface);
     check(uct_iface_query(iface, &attr_), "uct_iface_query");
     if (attr_.device_addr_len > Address{}.device.size() ||

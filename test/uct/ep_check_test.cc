@@ -3,6 +3,8 @@
 #include <thread>
 
 #include "message.h"
+#include "sleeper.h"
+#include "transfer.h"
 
 namespace uct_test {
 namespace {
@@ -43,6 +45,9 @@ class EpCheckTest : public TernTest {
         EXPECT_EQ(completion.calls, 1);
         return completion.status;
     }
+    // Does not wait long for a device, but for an answer to a connect.
+    static Settings patient() { return impatient({{"CONNECT_TIMEOUT", "5m"}}); }
+    static void receiver(std::size_t messages, std::size_t received_before);
     static void connected(std::size_t messages);
     static void dies_of_it(Entity& self, const Endpoint& ep) {
         ASSERT_TRUE(eventually(
@@ -77,6 +82,81 @@ void EpCheckTest::connected(std::size_t messages) {
     EXPECT_TRUE(self.failures().empty());
     team.kill(0);
     dies_of_it(self, ep);
+}
+
+// Only the peer sends, until it is killed; this side has sent so many messages. What is lost with
+// the connection is nobody's.
+void EpCheckTest::receiver(std::size_t messages, std::size_t received_before) {
+    Team team;
+    const int victim = team.spawn([](Link& link) {
+        Entity self(patient());
+        std::size_t taken = 0;
+        self.handle(0, [&](Bytes) { ++taken; });
+        link.send(self.address());
+        const auto expected = link.receive<std::size_t>();
+        const Endpoint back = self.connect(link.receive<Address>());
+        EXPECT_TRUE(eventually({&self}, [&] { return taken == expected; }));
+        for (;;) {
+            (void)am_short(back, 0, pattern(0, 8));
+            self.progress();
+        }
+    });
+    Entity self(patient());
+    std::size_t received = 0;
+    self.handle(0, [&](Bytes) { ++received; });
+    const Endpoint ep = self.connect(team[victim].receive<Address>());
+    team[victim].send(messages);
+    team[victim].send(self.address());
+    for (std::size_t i = 0; i < messages; ++i) {
+        ASSERT_TRUE(accepted({&self}, [&] { return am_short(ep, 0, pattern(0, 8)); }));
+    }
+    ASSERT_TRUE(eventually({&self}, [&] { return received >= received_before; }));
+    EXPECT_TRUE(self.failures().empty());
+    team.kill(victim);
+    dies_of_it(self, ep);
+}
+
+// What this side tells a hot peer when it falls asleep is the first that gets no answer.
+TEST_F(EpCheckTest, ReceiverThatFallsAsleep) {
+    constexpr std::size_t kStream = 500;
+    Team team;
+    const int victim = team.spawn([](Link& link) {
+        Entity self(patient());
+        self.handle(0, [](Bytes) {});
+        link.send(self.address());
+        const Endpoint back = self.connect(link.receive<Address>());
+        for (std::size_t i = 0; i < kStream; ++i)
+            EXPECT_TRUE(accepted({&self}, [&] { return am_short(back, 0, pattern(0, 8)); }));
+        linger({&self}, milliseconds(200));
+        link.send();
+        link.receive();
+    });
+    Entity self(patient());
+    std::size_t received = 0;
+    self.handle(0, [&](Bytes) { ++received; });
+    const Endpoint ep = self.connect(team[victim].receive<Address>());
+    ASSERT_TRUE(accepted({&self}, [&] { return am_short(ep, 0, pattern(0, 8)); }));
+    team[victim].send(self.address());
+    ASSERT_TRUE(eventually({&self}, [&] { return received == kStream; }));
+    linger({&self}, milliseconds(200));
+    team[victim].receive();
+    ASSERT_TRUE(flush_wait({&self}, ep));
+    team.kill(victim);
+    (void)event_fd(self);
+    ASSERT_TRUE(eventually({}, [&] { return uct_iface_event_arm(self.iface(), kBoth) == UCS_OK; }));
+    dies_of_it(self, ep);
+}
+
+TEST_F(EpCheckTest, ReceiverOfFewMessages) {
+    receiver(1, 2);
+}
+
+TEST_F(EpCheckTest, ReceiverOfAStream) {
+    receiver(1, 3000);
+}
+
+TEST_F(EpCheckTest, ReceiverThatHasSentNothing) {
+    receiver(0, 3000);
 }
 
 TEST_F(EpCheckTest, ColdPeer) {

@@ -144,6 +144,83 @@ TEST_F(EpEndTest, FlushOfOneThatSharesAConnectionEndsWithIt) {
     EXPECT_TRUE(a.failures().empty());
 }
 
+// The peer makes no progress: a fence, queued behind a transfer, must not hold up the end of both.
+TEST_F(EpEndTest, FlushByForceEndsWhatAFenceWaitsFor) {
+    LongTransfers world;
+    Entity &a = world.a, &b = world.b;
+    for (const bool more : {false, true}) {
+        Endpoint ep = a.connect(b);
+        ASSERT_TRUE(accepted({&a, &b}, [&] { return am_short(ep, 1, pattern(0, 8)); }));
+        ASSERT_TRUE(flush_wait({&a, &b}, ep));
+        Completion put, flushed;
+        ASSERT_STATUS(UCS_INPROGRESS, put_zcopy(ep, {&world.iov, 1}, world.at, world.key, &put));
+        ASSERT_STATUS(UCS_OK, uct_ep_fence(ep.get(), 0));
+        Pending request([] { return UCS_ERR_NO_RESOURCE; });
+        if (more) {
+            ASSERT_STATUS(UCS_OK, uct_ep_pending_add(ep.get(), &request, 0));
+            ASSERT_STATUS(UCS_OK, uct_ep_fence(ep.get(), 0));
+            EXPECT_STATUS(UCS_ERR_NO_RESOURCE,
+                          uct_ep_flush(ep.get(), UCT_FLUSH_FLAG_CANCEL, &flushed));
+        }
+        uct_ep_pending_purge(
+            ep.get(), [](uct_pending_req_t*, void*) {}, nullptr);
+        ASSERT_STATUS(UCS_INPROGRESS, uct_ep_flush(ep.get(), UCT_FLUSH_FLAG_CANCEL, &flushed));
+        EXPECT_TRUE(eventually({&a}, [&] { return put.calls == 1 && flushed.calls == 1; }));
+        EXPECT_STATUS(UCS_ERR_CANCELED, put.status);
+        ep.reset();
+    }
+    EXPECT_TRUE(a.failures().empty());
+}
+
+// Who is told that the flush is over frees what the endpoint's operations complete into: so it
+// waits for them, because they share a connection with another endpoint, which stays.
+TEST_F(EpEndTest, FlushByForceOfOneThatSharesAConnection) {
+    LongTransfers world;
+    Entity &a = world.a, &b = world.b;
+    std::size_t received = 0;
+    b.handle(1, [&](Bytes) { ++received; });
+    Endpoint one = a.connect(b), other = a.connect(b);
+    for (const Endpoint* ep : {&one, &other})
+        ASSERT_TRUE(accepted({&a, &b}, [&] { return am_short(*ep, 1, pattern(0, 8)); }));
+    ASSERT_TRUE(flush_wait({&a, &b}, one));
+    EXPECT_STATUS(UCS_OK, uct_ep_flush(one.get(), UCT_FLUSH_FLAG_CANCEL, nullptr));
+    Completion put, earlier, flushed;
+    ASSERT_STATUS(UCS_INPROGRESS, put_zcopy(one, {&world.iov, 1}, world.at, world.key, &put));
+    ASSERT_STATUS(UCS_INPROGRESS, uct_ep_flush(one.get(), UCT_FLUSH_FLAG_LOCAL, &earlier));
+    EXPECT_STATUS(UCS_INPROGRESS, uct_ep_flush(one.get(), UCT_FLUSH_FLAG_CANCEL, &flushed));
+    uct_ep_pending_purge(
+        one.get(), [](uct_pending_req_t*, void*) {}, nullptr);
+    EXPECT_STATUS(UCS_ERR_CANCELED, am_short(one, 1, pattern(0, 8)));
+    EXPECT_STATUS(UCS_INPROGRESS, uct_ep_flush(one.get(), UCT_FLUSH_FLAG_CANCEL, nullptr));
+    linger({&a}, milliseconds(5));
+    EXPECT_EQ(flushed.calls, 0) << "the peer has not made progress";
+    ASSERT_TRUE(eventually({&a, &b}, [&] { return flushed.calls == 1; }));
+    EXPECT_EQ(put.calls, 1);
+    EXPECT_STATUS(UCS_OK, put.status);
+    EXPECT_EQ(earlier.calls, 1);
+    EXPECT_STATUS(UCS_OK, uct_ep_flush(one.get(), UCT_FLUSH_FLAG_CANCEL, nullptr));
+    one.reset();
+    ASSERT_TRUE(accepted({&a, &b}, [&] { return am_short(other, 1, pattern(0, 8)); }));
+    EXPECT_TRUE(eventually({&a, &b}, [&] { return received == 3; }));
+    // When all have been, nobody is left for whom the connection would stay.
+    ASSERT_TRUE(flush_wait({&a, &b}, other));
+    one = a.connect(b);
+    ASSERT_TRUE(accepted({&a, &b}, [&] { return am_short(one, 1, pattern(0, 8)); }));
+    ASSERT_TRUE(flush_wait({&a, &b}, one));
+    Completion first, last, flushed_first, flushed_last;
+    ASSERT_STATUS(UCS_INPROGRESS, put_zcopy(one, {&world.iov, 1}, world.at, world.key, &first));
+    ASSERT_STATUS(UCS_INPROGRESS, put_zcopy(other, {&world.iov, 1}, world.at, world.key, &last));
+    for (auto [ep, flush] : {std::pair{&one, &flushed_first}, {&other, &flushed_last}})
+        EXPECT_STATUS(UCS_INPROGRESS, uct_ep_flush(ep->get(), UCT_FLUSH_FLAG_CANCEL, flush));
+    EXPECT_TRUE(
+        eventually({&a}, [&] { return flushed_first.calls == 1 && flushed_last.calls == 1; }));
+    for (const Completion* canceled : {&first, &last}) {
+        EXPECT_EQ(canceled->calls, 1);
+        EXPECT_STATUS(UCS_ERR_CANCELED, canceled->status);
+    }
+    EXPECT_TRUE(a.failures().empty());
+}
+
 // An empty put needs no key; if the peer has gone, the put makes the endpoint fail.
 TEST_F(EpEndTest, EmptyPutWithoutAKey) {
     Entity a(impatient());

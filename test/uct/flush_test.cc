@@ -163,6 +163,21 @@ TEST_F(FlushTest, FenceKeepsMessagesFlowing) {
     EXPECT_TRUE(eventually(all_, [&] { return received_ == sent_; }));
 }
 
+// There is no room for a request that would report the end, and the peer takes nothing.
+TEST_F(FlushTest, CancelNeedsNoRoom) {
+    warm_up();
+    ucs_status_t status;
+    while ((status = send()) == UCS_OK) ASSERT_LT(sent_, 1000000u);
+    ASSERT_STATUS(UCS_ERR_NO_RESOURCE, status);
+    Completion completion;
+    status = uct_ep_flush(ep_.get(), UCT_FLUSH_FLAG_CANCEL, &completion);
+    EXPECT_TRUE(status == UCS_OK || status == UCS_INPROGRESS) << Status{status};
+    if (status == UCS_INPROGRESS) {
+        EXPECT_TRUE(eventually({&a_}, [&] { return completion.calls == 1; }));
+    }
+    EXPECT_TRUE(a_.failures().empty());
+}
+
 TEST_F(FlushTest, CancelEndsWhatIsUnderWay) {
     warm_up();
     for (int i = 0; i < 20; ++i) ASSERT_TRUE(accepted(all_, [&] { return send(); }));

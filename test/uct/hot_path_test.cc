@@ -133,7 +133,7 @@ TEST_F(HotPathTest, NobodyIsHotIfTheCompletionQueueTells) {
 TEST_F(HotPathTest, OnePlaceForThree) {
     NEEDS_BLOCKS();
     constexpr std::size_t kPeers = 3;
-    Entity center(Settings{{"HOT_MAX", "1"}, {"HOT_WINDOW", "256"}});
+    Entity center(Settings{{"HOT_MAX", "1"}, {"hot_window", "256"}});
     std::vector<std::unique_ptr<Entity>> peers;
     std::vector<std::unique_ptr<Flow>> flows;
     for (std::size_t i = 0; i < kPeers; ++i) {
@@ -168,7 +168,7 @@ TEST_F(HotPathTest, OnePlaceForThree) {
 // A silent peer gives up its block to peers that send.
 TEST_F(HotPathTest, SilentPeersAreDemoted) {
     NEEDS_BLOCKS();
-    Entity center(Settings{{"HOT_WINDOW", "256"}}), once, steady;
+    Entity center(Settings{{"hot_window", "256"}}), once, steady;
     {
         Flow first(once, center, stream(2000, 0));
         ASSERT_TRUE(run({&first}));
@@ -187,7 +187,7 @@ TEST_F(HotPathTest, SilentPeersAreDemoted) {
 
 TEST_F(HotPathTest, BlocksGrowWithUseAndNoMore) {
     NEEDS_BLOCKS();
-    Entity a, b(Settings{{"BLOCK_MIN", "4k"}, {"BLOCK_MAX", "32k"}});
+    Entity a, b(Settings{{"block_min", "4096"}, {"BLOCK_MAX", "32k"}});
     {
         Stream large = stream(20000);
         large.typical = 2000;
@@ -235,7 +235,7 @@ TEST_F(HotPathTest, BlocksShareOneBudget) {
 
 TEST_F(HotPathTest, SmallTrafficNeedsNoLargeBlock) {
     NEEDS_BLOCKS();
-    Entity a, b(Settings{{"BLOCK_MIN", "4k"}, {"BLOCK_MAX", "32k"}});
+    Entity a, b(Settings{{"block_min", "4096"}, {"BLOCK_MAX", "32k"}});
     const Endpoint ep = a.connect(b);
     std::size_t received = 0;
     b.handle(0, [&](Bytes) { ++received; });
@@ -246,7 +246,7 @@ TEST_F(HotPathTest, SmallTrafficNeedsNoLargeBlock) {
 
 // The receiver finds frames whenever it polls, as many as the sender can send meanwhile.
 TEST_F(HotPathTest, AStreamDoesNotStopWhileItsReceiverIsBusy) {
-    Entity a, b(Settings{{"BLOCK_MIN", "32k"}, {"POLL", "memory"}});
+    Entity a, b(Settings{{"block_min", "32768"}, {"POLL", "memory"}});
     Endpoint ep = a.connect(b);
     std::size_t received = 0;
     b.handle(0, [&](Bytes) { ++received; });
@@ -264,7 +264,7 @@ TEST_F(HotPathTest, AStreamDoesNotStopWhileItsReceiverIsBusy) {
 // A cold message has thousands of others before it in the block.
 TEST_F(HotPathTest, AProgressCallTakesABoundedNumber) {
     const Settings large{{"SEG_SIZE", "65528"},
-                         {"BLOCK_MIN", "262136"},
+                         {"block_min", "262136"},
                          {"BLOCK_MAX", "262136"},
                          {"POLL", "memory"}};
     Entity a(large), b(large);
@@ -341,15 +341,15 @@ TEST_P(SetupTest, TrafficToOneselfIsRight) {
 INSTANTIATE_TEST_SUITE_P(
     Setups, SetupTest,
     testing::Values(Setup{"PollMemory", {{"POLL", "memory"}}}, Setup{"PollCq", {{"POLL", "cq"}}},
-                    Setup{"TinyBlocks", {{"BLOCK_MIN", "512"}, {"BLOCK_MAX", "512"}}},
-                    Setup{"LargeBlocks", {{"BLOCK_MIN", "262136"}, {"BLOCK_MAX", "262136"}}},
+                    Setup{"TinyBlocks", {{"block_min", "512"}, {"BLOCK_MAX", "512"}}},
+                    Setup{"LargeBlocks", {{"block_min", "262136"}, {"BLOCK_MAX", "262136"}}},
                     Setup{"HotAtOnce", {{"HOT_AFTER", "1"}}}, Setup{"NeverHot", {{"HOT_MAX", "0"}}},
                     Setup{"ShortQueues", {{"TX_QUEUE_LEN", "32"}, {"RX_QUEUE_LEN", "32"}}},
                     Setup{"FewBuffers", {{"TX_BUFFERS", "8"}}},
                     Setup{"SmallSegments", {{"SEG_SIZE", "1k"}}},
                     Setup{"LargeSegments", {{"SEG_SIZE", "65528"}}},
-                    Setup{"LittleInline", {{"TX_MIN_INLINE", "64"}}},
-                    Setup{"FastTurns", {{"HOT_WINDOW", "32"}, {"HOT_AFTER", "2"}}}),
+                    Setup{"LittleInline", {{"tx_min_inline", "64"}}},
+                    Setup{"FastTurns", {{"hot_window", "32"}, {"HOT_AFTER", "2"}}}),
     [](const testing::TestParamInfo<Setup>& setup) { return std::string(setup.param.name); });
 
 }  // namespace

@@ -87,38 +87,59 @@ TEST_F(LimitTest, AnInterfaceThatFindsNoQueuePair) {
     EXPECT_TRUE(reaches(a, a.connect(b), b));
 }
 
-// Of several endpoints only the first is logged.
+// Connections that nobody uses end for others, and their endpoints stay.
 TEST_F(LimitTest, EndpointsThatFindNoQueuePair) {
     Entity a(small()), b(small()), c(small()), d(small());
     const Endpoint before = a.connect(b);
     ASSERT_TRUE(reaches(a, before, b));
-    {
-        const Others others(0);
-        const Errors errors;
-        for (Entity* const peer : {&c, &d}) {
-            const Endpoint ep = a.connect(*peer);
-            EXPECT_STATUS(UCS_ERR_IO_ERROR, begin(ep));
-        }
-        EXPECT_EQ(Errors::count, 1u);
-        EXPECT_TRUE(says("cannot create a queue pair"));
-        EXPECT_TRUE(says("UCX_TERN_QP_MAX"));
-        EXPECT_TRUE(reaches(a, before, b)) << "what is connected stays so";
+    const Others others(0);
+    const Errors errors;
+    std::size_t got = 0;
+    const Endpoint to_c = a.connect(c), to_d = a.connect(d);
+    for (const auto& to : {std::pair(&c, &to_c), std::pair(&d, &to_d)}) {
+        to.first->handle(2, [&](Bytes) { ++got; });
+        ASSERT_TRUE(accepted({&a, &b, &c, &d}, [&] { return begin(*to.second); }));
     }
-    const Endpoint after = a.connect(c);
-    EXPECT_TRUE(reaches(a, after, c));
+    EXPECT_TRUE(eventually({&a, &b, &c, &d}, [&] { return got == 2; }));
+    b.handle(2, [&](Bytes) { ++got; });
+    ASSERT_TRUE(accepted({&a, &b, &c, &d}, [&] { return begin(before); }));
+    EXPECT_TRUE(eventually({&a, &b, &c, &d}, [&] { return got == 3; }));
+    EXPECT_EQ(Errors::count, 0u);
+    for (Entity* const peer : {&b, &c, &d}) peer->forget(2);
 }
 
-// The peer tells it (test/engine/refused_test.cc has the text), and the endpoint fails alone.
-TEST_F(LimitTest, APeerThatFindsNoQueuePair) {
-    Entity a(small()), b(small());
+TEST_F(LimitTest, AnEndpointThatFindsNoneInTime) {
+    Settings settings = small();
+    settings["CONNECT_TIMEOUT"] = "200ms";
+    Entity a(settings), b(small());
     {
-        const Others others(1);
+        const Others others(0);
         const Endpoint ep = a.connect(b);
         EXPECT_STATUS(UCS_OK, begin(ep));
         EXPECT_TRUE(eventually({&a, &b}, [&] { return a.failures(ep) == 1; }));
     }
+    const Endpoint after = a.connect(b);
+    EXPECT_TRUE(reaches(a, after, b));
+}
+
+// It says so, and the endpoint waits.
+TEST_F(LimitTest, APeerThatFindsNoQueuePair) {
+    Entity a(small()), b(small());
+    std::size_t got = 0;
+    b.handle(2, [&](Bytes) { ++got; });
     const Endpoint ep = a.connect(b);
-    EXPECT_TRUE(reaches(a, ep, b));
+    {
+        const Others others(1);
+        EXPECT_STATUS(UCS_OK, begin(ep));
+        for (int i = 0; i < 2000; ++i) {
+            a.progress();
+            b.progress();
+        }
+        EXPECT_EQ(got, 0u);
+        EXPECT_EQ(a.failures(ep), 0u);
+    }
+    EXPECT_TRUE(eventually({&a, &b}, [&] { return got == 1; }));
+    b.forget(2);
 }
 
 // The completion queue has no room for the receives of the default settings.

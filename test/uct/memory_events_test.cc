@@ -107,6 +107,43 @@ TEST_F(MemoryEventsTest, OfTheBreak) {
     EXPECT_TRUE(told(end + kLength / 2, [&] { sbrk(-static_cast<intptr_t>(kLength)); }));
 }
 
+// These two take pages away without an event of the kernel. (Kernels that do not know the former
+// refuse it.)
+TEST_F(MemoryEventsTest, PinsAreDroppedWhereTheKernelIsSilent) {
+    constexpr int kGuardInstall = 102;
+    constexpr int kGuardRemove = 103;
+    // Of memory that is pinned before and after.
+    const auto registrations = [&](const std::function<void(std::byte*)>& lose) {
+        Entity entity;
+        std::byte* const memory = map();
+        uct_mem_h handle = nullptr;
+        const uct_md_h md = entity.host().md();
+        check(uct_md_mem_reg(md, memory, kLength, UCT_MD_MEM_ACCESS_ALL, &handle),
+              "uct_md_mem_reg");
+        const auto pin = [&] {
+            check(uct_md_mem_advise(md, handle, memory, kLength, UCT_MADV_WILLNEED),
+                  "uct_md_mem_advise");
+        };
+        pin();
+        std::thread([&] { lose(memory); }).join();
+        pin();
+        check(uct_md_mem_dereg(md, handle), "uct_md_mem_dereg");
+        const uint64_t count = entity.close_and_count()["pin_registrations"];
+        munmap(memory, kLength);
+        return count;
+    };
+    const uint64_t once = registrations([](std::byte*) {});
+    EXPECT_GT(registrations([](std::byte* memory) {
+                  madvise(memory, kLength, kGuardInstall);
+                  madvise(memory, kLength, kGuardRemove);
+              }),
+              once);
+    const int id = shmget(IPC_PRIVATE, kLength, IPC_CREAT | 0600);
+    ASSERT_GE(id, 0);
+    EXPECT_GT(registrations([&](std::byte* memory) { shmat(id, memory, SHM_REMAP); }), once);
+    shmctl(id, IPC_RMID, nullptr);
+}
+
 // Tern takes a change to last from the first to the second.
 TEST_F(MemoryEventsTest, HandlersAreCalledBeforeAndAfterEachCall) {
     struct Calls {

@@ -100,7 +100,7 @@ TEST_F(TernPerf, FramesAreOrdered) {
 // that a rendezvous takes more, and what each byte takes more in frames. A sender's time for a
 // frame counts there, although frames overlap with the wire.
 TEST_F(TernPerf, FramesOfASlowNetworkAreNotTakenForSlow) {
-    Entity entity(Settings{{"RNDV_NET_BW", "1.9GBps"}, {"RNDV_NET_LATENCY", "2.3us"}});
+    Entity entity(Settings{{"RNDV_COSTS", "net=1.9GBps,net_latency=2.3us"}});
     constexpr double kMargin = 0.99;  // UCX_RNDV_PERF_DIFF
     const uct_perf_attr_t costs = ask(entity, UCT_EP_OP_AM_ZCOPY);
     const uct_iface_attr_t& query = entity.attr();
@@ -128,7 +128,7 @@ TEST_F(TernPerf, OneSidedOperationsHaveTheLatencyThatUcpDoesNotAdd) {
 }
 
 TEST_F(TernPerf, SettingsOfTheNetworkAreObeyed) {
-    Entity entity(Settings{{"RNDV_NET_BW", "3GBps"}, {"RNDV_NET_LATENCY", "4us"}});
+    Entity entity(Settings{{"RNDV_COSTS", "net=3GBps,net_latency=4us"}});
     const double bandwidth = entity.attr().bandwidth.shared;
     EXPECT_NEAR(3e9, bandwidth, 0.3e9);
     EXPECT_NEAR(4e-6, entity.attr().latency.c, 1e-9);

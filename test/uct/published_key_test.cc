@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 
 #include <cstdlib>
+#include <thread>
 
 #include <ucp/api/ucp.h>
 #include <uct/api/v2/uct_v2.h>
@@ -60,9 +61,10 @@ class PublishedKeyTest : public TagTest {
     }
 
     // What a sender does whose receiver's buffers are new, where its copies have this bandwidth.
-    static Counters send_to_new_buffers(const char* copy_bandwidth) {
-        TagPair pair(ordinary({{"RNDV_COPY_BW", copy_bandwidth}}),
-                     ordinary({{"RNDV_SCHEME", "superpipeline"}}));
+    static Counters send_to_new_buffers(const std::string& copy_bandwidth) {
+        TagPair pair(
+            ordinary({{"RNDV_COSTS", "copy=" + copy_bandwidth + ",pin=30GBs,pin_latency=5us"}}),
+            ordinary({{"RNDV_SCHEME", "superpipeline"}}));
         Declared from(pair.a.entity.host(), kLength);
         for (uint64_t i = 1; i <= 30; ++i) {
             Receive to(pair.b, kLength);
@@ -158,13 +160,7 @@ TEST_F(PublishedKeyTest, RoomIsLeftToOthers) {
 struct Message {
     Message(Host& host, std::byte* at, std::size_t length) : md(host.md()) {
         check(uct_md_mem_reg(md, at, length, kRma, &handle), "uct_md_mem_reg");
-        const uct_md_mkey_pack_params_t params{};
-#if UCP_API_VERSION >= UCP_VERSION(1, 16)
-        check(uct_md_mkey_pack_v2(md, handle, at, length, &params, remote.key.data()),
-              "uct_md_mkey_pack_v2");
-#else
-        check(uct_md_mkey_pack_v2(md, handle, &params, remote.key.data()), "uct_md_mkey_pack_v2");
-#endif
+        pack(at, length);
         remote.address = reinterpret_cast<uintptr_t>(at);
     }
     ~Message() {
@@ -173,6 +169,15 @@ struct Message {
     Message(const Message&) = delete;
     Message& operator=(const Message&) = delete;
 
+    void pack([[maybe_unused]] std::byte* at, [[maybe_unused]] std::size_t length) {
+        const uct_md_mkey_pack_params_t params{};
+#if UCP_API_VERSION >= UCP_VERSION(1, 16)
+        check(uct_md_mkey_pack_v2(md, handle, at, length, &params, remote.key.data()),
+              "uct_md_mkey_pack_v2");
+#else
+        check(uct_md_mkey_pack_v2(md, handle, &params, remote.key.data()), "uct_md_mkey_pack_v2");
+#endif
+    }
     void invalidate(Completion& completion) {
         uct_md_mem_dereg_params_t params{};
         params.field_mask = UCT_MD_MEM_DEREG_FIELD_MEMH | UCT_MD_MEM_DEREG_FIELD_FLAGS |
@@ -240,6 +245,28 @@ TEST_F(PublishedMemoryTest, NewPagesAtTheSameAddress) {
     }
     munmap(memory, kSize);
     EXPECT_LT(served(), 20u * 7);
+}
+
+// Peers may read the old pages until the memory is undeclared, so these stay pinned. This must not
+// happen again and again.
+TEST_F(PublishedMemoryTest, MemoryThatLosesItsPagesOftenIsNotPublished) {
+    std::byte* const memory = map();
+    settle(memory);
+    Message message(a.host(), memory, kSize);
+    for (uint64_t round = 1; round <= 6; ++round) {
+        ASSERT_EQ(madvise(memory, kSize, MADV_DONTNEED), 0);
+        std::this_thread::sleep_for(milliseconds(220));  // so long pins are not remembered
+        for (uint64_t i = 1; i <= 5; ++i) {
+            fill({memory, kSize}, round * 10 + i);
+            message.pack(memory, kSize);
+            ASSERT_STATUS(UCS_OK, get(message));
+            EXPECT_TRUE(filled(to.part(0, kSize), round * 10 + i));
+        }
+    }
+    ep.reset();
+    linger(all, milliseconds(5));
+    EXPECT_LE(a.close_and_count()["pinned_bytes_most"], 4 * kSize);
+    munmap(memory, kSize);
 }
 
 // Several messages in the same memory at a time; the end of one does not matter to the others.

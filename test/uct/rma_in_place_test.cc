@@ -18,10 +18,8 @@ constexpr int kGets = 20;
 
 // Copies are said to be slow, so that a pin is worth its cost from the second use on.
 Settings slow_copies(Settings others = {}) {
-    others.insert({{"RNDV_COPY_BW", "1MBps"},
-                   {"RNDV_PIN_BW", "10GBps"},
-                   {"RNDV_PIN_LATENCY", "1us"},
-                   {"RNDV_PIN_AFTER", "2"}});
+    others.insert(
+        {{"RNDV_COSTS", "copy=1MBps,pin=10GBps,pin_latency=1us"}, {"RNDV_PIN_AFTER", "2"}});
     return others;
 }
 

@@ -18,10 +18,7 @@ constexpr std::size_t kLength = 100'000;
 Settings by(const char* scheme, Settings more = {}) {
     more.insert({{"RNDV_SCHEME", scheme},
                  {"TM_TUPLES", "0"},
-                 {"RNDV_COPY_BW", "2GBps"},
-                 {"RNDV_NET_BW", "20GBps"},
-                 {"RNDV_PIN_BW", "50GBps"},
-                 {"RNDV_PIN_LATENCY", "5us"}});
+                 {"RNDV_COSTS", "copy=2GBps,net=20GBps,pin=50GBps,pin_latency=5us"}});
     return more;
 }
 Settings staged(Settings more = {}) {
@@ -161,7 +158,7 @@ TEST_F(TagEarlyCopyTest, ManyRequestsWaitAtATime) {
     for (const char* windows : {"1", "2", "16"})
         for (const bool in_order : {true, false}) {
             SCOPED_TRACE(std::string(windows) + (in_order ? ", in order" : ", the other way"));
-            EarlyCopyPair pair(staged({{"RNDV_WINDOWS", windows}}));
+            EarlyCopyPair pair(staged({{"rndv_windows", windows}}));
             pair.warm_up(16);
             std::deque<Declared> from;
             std::deque<Receive> receives;
@@ -190,7 +187,7 @@ TEST_F(TagEarlyCopyTest, ManyRequestsWaitAtATime) {
 TEST_F(TagEarlyCopyTest, WhatNobodyTakesGivesWay) {
     for (const char* windows : {"1", "16"}) {
         SCOPED_TRACE(windows);
-        EarlyCopyPair pair(staged({{"RNDV_WINDOWS", windows}}));
+        EarlyCopyPair pair(staged({{"rndv_windows", windows}}));
         pair.warm_up(16);
         Declared from(pair.a.entity.host(), kLength), waiting(pair.a.entity.host(), 16 * kLength);
         std::deque<Completion> completions(16);

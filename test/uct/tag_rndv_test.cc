@@ -128,7 +128,7 @@ TEST_F(TagTest, ManyAtATime) {
     TagPair pair(Settings{{"TX_QUEUE_LEN", "32"},
                           {"RX_QUEUE_LEN", "32"},
                           {"TX_BUFFERS", "8"},
-                          {"RNDV_WINDOWS", "2"}});
+                          {"rndv_windows", "2"}});
     Declared from(pair.a.entity.host(), kLength);
     fill(from.part(0, kLength), 3);
     std::deque<Receive> receives;

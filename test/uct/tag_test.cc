@@ -20,7 +20,7 @@ TEST_F(TagTest, OfferedOnlyIfAskedFor) {
     const Entity off = open({{"TM_ENABLE", "n"}});
     EXPECT_EQ(off.attr().cap.flags & kTagFlags, 0u);
     for (const char* value : {"y", "try"}) {
-        const Entity on = open({{"TM_ENABLE", value}, {"TM_LIST_SIZE", "77"}});
+        const Entity on = open({{"TM_ENABLE", value}, {"tm_list_size", "77"}});
         EXPECT_EQ(on.attr().cap.flags & kTagFlags, kTagFlags) << value;
         const auto& tag = on.attr().cap.tag;
         EXPECT_EQ(tag.recv.max_outstanding, 77u);
@@ -291,7 +291,7 @@ TEST_F(TagTest, CancelByForceTellsNobody) {
 
 // A callback may post the receive again.
 TEST_F(TagTest, CallbacksMayPostAnew) {
-    TagPair pair(Settings{{"TM_LIST_SIZE", "1"}});
+    TagPair pair(Settings{{"tm_list_size", "1"}});
     Receive receive(pair.b, 8);
     receive.then = [&] { EXPECT_TRUE(receive.completed == 50 || receive.post(1) == UCS_OK); };
     ASSERT_STATUS(UCS_OK, receive.post(1));
@@ -303,7 +303,7 @@ TEST_F(TagTest, CallbacksMayPostAnew) {
 
 TEST_F(TagTest, ThereIsALimit) {
     constexpr unsigned kMost = 5;
-    TagPair pair(Settings{{"TM_LIST_SIZE", std::to_string(kMost)}});
+    TagPair pair(Settings{{"tm_list_size", std::to_string(kMost)}});
     std::deque<Receive> receives;
     for (unsigned i = 0; i < kMost; ++i) {
         receives.emplace_back(pair.b, 8);
@@ -337,7 +337,7 @@ TEST_F(TagTest, InterfacesDoNotMix) {
 // Tagged and active messages of one endpoint stay in order, hot or cold.
 TEST_F(TagTest, InOrderWithActiveMessages) {
     constexpr uint64_t kCount = 2000;
-    TagPair pair(Settings{{"BLOCK_MIN", "4k"}, {"BLOCK_MAX", "4k"}});
+    TagPair pair(Settings{{"block_min", "4096"}, {"BLOCK_MAX", "4k"}});
     std::vector<uint64_t> order;
     pair.b.entity.handle(3, [&](Bytes bytes) {
         uint64_t number;

@@ -12,8 +12,7 @@ constexpr std::size_t kLength = 24 * 4096;
 uint64_t chunks(const std::string& name, const std::string& value) {
     // Copies are eight times as fast as the network, so chunks may grow.
     const Settings settings{{"RNDV_SCHEME", "superpipeline"},
-                            {"RNDV_COPY_BW", "8GBps"},
-                            {"RNDV_NET_BW", "1GBps"},
+                            {"RNDV_COSTS", "copy=8GBps,net=1GBps,pin=30GBps,pin_latency=5us"},
                             {name, value}};
     Entity a(settings), b(settings);
     const Group both{&a, &b};
@@ -30,21 +29,22 @@ uint64_t chunks(const std::string& name, const std::string& value) {
 }
 
 TEST(TransferChunksTest, HaveTheFirstLength) {
-    EXPECT_EQ(chunks("RNDV_CHUNK_FIRST", "12k"), 4u) << "the default: 3, 4, 6 and 11 sub-blocks";
-    EXPECT_EQ(chunks("RNDV_CHUNK_FIRST", "4k"), 7u) << "1, 1, 2, 3, 5, 7 and 5";
-    EXPECT_EQ(chunks("RNDV_CHUNK_FIRST", "1m"), 2u) << "21, the most that a ring allows, and 3";
+    EXPECT_EQ(chunks("rndv_chunk_first", "12288"), 4u) << "the default: 3, 4, 6 and 11 sub-blocks";
+    EXPECT_EQ(chunks("rndv_chunk_first", "4096"), 7u) << "1, 1, 2, 3, 5, 7 and 5";
+    EXPECT_EQ(chunks("rndv_chunk_first", "1048576"), 2u)
+        << "21, the most that a ring allows, and 3";
 }
 
 TEST(TransferChunksTest, Grow) {
-    EXPECT_EQ(chunks("RNDV_CHUNK_GROWTH", "1"), 8u) << "3 each";
-    EXPECT_EQ(chunks("RNDV_CHUNK_GROWTH", "2"), 4u) << "3, 6, 12 and 3";
-    EXPECT_EQ(chunks("RNDV_CHUNK_GROWTH", "1000"), 2u) << "3 and 21";
+    EXPECT_EQ(chunks("rndv_chunk_growth", "1"), 8u) << "3 each";
+    EXPECT_EQ(chunks("rndv_chunk_growth", "2"), 4u) << "3, 6, 12 and 3";
+    EXPECT_EQ(chunks("rndv_chunk_growth", "1000"), 2u) << "3 and 21";
 }
 
 TEST(TransferChunksTest, ShareTheRing) {
-    EXPECT_EQ(chunks("RNDV_BUFFERS", "63"), 24u) << "one sub-block each";
-    EXPECT_EQ(chunks("RNDV_BUFFERS", "16"), 8u) << "3 each";
-    EXPECT_EQ(chunks("RNDV_BUFFERS", "7"), 5u) << "3, 4, 6, 9 and 2";
+    EXPECT_EQ(chunks("rndv_buffers", "63"), 24u) << "one sub-block each";
+    EXPECT_EQ(chunks("rndv_buffers", "16"), 8u) << "3 each";
+    EXPECT_EQ(chunks("rndv_buffers", "7"), 5u) << "3, 4, 6, 9 and 2";
 }
 
 }  // namespace transfer_chunks_test

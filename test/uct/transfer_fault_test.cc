@@ -108,7 +108,7 @@ TEST_F(TransferFaultTest, ConnectionIsCut) {
         for (const bool get : {false, true}) {
             SCOPED_TRACE(std::string(scheme) + (get ? " get" : " put"));
             const Settings settings =
-                impatient({{"RNDV_SCHEME", scheme}, {"RNDV_WINDOW", "16k"}, {"RNDV_WINDOWS", "2"}});
+                impatient({{"RNDV_SCHEME", scheme}, {"RNDV_WINDOW", "16k"}, {"rndv_windows", "2"}});
             Entity a(settings), b(settings);
             const Group all{&a, &b};
             Declared near(a.host(), kSize), far(b.host(), kSize);
@@ -231,7 +231,7 @@ TEST_P(TransferPeerTest, AskerIsKilled) {
             self.progress();
         }
     });
-    Entity self(impatient({{"RNDV_SCHEME", scheme}, {"RNDV_WINDOWS", "2"}}));
+    Entity self(impatient({{"RNDV_SCHEME", scheme}, {"rndv_windows", "2"}}));
     Entity other(impatient(by(scheme)));
     Declared far(self.host(), kSize);
     team[victim].send(Peer{self.address(), far.remote()});

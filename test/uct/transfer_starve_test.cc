@@ -14,7 +14,7 @@ constexpr std::size_t kSize = 200 * 1024;
 Settings narrow(const std::string& scheme = "superpipeline") {
     return {{"RNDV_SCHEME", scheme},
             {"RNDV_WINDOW", "32k"},
-            {"RNDV_WINDOWS", "1"},
+            {"rndv_windows", "1"},
             {"TX_QUEUE_LEN", "32"},
             {"RX_QUEUE_LEN", "16"}};
 }

@@ -112,7 +112,7 @@ TEST_P(TransferTest, AnyPlaceAnyLengthAnyPieces) {
 TEST_P(TransferTest, OpenMemory) {
     const uint64_t seed = any_seed();
     std::mt19937_64 random(seed);
-    Pair pair(GetParam().settings({{"RNDV_WINDOWS", "2"}}), 4 << 20, UCT_MD_MEM_ACCESS_ALL);
+    Pair pair(GetParam().settings({{"rndv_windows", "2"}}), 4 << 20, UCT_MD_MEM_ACCESS_ALL);
     ASSERT_TRUE(pair.move(true, 0, 0, 1));
     for (int i = 0; i < 60; ++i) {
         const std::size_t length = random() % (std::size_t{1} << random() % 22);
@@ -212,7 +212,7 @@ class Crowd {
 
 TEST_P(TransferTest, ManyInBothDirections) {
     for (const unsigned rights : {kRma, unsigned{UCT_MD_MEM_ACCESS_ALL}}) {
-        const Settings settings = GetParam().settings({{"RNDV_WINDOWS", "1"}});
+        const Settings settings = GetParam().settings({{"rndv_windows", "1"}});
         Entity a(settings), b(settings);
         constexpr std::size_t kSize = 4 << 20;
         Declared near_a(a.host(), kSize), far_b(b.host(), kSize, rights);

@@ -28,7 +28,7 @@ constexpr const char* kSchemes[] = {"superpipeline", "zcopy"};
 Settings by(const std::string& scheme) {
     return impatient({{"RNDV_SCHEME", scheme},
                       {"RNDV_WINDOW", "32k"},
-                      {"RNDV_WINDOWS", "2"},
+                      {"rndv_windows", "2"},
                       {"TIMEOUT", "67ms"},
                       {"RETRY_COUNT", "6"}});
 }

@@ -70,7 +70,7 @@ TEST_P(SleepersTest, AllIsDone) {
 
 // Pending requests are called when there is room.
 TEST_F(TransferWaitTest, PutsByPendingRequests) {
-    Entity a({{"TX_QUEUE_LEN", "32"}, {"RNDV_WINDOWS", "1"}}), b(Settings{{"RNDV_WINDOWS", "1"}});
+    Entity a({{"TX_QUEUE_LEN", "32"}, {"rndv_windows", "1"}}), b(Settings{{"rndv_windows", "1"}});
     const Group all{&a, &b};
     Declared near(a.host(), kSize), far(b.host(), kSize);
     const RemoteKey key(a.host(), far.remote());

@@ -199,7 +199,7 @@ TEST_F(WireSettingsTest, AForkDoesNotDisturb) {
 TEST_F(WireSettingsTest, HotKeep) {
     const auto demotions = [](const char* keep) {
         Entity center(Settings{
-            {"HOT_AFTER", "8"}, {"HOT_WINDOW", "64"}, {"HOT_KEEP", keep}, {"POLL", "memory"}}),
+            {"HOT_AFTER", "8"}, {"hot_window", "64"}, {"hot_keep", keep}, {"POLL", "memory"}}),
             much, little;
         std::size_t received = 0;
         center.handle(0, [&](Bytes) { ++received; });

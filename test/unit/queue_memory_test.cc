@@ -22,6 +22,7 @@ TEST(QueueMemory, Mlx5RoundsTheWholeSendQueue) {
     EXPECT_EQ(connection(kMlx5, {256, 8, 128, false}), 64u << 10 | 1024 * 16);
     EXPECT_EQ(connection(kMlx5, {16, 2, 128}), 8192 + 128 * 16);
     EXPECT_EQ(connection(kMlx5, {16, 2, 128, false}), kPage + 64 * 16) << "3072 bytes in one page";
+    EXPECT_EQ(connection(kMlx5, {42, 8, 128, false}), 8192 + 128 * 16) << "8064 bytes in two pages";
     EXPECT_EQ(connection(kMlx5, {}), 0u);
 }
 

@@ -104,7 +104,7 @@ void Link::connect(Device& device) {
     const tern::verbs::RetrySettings retry = {
         .timeout = 14, .retries = 7, .rnr_timer = 1, .rnr_retries = 7};
     errno = tern::verbs::connect_reliable(qp_.get(), port, retry, to, remote_.qp_number, 0, 0,
-                                          port.mtu);
+                                          port.mtu, port.reads);
     if (errno != 0) throw call_failed("ibv_modify_qp to RTR or RTS");
 }
 

@@ -50,7 +50,7 @@ HandshakePackets count_packets() {
         if (actions.send) flights.push_back({1 - side, trip + 1, actions.packet});
         if (side == 0 && actions.established) count.trips = trip;
         if (!actions.drain) return;
-        const Handshake::Actions drained = sides[side].drained();
+        const Handshake::Actions drained = sides[side].drained({});
         if (drained.send) flights.push_back({1 - side, trip + 1, drained.packet});
     };
     const auto run = [&](uint32_t& packets) {
@@ -63,7 +63,7 @@ HandshakePackets count_packets() {
     act(0, 0, sides[0].connect(0));
     run(count.connect);
     sides[0].be_patient(true);
-    act(0, 0, sides[0].disconnect(0));
+    act(0, 0, sides[0].disconnect(0, {}));
     run(count.end);
     return count;
 }

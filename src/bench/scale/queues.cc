@@ -35,14 +35,14 @@ uint64_t without_peers(const tern::EngineSettings& settings) {
 Queues::Queues(const tern::EngineSettings& settings)
     : settings_(settings),
       lengths_{.long_places = settings.send_queue,
-               .short_places = tern::EngineSettings::kShortSendQueue,
+               .later_places = settings.later_queue(),
                .long_queues = settings.long_queues},
       bytes_(without_peers(settings)) {
     set_completions(settings_.completions(tern::engine_limits::kFirstConnections, 0));
 }
 
 uint32_t Queues::make() {
-    const uint32_t places = lengths_.places_of_next(places_, false);
+    const uint32_t places = lengths_.places_of_next(places_);
     const uint64_t needed = uint64_t{settings_.receive_most} + places_ + places;
     if (needed > completions_)
         set_completions(tern::engine_limits::resized_completions(needed, kMostCompletions));
@@ -72,7 +72,8 @@ uint64_t Queues::queue_pair(uint32_t places) const {
     return softhca::queue_pair_memory(kDriver, softhca::QpType::kRc,
                                       {.entries = places,
                                        .elements = tern::engine_limits::kPieces,
-                                       .inline_bytes = settings_.inline_bytes},
+                                       .inline_bytes = settings_.inline_bytes,
+                                       .binds = false},
                                       {});
 }
 

@@ -93,7 +93,7 @@ constexpr UcpCosts kUcp;
 // test/instructions/limits.txt as well. Up to most_copied, a notified write is copied, and needs no
 // operation.
 struct RwapiCosts {
-    uint32_t most_short = 128;  // bytes of a write that UCT takes at once (UCX_TERN_TX_MIN_INLINE)
+    uint32_t most_short = 128;  // bytes of a write that UCT takes at once (Tunables::tx_min_inline)
     uint32_t most_copied = 1024;
     double write = 313;  // rwapi_write
     double write_long = 1067;

@@ -89,7 +89,7 @@ class Queue {
         if (errno != 0) throw call_failed("ibv_modify_qp to INIT");
         errno = tern::verbs::connect_reliable(
             qp_.get(), port, {.timeout = 14, .retries = 7, .rnr_timer = 1, .rnr_retries = 7}, to,
-            peer_number_, 0, 0, port.mtu);
+            peer_number_, 0, 0, port.mtu, port.reads);
         if (errno != 0) throw call_failed("ibv_modify_qp to RTR or RTS");
     }
     void post_receives() {

@@ -50,7 +50,9 @@ std::string environment_text() {
     std::string text;
     for (char** entry = environ; *entry != nullptr; ++entry) {
         const std::string_view variable = *entry;
-        if (!variable.starts_with("UCX_") && !variable.starts_with("SOFTHCA_")) continue;
+        if (!variable.starts_with("UCX_") && !variable.starts_with("SOFTHCA_") &&
+            !variable.starts_with("TERN_TUNABLES="))
+            continue;
         text.append(text.empty() ? "" : " ").append(variable);
     }
     return text;

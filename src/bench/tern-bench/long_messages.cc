@@ -45,7 +45,7 @@ constexpr const char* kBandwidthNotes =
     "the target.\n";
 constexpr const char* kPinningNotes =
     "before: both sides pin all of a message's memory, and then it is sent (UCX_TERN_RNDV_SCHEME="
-    "zcopy, UCX_TERN_RNDV_PIN_OVERLAP=n).\n"
+    "zcopy, TERN_TUNABLES=rndv_pin_overlap=0).\n"
     "overlapped: piece by piece, while what is pinned is on the wire. Both with a buffer of its "
     "own for each message.\n"
     "cached: always the same buffer. rc_v direct: UCX without its registration cache. write: RDMA "
@@ -173,7 +173,7 @@ Result run_pinning(const Options& options, const Setup& setup) {
     const tern::Costs costs = measure_costs(options, setup).costs;
     const Arm overlapped =
         with(rendezvous(ucp_arm("tern")), " zcopy", {{"UCX_TERN_RNDV_SCHEME", "zcopy"}});
-    const Arm before = with(overlapped, " before", {{"UCX_TERN_RNDV_PIN_OVERLAP", "n"}});
+    const Arm before = with(overlapped, " before", {{"TERN_TUNABLES", "rndv_pin_overlap=0"}});
     Series series = make_series(options, setup, 2, 2);
     for (const uint32_t size : long_sizes(options)) {
         Group& group = series.add(long_group("pinned buffers", size));

@@ -158,7 +158,8 @@ int run_command(int argc, char** argv) {
         ->allow_extra_args(false)
         ->check(CLI::Validator(
             [](const std::string& setting) {
-                return setting.starts_with("UCX_") && setting.find('=') != std::string::npos
+                return (setting.starts_with("UCX_") || setting.starts_with("TERN_TUNABLES=")) &&
+                               setting.find('=') != std::string::npos
                            ? std::string()
                            : "a setting is UCX_NAME=VALUE, not " + setting;
             },

@@ -56,7 +56,7 @@ Environment environment(const Environment& from, const softhca_inspect_model& mo
     for (char** entry = environ; *entry != nullptr; ++entry) {
         const std::string_view variable = *entry;
         if (!variable.starts_with("UCX_") && !variable.starts_with("SOFTHCA_") &&
-            !variable.starts_with("RWAPI_"))
+            !variable.starts_with("RWAPI_") && !variable.starts_with("TERN_TUNABLES="))
             continue;
         changes.emplace_back(variable.substr(0, variable.find('=')), "");
     }
@@ -67,17 +67,11 @@ Environment environment(const Environment& from, const softhca_inspect_model& mo
     changes.emplace_back("UCX_WARN_UNUSED_ENV_VARS", "n");
     changes.emplace_back("UCX_IB_ASYNC_EVENTS", "n");
     // What Tern would measure. Registrations are those of the adapter's model.
-    changes.emplace_back("UCX_TERN_RNDV_COPY_BW", formatted("%.0fMBs", kCopyBandwidth * 1000));
-    changes.emplace_back(
-        "UCX_TERN_RNDV_PIN_BW",
-        formatted("%.0fMBs",
-                  1e6 /
-                      static_cast<double>(softhca_inspect_registration_ns(&model, 1'000'000) -
-                                          softhca_inspect_registration_ns(&model, 0)) *
-                      1000));
-    changes.emplace_back(
-        "UCX_TERN_RNDV_PIN_LATENCY",
-        formatted("%.0fns", static_cast<double>(softhca_inspect_registration_ns(&model, 0))));
+    const auto fixed = static_cast<double>(softhca_inspect_registration_ns(&model, 0));
+    const auto million = static_cast<double>(softhca_inspect_registration_ns(&model, 1'000'000));
+    changes.emplace_back("UCX_TERN_RNDV_COSTS",
+                         formatted("copy=%.0fMBs,pin=%.0fMBs,pin_latency=%.0fns",
+                                   kCopyBandwidth * 1000, 1e6 / (million - fixed) * 1000, fixed));
     return changes;
 }
 

@@ -64,7 +64,7 @@ constexpr const char* kParameters = "parameters of the cost model";
 constexpr double kMicro = 1e6;
 constexpr double kGiga = 1e-9;
 
-// A parameter of the model, and the setting that overrides it; "-" if there is none.
+// A parameter of the model, and its name in UCX_TERN_RNDV_COSTS; "-" if it has none.
 struct Parameter {
     const char* setting;
     const char* text;
@@ -73,17 +73,15 @@ struct Parameter {
 };
 std::vector<Parameter> parameters_of(const tern::Costs& costs) {
     const auto& [network, copy, registration] = costs;
-    return {
-        {"UCX_TERN_RNDV_NET_LATENCY", "network: latency", "us", network.latency * kMicro},
-        {"UCX_TERN_RNDV_NET_BW", "network: bandwidth", "GB/s", network.bandwidth * kGiga},
-        {"-", "network: gap between messages", "us", network.gap * kMicro},
-        {"-", "network: posting", "us", network.overhead * kMicro},
-        {"UCX_TERN_RNDV_COPY_BW", "copying: in the cache", "GB/s", copy.cache_bandwidth * kGiga},
-        {"-", "copying: beyond it", "GB/s", copy.memory_bandwidth * kGiga},
-        {"-", "copying: what fits the cache", "KiB", copy.cache / 1024},
-        {"UCX_TERN_RNDV_PIN_LATENCY", "registration: fixed", "us", registration.latency * kMicro},
-        {"UCX_TERN_RNDV_PIN_BW", "registration: bandwidth", "GB/s",
-         registration.bandwidth * kGiga}};
+    return {{"net_latency", "network: latency", "us", network.latency * kMicro},
+            {"net", "network: bandwidth", "GB/s", network.bandwidth * kGiga},
+            {"-", "network: gap between messages", "us", network.gap * kMicro},
+            {"-", "network: posting", "us", network.overhead * kMicro},
+            {"copy", "copying: in the cache", "GB/s", copy.cache_bandwidth * kGiga},
+            {"-", "copying: beyond it", "GB/s", copy.memory_bandwidth * kGiga},
+            {"-", "copying: what fits the cache", "KiB", copy.cache / 1024},
+            {"pin_latency", "registration: fixed", "us", registration.latency * kMicro},
+            {"pin", "registration: bandwidth", "GB/s", registration.bandwidth * kGiga}};
 }
 
 // The time that the model says a message takes in one way.
@@ -112,7 +110,7 @@ std::string scheme(const tern::Policy& policy, uint64_t length, bool pinned) {
 }
 
 std::string parameter_table(const tern::Costs& costs) {
-    std::vector<Cells> lines = {{kParameters, "", "", "fixed by"}};
+    std::vector<Cells> lines = {{kParameters, "", "", "in UCX_TERN_RNDV_COSTS"}};
     for (const auto& [setting, text, unit, value] : parameters_of(costs)) {
         lines.push_back({std::string("  ") + text, std::isinf(value) ? "inf" : number_text(value),
                          unit, setting});

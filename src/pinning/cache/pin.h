@@ -24,6 +24,8 @@ class Pin {
     uint32_t lkey() const { return region_->lkey; }
     uint32_t rkey() const { return region_->rkey; }
 
+    // Whether it is found: its memory has kept its pages. A change may be on its way to the cache.
+    bool listed() const { return listed_.load(std::memory_order_relaxed); }
     // Bytes that count towards PinCache::most_bytes(): memory of another device is not locked.
     uint64_t locked() const { return of_device_ ? 0 : end_ - start_; }
 

@@ -33,6 +33,10 @@ int verbs_access(unsigned access, bool writable, bool on_demand) {
     return flags;
 }
 
+bool pages_on_demand(const PinCache& cache) {
+    return cache.monitor() == MonitorKind::kOdp;
+}
+
 // The limit of locked memory does not bind a process with CAP_IPC_LOCK.
 bool is_above_limit() {
     __user_cap_header_struct header{.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
@@ -62,7 +66,9 @@ PinCache::PinCache(std::unique_ptr<Registrar> registrar, const PinSettings& sett
       survives_fork_(registrar_->survives_fork()),
       monitor_(make_monitor(settings.monitor,
                             {registrar_->on_demand(), settings.has_hooks, settings.hooks_see_all},
-                            inbox_, [this] { reaper_.wake(); })) {}
+                            inbox_, [this] { reaper_.wake(); })) {
+    if (pages_on_demand(*this)) table_.keep_apart();
+}
 
 PinCache::~PinCache() {
     if (guard_.inherited()) {
@@ -80,7 +86,7 @@ PinCache::~PinCache() {
     });
 }
 
-bool PinCache::pages(const void* address, size_t length, Range& range) {
+bool PinCache::Range::pages(const void* address, size_t length, Range& range) {
     const uint64_t mask = page_size() - 1;
     range.start = to_word(address) & ~mask;
     if (length == 0 || __builtin_add_overflow(to_word(address) + mask, length, &range.end))
@@ -91,7 +97,7 @@ bool PinCache::pages(const void* address, size_t length, Range& range) {
 
 Pin* PinCache::find(const void* address, size_t length, unsigned access) {
     Range range;
-    if (guard_.inherited() || !pages(address, length, range)) return nullptr;
+    if (guard_.inherited() || !Range::pages(address, length, range)) return nullptr;
     if (Pin* pin = find_of_device(address, length, access); pin != nullptr) return pin;
     Pin* pin = nullptr;
     PinList dead;
@@ -145,10 +151,24 @@ bool PinCache::evict() {
     return true;
 }
 
+bool PinCache::give_up(uint64_t bytes) {
+    if (guard_.inherited()) return false;
+    PinList dead;
+    {
+        const std::lock_guard lock(mutex_);
+        while (table_.dying() < bytes && evict()) {
+        }
+        dead = table_.take_dead();
+    }
+    const bool any = !dead.empty();
+    deregister(dead);
+    return any;
+}
+
 Pin* PinCache::pin(const void* address, size_t length, unsigned access, bool* found) {
     if (found != nullptr) *found = false;
     Range range;
-    if (guard_.inherited() || !pages(address, length, range)) {
+    if (guard_.inherited() || !Range::pages(address, length, range)) {
         errno = EINVAL;
         return nullptr;
     }
@@ -178,7 +198,7 @@ Pin* PinCache::pin(const void* address, size_t length, unsigned access, bool* fo
                                [&](const Pin* other) { other_rights |= other->access_; });
             fresh->start_ = range.start;
             fresh->end_ = range.end;
-            fresh->access_ = access | kLocalRead;
+            fresh->access_ = access | (pages_on_demand(*this) && writes(access) ? 0u : kLocalRead);
             // Before the registration: a change meanwhile is reported, and makes the pin stale.
             watched = monitor_->watch(range.start, range.end);
             monitor_->review(pinned_);
@@ -196,14 +216,7 @@ Pin* PinCache::pin(const void* address, size_t length, unsigned access, bool* fo
     bool registered = register_memory(fresh.get(), other_rights);
     error = errno;
     if (!registered && error == ENOMEM) {
-        // Others may share the limit with this cache: evict pins and try again.
-        {
-            const std::lock_guard lock(mutex_);
-            while (table_.dying() < bytes && evict()) {
-            }
-            dead = table_.take_dead();
-        }
-        deregister(dead);
+        (void)give_up(bytes);
         registered = register_memory(fresh.get(), other_rights);
         error = errno;
     }
@@ -217,11 +230,11 @@ Pin* PinCache::pin(const void* address, size_t length, unsigned access, bool* fo
             counters_.pinned_bytes_most =
                 std::max(counters_.pinned_bytes_most, counters_.pinned_bytes);
             table_.add(fresh.get());
-            if (watched) publish(fresh.get());
+            const bool late = quarantined(range);
+            if (watched && !late) publish(fresh.get());
             TERN_TRACE("pinned %#lx to %#lx, rights %#x, %s", range.start, range.end,
                        fresh->access(), fresh->listed_ ? "remembered" : "for this use only");
-            if (!fresh->listed_ && !quarantine_.has(range.start, range.end))
-                recent_.lose(to_word(address), to_word(address) + length);
+            if (!fresh->listed_ && !late) recent_.lose(to_word(address), to_word(address) + length);
             pin = fresh.release();
         } else {
             ++counters_.failures;
@@ -245,19 +258,20 @@ Pin* PinCache::pin(const void* address, size_t length, unsigned access, bool* fo
 // Registers writable even if only reading is asked for: otherwise the first store to a page that
 // was only read would take another page (copy on write), without notice. With paging on demand, the
 // device notices. There, memory that may not be written registers as writable all the same, and
-// then every access of the device fails, even one that reads.
+// then every access of the device fails, even one that reads. The program may take the right to
+// write away later, so a pin that writes does not serve for reading.
 bool PinCache::register_memory(Pin* pin, unsigned other_rights) {
     void* address = reinterpret_cast<void*>(pin->start_);
     const size_t length = pin->end_ - pin->start_;
-    const bool on_demand = monitor_->kind() == MonitorKind::kOdp;
     const auto attempt = [&](unsigned access, bool writable) {
-        pin->region_ = registrar_->add(address, length, verbs_access(access, writable, on_demand));
+        pin->region_ = registrar_->add(address, length,
+                                       verbs_access(access, writable, pages_on_demand(*this)));
         if (pin->region_ == nullptr) return false;
         pin->access_ = access | (writable ? unsigned{kLocalWrite} : 0u);
         return true;
     };
     const unsigned asked = pin->access_;
-    if (on_demand) return attempt(asked, writes(asked));
+    if (pages_on_demand(*this)) return attempt(asked, writes(asked));
     if (attempt(asked | other_rights, true)) return true;
     if (errno == ENOMEM) return false;
     if ((other_rights & ~asked) != 0 && attempt(asked, true)) return true;
@@ -268,16 +282,17 @@ bool PinCache::register_memory(Pin* pin, unsigned other_rights) {
 void PinCache::publish(Pin* pin) {
     const Range range{pin->start_, pin->end_};
     // A later store may replace pages that are registered for reading only (copy on write).
-    const bool keeps = (pin->access_ & kLocalWrite) != 0 || monitor_->kind() == MonitorKind::kOdp;
-    if (pin->stale_ || !keeps || quarantine_.has(range.start, range.end)) return;
+    const bool keeps = (pin->access_ & kLocalWrite) != 0 || pages_on_demand(*this);
+    if (pin->stale_ || !keeps) return;
     table_.overlapping(range.start, range.end, [&](Pin* other) {
+        if (table_.apart(*other, *pin)) return;
         const bool within = range.start <= other->start_ && other->end_ <= range.end;
         const bool lacks = other->start_ <= range.start && range.end <= other->end_;
         if (within || (lacks && (other->access_ & pin->access_) != pin->access_))
             table_.drop(other);
     });
     (void)table_.list(pin);
-    if (settings_.background && monitor_->kind() != MonitorKind::kOdp) reaper_.start();
+    if (settings_.background && !pages_on_demand(*this)) reaper_.start();
 }
 
 void PinCache::release(Pin* pin) {
@@ -293,7 +308,7 @@ void PinCache::release(Pin* pin) {
 
 uint32_t PinCache::note(const void* address, size_t length) {
     Range range;
-    if (guard_.inherited() || !pages(address, length, range)) return 0;
+    if (guard_.inherited() || !Range::pages(address, length, range)) return 0;
     const std::lock_guard lock(mutex_);
     if (!handle_past()) return 1;
     const uint32_t count = recent_.note(to_word(address), to_word(address) + length);
@@ -303,14 +318,14 @@ uint32_t PinCache::note(const void* address, size_t length) {
 
 uint32_t PinCache::uses(const void* address, size_t length) {
     Range range;
-    if (guard_.inherited() || !pages(address, length, range)) return 0;
+    if (guard_.inherited() || !Range::pages(address, length, range)) return 0;
     const std::lock_guard lock(mutex_);
     return handle_past() ? recent_.uses(to_word(address), to_word(address) + length) : 0;
 }
 
 bool PinCache::keeps(const void* address, size_t length) {
     Range range;
-    if (guard_.inherited() || !pages(address, length, range)) return false;
+    if (guard_.inherited() || !Range::pages(address, length, range)) return false;
     const std::lock_guard lock(mutex_);
     return recent_.keeps(to_word(address), to_word(address) + length);
 }

@@ -30,8 +30,9 @@ struct PinSettings {
     uint64_t most_bytes = 0;  // pinned at a time, at most; 0: default_pinned_bytes()
     // How long pin() does not register after the device had no memory for a registration.
     std::chrono::milliseconds refusal{1000};
-    // How long pins of memory that is about to lose its pages are not remembered.
-    std::chrono::milliseconds quarantine{20};
+    // How long pins of memory that is about to lose its pages are not remembered, at least. A
+    // processor's time that is shared by quota comes in turns of 100 ms.
+    std::chrono::milliseconds quarantine{200};
     // A thread deregisters invalid pins, even if the cache is not called.
     bool background = true;
 };
@@ -63,9 +64,6 @@ class PinCache {
 
     MonitorKind monitor() const { return monitor_->kind(); }
     uint64_t most_bytes() const { return most_bytes_; }
-    // Bytes of the longest buffer that its users should have pinned: a longer one would push the
-    // pins of buffers that are used again out of the cache.
-    uint64_t longest() const { return most_bytes_ / 4; }
 
     // A pin that covers the range and gives these rights, with a reference; null if there is none.
     // Never registers, nor waits for a registration.
@@ -76,6 +74,9 @@ class PinCache {
     // `found`, unless null: whether the pin existed already.
     Pin* pin(const void* address, size_t length, unsigned access, bool* found = nullptr);
     void release(Pin* pin);
+    // Gives up pins that are not in use, of so many bytes if there are as many: others may share
+    // the limit of locked memory. False: of none.
+    bool give_up(uint64_t bytes);
     // Whether a pin that the caller holds would be found now. Data path.
     bool is_current(const Pin& pin) {
         // In this order: settled changes are in the inbox until they are being handled.
@@ -117,6 +118,8 @@ class PinCache {
     // The same, called by a hook of the owner (PinSettings) before the pages go. May be called from
     // within malloc() or munmap(), whatever locks the thread holds. The pins are deregistered soon.
     void unmapped(const void* start, const void* end);
+    // The same for a change that the kernel does not report to any monitor.
+    void lost_silently(const void* start, const void* end);
     // Called by a hook when a change of some memory begins, after unmapped(), and when it has
     // ended. Without these calls, the cache may take a change to last for a second.
     void change_begins() { monitor_->change_begins(); }
@@ -135,9 +138,10 @@ class PinCache {
     struct Range {
         uint64_t start = 0;
         uint64_t end = 0;
-    };
 
-    static bool pages(const void* address, size_t length, Range& range);
+        // False: the buffer is empty, or wraps around.
+        static bool pages(const void* address, size_t length, Range& range);
+    };
 
     // Called under the lock.
     Pin* lookup(const Range& range, unsigned access);
@@ -147,6 +151,9 @@ class PinCache {
     bool handle_past();
     bool handle_changes();
     void change(const MemoryChange& change);
+    bool quarantined(const Range& range) {
+        return quarantine_.has(range.start, range.end, monitor_->under_way());
+    }
     void invalidate_locked(const Range& range);
     void drop_overlapping(const Range& range);
     bool reserve(uint64_t bytes, std::unique_lock<std::mutex>& lock);
@@ -181,5 +188,11 @@ class PinCache {
     const Monitor::Pinned pinned_{
         [this](uint64_t start, uint64_t end) { return table_.overlaps(start, end); }};
 };
+
+// Bytes of the longest buffer that users of the cache should have pinned: a longer one would push
+// the pins of buffers that are used again out of it.
+inline uint64_t longest_pin(const PinCache& pins) {
+    return pins.most_bytes() / 4;
+}
 
 }  // namespace tern

@@ -48,8 +48,8 @@ bool PinCache::handle_changes() {
 
 void PinCache::change(const MemoryChange& change) {
     const Range range{change.start, change.end};
-    if (change.hooked && !monitor_->needs_hook(range.start, range.end)) return;
-    monitor_->changed(change);
+    // If the kernel watches this memory, it goes on, and reports the change as well.
+    if (!change.hooked || monitor_->needs_hook(range.start, range.end)) monitor_->changed(change);
     if (change.early) quarantine_.add(range.start, range.end);
     invalidate_locked(range);
 }
@@ -87,6 +87,12 @@ void PinCache::unmapped(const void* start, const void* end) {
                 .unmapped = true,
                 .early = true,
                 .hooked = true});
+    reaper_.wake();
+}
+
+void PinCache::lost_silently(const void* start, const void* end) {
+    if (guard_.inherited()) return;
+    inbox_.put({.start = to_word(start), .end = to_word(end), .unmapped = true, .early = true});
     reaper_.wake();
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <utility>
@@ -31,13 +32,20 @@ namespace tern {
 // a reference.
 class PinTable {
   public:
+    // Pins that write do not serve for reading: memory may have one of each kind.
+    void keep_apart() { apart_ = true; }
+    bool apart(const Pin& one, const Pin& other) const {
+        return kind(one.access_) != kind(other.access_);
+    }
+
     // A listed pin that covers the range and gives these rights; null if there is none.
     Pin* find(uint64_t start, uint64_t end, unsigned access) const {
-        return index_.find(start, end, access);
+        return index_[kind(access)].find(start, end, access);
     }
     // Whether a pin of some of this range is listed, or may be soon.
     bool overlaps(uint64_t start, uint64_t end) const {
-        if (index_.overlaps(start, end)) return true;
+        for (const PinIndex& index : index_)
+            if (index.overlaps(start, end)) return true;
         for (const Pin* pin = registering_.newest(); pin != nullptr; pin = PinList::next(pin))
             if (!pin->stale_ && pin->overlaps(start, end)) return true;
         return false;
@@ -45,7 +53,7 @@ class PinTable {
     // Calls `visit` for every listed pin that overlaps the range; `visit` may drop that pin.
     template <class Visit>
     void overlapping(uint64_t start, uint64_t end, Visit&& visit) {
-        index_.overlapping(start, end, visit);
+        for (PinIndex& index : index_) index.overlapping(start, end, visit);
     }
 
     void add_registering(Pin* pin) { registering_.add(pin); }
@@ -64,7 +72,7 @@ class PinTable {
     // False: another pin covers its range, or there is no memory.
     bool list(Pin* pin) {
         TERN_ASSERT(pin->references_ > 0 && !pin->stale_);
-        return index_.add(pin);
+        return index_[kind(pin->access_)].add(pin);
     }
     // Adds a reference to a listed pin.
     void hold(Pin* pin) {
@@ -87,7 +95,7 @@ class PinTable {
     // Takes a listed pin out of the index.
     void drop(Pin* pin) {
         TERN_ASSERT(pin->listed_);
-        index_.remove(pin);
+        index_[kind(pin->access_)].remove(pin);
         want_back();
         if (pin->references_ > 0) return;
         unused_.remove(pin);
@@ -144,14 +152,16 @@ class PinTable {
     }
 
   private:
+    size_t kind(unsigned access) const { return apart_ && writes(access) ? 1 : 0; }
     void add_dead(Pin* pin) {
         dead_.add(pin);
         dying_ += pin->locked();
     }
 
-    PinIndex index_;
-    std::vector<Pin*> of_devices_;  // few, and they may overlap
-    PinList unused_;                // listed, without a reference
+    bool apart_ = false;
+    std::array<PinIndex, 2> index_;  // by kind
+    std::vector<Pin*> of_devices_;   // few, and they may overlap
+    PinList unused_;                 // listed, without a reference
     PinList registering_;
     PinList used_;  // with a reference
     PinList dead_;

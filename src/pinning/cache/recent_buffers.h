@@ -17,7 +17,7 @@ class RecentBuffers {
         if (entry == nullptr) {
             entry = &oldest(set_of(start, block_of(end - start)));
             entry->count = 0;
-            entry->lost = false;
+            entry->lost_until = 0;
         }
         entry->start = start;
         entry->end = end;
@@ -28,13 +28,14 @@ class RecentBuffers {
         const Entry* entry = const_cast<RecentBuffers*>(this)->lookup(start, end);
         return entry == nullptr ? 0 : entry->count;
     }
-    // Pins of the buffer cannot be remembered. Known until the buffer counts as new.
+    // Pins of the buffer cannot be remembered now. Known for so many uses of any buffers, or until
+    // the buffer counts as new.
     void lose(uint64_t start, uint64_t end) {
-        if (Entry* entry = lookup(start, end); entry != nullptr) entry->lost = true;
+        if (Entry* entry = lookup(start, end); entry != nullptr) entry->lost_until = now_ + kLost;
     }
     bool keeps(uint64_t start, uint64_t end) const {
         const Entry* entry = const_cast<RecentBuffers*>(this)->lookup(start, end);
-        return entry == nullptr || !entry->lost;
+        return entry == nullptr || now_ >= entry->lost_until;
     }
     // Buffers that overlap this range count as new.
     void forget(uint64_t start, uint64_t end) {
@@ -51,13 +52,14 @@ class RecentBuffers {
     static constexpr unsigned kShortBlock = 12;  // of buffers of up to kShort bytes
     static constexpr uint64_t kShort = 32 << 10;
     static constexpr uint64_t kLately = 16384;  // uses of any buffers
+    static constexpr uint64_t kLost = 1024;
 
     struct Entry {
         uint64_t start = 0;
         uint64_t end = 0;
         uint64_t seen = 0;
         uint32_t count = 0;
-        bool lost = false;
+        uint64_t lost_until = 0;
     };
     using Set = std::array<Entry, kWays>;
 

@@ -251,15 +251,16 @@ uint32_t rounded_entries(uint32_t asked, int32_t rounding, int32_t least, int32_
 
 SendSizes rounded_send(const Personality& personality, SendSizes asked) {
     constexpr uint32_t kElement = 16, kUnit = 64;
-    // Of a WQE of mlx5: segments before the data, with room for a memory window.
-    constexpr uint32_t kOverhead = 192, kInlineHeader = 4;
+    // Of a WQE of mlx5: segments before the data, for a memory window or else an atomic operation.
+    constexpr uint32_t kBind = 192, kAtomic = 48, kInlineHeader = 4;
     SendSizes sizes = asked;
     switch (personality.inline_rounding) {
         case rule::kInlineWqe: {
+            const uint32_t overhead = asked.binds ? kBind : kAtomic;
             const uint32_t payload =
                 std::max(asked.sge * kElement, asked.inline_bytes + kInlineHeader);
-            const uint32_t wqe = (kOverhead + payload + kUnit - 1) / kUnit * kUnit;
-            sizes.inline_bytes = wqe - kOverhead - kInlineHeader;
+            const uint32_t wqe = (overhead + payload + kUnit - 1) / kUnit * kUnit;
+            sizes.inline_bytes = wqe - overhead - kInlineHeader;
             break;
         }
         case rule::kInlineSge:

@@ -84,6 +84,7 @@ uint32_t rounded_entries(uint32_t asked, int32_t rounding, int32_t least, int32_
 struct SendSizes {
     uint32_t sge;
     uint32_t inline_bytes;
+    bool binds = true;  // as in SendQueueShape
 };
 SendSizes rounded_send(const Personality& personality, SendSizes asked);
 

@@ -65,13 +65,20 @@ uint32_t rounded_queue(const Personality& personality, uint32_t entries) {
                            personality.queue_entries);
 }
 
+// Whether the queue pair may bind memory windows: all may, unless the program names what they send.
+bool may_bind(const ibv_qp_init_attr_ex& init) {
+    constexpr uint64_t kBinds = IBV_QP_EX_WITH_BIND_MW | IBV_QP_EX_WITH_LOCAL_INV;
+    return (init.comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) == 0 ||
+           (init.send_ops_flags & kBinds) != 0;
+}
+
 // Sets the size of the send queue, and what may be posted to it.
 void set_send_queue(const Personality& personality, const ibv_qp_init_attr_ex& init,
                     Qp::Attributes* attributes) {
     const auto most_inline = static_cast<uint32_t>(personality.max_inline);
-    const SendSizes sizes =
-        rounded_send(personality, {std::max<uint32_t>(init.cap.max_send_sge, 1),
-                                   std::min(init.cap.max_inline_data, most_inline)});
+    const SendSizes sizes = rounded_send(
+        personality, {std::max<uint32_t>(init.cap.max_send_sge, 1),
+                      std::min(init.cap.max_inline_data, most_inline), may_bind(init)});
     attributes->operations = operations_of(personality, attributes->type);
     attributes->max_message = static_cast<uint32_t>(personality.message);
     attributes->max_send_wr = rounded_queue(personality, init.cap.max_send_wr);
@@ -81,15 +88,12 @@ void set_send_queue(const Personality& personality, const ibv_qp_init_attr_ex& i
 }
 
 uint64_t memory_of(const Personality& personality, const ibv_qp_init_attr_ex& init, bool receives) {
-    constexpr uint64_t kBinds =
-        IBV_QP_EX_WITH_BIND_MW | IBV_QP_EX_WITH_LOCAL_INV;  // all, unless the program names some
-    const bool binds = (init.comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) == 0 ||
-                       (init.send_ops_flags & kBinds) != 0;
     ReceiveQueueShape own;
     if (receives) own = {init.cap.max_recv_wr, init.cap.max_recv_sge};
     return queue_pair_memory(
         queue_driver(personality), static_cast<QpType>(init.qp_type),
-        {init.cap.max_send_wr, init.cap.max_send_sge, init.cap.max_inline_data, binds}, own);
+        {init.cap.max_send_wr, init.cap.max_send_sge, init.cap.max_inline_data, may_bind(init)},
+        own);
 }
 
 Qp::Attributes device_attributes(ibv_context* context, const ibv_qp_init_attr_ex& init) {

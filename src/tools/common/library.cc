@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <climits>
 #include <cstdlib>
 #include <filesystem>
@@ -23,6 +24,14 @@ std::vector<std::string> folders(const Library& library) {
     const std::filesystem::path installed = library.installed_folder;
     folders.push_back(here + "/" + installed.lexically_relative(TERN_BINDIR).string());
     return folders;
+}
+
+// As gcc and clang call them.
+bool is_of_sanitizer(const std::string& path) {
+    const std::string_view name = std::string_view(path).substr(path.rfind('/') + 1);
+    return std::ranges::any_of(
+        std::array{"libasan.", "libtsan.", "liblsan.", "libhwasan.", "libubsan.", "libclang_rt."},
+        [&](const char* start) { return name.starts_with(start); });
 }
 
 }  // namespace
@@ -76,9 +85,20 @@ std::vector<std::string> paths_of(std::string_view list) {
 }
 
 std::string prepend_path(std::string_view path, std::string_view list) {
-    if (std::ranges::count(paths_of(list), path) != 0) return std::string(list);
-    std::string result(path);
-    if (!list.empty()) result.append(":").append(list);
+    const std::vector<std::string> paths = paths_of(list);
+    if (std::ranges::count(paths, path) != 0) return std::string(list);
+    std::string first;
+    std::string rest;
+    for (const std::string& other : paths)
+        (is_of_sanitizer(other) ? first : rest).append(":").append(other);
+    return (first + ":").append(path).append(rest).substr(1);
+}
+
+std::string allow_preloads(std::string_view options) {
+    constexpr std::string_view kAllow = "verify_asan_link_order=0";
+    if (options.find(kAllow) != std::string_view::npos) return std::string(options);
+    std::string result(kAllow);
+    if (!options.empty()) result.append(":").append(options);
     return result;
 }
 

@@ -33,8 +33,14 @@ bool finds_plug_ins(unsigned major, unsigned minor);
 
 // The paths in a list like that of LD_PRELOAD.
 std::vector<std::string> paths_of(std::string_view list);
-// Puts `path` before `list`, which LD_PRELOAD or a similar variable holds; `list` alone if it has
+// Puts `path` before `list`, which LD_PRELOAD or a similar variable holds, but behind run-time
+// libraries of sanitizers, which begin the list if they are in it at all; `list` alone if it has
 // `path` already.
 std::string prepend_path(std::string_view path, std::string_view list);
+
+// The variable by which the address sanitizer takes options, and a value that has it start although
+// something is preloaded before it. `options`: the value so far, which wins.
+constexpr const char* kSanitizerOptions = "ASAN_OPTIONS";
+std::string allow_preloads(std::string_view options);
 
 }  // namespace tools

@@ -20,7 +20,7 @@ using tern::SubBlocks;
 
 constexpr uint32_t kRingBytes = 256 << 10;  // UCX_TERN_RNDV_WINDOW
 constexpr uint32_t kRingSlots = kRingBytes / SubBlocks::kSlot;
-constexpr uint32_t kBuffers = 3;  // UCX_TERN_RNDV_BUFFERS
+constexpr uint32_t kBuffers = 3;  // rndv_buffers of base/tunables.h
 constexpr uint32_t kFirst = 12 << 10;
 constexpr double kQ = 1.5;
 constexpr double kGiga = 1e9;

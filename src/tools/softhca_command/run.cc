@@ -25,7 +25,8 @@ constexpr const char* kPreload = "LD_PRELOAD";
 
 using Variable = std::pair<const char*, std::string>;
 
-// The variables for a command: settings that an option or the environment gives, and LD_PRELOAD.
+// The variables for a command: settings that an option or the environment gives, LD_PRELOAD, and
+// what lets programs with the address sanitizer start so.
 std::vector<Variable> environment(const SettingValues& values) {
     std::vector<Variable> variables;
     for (size_t i = 0; i < kSettingCount; ++i) {
@@ -41,6 +42,9 @@ std::vector<Variable> environment(const SettingValues& values) {
     if (library.empty()) throw std::runtime_error(error);
     const char* list = std::getenv(kPreload);
     variables.emplace_back(kPreload, tools::prepend_path(library, list != nullptr ? list : ""));
+    const char* options = std::getenv(tools::kSanitizerOptions);
+    variables.emplace_back(tools::kSanitizerOptions,
+                           tools::allow_preloads(options != nullptr ? options : ""));
     return variables;
 }
 
@@ -129,9 +133,10 @@ int run(const RunOptions& options, char** command) {
 int print_environment(const SettingValues& values) {
     choose_all(values);
     for (auto& [name, value] : environment(values)) {
-        // A shell would split words at blanks. No setting needs blanks, and LD_PRELOAD may have
-        // colons instead.
-        if (name == kPreload) std::ranges::replace(value, ' ', ':');
+        // A shell would split words at blanks. No setting needs blanks, and LD_PRELOAD and
+        // ASAN_OPTIONS may have colons instead.
+        if (name == kPreload || name == tools::kSanitizerOptions)
+            std::ranges::replace(value, ' ', ':');
         std::erase_if(value, [](unsigned char c) { return std::isspace(c); });
         std::printf("%s=%s\n", name, value.c_str());
     }

@@ -15,7 +15,6 @@
 #include <sstream>
 #include <stdexcept>
 
-#include "loader/releases.h"
 #include "tern_config.h"
 #include "tools/common/library.h"
 #include "tools/common/mpi.h"
@@ -107,9 +106,10 @@ class Checker {
                  "install ucx-tern, or the UCX that it was built for (LD_LIBRARY_PATH)");
             return false;
         }
+        char releases[kReleasesTextBytes];
+        tern_releases_text(&transport_.releases, releases, sizeof releases);
         line(Verdict::kGood, "library",
-             transport_.path + ", ucx-tern " PACKAGE_VERSION ", for UCX " +
-                 loader::text_of(transport_.releases));
+             transport_.path + ", ucx-tern " PACKAGE_VERSION ", for UCX " + releases);
         if (!transport_.misfit.empty()) {
             line(Verdict::kWrong, "UCX", transport_.ucx_path + ": " + transport_.misfit,
                  value_of("LD_LIBRARY_PATH").empty()

@@ -5,12 +5,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <climits>
 #include <cstdio>
 #include <cstdlib>
 #include <sstream>
 #include <stdexcept>
 
-#include "loader/releases.h"
 #include "tools/common/command.h"
 #include "tools/common/library.h"
 #include "tools/common/mpi.h"
@@ -57,11 +57,18 @@ std::string release_found() {
     return tools::capture(print_release, true, &output) == 0 ? output : "";
 }
 
-bool finds_plug_ins(const std::string& release) {
+// Whether UCX loads plug-ins, which each release after the first that does so does too.
+bool finds_plug_ins(const char* release) {
     unsigned major = 0;
     unsigned minor = 0;
-    return std::sscanf(release.c_str(), "%u.%u", &major, &minor) == 2 &&
+    return std::sscanf(release, "%u.%u", &major, &minor) == 2 &&
            tools::finds_plug_ins(major, minor);
+}
+
+std::string misfit_of(const tern_releases& releases, const std::string& loaded) {
+    char text[2 * kReleasesTextBytes];
+    tern_releases_misfit(&releases, loaded.c_str(), text, sizeof text);
+    return text;
 }
 
 }  // namespace
@@ -97,39 +104,40 @@ Transport Transport::load() {
     transport.path = tools::find_transport(&error);
     if (transport.path.empty()) throw std::runtime_error(error);
     const std::string folder = transport.path.substr(0, transport.path.rfind('/'));
-    transport.releases = loader::releases_in(folder);
+    tern_releases_in(&transport.releases, folder.c_str());
     const auto& releases = transport.releases;
-    if (releases.empty())
+    if (releases.count == 0)
         throw std::runtime_error("there is no transport beside " + transport.path +
                                  ", in a folder that is called like a release of UCX");
     // Of several, that of the UCX that is found; otherwise the latest, which may know where its UCX
     // is.
-    const std::string found = releases.size() > 1 ? release_found() : "";
-    const bool unknown = !found.empty() && std::ranges::count(releases, found) == 0;
-    const std::string library =
-        loader::transport_path(folder, found.empty() || unknown ? releases.back() : found);
+    const std::string found = releases.count > 1 ? release_found() : "";
+    const bool unknown = !found.empty() && tern_releases_have(&releases, found.c_str()) == 0;
+    const std::string chosen =
+        found.empty() || unknown ? releases.names[releases.count - 1] : found;
+    char library[PATH_MAX + kReleaseBytes];
+    tern_transport_path(library, sizeof library, folder.c_str(), chosen.c_str());
     ::setenv("TERN_MISFIT_TOLD", "1", 0);  // this program reports the misfit itself
     // The dynamic linker finds the same UCX for the library as for the command.
-    transport.handle_ = ::dlopen(library.c_str(), RTLD_LAZY | RTLD_LOCAL);
+    transport.handle_ = ::dlopen(library, RTLD_LAZY | RTLD_LOCAL);
     ::unsetenv("TERN_MISFIT_TOLD");
     if (transport.handle_ == nullptr)
-        throw std::runtime_error(unknown ? loader::misfit(releases, found) : ::dlerror());
+        throw std::runtime_error(unknown ? misfit_of(releases, found) : ::dlerror());
     const auto misfit = transport.function<const char*()>("tern_misfit");
     const auto version = transport.function<const char*()>("ucp_get_version_string");
     const auto get_version =
         transport.function<void(unsigned*, unsigned*, unsigned*)>("ucp_get_version");
     if (misfit == nullptr || version == nullptr || get_version == nullptr)
-        throw std::runtime_error(unknown ? loader::misfit(releases, found)
-                                         : library + " is not the transport tern");
+        throw std::runtime_error(unknown ? misfit_of(releases, found)
+                                         : std::string(library) + " is not the transport tern");
     transport.ucx_version = version();
-    if (misfit() != nullptr)
-        transport.misfit = unknown ? loader::misfit(releases, found) : misfit();
+    if (misfit() != nullptr) transport.misfit = unknown ? misfit_of(releases, found) : misfit();
     Dl_info info{};
     if (::dladdr(reinterpret_cast<void*>(get_version), &info) != 0)
         transport.ucx_path = info.dli_fname;
     unsigned major, minor, release;
     get_version(&major, &minor, &release);
-    transport.plug_in = std::ranges::all_of(releases, finds_plug_ins);
+    transport.plug_in = finds_plug_ins(releases.names[0]);
     transport.transports = default_transports(
         major, minor, transport.ucx_path.substr(0, transport.ucx_path.rfind('/')) + "/ucx");
     return transport;
@@ -143,6 +151,9 @@ bool set_up_tern(Environment* environment) {
                               transport.path.substr(0, transport.path.rfind('/')));
     } else {
         environment->add_path("LD_PRELOAD", transport.path);
+        const char* options = std::getenv(tools::kSanitizerOptions);
+        environment->set(tools::kSanitizerOptions,
+                         tools::allow_preloads(options != nullptr ? options : ""));
     }
     environment->set_default("UCX_TLS", transport.transports);
     for (const auto& [name, value] : tools::kOpenMpiOverUcx) environment->set_default(name, value);

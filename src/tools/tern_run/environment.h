@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "loader/releases.h"
+
 namespace tern {
 
 // Changes the environment of this process, and remembers the variables of interest.
@@ -36,9 +38,9 @@ struct Transport {
         return reinterpret_cast<Function*>(::dlsym(handle_, name));
     }
 
-    std::string path;                   // of the library that programs load
-    std::vector<std::string> releases;  // of UCX that it serves, the oldest first
-    std::string misfit;                 // why it does not fit that UCX; empty if it does
+    std::string path;        // of the library that programs load
+    tern_releases releases;  // of UCX that it serves
+    std::string misfit;      // why it does not fit that UCX; empty if it does
     std::string ucx_version;
     std::string ucx_path;
     // All these releases load it as a plug-in. Where there is an older one, it is preloaded, which

@@ -242,7 +242,7 @@ class Report {
             item("fell back", count("rndv_refused") + " transfers were refused; see the log");
         if (sum("rndv_ring_waits") != 0)
             item("waits",
-                 count("rndv_ring_waits") + " for a ring; UCX_TERN_RNDV_WINDOWS is their number");
+                 count("rndv_ring_waits") + " for a ring: more long messages came at a time");
         if (sum("credit_stalls") != 0)
             item("waits", count("credit_stalls") +
                               " for room in a block: receivers were slower than senders");

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/tunables.h"
+
 namespace tern {
 
 // Decides which tuples have a queue: tuples of one peer whose messages are many, long enough, and
@@ -26,8 +28,8 @@ namespace tern {
 class TuplePolicy {
   public:
     struct Limits {
-        uint32_t after = 8;     // messages until a tuple gets a queue
-        uint64_t least = 4096;  // bytes; shorter messages do not count
+        uint32_t after = kTunables.tm_tuple_after;  // messages until a tuple gets a queue
+        uint64_t least = 4096;                      // bytes; shorter messages do not count
         // Nor do longer ones. A direct message is one work request, behind which the sender's
         // frames may have to wait: those that ask for messages in the other direction, too.
         uint64_t most = 4 << 20;

@@ -8,12 +8,13 @@
 namespace tern {
 
 bool TupleAnswers::add(Channel& channel, const Request& request) {
+    if (channel.failed) return true;  // nobody is answered any more
     Peer& peer = peers_.of(channel);
     if (peer.requests.size() >= kMostRequests) return false;
     peer.requests.push_back(request);
     remember(channel);
     (void)send();
-    return !channel.failed;
+    return true;
 }
 
 void TupleAnswers::request(Channel& channel, const WireConnect& connect) {

@@ -21,7 +21,7 @@ class TupleAnswers {
     TupleAnswers(Engine& engine, LinkTable& links, const GrantMemory& memory, DirectSender& sender)
         : engine_(engine), links_(links), memory_(memory), sender_(sender) {}
 
-    // A request has come. False if too many wait, or the channel has failed.
+    // A request has come. False if too many wait.
     bool request(Channel& channel, const WireBind& bind) { return add(channel, bind); }
     bool request(Channel& channel, const WireClose& close) { return add(channel, close); }
     void request(Channel& channel, const WireConnect& connect);

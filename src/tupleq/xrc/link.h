@@ -95,8 +95,7 @@ class XrcLink {
   private:
     XrcLink() = default;
     bool host_stays() const {
-        return host == nullptr ||
-               (host->up() && host->ending == Connection::Ending::kNot && !host->failed);
+        return host == nullptr || (host->up() && !host->ending && !host->failed);
     }
 
     uint32_t index_ = 0;

@@ -38,7 +38,7 @@ XrcLink* LinkTable::find_or_make(Channel& channel, uint64_t node) {
     for (const auto& link : links_)
         if (link && link->node == node && link->port == channel.peer.port &&
             link->state != XrcLink::State::kOver && link->host != nullptr && link->host->up() &&
-            link->host->ending == Connection::Ending::kNot)
+            !link->host->ending)
             return link.get();
     XrcLink* link = make();
     if (link == nullptr) return nullptr;

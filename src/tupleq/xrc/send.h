@@ -35,8 +35,8 @@ inline Status DirectSender::post(Channel& channel, Tuple& tuple, ibv_send_wr& re
         engine_.fail(channel, Status::kDevice, "the device refuses a direct message");
         return Status::kDevice;
     }
-    if (idle) Engine::hold(*link.host);
-    Engine::hold(channel);
+    if (idle) ++link.host->holds;
+    ++channel.holds;
     ++peers_.at(channel).posted;
     ++under_way_;
     ++counters_.sent;

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "base/tunables.h"
 #include "tupleq/core/held_frames.h"
 #include "tupleq/core/policy.h"
 #include "verbs/queue_pair.h"
@@ -12,9 +13,9 @@
 namespace tern {
 
 struct TupleQSettings {
-    uint32_t tuples = 0;   // bound at a time, at most, in each direction; 0: none
-    uint32_t depth = 16;   // receives granted at a time for each tuple, a power of two
-    uint32_t sends = 256;  // under way to a node at a time
+    uint32_t tuples = 0;                  // bound at a time, at most, in each direction; 0: none
+    uint32_t depth = kTunables.tm_depth;  // receives granted at a time for each tuple
+    uint32_t sends = 256;                 // under way to a node at a time
     uint32_t inline_bytes = 128;
     uint32_t copy_most = 8192;  // bytes, of messages that are copied to be sent
     // ns: how long an announced message may take to come, if a receive that is to be canceled or

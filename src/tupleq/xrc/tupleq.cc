@@ -60,7 +60,7 @@ std::unique_ptr<TupleQ> TupleQ::create(const verbs::Device& device, const verbs:
                                               posted, fit, owner, std::move(domain)));
     if (!tupleq->open(static_cast<uint32_t>(device.attributes.max_cqe), why)) return nullptr;
     if (fit.tuples != settings.tuples || fit.depth != settings.depth)
-        owner.warn("the device holds less than UCX_TERN_TM_TUPLES and UCX_TERN_TM_DEPTH ask for: " +
+        owner.warn("the device holds less than UCX_TERN_TM_TUPLES asks for: " +
                    std::to_string(fit.tuples) + " tuples of " + std::to_string(fit.depth) +
                    " receives are used");
     return tupleq;

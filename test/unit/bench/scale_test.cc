@@ -150,9 +150,9 @@ TEST(ScaleTest, MemoryIsWhatTheDeviceCounts) {
     Queues queues(settings);
     EXPECT_EQ(queues.bytes(), 573u * 1024 + 512);
     EXPECT_EQ(queues.make(), settings.send_queue);
-    EXPECT_EQ(queues.bytes(), 733u * 1024 + 512);
+    EXPECT_EQ(queues.bytes(), 653u * 1024 + 512);
     for (int i = 1; i < 256; ++i) (void)queues.make();
-    EXPECT_EQ(queues.bytes(), 15613u * 1024 + 512);
+    EXPECT_EQ(queues.bytes(), 8445u * 1024 + 512);
 }
 
 }  // namespace

@@ -147,9 +147,9 @@ class HandshakeModel {
             case Kind::kEnd:
                 --left_.ends[move.which];
                 return act(move.which,
-                           sides_[move.which].handshake->disconnect(sides_[move.which].now));
+                           sides_[move.which].handshake->disconnect(sides_[move.which].now, {}));
             case Kind::kDrained:
-                return act(move.which, sides_[move.which].handshake->drained());
+                return act(move.which, sides_[move.which].handshake->drained({}));
             case Kind::kFail:
                 --left_.failures[move.which];
                 failed_ = true;

@@ -202,7 +202,7 @@ TEST(Handshake, ASignOfLifeGivesThePeerMoreTime) {
     EXPECT_EQ(now, 1900u) << "an older attempt's does not count";
 
     Pair pair = up();
-    pair.a.disconnect(0);
+    pair.a.disconnect(0, {});
     alive.peer_token = 100;
     pair.a.receive(alive, 400);
     EXPECT_FALSE(pass(pair.a, 899).closed);
@@ -277,7 +277,7 @@ TEST(Handshake, DuplicatesDoNoHarm) {
 
 TEST(Handshake, EndsWhenThePeerHasDrained) {
     Pair pair = up();
-    const Packet asked = sent(pair.a.disconnect(0));
+    const Packet asked = sent(pair.a.disconnect(0, {}));
     EXPECT_EQ(asked.type, PacketType::kDisconnect);
     EXPECT_TRUE(pair.b.receive(asked, 0).drain);
     EXPECT_EQ(pair.b.state(), State::kDraining);
@@ -286,7 +286,7 @@ TEST(Handshake, EndsWhenThePeerHasDrained) {
     pair.a.receive(alive, 400);
     EXPECT_FALSE(pass(pair.a, 899).closed);
 
-    const Actions drained = pair.b.drained();
+    const Actions drained = pair.b.drained({});
     EXPECT_TRUE(drained.closed);
     EXPECT_FALSE(drained.lost);
     const Actions end = pair.a.receive(sent(drained), 0);
@@ -295,10 +295,35 @@ TEST(Handshake, EndsWhenThePeerHasDrained) {
     EXPECT_FALSE(end.send);
 }
 
+TEST(Handshake, AnEndNamesWhatEachSideHasSent) {
+    Pair pair = up();
+    EXPECT_FALSE(pair.b.peer_sent());
+    const SentFrames by_a{.hot = 1, .cold = 2}, by_b{.hot = 3, .cold = 4};
+    (void)pair.a.disconnect(0, by_a);
+    pair.b.receive(sent(pair.a.tick(10)), 10);
+    EXPECT_EQ(pair.b.peer_sent(), by_a) << "also if the first packet was lost";
+    pair.a.receive(sent(pair.b.drained(by_b)), 20);
+    EXPECT_EQ(pair.a.peer_sent(), by_b);
+
+    Pair both = up();
+    const Packet from_a = sent(both.a.disconnect(0, by_a));
+    const Packet from_b = sent(both.b.disconnect(0, by_b));
+    both.a.receive(from_b, 0);
+    both.b.receive(from_a, 0);
+    EXPECT_EQ(both.a.peer_sent(), by_b);
+    EXPECT_EQ(both.b.peer_sent(), by_a);
+
+    // A side that fails does not know what has arrived.
+    Pair failing = up();
+    failing.a.receive(sent(failing.b.abandon()), 0);
+    EXPECT_EQ(failing.a.state(), State::kClosed);
+    EXPECT_FALSE(failing.a.peer_sent());
+}
+
 TEST(Handshake, EndsAtOnceIfBothAsk) {
     Pair pair = up();
-    const Packet from_a = sent(pair.a.disconnect(0));
-    const Packet from_b = sent(pair.b.disconnect(0));
+    const Packet from_a = sent(pair.a.disconnect(0, {}));
+    const Packet from_b = sent(pair.b.disconnect(0, {}));
     for (const Actions& end : {pair.a.receive(from_b, 0), pair.b.receive(from_a, 0)}) {
         EXPECT_TRUE(end.closed);
         EXPECT_FALSE(end.lost);
@@ -308,15 +333,15 @@ TEST(Handshake, EndsAtOnceIfBothAsk) {
 
 TEST(Handshake, MayEndBeforeOneSideKnewThatItWasUp) {
     Pair pair = up(true);
-    const Actions actions = pair.b.receive(sent(pair.a.disconnect(0)), 0);
+    const Actions actions = pair.b.receive(sent(pair.a.disconnect(0, {})), 0);
     EXPECT_TRUE(actions.drain) << "data may have come";
     EXPECT_FALSE(actions.established);
-    EXPECT_TRUE(pair.a.receive(sent(pair.b.drained()), 0).closed);
+    EXPECT_TRUE(pair.a.receive(sent(pair.b.drained({})), 0).closed);
 }
 
 TEST(Handshake, SilenceIsTakenForConsent) {
     Pair pair = up();
-    pair.a.disconnect(0);
+    pair.a.disconnect(0, {});
     EXPECT_EQ(sent(pair.a.tick(10)).type, PacketType::kDisconnect);
     EXPECT_EQ(pair.a.deadline(), 30u);
     EXPECT_FALSE(pass(pair.a, 499).closed);
@@ -331,7 +356,7 @@ TEST(Handshake, SilenceIsTakenForConsent) {
 TEST(Handshake, APatientSideGivesThePeerAsLongAsForAConnect) {
     Pair pair = up();
     pair.a.be_patient(true);
-    (void)pair.a.disconnect(0);
+    (void)pair.a.disconnect(0, {});
     EXPECT_FALSE(pass(pair.a, 999).closed);
     EXPECT_TRUE(pass(pair.a, 1000).closed);
 }
@@ -345,15 +370,15 @@ TEST(Handshake, ASpareIsOfThisConnectionWhileItIsUp) {
     ++spare.token;
     EXPECT_FALSE(pair.b.is_spare(spare)) << "it is of another attempt";
     spare = pair.a.spare();
-    (void)pair.b.disconnect(0);
+    (void)pair.b.disconnect(0, {});
     EXPECT_FALSE(pair.b.is_spare(spare));
 }
 
 TEST(Handshake, DisconnectIsForConnectionsThatAreUp) {
     Handshake a = side_a();
     a.connect(0);
-    EXPECT_TRUE(silent(a.disconnect(0)));
-    EXPECT_TRUE(silent(a.drained()));
+    EXPECT_TRUE(silent(a.disconnect(0, {})));
+    EXPECT_TRUE(silent(a.drained({})));
     EXPECT_TRUE(silent(a.data_arrived(0)));
     EXPECT_EQ(a.state(), State::kConnecting);
 }
@@ -448,10 +473,10 @@ TEST(Handshake, ANewAttemptOfThePeerEndsTheOldConnection) {
     for (const auto state : {State::kReady, State::kUp, State::kDraining, State::kClosing}) {
         Pair pair = up(true);
         if (state == State::kUp) pair.b.data_arrived(0);
-        if (state == State::kDraining) pair.b.receive(sent(pair.a.disconnect(0)), 0);
+        if (state == State::kDraining) pair.b.receive(sent(pair.a.disconnect(0, {})), 0);
         if (state == State::kClosing) {
             pair.b.data_arrived(0);
-            pair.b.disconnect(0);
+            pair.b.disconnect(0, {});
         }
         ASSERT_EQ(pair.b.state(), state);
         Handshake again = side_a(101);

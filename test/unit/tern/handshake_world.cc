@@ -288,14 +288,14 @@ void HandshakeWorld::disconnect(int side) {
     Side& self = sides_[side];
     if (!self.connection || self.connection->handshake.state() != Handshake::State::kUp) return;
     const Qp& own = qp(self.connection->qp);
-    if (own.acked == own.posted) act(side, self.connection->handshake.disconnect(now_));
+    if (own.acked == own.posted) act(side, self.connection->handshake.disconnect(now_, {}));
 }
 
 void HandshakeWorld::drain(int side) {
     Side& self = sides_[side];
     if (!self.connection || !self.connection->draining) return;
     const Qp& own = qp(self.connection->qp);
-    if (own.acked == own.posted) act(side, self.connection->handshake.drained());
+    if (own.acked == own.posted) act(side, self.connection->handshake.drained({}));
     if (prompt_) start_anew(side);
 }
 

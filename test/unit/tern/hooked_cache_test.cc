@@ -67,6 +67,56 @@ TEST_F(HookedCacheTest, MemoryThatTheKernelWatchesNeedsNoHook) {
     munmap(shared, kPageSize);
 }
 
+// A hook may know of a change that the kernel does not report, although it watches the memory.
+TEST_F(HookedCacheTest, AHooksReportDropsPinsOfAnyMemory) {
+    char* memory = map_pages(8);
+    pin(memory, 8 * kPageSize);
+    cache->lost_silently(memory + kPageSize, memory + 2 * kPageSize);
+    EXPECT_FALSE(pinned(memory, 8 * kPageSize));
+    EXPECT_EQ(cache->uses(memory, 8 * kPageSize), 0u);
+    pin(memory, 8 * kPageSize);
+    // Between shared memory, where hooks matter.
+    char* all = map_pages(12);
+    for (const size_t i : {size_t{0}, size_t{8}}) {
+        void* const at = mmap(all + i * kPageSize, 4 * kPageSize, PROT_READ | PROT_WRITE,
+                              MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+        ASSERT_NE(at, MAP_FAILED);
+        pin(static_cast<char*>(at), 4 * kPageSize);
+    }
+    char* const middle = all + 4 * kPageSize;
+    pin(middle, 4 * kPageSize);
+    cache->unmapped(middle, middle + kPageSize);
+    EXPECT_FALSE(pinned(middle, 4 * kPageSize));
+    // The kernel watches it all the same.
+    pin(middle, 4 * kPageSize);
+    madvise(middle, kPageSize, MADV_DONTNEED);
+    EXPECT_FALSE(pinned(middle, 4 * kPageSize));
+    munmap(memory, 8 * kPageSize);
+    munmap(all, 12 * kPageSize);
+}
+
+// A purge may take longer than any time that the cache allows; hooks say when it is over.
+TEST_F(HookedCacheTest, NothingIsRememberedUntilThePurgeIsOver) {
+    cache = std::make_unique<PinCache>(std::make_unique<UnpinnedRegistrar>(nullptr),
+                                       PinSettings{.monitor = MonitorKind::kAuto,
+                                                   .has_hooks = true,
+                                                   .hooks_see_all = true,
+                                                   .most_bytes = 1u << 30,
+                                                   .quarantine = std::chrono::milliseconds(1)});
+    char* memory = map_pages(4);
+    pin(memory, 4 * kPageSize);
+    cache->change_begins();
+    // The pages of this call go later.
+    madvise(memory, kPageSize, MADV_DONTNEED);
+    EXPECT_FALSE(pinned(memory, 4 * kPageSize));
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    pin_once(memory, 4 * kPageSize);
+    EXPECT_FALSE(pinned(memory, 4 * kPageSize));
+    cache->change_ends();
+    pin(memory, 4 * kPageSize);
+    munmap(memory, 4 * kPageSize);
+}
+
 // Announced changes may be under way, but only some of them matter.
 TEST_F(HookedCacheTest, APinIsHeldWhateverElseIsAnnounced) {
     char* memory = map_pages(2);

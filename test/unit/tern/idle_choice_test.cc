@@ -101,6 +101,42 @@ TEST(IdleChoiceTest, TheLimitGivesWayToPeersThatComeBack) {
     EXPECT_TRUE(ends(choice, 101, 60 * kSecond));
 }
 
+// Below the limit too. Each is asked twice, with a pause, before others are.
+TEST(IdleChoiceTest, MakesRoomForThoseThatWait) {
+    constexpr uint64_t kPause = 1'000'000, kSilence = 10'000'000;
+    std::vector<Row> rows(3);
+    IdleChoice choice(1000);
+    EXPECT_EQ(choice.choose(Rows{rows}, 3, kSecond, 0), nullptr);
+    EXPECT_EQ(choice.choose(Rows{rows}, 3, kSecond, 1), nullptr) << "all are new";
+    uint64_t now = kSecond + kSilence;
+    ++rows[1].counts.sent;
+    Row* const first = choice.choose(Rows{rows}, 3, now, 1);
+    ASSERT_NE(first, nullptr);
+    EXPECT_NE(first, &rows[1]) << "it was used";
+    EXPECT_EQ(choice.choose(Rows{rows}, 3, now, 1), nullptr) << "as many as wait";
+    now += kPause;
+    EXPECT_EQ(choice.choose(Rows{rows}, 3, now, 1), first);
+    now += kPause;
+    Row* const second = choice.choose(Rows{rows}, 3, now, 1);
+    ASSERT_NE(second, nullptr) << "the first one's peer computes";
+    EXPECT_NE(second, first);
+    EXPECT_NE(second, &rows[1]);
+    ++second->counts.received;
+    now += kPause;
+    EXPECT_EQ(choice.choose(Rows{rows}, 3, now, 1), nullptr) << "it has been used since";
+}
+
+// However many wait: a thousand ends in a second.
+TEST(IdleChoiceTest, EndsNoMoreThanAThousandInASecond) {
+    std::vector<Row> rows(300);
+    IdleChoice choice(1000);
+    unsigned asked = 0;
+    for (uint64_t now = kSecond; now < 2 * kSecond; now += 20'000)
+        asked += choice.choose(Rows{rows}, 300, now, 300) != nullptr;
+    EXPECT_GT(asked, 1000u);
+    EXPECT_LE(asked, 2000u);
+}
+
 TEST(IdleChoiceTest, ASmallLimitIsMeantAsItIs) {
     IdleChoice choice(63);
     EXPECT_EQ(choice.remembers(), 0u);
@@ -108,14 +144,12 @@ TEST(IdleChoiceTest, ASmallLimitIsMeantAsItIs) {
     EXPECT_TRUE(ends(choice, 120, kSecond));
 }
 
-TEST(SendQueuesTest, TheFirstAndTheBusyAreLong) {
-    const SendQueues queues{.long_places = 256, .short_places = 10, .long_queues = 2};
-    EXPECT_EQ(queues.places_of_next(0, false), 256u);
-    EXPECT_EQ(queues.places_of_next(256, false), 256u);
-    EXPECT_EQ(queues.places_of_next(512, false), 10u);
-    EXPECT_EQ(queues.places_of_next(512, true), 256u);
-    // A long one has ended.
-    EXPECT_EQ(queues.places_of_next(266, false), 256u);
+TEST(SendQueuesTest, TheFirstAreLong) {
+    const SendQueues queues{.long_places = 256, .later_places = 42, .long_queues = 2};
+    EXPECT_EQ(queues.places_of_next(0), 256u);
+    EXPECT_EQ(queues.places_of_next(256), 256u);
+    EXPECT_EQ(queues.places_of_next(512), 42u);
+    EXPECT_EQ(queues.places_of_next(298), 256u) << "a long one has ended";
 }
 
 // As many connections as fit, and not one more.

@@ -24,7 +24,7 @@ Wire packed(const Packet& packet) {
 bool same(const Packet& a, const Packet& b) {
     return a.type == b.type && a.ready == b.ready && a.knows_ready == b.knows_ready &&
            a.token == b.token && a.peer_token == b.peer_token && a.from == b.from && a.to == b.to &&
-           a.qp == b.qp && a.refusal == b.refusal;
+           a.qp == b.qp && a.refusal == b.refusal && a.sent == b.sent;
 }
 
 uint32_t not_zero(Random& random) {
@@ -63,7 +63,10 @@ Packet random_packet(Random& random) {
     packet.from.port = random.chance(50) ? lid_port(random) : roce_port(random);
     packet.from.interface = {bits24(random), random.below(uint64_t{1} << 40)};
     packet.to = {bits24(random), random.below(uint64_t{1} << 40)};
-    if (packet.type == PacketType::kGone && random.chance(50)) {
+    if (packet.type == PacketType::kDisconnect ||
+        (packet.type == PacketType::kGone && random.chance(50)))
+        packet.sent = {static_cast<uint16_t>(random()), static_cast<uint16_t>(random())};
+    else if (packet.type == PacketType::kGone && random.chance(50)) {
         packet.refusal = static_cast<Refusal>(random.between(1, 255));
         if (random.chance(50)) packet.token = 0;
     }
@@ -72,7 +75,7 @@ Packet random_packet(Random& random) {
     packet.knows_ready = packet.ready && random.chance(50);
     if (!packet.ready && random.chance(50)) packet.peer_token = 0;
     packet.qp = {bits24(random), static_cast<uint8_t>(random.between(1, 5)),
-                 static_cast<uint8_t>(random())};
+                 static_cast<uint8_t>(random()), static_cast<uint8_t>(random.between(1, 16))};
     return packet;
 }
 
@@ -87,9 +90,13 @@ std::string check(std::span<const std::byte> wire) {
         return "more than 24 bits";
     if (packet->type == PacketType::kConnect) {
         if (packet->qp.mtu < 1 || packet->qp.mtu > 5) return "no MTU";
+        if (packet->qp.reads > 16) return "more reads than there may be";
     } else if (packet->qp != QpParameters{} || packet->ready || packet->knows_ready) {
         return "a queue pair that nobody offers";
     }
+    if (packet->sent && packet->type != PacketType::kDisconnect &&
+        packet->type != PacketType::kGone)
+        return "frames of a connection that does not end";
     const Wire again = packed(*packet);
     return std::ranges::equal(again, wire) ? "" : "a packet that would be sent differently";
 }
@@ -103,13 +110,13 @@ TEST(Packet, HasTheDocumentedLayout) {
     packet.from.interface = {0x0d0e0f, 0x2122232425};
     packet.from.port.has_lid = true;
     packet.from.port.lid = 0x3132;
-    packet.qp = {0x414243, 5, 0x61};
+    packet.qp = {0x414243, 5, 0x61, 9};
     const uint8_t expected[Packet::kSize] = {
         'T',  'E',  'R',  'N',  1,    1,    1,    0,     // magic, version, type, flags
         4,    3,    2,    1,    8,    7,    6,    5,     // tokens
         0x0c, 0x0b, 0x0a, 0x15, 0x14, 0x13, 0x12, 0x11,  // to
         0x0f, 0x0e, 0x0d, 0x25, 0x24, 0x23, 0x22, 0x21,  // from
-        0x43, 0x42, 0x41, 5,    0,    0,    0,    0x61,  // queue pair
+        0x43, 0x42, 0x41, 5,    9,    0,    0,    0x61,  // queue pair
         193,  0x32, 0x31};
     const Wire wire = packed(packet);
     ASSERT_EQ(wire.size(), sizeof(expected));
@@ -158,7 +165,7 @@ TEST(Packet, RefusesWhatNobodySends) {
     good.peer_token = 2;
     good.from.port.has_lid = true;
     good.from.port.lid = 1;
-    good.qp.mtu = 3;
+    good.qp = {.mtu = 3, .version = QpParameters::kVersion, .reads = 16};
     ASSERT_TRUE(Packet::unpack(packed(good)));
 
     const auto refuses = [&](auto change) {
@@ -174,18 +181,34 @@ TEST(Packet, RefusesWhatNobodySends) {
     })) << "ready for whom?";
     EXPECT_TRUE(refuses([](Packet& packet) { packet.qp.mtu = 0; }));
     EXPECT_TRUE(refuses([](Packet& packet) { packet.qp.mtu = 6; }));
+    EXPECT_TRUE(refuses([](Packet& packet) { packet.qp.reads = 0; }));
+    EXPECT_FALSE(refuses([](Packet& packet) {
+        packet.qp.reads = 0;
+        packet.qp.version = QpParameters::kVersion - 1;
+    })) << "it must learn that the versions differ";
+    EXPECT_TRUE(refuses([](Packet& packet) { packet.qp.reads = 17; }));
     EXPECT_TRUE(refuses([](Packet& packet) { packet.from.port.lid = 0; }));
     for (const auto type : {PacketType::kDisconnect, PacketType::kSpare, PacketType::kGone}) {
-        EXPECT_FALSE(refuses([&](Packet& packet) { packet.type = type; }));
-        EXPECT_TRUE(refuses([&](Packet& packet) {
+        const auto of_type = [&](Packet& packet) {
             packet.type = type;
+            if (type == PacketType::kDisconnect) packet.sent = SentFrames{};
+        };
+        EXPECT_FALSE(refuses(of_type));
+        EXPECT_TRUE(refuses([&](Packet& packet) {
+            of_type(packet);
             packet.token = 0;
         }));
         EXPECT_TRUE(refuses([&](Packet& packet) {
-            packet.type = type;
+            of_type(packet);
             packet.peer_token = 0;
         }));
     }
+    EXPECT_TRUE(refuses([](Packet& packet) { packet.type = PacketType::kDisconnect; }))
+        << "what has been sent?";
+    EXPECT_TRUE(refuses([](Packet& packet) {
+        packet.type = PacketType::kSpare;
+        packet.sent = SentFrames{};
+    })) << "the connection does not end";
 
     // A closed interface has no connections to name.
     for (const std::pair<uint32_t, uint32_t> tokens : {std::pair(0, 0), {1, 0}, {0, 2}})
@@ -210,6 +233,21 @@ TEST(Packet, RefusesWhatNobodySends) {
     EXPECT_TRUE(refuses_byte(7, 1)) << "padding";
     EXPECT_TRUE(refuses_byte(43, 1)) << "behind the port";
     EXPECT_TRUE(refuses_byte(63, 1)) << "the end";
+}
+
+TEST(Packet, AnEndNamesTheFramesThatWereSent) {
+    Packet packet;
+    packet.type = PacketType::kDisconnect;
+    packet.token = 1;
+    packet.peer_token = 2;
+    packet.from.port.has_lid = true;
+    packet.from.port.lid = 3;
+    packet.sent = {.hot = 0x1234, .cold = 0xfedc};
+    const Wire wire = packed(packet);
+    EXPECT_EQ(wire[6], std::byte{4});
+    const std::array expected{std::byte{0x34}, std::byte{0x12}, std::byte{0xdc}, std::byte{0xfe}};
+    EXPECT_TRUE(std::ranges::equal(std::span(wire).subspan(32, 4), expected));
+    EXPECT_EQ(Packet::unpack(wire)->sent, packet.sent);
 }
 
 TEST(Packet, BitFlipsAreRefusedOrSayWhatTheySay) {

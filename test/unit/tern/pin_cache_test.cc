@@ -270,7 +270,8 @@ TEST_F(PinCacheTest, AForkTakesPagesWhereTheKernelDoesNotPreventIt) {
 
 TEST_F(PinCacheTest, WithPagingOnDemandThereIsNothingToWatch) {
     device.on_demand = true;
-    PinCache cache = make({.background = false});
+    EXPECT_NE(make({.background = false}).monitor(), MonitorKind::kOdp) << "only if asked for";
+    PinCache cache = make({.monitor = MonitorKind::kOdp, .background = false});
     EXPECT_EQ(cache.monitor(), MonitorKind::kOdp);
     cache.release(cache.pin(at(0x10000), kPage, kPut));
     EXPECT_EQ((*device.regions.begin())->access & IBV_ACCESS_ON_DEMAND, IBV_ACCESS_ON_DEMAND);
@@ -481,7 +482,8 @@ TEST_F(PinCacheTest, FindsOnlyWhatIsValidWhateverHappens) {
 // succeeds, and the device's accesses fail. No copy on write escapes the device.
 TEST_F(PinCacheTest, OnDemandReadsAreRegisteredForReading) {
     device.on_demand = true;
-    PinCache cache = make({.most_bytes = 1u << 30, .background = false});
+    PinCache cache =
+        make({.monitor = MonitorKind::kOdp, .most_bytes = 1u << 30, .background = false});
     ASSERT_EQ(cache.monitor(), MonitorKind::kOdp);
     Pin* const read = cache.pin(at(0x10000), kPage, kLocalRead);
     ASSERT_TRUE(read);
@@ -494,9 +496,37 @@ TEST_F(PinCacheTest, OnDemandReadsAreRegisteredForReading) {
     Pin* const written = cache.pin(at(0x10000), kPage, kPut);
     ASSERT_TRUE(written);
     cache.release(written);
-    EXPECT_EQ(cache.find(at(0x10000), kPage, kLocalRead), written);
-    cache.release(written);
-    EXPECT_EQ(cache.counters().pins, 1u);
+    // The program may make its memory read-only after it has received: then an access by a pin that
+    // writes fails, whatever the access.
+    for (int i = 0; i < 3; ++i) {
+        for (const unsigned access : {unsigned{kLocalRead}, unsigned{kRemoteGet}}) {
+            Pin* const reading = cache.pin(at(0x10000), kPage, access);
+            ASSERT_TRUE(reading);
+            EXPECT_FALSE(writes(reading->access()));
+            cache.release(reading);
+        }
+        for (const unsigned access : {unsigned{kLocalWrite}, kPut}) {
+            Pin* const writing = cache.pin(at(0x10000), kPage, access);
+            ASSERT_TRUE(writing);
+            EXPECT_TRUE(writes(writing->access()));
+            cache.release(writing);
+        }
+        EXPECT_LE(cache.counters().registrations, 4u) << "both kinds are remembered";
+    }
+    cache.invalidate(at(0x10000), at(0x10000 + kPage));
+    EXPECT_EQ(cache.counters().pins, 0u);
+}
+
+TEST_F(PinCacheTest, RoomIsGivenUp) {
+    PinCache cache = make(remembering());
+    for (uint64_t i = 1; i <= 4; ++i) cache.release(cache.pin(at(i << 16), kPage, kPut));
+    Pin* const used = cache.find(at(4 << 16), kPage, kPut);
+    EXPECT_TRUE(cache.give_up(2 * kPage));
+    EXPECT_EQ(device.bytes(), 2 * kPage);
+    EXPECT_TRUE(cache.give_up(1 << 20));
+    EXPECT_EQ(device.bytes(), kPage) << "all that is not in use";
+    EXPECT_FALSE(cache.give_up(1));
+    cache.release(used);
 }
 
 }  // namespace pin_cache_test

@@ -145,6 +145,27 @@ TEST(ReceiverTest, EndsThatMakeNoSense) {
     EXPECT_FALSE(receiver.complete()) << "what is staged has not come";
 }
 
+// The sender writes no more, which its notifications may say later than it does.
+TEST(ReceiverTest, WithdrawalsThatOvertakeNotifications) {
+    RingReader polled(9 * kBlock, 8, 1, false, 2);
+    polled.add({.upto = 9 * kBlock});
+    EXPECT_FALSE(polled.withdrawn_completely());
+    EXPECT_TRUE(polled.withdrawn(5));
+    EXPECT_TRUE(polled.withdrawn_completely()) << "flags come in order";
+    RingReader receiver(9 * kBlock, 8, 1, true, 2);
+    receiver.add({.upto = 5 * kBlock});
+    EXPECT_TRUE(receiver.arrived(2));
+    EXPECT_FALSE(receiver.withdrawn(1)) << "fewer than have come";
+    EXPECT_FALSE(receiver.withdrawn(6)) << "more than was asked for";
+    EXPECT_TRUE(receiver.withdrawn(4));
+    EXPECT_FALSE(receiver.withdrawn(4)) << "twice";
+    EXPECT_FALSE(receiver.withdrawn_completely());
+    EXPECT_FALSE(receiver.arrived(3)) << "more than were written";
+    EXPECT_TRUE(receiver.arrived(2));
+    EXPECT_TRUE(receiver.withdrawn_completely());
+    EXPECT_FALSE(receiver.arrived(1));
+}
+
 // A receiver does not take flags of an earlier transfer for its own, whichever sub-block of that
 // transfer was in the slot.
 TEST(ReceiverTest, FlagsOfEarlierTransfers) {

@@ -228,18 +228,6 @@ TEST_F(UserfaultTest, TheDeviceMayUnmapWatchedMemory) {
     cache.reset();  // the registrar uses variables of this test
 }
 
-TEST_F(UserfaultTest, ManyRangesAreGivenUpInTurn) {
-    constexpr size_t kCount = 9000;
-    char* memory = map_pages(2 * kCount);
-    for (size_t i = 0; i < kCount; ++i) pin(memory + 2 * i * kPageSize, kPageSize);
-    size_t remembered = 0;
-    for (size_t i = 0; i < kCount; ++i) remembered += pinned(memory + 2 * i * kPageSize, kPageSize);
-    EXPECT_LT(remembered, kCount);
-    EXPECT_GT(remembered, 8000u);
-    munmap(memory, 2 * kCount * kPageSize);
-    for (size_t i = 0; i < kCount; ++i) EXPECT_FALSE(pinned(memory + 2 * i * kPageSize, kPageSize));
-}
-
 TEST_F(UserfaultTest, AChildOfForkIsNotHarmed) {
     char* memory = map_pages(16);
     memset(memory, 1, 16 * kPageSize);
@@ -324,9 +312,6 @@ TEST_F(UserfaultTest, SeveralCachesWatchTheSameMemory) {
     madvise(memory, kPageSize, MADV_DONTNEED);
     both(false);
     pin_both();
-    // One cache gives up watched ranges; the other must not depend on its watch.
-    char* many = map_pages(2 * 8200);
-    for (size_t i = 0; i < 8200; ++i) pin(many + 2 * i * kPageSize, kPageSize);
     std::swap(first, cache);
     for (int i = 0; i < 3; ++i) {
         munmap(memory, 8 * kPageSize);
@@ -339,7 +324,6 @@ TEST_F(UserfaultTest, SeveralCachesWatchTheSameMemory) {
         first.reset();
     }
     munmap(memory, 16 * kPageSize);
-    munmap(many, 2 * 8200 * kPageSize);
 }
 
 TEST_F(UserfaultTest, ABufferThatIsFreedEveryTimeIsNotABufferThatIsReused) {
