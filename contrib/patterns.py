@@ -24,7 +24,7 @@ PATTERNS = ("PingPong", "SendRecv", "Allgatherv", "Broadcast", "Reduce", "Allred
 PROCESSORS = {"Xeon E5460": (1.3, 150), "Opteron 265": (4.2, 720)}  # us, and ns for each page of 4 KiB
 NETWORK = "latency=7.5us,bandwidth=1.25"
 KINDS = {
-    "pinned first": {"TERN_PIN_MONITOR": "none", "TERN_RNDV_PIN_OVERLAP": "n"},
+    "pinned first": {"TERN_PIN_MONITOR": "none", "TERN_TUNABLES": "rndv_pin_overlap=0"},
     "overlapped": {"TERN_PIN_MONITOR": "none"},
     "cached": {},
 }

@@ -32,11 +32,11 @@ class Replay:
     """A job, replayed over one transport: its time in us, how often its ranks registered memory, and the whole result."""
 
     def __init__(self, bench, transport, settings, traces, profile="graphene", model=None, compute=1):
-        """`settings`: of UCX, without UCX_."""
+        """`settings`: of UCX, without UCX_; or TERN_TUNABLES."""
         words = [bench, "replay", "--profile", profile, "--compute", str(compute), "--over", transport]
         words += ["--model", model] if model else []
         for key, value in settings.items():
-            words += ["--set", f"UCX_{key}={value}"]
+            words += ["--set", f"{'' if key == 'TERN_TUNABLES' else 'UCX_'}{key}={value}"]
         self.result = read_json(words + traces)
         found = {figure["test"]: figure["median"] for figure in self.result["figures"]}
         self.time, self.registrations = found["job"], found["registrations of the job"]

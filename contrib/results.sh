@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Measures all that the documents quote, into docs/results, and makes the documents' tables and docs/report.html of it. It takes
-# some ten minutes on two processors, which nothing else should use.
+# Measures all that the documents quote, into docs/results, and makes the documents' tables of it. It takes some ten
+# minutes on two processors, which nothing else should use.
 #
 #   results.sh BUILD-FOLDER [RESULT...]     a result is the name of a file without .json; default: all of them
 set -eu
@@ -27,13 +27,8 @@ measure() {
 }
 
 measure latency tern-bench latency --rounds 9 --json
-measure rate tern-bench rate --rounds 9 --json
 measure bandwidth tern-bench bandwidth --profile graphene --sizes 16K:16M --step 4 --rounds 7 --json
-measure bandwidth-infini tern-bench bandwidth --profile infini --sizes 16K:16M --step 4 --rounds 5 --json
-measure bandwidth-hdr200 tern-bench bandwidth --profile hdr200 --sizes 16K:16M --step 4 --rounds 5 --json
-measure pinning tern-bench pinning --profile graphene --sizes 64K:16M --step 4 --rounds 5 --json
 measure overlap tern-bench overlap --profile graphene --rounds 3 --json
-measure onesided tern-bench onesided --sizes 8:4M --step 8 --rounds 7 --json
 measure rwapi tern-bench rwapi --sizes 8:1M --step 16 --rounds 9 --json
 for profile in cx3-fdr cx5-edr cx6-hdr; do
     measure sim-$profile tern-bench sim --profile $profile --json
@@ -53,12 +48,8 @@ for profile in cx3-fdr cx5-edr; do
     measure mpi-$profile-slow tern-bench mpi --profile $profile --sizes 64:256K --step 64 --rounds 2 --json
     unset SOFTHCA_SLOW
 done
-measure mpi-brief tern-bench mpi --brief --json
-measure mpi tern-bench mpi --openib --sizes 16:1M --step 16 --rounds 7 --json
-measure mpi-graphene tern-bench mpi --openib --profile graphene --sizes 16:1M --step 16 --rounds 5 --json
 # On some processors UCX registers each page twice otherwise. And with as long a receive queue as Tern's.
 export UCX_IB_PCI_RELAXED_ORDERING=no
-measure memory tern-bench memory --peers 1,4,16,32,64 --json
 UCX_RC_VERBS_RX_QUEUE_LEN=512 measure memory-512 tern-bench memory --peers 1,16,64,256,1000 --hot 64 --json
 # The peers and the channels of AMG2006 in the Veloblock paper (docs/papers.md).
 export UCX_TERN_HOT_MAX=128 UCX_TERN_HOT_MEMORY=inf
@@ -79,5 +70,4 @@ measure scale tern-bench scale --json
 measure fastpath paper-tables fastpath --json
 measure superpipeline paper-tables superpipeline --json
 measure pinning-costs paper-tables pinning --json
-contrib/tables.py
-"$tools/tern-bench" report docs/results --output docs/report.html
+contrib/tables.py --trim docs/results

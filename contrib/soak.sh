@@ -52,10 +52,10 @@ sometimes() { # one of so many times
 
 # Settings, of which each is as by default more often than not.
 choices=(
-    'UCX_TERN_QP_MAX 1 2 4' 'UCX_TERN_TX_LONG_QUEUES 0 1' 'UCX_TERN_TX_QUEUE_LEN 32 64' 'UCX_TERN_RX_QUEUE_LEN 32 64 128'
+    'UCX_TERN_QP_MAX 1 2 4' 'UCX_TERN_TX_QUEUE_LEN 32 64' 'UCX_TERN_RX_QUEUE_LEN 32 64 128'
     'UCX_TERN_SEG_SIZE 1k 2k 16k' 'UCX_TERN_POLL memory cq' 'UCX_TERN_HOT_MAX 0 1 2' 'UCX_TERN_HOT_MEMORY 8k 64k'
     'UCX_TERN_HOT_AFTER 1 100' 'UCX_TERN_BLOCK_MAX 4k 16k' 'UCX_TERN_RNDV_SCHEME superpipeline zcopy'
-    'UCX_TERN_RNDV_WINDOWS 1 2' 'UCX_TERN_RNDV_WINDOW 64k 256k' 'UCX_TERN_RNDV_PIN_AFTER 1 3' 'UCX_TERN_PIN_MONITOR ucm none'
+    'TERN_TUNABLES rndv_windows=1 rndv_windows=2' 'UCX_TERN_RNDV_WINDOW 64k 256k' 'UCX_TERN_RNDV_PIN_AFTER 1 3' 'UCX_TERN_PIN_MONITOR ucm none'
     'UCX_TERN_PIN_PUBLISH n' 'UCX_TERN_TM_ENABLE y' 'UCX_RNDV_THRESH 1 1k 16k' 'UCX_PROTO_ENABLE y' 'SOFTHCA_SHARED off'
     'SOFTHCA_EXECUTOR thread' 'SOFTHCA_PERSONALITY strict strict mlx5 mlx4 bnxt_re hns rxe'
 )
@@ -103,7 +103,7 @@ draw_suite() {
         0) program=tern-uct filter=$(one_of 'FewConn*:AllToAll*' 'PeerFailure*' '*Doings*' 'Direct*Test.Random*' 'Order*' \
             'Teardown*' 'Thread*' '*Sleep*' 'Transfer*' 'FirstSend*:Pending*' 'Flush*:Fence*' 'Tag*' 'Rma*:Put*' 'Limit*') ;;
         1) program=tern-engine filter=$(one_of 'ConnectStorm*:AcceptStorm*' '*PinningStorm*' '*Fuzz*' '*Rogue*' '*Direct*' \
-            '*Xrc*' 'ManyPeers*:Idle*:QueueGrowth*' '*Reply*' '*Sleep*' '*Capacity*') ;;
+            '*Xrc*' 'ManyPeers*:Idle*:LaterQueue*' '*Reply*' '*Sleep*' '*Capacity*') ;;
         2) program=verbs-conformance filter=$(one_of '*Stress*' '*Thread*' '*Death*:*Process*' '*Srq*:*Xrc*' '*Rdma*:*Atomic*') ;;
     esac
     without '^UCX_|SHARED|EXECUTOR'
