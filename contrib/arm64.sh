@@ -29,7 +29,7 @@ done
     make -C $folder -s -j"$(nproc)"
     make -C $folder/test -s -j"$(nproc)" softhca-unit tern-unit tern-engine
     aarch64-linux-gnu-gcc "--sysroot=$root" -Wall -Werror -O1 -shared -fPIC -o $folder/test/process_memory.so \
-        test/arm64/process_memory.c
+        test/tern/arm64/process_memory.c
 } >&2
 
 export SOFTHCA_FABRIC=test-arm64-$$ TERN_TEST_PATIENCE=4
@@ -39,7 +39,7 @@ trap 'exit 1' HUP INT TERM
 tests() { # filter qemu's options, program
     local filter=$1
     shift
-    "$source_dir/test/gtest_tap.sh" -t 600 qemu-aarch64 -L "$root" "$@" --gtest_filter="$filter" || failed=yes
+    "$source_dir/test/common/gtest_tap.sh" -t 600 qemu-aarch64 -L "$root" "$@" --gtest_filter="$filter" || failed=yes
 }
 
 # qemu-user does not show the threads, the end or the stop of other processes, nor their memory, as the kernel does, and

@@ -42,7 +42,7 @@ as_on_mlx5() {
     local folder=$1
     shift
     TERN_PERSONALITY=mlx5 GTEST_FILTER=$mlx5_filter \
-        run_tests "$folder" check -j2 TESTS='uct.sh tern_engine.sh conformance_inline.sh' "$@"
+        run_tests "$folder" check -j2 TESTS='tern/uct.sh tern/tern_engine.sh softhca/conformance_inline.sh' "$@"
 }
 
 if [ "${CHECK_SANITIZERS:-yes}" = no ]; then
@@ -54,7 +54,7 @@ else
     here_cases='threads contexts full-queue sleeping-threads woken-sleepers killed-waits killed-finalize'
     here_cases+=' carried-bursts polled-burst repeats'
     # tern_pinning.sh and device.sh run only tests of these files.
-    here=(check_PROGRAMS="$other_programs" LEAVE_OUT="${suites/tern_unit.sh/}" ENGINE_TESTS=pinning
+    here=(check_PROGRAMS="$other_programs" LEAVE_OUT="${suites/tern\/tern_unit.sh/}" ENGINE_TESTS=pinning
         DEVICE_TESTS='cm_connection pipeline placement process_life')
 fi
 
@@ -63,7 +63,7 @@ fi
 build_and_packages() {
     phase 'build' build_to_check
     phase 'form of the sources' run_lint "${CHECK_LINT:-yes}" --tidy changed
-    phase 'files of a release' run_tap build/dist.log test/packaging/dist.sh build/check
+    phase 'files of a release' run_tap build/dist.log test/common/packaging/dist.sh build/check
     phase 'Debian packages' built_packages
     phase 'build of the tests' build_tests build/check "${here[@]}"
 }
@@ -94,11 +94,11 @@ if [ "${CHECK_SANITIZERS:-yes}" = no ]; then
     phase 'suites as on mlx5' as_on_mlx5 build/check
 else
     phase 'suites with address sanitizer and assertions' run_sanitized build/check-sanitize "$sanitized_programs" \
-        "rwapi_job.sh $suites device.sh rwapi_core.sh"
+        "rwapi/rwapi_job.sh $suites softhca/device.sh rwapi/rwapi_core.sh"
     phase 'suites as on mlx5' as_on_mlx5 build/check-sanitize check_PROGRAMS="$sanitized_programs"
     # Without the tests of one thread that the address sanitizer runs too; of rwapi's jobs, those with threads.
     GTEST_FILTER='-*Rogue*:*Fuzz*:Verbs/*:Settings/*' \
         RWAPI_CASES='threads sleeps-beside-a-thread contexts woken-sleepers' \
         phase 'thread sanitizer' run_sanitized build/check-threads "$threads_programs" \
-        'tern_engine.sh rwapi_job.sh unit.sh conformance_thread.sh' "${threads[@]}"
+        'tern/tern_engine.sh rwapi/rwapi_job.sh softhca/unit.sh softhca/conformance_thread.sh' "${threads[@]}"
 fi

@@ -4,8 +4,8 @@
 #
 # Usage: contrib/fuzz.sh [--keep] SECONDS [TARGET...]
 #
-# Builds the fuzz targets of test/fuzz with clang and libFuzzer, with the address and undefined-behaviour sanitizers, and
-# runs each for SECONDS, from the kept corpus test/fuzz/corpus/TARGET and from what earlier runs have found. Without
+# Builds the fuzz targets of test/common/fuzz with clang and libFuzzer, with the address and undefined-behaviour sanitizers, and
+# runs each for SECONDS, from the kept corpus test/common/fuzz/corpus/TARGET and from what earlier runs have found. Without
 # TARGET, all of them; `quick` stands for those that need no device. Prints TAP, and for each target the inputs, the
 # edges covered and the size of the corpus. An input that breaks a rule is kept, and its path printed; the target runs it
 # again if it is given as its argument.
@@ -30,7 +30,7 @@ mkdir -p "$folder"
 folder=$(realpath "$folder")
 
 make_targets() { # make argument...
-    cached make -C "$folder" -s -f "$source_dir/test/fuzz/fuzz.mk" SOURCE="$source_dir" FUZZ_CXX="$compiler" "$@"
+    cached make -C "$folder" -s -f "$source_dir/test/common/fuzz/fuzz.mk" SOURCE="$source_dir" FUZZ_CXX="$compiler" "$@"
 }
 
 targets=()
@@ -51,7 +51,7 @@ number=0
 failures=0
 for target in "${targets[@]}"; do
     number=$((number + 1))
-    kept=test/fuzz/corpus/$target
+    kept=test/common/fuzz/corpus/$target
     found=$folder/corpus/$target
     log=$folder/$target.log
     mkdir -p "$found" "$folder/findings/$target"

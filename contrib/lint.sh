@@ -76,7 +76,7 @@ spelling() {
 # Methods and data members of the transport's and rwapi's classes (CONTRIBUTING.md). Constructors, destructors, assignments
 # and constants do not count.
 class_sizes() {
-    tracked 'src/*.h' 'src/*.cc' | grep -Ev '^src/(bench|softhca|tools)/' |
+    tracked 'src/*.h' 'src/*.cc' | grep -Ev '^src/(bench|common|softhca|tern/tern-run|rwapi/run)/' |
         xargs ctags -f - --languages=C++ --langmap=C++:.h.cc --kinds-C++=+p --fields=+KS |
         awk -F'\t' '
             /^!/ { next }

@@ -58,14 +58,14 @@ packages() {
     done
     contrib/packaging/deb.sh build/check build/deb
     contrib/packaging/deb.sh build/check build/deb-again
-    run_tap build/packages.log test/packaging/deb.sh build/deb build/deb-again
+    run_tap build/packages.log test/common/packaging/deb.sh build/deb build/deb-again
 }
 
 # Another release of Debian, in roots of its own. TRIXIE_UCX_SRC=FOLDER: its UCX's source, if the mirror has none.
 packages_of() { # release
     local log=build/deb-$1.log
     if UCX_SRC=${TRIXIE_UCX_SRC:-} contrib/packaging/release.sh "$1" "build/deb-$1" >"$log" 2>&1; then
-        RELEASE=$1 run_tap "build/packages-$1.log" test/packaging/deb.sh "build/deb-$1"
+        RELEASE=$1 run_tap "build/packages-$1.log" test/common/packaging/deb.sh "build/deb-$1"
     else
         tail -n 40 "$log"
         failed=$((failed + 1))
@@ -102,7 +102,7 @@ optimization=-O0 phase 'build of each file by itself' counted build_with_tests b
     --enable-werror --disable-units CXXFLAGS=-O0
 phase 'build without the commands' counted build build/nightly-libraries \
     --enable-werror --disable-tools CXXFLAGS='-g1 -O2'
-phase 'files of a release' run_tap build/dist.log test/packaging/dist.sh build/check
+phase 'files of a release' run_tap build/dist.log test/common/packaging/dist.sh build/check
 phase 'source package' source_package
 phase 'Debian packages' packages
 phase 'packages of Debian 13' packages_of trixie
@@ -123,11 +123,11 @@ done
 unset TERN_PERSONALITY
 # Tern needs shared receive queues, which irdma does not have.
 TERN_PERSONALITY=irdma phase 'verbs as on irdma' run_tests build/check check \
-    TESTS='conformance_inline.sh conformance_ethernet.sh'
+    TESTS='softhca/conformance_inline.sh softhca/conformance_ethernet.sh'
 phase "UCX's own tests" run_tests build/check check-ucx
 phase 'guests with rdma_rxe' run_tests build/check check-rxe
 phase 'address sanitizer and assertions' sanitize build/check-sanitize address "$sanitized_programs" \
-    "$suites device.sh tern_models.sh rwapi_core.sh rwapi_job.sh"
+    "$suites softhca/device.sh tern/tern_models.sh rwapi/rwapi_core.sh rwapi/rwapi_job.sh"
 phase 'thread sanitizer' sanitize build/check-threads thread \
     'tern-engine tern-uct rwapi-job softhca-unit tern-unit verbs-conformance' \
-    'uct.sh tern_engine.sh rwapi_job.sh unit.sh tern_unit.sh conformance_thread.sh'
+    'tern/uct.sh tern/tern_engine.sh rwapi/rwapi_job.sh softhca/unit.sh tern/tern_unit.sh softhca/conformance_thread.sh'

@@ -5,7 +5,7 @@
     patterns.py TOOLS [--patterns NAME,...] [--bytes N] [--rounds N] [--slower N,...] --json FILE
     patterns.py TOOLS --json FILE [--compute FACTOR] --job NAME TRACE...
 
-TOOLS is the folder of tern-bench in a build. Each pattern (test/mpi/patterns.c) is recorded with two ranks of Open MPI,
+TOOLS is the folder of tern-bench in a build. Each pattern (test/tern/mpi/patterns.c) is recorded with two ranks of Open MPI,
 and replayed by `tern-bench replay` on the paper's network (10G Ethernet, 7.5 us one way) with the paper's costs of
 pinning (table 1): all memory pinned for each message and unpinned after it; the same, but piece by piece while earlier
 pieces are on the wire; and pinned once. The program uses the same buffers again and again. Its own computations, among
@@ -38,7 +38,7 @@ class Recorder:
         self.options, self.folder = options, folder
         self.library = os.path.abspath(os.path.join(options.tools, "..", ".libs", "libtern_record.so"))
         self.program = os.path.join(folder, "patterns")
-        source = os.path.join(os.path.dirname(__file__), "../test/mpi/patterns.c")
+        source = os.path.join(os.path.dirname(__file__), "../test/tern/mpi/patterns.c")
         run(["mpicc.openmpi", "-O2", "-o", self.program, source])
 
     def record(self, pattern, rounds):

@@ -13,7 +13,7 @@ rounds=${2:-200}
 tmp=$(mktemp -d)
 busy=()
 trap 'kill "${busy[@]}" 2>/dev/null || true; rm -rf "$tmp"' EXIT
-cc -std=gnu11 -O2 -o "$tmp/calls" "$source_dir/test/ucp/calls.c" -lucp -lucs
+cc -std=gnu11 -O2 -o "$tmp/calls" "$source_dir/test/tern/ucp/calls.c" -lucp -lucs
 export UCX_WARN_UNUSED_ENV_VARS=n
 
 measure() { # label

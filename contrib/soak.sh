@@ -17,10 +17,10 @@ build=$(cd "${2:-build/check}" && pwd) || exit 1
 export SOFTHCA=$build/src/tools/softhca
 mpi=openmpi
 limit=600
-# shellcheck source=test/integration/lib.sh
-. test/integration/lib.sh
-# shellcheck source=test/integration/tern.sh
-. test/integration/tern.sh
+# shellcheck source=test/common/lib.sh
+. test/common/lib.sh
+# shellcheck source=test/tern/tern.sh
+. test/tern/tern.sh
 kept=$build/soak
 mkdir -p "$kept"
 rm -f "$kept"/*.log
@@ -34,8 +34,8 @@ seed=${TERN_TEST_SEED:-$RANDOM}
 echo "TERN_TEST_SEED=$seed"
 RANDOM=$seed
 for mpi in openmpi mpich; do
-    # shellcheck source=test/integration/mpi.sh
-    . test/integration/mpi.sh
+    # shellcheck source=test/common/mpi.sh
+    . test/common/mpi.sh
     mkdir -p "$tmp/$mpi"
     make_programs "$tmp/$mpi"
 done

@@ -6,8 +6,8 @@
 
 # The suites of GoogleTest, which check.sh runs with the address sanitizer only, except tern_unit.sh, which runs fewer
 # random schedules there.
-suites='uct.sh uct_ethernet.sh tern_engine.sh tern_engine_ethernet.sh unit.sh tern_unit.sh'
-suites+=' uct_odp.sh uct_limits.sh conformance_inline.sh conformance_thread.sh conformance_ethernet.sh'
+suites='tern/uct.sh tern/uct_ethernet.sh tern/tern_engine.sh tern/tern_engine_ethernet.sh softhca/unit.sh tern/tern_unit.sh'
+suites+=' tern/uct_odp.sh tern/uct_limits.sh softhca/conformance_inline.sh softhca/conformance_thread.sh softhca/conformance_ethernet.sh'
 # The programs that the tests with the address sanitizer need, and those that the others need.
 sanitized_programs='softhca-unit softhca-device tern-unit tern-engine tern-uct verbs-conformance rwapi-core rwapi-job'
 other_programs='softhca-device tern-engine tern-unit tern-instructions'
@@ -99,7 +99,7 @@ keep_counts() { # file
 built_packages() {
     local log=build/deb-built.log
     if contrib/packaging/deb.sh --built build/check build/deb-built >$log 2>&1; then
-        PACKAGES_ROOT=/ run_tap build/packages-built.log test/packaging/deb.sh build/deb-built
+        PACKAGES_ROOT=/ run_tap build/packages-built.log test/common/packaging/deb.sh build/deb-built
     else
         tail -n 40 $log
         failed=$((failed + 1))
@@ -115,7 +115,7 @@ excerpts() { # log
         { left = 0 }' "$1"
 }
 
-# Words of test/skips.txt for what this kernel refuses to this user, with a comma before each.
+# Words of test/common/skips.txt for what this kernel refuses to this user, with a comma before each.
 refusals() {
     python3 - <<'END'
 import ctypes, platform
@@ -129,7 +129,7 @@ for word, refused in (
 END
 }
 
-# Skipped tests that test/skips.txt does not allow count as failures.
+# Skipped tests that test/common/skips.txt does not allow count as failures.
 check_skips() { # folder
     local log script problem where
     where=${TERN_PERSONALITY:-default}$(refusals)
@@ -140,7 +140,7 @@ check_skips() { # folder
             say "$problem"
             failures+=("$(say "$problem")")
             failed=$((failed + 1))
-        done < <(awk -f test/skips.awk -v where="$where" -v script="${script%.log}" test/skips.txt "$log")
+        done < <(awk -f test/common/skips.awk -v where="$where" -v script="${script%.log}" test/common/skips.txt "$log")
     done < <(find "$1/test" -name '*.trs')
 }
 
@@ -239,7 +239,7 @@ build_sanitized() {
     [ "$sanitizers" != address ] || compilers=(CC=clang CXX=clang++)
     set_up "$folder" --enable-werror --enable-debug --enable-sanitizers="$sanitizers" "${compilers[@]}" \
         CXXFLAGS='-g1 -O1'
-    make -C "$folder/src" -s -j"$(nproc)" transport ucp/librelease.la softhca/libsofthca.la librwapi.la \
+    make -C "$folder/src" -s -j"$(nproc)" transport tern/ucp/librelease.la softhca/libsofthca.la librwapi.la \
         tools/softhca tools/tern-run tools/rwapi-run
     build_tests "$folder" check_PROGRAMS="$programs" "$@"
 }

@@ -44,7 +44,7 @@ add_tern() {
 }
 
 # Tests of other parts than transports, and of UCX's own transports, take almost half of the compiler's time; those that
-# CI does not select (test/ucx/lib.sh) a sixth.
+# CI does not select (test/tern/ucx/lib.sh) a sixth.
 leave_out() {
     edit Makefile.am '/^\tucs\/test_.*\\$/d' '/^gtest_SOURCES \+= \\$/ { N; /uct\/ib/ { :more; /\\$/ { N; b more }; d } }'
     [ "$selection" != ci ] || edit Makefile.am \

@@ -11,6 +11,8 @@
 #include <set>
 #include <vector>
 
+#include "common/seed.h"
+#include "common/ucx/release.h"
 #include "rwapi/core/credit.h"
 #include "rwapi/core/handles.h"
 #include "rwapi/core/key.h"
@@ -21,8 +23,6 @@
 #include "rwapi/core/slots.h"
 #include "rwapi/core/tags.h"
 #include "rwapi/core/turns.h"
-#include "rwapi/core/ucx_release.h"
-#include "seed.h"
 
 namespace rwapi {
 namespace {

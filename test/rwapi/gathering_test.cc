@@ -9,7 +9,7 @@
 #include <random>
 #include <vector>
 
-#include "seed.h"
+#include "common/seed.h"
 
 namespace rwapi {
 namespace {

@@ -8,8 +8,8 @@
 #include <cstdlib>
 #include <random>
 
-#include "seed.h"
-#include "tools/rwapi_run/pmi_server.h"
+#include "common/seed.h"
+#include "rwapi/run/pmi_server.h"
 
 namespace rwapi {
 namespace {

@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <string>
 
-#include "report/statistics.h"
-#include "report/text.h"
+#include "bench/report/statistics.h"
+#include "bench/report/text.h"
 
 namespace bench {
 

@@ -10,8 +10,8 @@
 
 #include "bench/measure/clock.h"
 #include "bench/measure/peer.h"
-#include "verbs/handles.h"
-#include "verbs/port.h"
+#include "tern/verbs/handles.h"
+#include "tern/verbs/port.h"
 
 namespace bench {
 

@@ -12,7 +12,7 @@
 #include <limits>
 
 #include "bench/measure/clock.h"
-#include "verbs/memory.h"
+#include "tern/verbs/memory.h"
 
 namespace bench {
 

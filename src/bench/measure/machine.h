@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "tools/common/descriptor.h"
+#include "common/descriptor.h"
 
 namespace bench {
 

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "bench/measure/clock.h"
-#include "tools/common/descriptor.h"
+#include "common/descriptor.h"
 
 namespace bench {
 

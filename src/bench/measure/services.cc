@@ -4,7 +4,7 @@
 #include <cerrno>
 
 #include "bench/measure/clock.h"
-#include "verbs/queue_pair.h"
+#include "tern/verbs/queue_pair.h"
 
 namespace bench {
 namespace {

@@ -6,8 +6,8 @@
 
 #include <cstdint>
 
-#include "verbs/handles.h"
-#include "verbs/port.h"
+#include "tern/verbs/handles.h"
+#include "tern/verbs/port.h"
 
 namespace bench {
 

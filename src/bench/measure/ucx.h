@@ -7,8 +7,8 @@
 #include <memory>
 #include <string>
 
-#include "report/text.h"
-#include "verbs/handles.h"
+#include "bench/report/text.h"
+#include "tern/verbs/handles.h"
 
 namespace bench {
 

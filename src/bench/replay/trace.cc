@@ -8,7 +8,7 @@
 #include <system_error>
 #include <unordered_map>
 
-#include "report/text.h"
+#include "bench/report/text.h"
 
 namespace bench::replay {
 namespace {

@@ -12,7 +12,7 @@
 #include <set>
 #include <tuple>
 
-#include "tools/common/descriptor.h"
+#include "common/descriptor.h"
 
 namespace bench {
 namespace {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "report/statistics.h"
-#include "report/text.h"
+#include "bench/report/statistics.h"
+#include "bench/report/text.h"
 
 namespace bench {
 

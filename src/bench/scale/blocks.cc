@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "engine/writer_words.h"
+#include "tern/engine/writer_words.h"
 
 namespace bench::scale {
 

@@ -7,8 +7,8 @@
 #include <cstdint>
 
 #include "bench/scale/peer.h"
-#include "engine/settings.h"
-#include "veloblock/block_sizes.h"
+#include "tern/engine/settings.h"
+#include "tern/veloblock/block_sizes.h"
 
 namespace bench::scale {
 

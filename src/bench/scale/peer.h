@@ -4,10 +4,10 @@
 
 #include <cstdint>
 
-#include "connection/send_queue.h"
-#include "engine/idle_choice.h"
-#include "veloblock/promotion.h"
-#include "veloblock/send_path.h"
+#include "tern/connection/send_queue.h"
+#include "tern/engine/idle_choice.h"
+#include "tern/veloblock/promotion.h"
+#include "tern/veloblock/send_path.h"
 
 namespace bench::scale {
 

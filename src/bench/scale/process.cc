@@ -5,8 +5,8 @@
 #include <bit>
 #include <deque>
 
-#include "connection/handshake.h"
-#include "engine/channel.h"
+#include "tern/connection/handshake.h"
+#include "tern/engine/channel.h"
 
 namespace bench::scale {
 

@@ -16,8 +16,8 @@
 #include "bench/scale/messages.h"
 #include "bench/scale/peer.h"
 #include "bench/scale/queues.h"
-#include "connection/peer_set.h"
-#include "engine/idle_choice.h"
+#include "tern/connection/peer_set.h"
+#include "tern/engine/idle_choice.h"
 
 namespace bench::scale {
 

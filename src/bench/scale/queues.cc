@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <bit>
 
-#include "connection/datagrams.h"
-#include "engine/send_pool.h"
 #include "softhca/core/queue_memory.h"
+#include "tern/connection/datagrams.h"
+#include "tern/engine/send_pool.h"
 
 namespace bench::scale {
 

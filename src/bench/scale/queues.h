@@ -6,8 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "connection/send_queues.h"
-#include "engine/settings.h"
+#include "tern/connection/send_queues.h"
+#include "tern/engine/settings.h"
 
 namespace bench::scale {
 

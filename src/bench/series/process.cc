@@ -11,8 +11,8 @@
 #include <cstring>
 
 #include "bench/measure/clock.h"
+#include "common/library.h"
 #include "softhca/inspect/inspect.h"
-#include "tools/common/library.h"
 
 namespace bench {
 namespace {

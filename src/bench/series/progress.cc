@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "bench/measure/clock.h"
-#include "report/statistics.h"
-#include "report/text.h"
+#include "bench/report/statistics.h"
+#include "bench/report/text.h"
 
 namespace bench {
 namespace {

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "bench/report/figure.h"
 #include "bench/series/progress.h"
 #include "bench/series/worker.h"
-#include "report/figure.h"
 
 namespace bench {
 

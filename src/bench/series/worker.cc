@@ -6,7 +6,7 @@
 
 #include "bench/measure/clock.h"
 #include "bench/series/interrupt.h"
-#include "tools/common/library.h"
+#include "common/library.h"
 
 namespace bench {
 namespace {

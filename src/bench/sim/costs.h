@@ -46,10 +46,10 @@ struct Taking {
 };
 
 // A transport's own instructions, without those of verbs, of the C library and of the device, as
-// callgrind counts them. Tern's are sums and differences of those in test/instructions/limits.txt:
-// test/unit/bench/costs_test.cc compares them. Those of rc_verbs were counted in UCX 1.13's
-// libuct_ib.so: for 2700 messages of a stream, and for the polls of it and of a ping-pong. Of it, a
-// message that is alone in a poll needs about as much as one of many.
+// callgrind counts them. Tern's are sums and differences of those in
+// test/tern/instructions/limits.txt: test/bench/unit/costs_test.cc compares them. Those of rc_verbs
+// were counted in UCX 1.13's libuct_ib.so: for 2700 messages of a stream, and for the polls of it
+// and of a ping-pong. Of it, a message that is alone in a poll needs about as much as one of many.
 struct TransportCosts {
     std::string_view name;
     double send;       // a short active message, or a put
@@ -90,8 +90,8 @@ struct UcpCosts {
 constexpr UcpCosts kUcp;
 
 // Instructions of rwapi's calls on Tern: those of librwapi and of Tern together, from
-// test/instructions/limits.txt as well. Up to most_copied, a notified write is copied, and needs no
-// operation.
+// test/tern/instructions/limits.txt as well. Up to most_copied, a notified write is copied, and
+// needs no operation.
 struct RwapiCosts {
     uint32_t most_short = 128;  // bytes of a write that UCT takes at once (Tunables::tx_min_inline)
     uint32_t most_copied = 1024;
@@ -101,7 +101,7 @@ struct RwapiCosts {
     double notify_copied = 629;
     double notify_long = 1272;
     double carry = 171;       // the same to memory with RWAPI_CARRY
-    double carry_long = 697;  // more bytes than are copied without a call: see base/copy_few.h
+    double carry_long = 697;  // more bytes than are copied without a call: see common/copy_few.h
     double set = 237;         // rwapi_put_signal to memory with RWAPI_POLLED, behind the data
     double set_apart = 235;   // elsewhere
     double set_copied = 540;

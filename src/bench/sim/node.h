@@ -15,8 +15,8 @@
 #include "bench/measure/ucx.h"
 #include "bench/sim/costs.h"
 #include "bench/sim/machine.h"
-#include "rwapi/transport/resources.h"
-#include "rwapi/transport/worker_progress.h"
+#include "common/ucx/resources.h"
+#include "common/ucx/worker_progress.h"
 
 namespace bench::sim {
 

@@ -6,10 +6,10 @@
 #include <deque>
 #include <string>
 
-#include "base/copy_few.h"
 #include "bench/measure/clock.h"
 #include "bench/sim/fiber.h"
 #include "bench/sim/side.h"
+#include "common/copy_few.h"
 #include "rwapi/transport/shared_domain.h"
 
 namespace bench::sim {

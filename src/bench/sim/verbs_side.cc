@@ -9,7 +9,7 @@
 #include "bench/measure/link.h"
 #include "bench/measure/services.h"
 #include "bench/sim/side.h"
-#include "verbs/queue_pair.h"
+#include "tern/verbs/queue_pair.h"
 
 namespace bench::sim {
 namespace {

@@ -10,8 +10,8 @@
 #include "bench/series/interrupt.h"
 #include "bench/tern-bench/command.h"
 
-#include "tools/common/library.h"
-#include "verbs/port.h"
+#include "common/library.h"
+#include "tern/verbs/port.h"
 
 namespace bench {
 namespace {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "bench/series/series.h"
-#include "rendezvous/cost_model.h"
+#include "tern/rendezvous/cost_model.h"
 
 namespace bench {
 

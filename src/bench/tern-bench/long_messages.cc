@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "bench/tern-bench/command.h"
-#include "rendezvous/policy.h"
+#include "tern/rendezvous/policy.h"
 
 namespace bench {
 namespace {

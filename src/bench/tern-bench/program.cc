@@ -11,7 +11,7 @@
 #include "bench/series/options.h"
 #include "bench/series/progress.h"
 #include "bench/tern-bench/command.h"
-#include "tools/common/command.h"
+#include "common/command.h"
 
 namespace bench {
 namespace {

@@ -7,11 +7,11 @@
 #include <string>
 #include <vector>
 
+#include "bench/report/figure.h"
 #include "bench/series/options.h"
 #include "bench/tern-bench/command.h"
 #include "bench/tern-bench/sim.h"
-#include "report/figure.h"
-#include "tools/common/command.h"
+#include "common/command.h"
 
 namespace bench::replay {
 namespace {

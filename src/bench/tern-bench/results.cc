@@ -6,11 +6,11 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "bench/report/figure.h"
 #include "bench/results/compare.h"
 #include "bench/results/page.h"
 #include "bench/series/interrupt.h"
-#include "report/figure.h"
-#include "tools/common/command.h"
+#include "common/command.h"
 
 namespace bench {
 namespace {

@@ -6,10 +6,10 @@
 #include <iterator>
 
 #include "bench/replay/trace.h"
+#include "bench/report/figure.h"
 #include "bench/scale/process.h"
 #include "bench/series/series.h"
-#include "report/figure.h"
-#include "tools/common/command.h"
+#include "common/command.h"
 
 namespace bench::scale {
 namespace {

@@ -11,16 +11,16 @@
 #include <sstream>
 #include <string_view>
 
+#include "bench/report/figure.h"
 #include "bench/series/options.h"
 #include "bench/series/process.h"
 #include "bench/sim/benchmarks.h"
 #include "bench/sim/costs.h"
 #include "bench/sim/patterns.h"
 #include "bench/tern-bench/command.h"
-#include "report/figure.h"
+#include "common/command.h"
+#include "common/library.h"
 #include "softhca/inspect/inspect.h"
-#include "tools/common/command.h"
-#include "tools/common/library.h"
 
 namespace bench::sim {
 namespace {

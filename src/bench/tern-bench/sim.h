@@ -9,7 +9,7 @@
 #include "bench/series/options.h"
 #include "bench/series/process.h"
 #include "bench/sim/patterns.h"
-#include "tools/common/command.h"
+#include "common/command.h"
 
 namespace bench::sim {
 

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "bench/measure/link.h"
+#include "bench/report/machine.h"
 #include "bench/series/interrupt.h"
 #include "bench/series/options.h"
 #include "bench/tern-bench/command.h"
@@ -14,9 +15,8 @@
 #include "bench/tern-bench/results.h"
 #include "bench/tern-bench/scale.h"
 #include "bench/tern-bench/sim.h"
-#include "report/machine.h"
-#include "tools/common/command.h"
-#include "tools/common/library.h"
+#include "common/command.h"
+#include "common/library.h"
 
 namespace bench {
 namespace {

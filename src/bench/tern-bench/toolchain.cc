@@ -9,7 +9,7 @@
 
 #include "bench/measure/clock.h"
 #include "bench/tern-bench/command.h"
-#include "tools/common/mpi.h"
+#include "common/mpi.h"
 
 namespace bench {
 namespace {

@@ -7,8 +7,8 @@
 #include "bench/measure/clock.h"
 #include "bench/measure/mark.h"
 #include "bench/tern-bench/command.h"
-#include "rendezvous/calibration.h"
-#include "rendezvous/policy.h"
+#include "tern/rendezvous/calibration.h"
+#include "tern/rendezvous/policy.h"
 
 namespace bench {
 namespace {

@@ -8,8 +8,8 @@
 
 #include "bench/measure/exchange.h"
 #include "bench/tern-bench/ports.h"
-#include "rwapi/transport/resources.h"
-#include "rwapi/transport/worker_progress.h"
+#include "common/ucx/resources.h"
+#include "common/ucx/worker_progress.h"
 
 namespace bench {
 namespace {

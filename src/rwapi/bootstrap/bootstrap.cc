@@ -9,7 +9,7 @@
 #include <thread>
 #include <utility>
 
-#include "base/blocked_signals.h"
+#include "common/blocked_signals.h"
 #include "rwapi/base/log.h"
 #include "rwapi/bootstrap/launcher.h"
 #include "rwapi/bootstrap/pmi1.h"

@@ -13,7 +13,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "base/assert.h"
+#include "common/assert.h"
 #include "rwapi/include/rwapi.h"
 
 namespace rwapi {

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "base/assert.h"
+#include "common/assert.h"
 #include "rwapi/include/rwapi.h"
 
 namespace rwapi {

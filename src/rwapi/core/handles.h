@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/assert.h"
+#include "common/assert.h"
 #include "rwapi/include/rwapi.h"
 
 namespace rwapi {

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "base/assert.h"
+#include "common/assert.h"
 #include "rwapi/core/tags.h"
 #include "rwapi/include/rwapi.h"
 

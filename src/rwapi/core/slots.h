@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "base/assert.h"
+#include "common/assert.h"
 
 namespace rwapi {
 

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <optional>
 
-#include "base/copy_few.h"
+#include "common/copy_few.h"
 #include "rwapi/engine/message_handler.h"
 
 namespace rwapi {

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <span>
 
-#include "base/copy_few.h"
+#include "common/copy_few.h"
 #include "rwapi/core/handles.h"
 #include "rwapi/core/slots.h"
 #include "rwapi/engine/peers.h"

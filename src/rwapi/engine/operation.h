@@ -22,7 +22,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "base/assert.h"
+#include "common/assert.h"
 #include "rwapi/core/messages.h"
 #include "rwapi/include/rwapi.h"
 

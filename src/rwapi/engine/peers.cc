@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "base/make_room.h"
+#include "common/make_room.h"
 #include "rwapi/base/log.h"
 
 namespace rwapi {

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "base/copy_few.h"
+#include "common/copy_few.h"
 #include "rwapi/core/messages.h"
 #include "rwapi/engine/peer.h"
 #include "rwapi/engine/region.h"

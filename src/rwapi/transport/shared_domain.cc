@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include "base/assert.h"
+#include "common/assert.h"
 #include "rwapi/base/log.h"
 
 namespace rwapi {

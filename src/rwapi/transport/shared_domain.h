@@ -8,7 +8,7 @@
 #include <mutex>
 #include <tuple>
 
-#include "rwapi/transport/resources.h"
+#include "common/ucx/resources.h"
 
 namespace rwapi {
 

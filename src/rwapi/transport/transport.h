@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "rwapi/transport/resources.h"
+#include "common/ucx/resources.h"
+#include "common/ucx/worker_progress.h"
 #include "rwapi/transport/shared_domain.h"
-#include "rwapi/transport/worker_progress.h"
-#include "uct/put_am.h"
+#include "tern/uct/put_am.h"
 
 namespace rwapi {
 

@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <algorithm>
+#include <cmath>
+
+#include "bench/report/figure.h"
+
+namespace report {
+namespace {
+
+void append(std::string* list, const char* separator, const std::string& entry) {
+    list->append(list->empty() ? "" : separator).append(entry);
+}
+
+template <typename Value>
+void add_once(std::vector<Value>* values, const Value& value) {
+    if (std::ranges::find(*values, value) == values->end()) values->push_back(value);
+}
+
+// The cells of a table of figures.
+
+std::string verdict(const Figure& figure) {
+    if (!figure.has_target()) return {};
+    if (figure.refused()) return formatted("%s %.2f", figure.at_most ? "<=" : ">=", figure.target);
+    return formatted("%s %.2f: %s", figure.at_most ? "<=" : ">=", figure.target,
+                     figure.met() ? "met" : "missed");
+}
+
+// Counts have no decimals.
+std::string median_text(const Figure& figure) {
+    if (figure.refused()) return "late";
+    const double value = figure.value.median;
+    const bool sampled = figure.value.count > 1 || value != std::floor(value);
+    return sampled ? number_text(value) : formatted("%.0f", value);
+}
+
+// A line of as_table().
+Cells cells(const Figure& figure) {
+    const bool sampled = figure.value.count > 1 && !figure.refused();
+    return {"  " + figure.name,
+            median_text(figure),
+            figure.unit,
+            sampled ? number_text(figure.value.p10) : "",
+            sampled ? number_text(figure.value.p90) : "",
+            verdict(figure),
+            number_text(figure.reference),
+            number_text(figure.model),
+            is_set(figure.model) && !figure.refused() ? percent_text("%+.1f%%", figure.deviation())
+                                                      : "",
+            number_text(figure.machine),
+            doubts_text(figure)};
+}
+
+using Names = std::vector<std::string>;
+using Chosen = std::vector<const Figure*>;
+
+// Those that `chooses` is true of.
+template <typename Chooses>
+Chosen chosen(const std::vector<Figure>& figures, Chooses&& chooses) {
+    Chosen result;
+    for (const Figure& figure : figures) {
+        if (chooses(figure)) result.push_back(&figure);
+    }
+    return result;
+}
+
+template <typename Value, typename Of>
+std::vector<Value> different(const Chosen& figures, Of&& of) {
+    std::vector<Value> values;
+    for (const Figure* figure : figures) add_once<Value>(&values, of(*figure));
+    return values;
+}
+Names names_of(const Chosen& figures) {
+    return different<std::string>(figures, [](const Figure& figure) { return figure.name; });
+}
+
+// The cell of a matrix.
+std::string cell(const Figure& figure) {
+    if (figure.refused()) return "late ";
+    const char* missed = !figure.has_target() || figure.met() ? "" : figure.at_most ? ">" : "<";
+    if (!figure.is_ratio())
+        return number_text(figure.value.median) + missed + (figure.doubts.empty() ? " " : "?");
+    return formatted("%.2f (%.2f..%.2f)%s%s", figure.value.median, figure.value.p10,
+                     figure.value.p90, *missed == '\0' ? "" : " ", missed);
+}
+
+// The doubts about one line: the names with late operations, and all other doubts.
+std::string remarks(const Chosen& line) {
+    std::string late;
+    Names others;
+    for (const Figure* figure : line) {
+        for (const std::string& doubt : figure->doubts) {
+            if (doubt.starts_with("late")) {
+                append(&late, ", ", figure->name + doubt.substr(4));
+            } else {
+                const bool cpu = doubt.starts_with("had a CPU for");
+                add_once(&others, cpu ? std::string("had no CPU at times") : doubt);
+            }
+        }
+    }
+    std::string text = late.empty() ? late : "late: " + late;
+    for (const std::string& other : others) append(&text, "; ", other);
+    return text;
+}
+
+// Adds a line for each x of these figures, with a column for each of the names.
+void add_lines(const Chosen& figures, const Names& names, std::vector<Cells>* lines) {
+    using Size = std::pair<double, std::string>;
+    for (const Size& size : different<Size>(
+             figures, [](const Figure& figure) { return Size(figure.x, figure.x_text); })) {
+        Cells cells = {"  " + size.second};
+        Chosen line;
+        for (const std::string& name : names) {
+            const auto found = std::ranges::find_if(figures, [&](const Figure* figure) {
+                return figure->x == size.first && figure->name == name;
+            });
+            cells.push_back(found == figures.end() ? "" : cell(**found));
+            if (found != figures.end() && !(*found)->is_ratio()) line.push_back(*found);
+        }
+        cells.push_back(remarks(line));
+        lines->push_back(std::move(cells));
+    }
+}
+
+// A table whose first column has x and whose last one has remarks.
+std::string columns(const std::vector<Cells>& lines, const Names& names) {
+    return in_columns(lines, "l" + std::string(names.size(), 'r') + "l");
+}
+
+// Of the values of a test, with their unit.
+std::string title_of(const Chosen& values) {
+    return values.back()->test + ", " + values.back()->unit;
+}
+
+// The ratios or the values of one test.
+std::string test_table(const Chosen& figures) {
+    if (figures.empty()) return {};
+    const bool ratios = figures.back()->is_ratio();
+    const Names names = names_of(figures);
+    std::vector<Cells> lines = {{ratios ? "ratios of " + figures.back()->test : title_of(figures)}};
+    lines.front().insert(lines.front().end(), names.begin(), names.end());
+    lines.front().emplace_back();
+    add_lines(figures, names, &lines);
+    return columns(lines, names) + "\n";
+}
+
+Names tests_of(const std::vector<Figure>& figures) {
+    return different<std::string>(chosen(figures, [](const Figure&) { return true; }),
+                                  [](const Figure& figure) { return figure.test; });
+}
+
+// The ratios or the other figures of all tests, in one table.
+std::string group_table(const std::vector<Figure>& figures, bool ratios) {
+    const auto of_kind = [&](const Figure& figure) { return figure.is_ratio() == ratios; };
+    const Names names = names_of(chosen(figures, of_kind));
+    if (names.empty()) return {};
+    std::vector<Cells> lines = {{ratios ? "ratios" : "values"}, {""}};
+    for (const std::string& name : names) {
+        const size_t end = name.find(": ");
+        const bool split = end != std::string::npos;
+        lines[0].push_back(split ? name.substr(0, end) : "");
+        lines[1].push_back(split ? name.substr(end + 2) : name);
+    }
+    for (Cells& line : lines) line.emplace_back();
+    for (const std::string& test : tests_of(figures)) {
+        const Chosen part = chosen(
+            figures, [&](const Figure& figure) { return of_kind(figure) && figure.test == test; });
+        lines.emplace_back(names.size() + 2);
+        lines.back().front() = ratios || part.empty() ? test : title_of(part);
+        add_lines(part, names, &lines);
+    }
+    return columns(lines, names);
+}
+
+// How many targets are met: a line for each name with targets. If `what` is sizes, those that are
+// not met, too.
+std::string targets(const Chosen& figures, const char* at, const std::string& what) {
+    std::string text;
+    for (const std::string& name : names_of(figures)) {
+        int met = 0;
+        int all = 0;
+        std::string missed;
+        for (const Figure* figure : figures) {
+            if (figure->name != name || !figure->has_target()) continue;
+            ++all;
+            met += figure->met();
+            if (figure->met()) continue;
+            append(&missed, ", ",
+                   figure->x_text + (figure->refused()
+                                         ? formatted(" (late, target %.2f)", figure->target)
+                                         : formatted(" (%.2f, target %.2f)", figure->value.median,
+                                                     figure->target)));
+        }
+        if (all == 0) continue;
+        text += name + ": target met " + at + " " + std::to_string(met) + " of " +
+                std::to_string(all) + " " + what;
+        text += (missed.empty() || what != "sizes" ? "" : "; missed at " + missed) + "\n";
+    }
+    return text;
+}
+
+}  // namespace
+
+Figure exact_figure(std::string test, double x, std::string x_text, std::string name,
+                    std::string unit, double value) {
+    return {std::move(test),   x,
+            std::move(x_text), std::move(name),
+            std::move(unit),   {value, value, value, value, value, 1}};
+}
+
+std::string doubts_text(const Figure& figure) {
+    std::string text;
+    for (const std::string& doubt : figure.doubts) text += (text.empty() ? "? " : ", ") + doubt;
+    return text;
+}
+
+std::string as_table(const std::vector<Figure>& figures) {
+    const bool sampled =
+        std::ranges::any_of(figures, [](const Figure& one) { return one.value.count > 1; });
+    const Cells titles = {"",          sampled ? "median" : "value",
+                          "",          "p10",
+                          "p90",       "target",
+                          "paper",     "model",
+                          "deviation", "machine",
+                          ""};
+    std::vector<Cells> lines = {titles};
+    std::string group;
+    for (const Figure& figure : figures) {
+        const std::string title = figure.test + ", " + figure.x_text;
+        if (title != group) {
+            lines.emplace_back(titles.size());
+            lines.back().front() = group = title;
+        }
+        lines.push_back(cells(figure));
+    }
+    return in_columns(lines, "lrlrrlrrrrl");
+}
+
+std::string as_matrix(const std::vector<Figure>& figures) {
+    std::string text;
+    for (const std::string& test : tests_of(figures)) {
+        std::string met;
+        std::string tables;
+        for (const bool ratios : {true, false}) {
+            const Chosen part = chosen(figures, [&](const Figure& figure) {
+                return figure.test == test && figure.is_ratio() == ratios;
+            });
+            tables += test_table(part);
+            met.insert(0, targets(part, "at", "sizes"));
+        }
+        text += tables + met + (met.empty() ? "" : "\n");
+    }
+    return text;
+}
+
+std::string as_groups(const std::vector<Figure>& figures) {
+    const Chosen aimed = chosen(figures, [](const Figure& figure) { return figure.has_target(); });
+    return group_table(figures, true) + "\n" + targets(aimed, "in", "lines") + "\n" +
+           group_table(figures, false);
+}
+
+}  // namespace report

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <new>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "tern/connection/connection.h"
+
+namespace tern {
+
+// The connections that are not up yet, by the ports of their peers: when a port turns out to be
+// unreachable, no other connections are looked at. Control path.
+class Connecting {
+  public:
+    void add(Connection& connection) noexcept try {
+        by_port_[connection.peer.port].insert(&connection);
+    } catch (const std::bad_alloc&) {
+        // It ends by its time limit.
+    }
+    // The connection is up, or over.
+    void remove(Connection& connection) {
+        const auto found = by_port_.find(connection.peer.port);
+        if (found == by_port_.end()) return;
+        found->second.erase(&connection);
+        if (found->second.empty()) by_port_.erase(found);
+    }
+    // The peer has said what its address is.
+    void complete(Connection& connection, const PeerAddress& peer) {
+        remove(connection);
+        connection.peer = peer;
+        if (!connection.established && !connection.failed) add(connection);
+    }
+    // Those to this port.
+    template <class Visit>
+    void for_each(const PortAddress& port, Visit&& visit) const {
+        const auto found = by_port_.find(port);
+        if (found == by_port_.end()) return;
+        for (Connection* connection : found->second) visit(*connection);
+    }
+    // One whose handshake has begun, and whose peer has not answered. Null: there is none.
+    Connection* unanswered() const {
+        for (const auto& [port, connections] : by_port_)
+            for (Connection* connection : connections)
+                if (connection->handshake.state() == Handshake::State::kConnecting &&
+                    connection->handshake.deadline() != UINT64_MAX)
+                    return connection;
+        return nullptr;
+    }
+    // One to this port, which is removed. Null: there is none.
+    Connection* take(const PortAddress& port) {
+        const auto found = by_port_.find(port);
+        if (found == by_port_.end()) return nullptr;
+        Connection* const connection = found->second.empty() ? nullptr : *found->second.begin();
+        if (connection == nullptr)
+            by_port_.erase(found);
+        else
+            remove(*connection);
+        return connection;
+    }
+
+  private:
+    std::unordered_map<PortAddress, std::unordered_set<Connection*>, PortAddressHash> by_port_;
+};
+
+}  // namespace tern

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "tern/connection/acceptor.h"
+#include "tern/connection/admission.h"
+#include "tern/connection/connecting.h"
+#include "tern/connection/ended_connections.h"
+#include "tern/connection/former_peers.h"
+#include "tern/connection/peers.h"
+#include "tern/connection/queue_pairs.h"
+#include "tern/connection/room_queue.h"
+#include "tern/connection/timers.h"
+
+namespace tern {
+
+// Makes connections, as far as there is room, and enters them into the table: those that this side
+// begins or answers, and those that were accepted in the background. Control path.
+class NewConnections {
+  public:
+    NewConnections(const QueuePairs& queue_pairs, const PeerAddress& self,
+                   const HandshakeTimes& times, uint32_t long_queues, ConnectionTable& table,
+                   Timers& timers, Peers& peers, const FormerPeers& former, EndedConnections& ended,
+                   ConnectorOwner& owner);
+
+    // Keeps the background thread from accepting the peer from now on. If it has accepted the peer
+    // already, the connection is adopted.
+    void claim(const PeerAddress& peer);
+    // The background thread may accept the peer again, unless there is a connection to it.
+    void release(const PeerAddress& peer);
+
+    // Makes a queue pair, a row in the table and a handshake that has not begun. The peer must be
+    // claimed; the caller enters the connection into Peers. Null on failure; `why` has the reason,
+    // and `room` whether it is lack of room, which may pass.
+    Connection* make(const PeerAddress& peer, std::string& why, bool& room);
+    // Makes a connection that has no queue pair yet.
+    Connection* make_waiting(const PeerAddress& peer);
+    // Gives the connection, which has none, a queue pair and a handshake that has not begun. False:
+    // there is no room; `why` has the reason.
+    bool equip(Connection& connection, std::string& why);
+    // Takes both from a connection that is not up.
+    void strip(Connection& connection);
+    // Connects the queue pair to the peer's. Returns 0 or an errno value.
+    int connect(const Connection& connection) const {
+        return queue_pairs_.connect(connection.qp.get(), connection.peer, connection.handshake);
+    }
+
+    // Those that are not up yet.
+    Connecting& connecting() { return connecting_; }
+    // Where the background thread accepts connections.
+    Acceptor& acceptor() { return acceptor_; }
+    // Enters the connections that were accepted in the background into the tables.
+    void adopt();
+
+    // Those that wait for room on this side's device.
+    RoomQueue& queue() { return queue_; }
+    const RoomQueue& queue() const { return queue_; }
+    // The room for more of them.
+    Admission& admission() { return admission_; }
+
+  private:
+    verbs::QueuePair create(uint32_t places, bool reserved, std::string& why, bool& room);
+    Handshake handshake(const PeerAddress& peer, const ibv_qp* qp);
+    Connection& enter(const PeerAddress& peer, verbs::QueuePair qp, const Handshake& handshake,
+                      uint32_t places);
+
+    QueuePairs queue_pairs_;
+    PeerAddress self_;
+    HandshakeTimes times_;
+    ConnectionTable& table_;
+    Timers& timers_;
+    Peers& peers_;
+    const FormerPeers& former_;
+    EndedConnections& ended_;
+    ConnectorOwner& owner_;
+    Connecting connecting_;
+    Acceptor acceptor_;
+    RoomQueue queue_;
+    Admission admission_;
+};
+
+}  // namespace tern

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <cstddef>
+#include <list>
+#include <unordered_map>
+
+#include "tern/connection/address.h"
+
+namespace tern {
+
+// A set of peers. It keeps the last ones that were inserted, so that peers that come and go for
+// ever need no memory without bound. Control path.
+class PeerSet {
+  public:
+    static constexpr size_t kMost = 16384;
+
+    explicit PeerSet(size_t most = kMost) : most_(most) {}
+
+    bool contains(const PeerAddress& peer) const { return places_.contains(peer); }
+    void insert(const PeerAddress& peer) {
+        if (most_ == 0 || contains(peer)) return;
+        if (places_.size() == most_) erase(PeerAddress(peers_.front()));
+        places_[peer] = peers_.insert(peers_.end(), peer);
+    }
+    // Whether the peer was in the set.
+    bool erase(const PeerAddress& peer) {
+        const auto found = places_.find(peer);
+        if (found == places_.end()) return false;
+        peers_.erase(found->second);
+        places_.erase(found);
+        return true;
+    }
+    // In the order of insertion. `visit` returns false to stop.
+    template <class Visit>
+    void for_each(Visit&& visit) const {
+        for (const PeerAddress& peer : peers_)
+            if (!visit(peer)) return;
+    }
+
+  private:
+    using Peers = std::list<PeerAddress>;
+
+    size_t most_;
+    Peers peers_;  // the oldest first
+    std::unordered_map<PeerAddress, Peers::iterator, PeerAddressHash> places_;
+};
+
+}  // namespace tern

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include "tern/connection/connector.h"
+#include "tern/engine/channel.h"
+#include "tern/engine/control_frames.h"
+#include "tern/engine/offered_blocks.h"
+#include "tern/engine/polled_blocks.h"
+
+namespace tern {
+
+// Takes the frames out of a channel's block. For the sink see Engine. Data path.
+class BlockPoller {
+  public:
+    static constexpr unsigned kWholeBlock = kMaxBlock / Word::kUnit;  // frames
+
+    BlockPoller(PolledBlocks& polled, OfferedBlocks& offered, ControlFrames& control,
+                Connector& connector)
+        : polled_(polled), offered_(offered), control_(control), connector_(connector) {}
+
+    // Returns the number of frames taken.
+    template <class Sink>
+    unsigned poll(Channel& channel, Sink& sink, unsigned most) {
+        unsigned left = most;
+        unsigned others = 0;  // taken, but no active messages
+        Word word;
+        ReceivePath& path = channel.receiving.path;
+        while (left != 0 && !channel.receiving.deaf) {
+            const ReceivePath::Look look = path.look(word);
+            if (look == ReceivePath::Look::kNothing) break;
+            if (look == ReceivePath::Look::kMalformed ||
+                !channel.sending.path.credited(word.credit())) [[unlikely]] {
+                on_malformed(channel, "a frame in its block is malformed");
+                break;
+            }
+            --left;
+            uint32_t body = BlockReader::body_of(word);
+            if (word.is_active_message()) [[likely]] {
+                const Word first = word;
+                for (;;) {
+                    sink.message(word.id(), path.payload(body), word.length());
+                    consume(channel, body);
+                    if (left == 0 || !path.repeats(first, word, body)) break;
+                    --left;
+                }
+                continue;
+            }
+            ++others;
+            if (word.kind() == FrameKind::kTag) {
+                if (!tagged(channel, word, path.payload(body), sink)) [[unlikely]]
+                    break;
+            } else if (word.length() != 0 || word.id() != static_cast<uint32_t>(ControlId::kCredit))
+                [[unlikely]] {
+                on_malformed(channel, "a control frame is in its block");
+                break;
+            }
+            consume(channel, body);
+        }
+        const unsigned count = most - left;
+        if (count != others) offered_.count(channel, count - others);
+        received_ += count;
+        polled_.update(channel);
+        if (path.credit_due()) control_.schedule(channel, Channel::kCreditDue);
+        return count;
+    }
+
+    // Delivers a frame of kind kTag, hot or cold. False: the message is malformed, and the channel
+    // has failed.
+    template <class Sink>
+    bool tagged(Channel& channel, Word word, const std::byte* payload, Sink& sink) {
+        offered_.count(channel);
+        if (sink.tagged(channel, word.id(), payload, word.length())) return true;
+        on_malformed(channel, "a tagged message is malformed");
+        return false;
+    }
+
+    // The peer has broken the protocol: ends the channel, and takes nothing more from it.
+    [[gnu::cold]] void on_malformed(Channel& channel, const char* what) {
+        channel.receiving.deaf = true;
+        connector_.fail(channel, Status::kProtocol, what);
+    }
+
+    uint64_t received() const { return received_; }
+
+  private:
+    [[gnu::always_inline]] void consume(Channel& channel, uint32_t body) {
+        ReceivePath& path = channel.receiving.path;
+        path.consume(body);
+        // A stream does not stop for want of credit while this side is busy with it.
+        if (path.credit_pressing() && channel.up()) [[unlikely]]
+            (void)offered_.return_credit(channel);
+    }
+
+    PolledBlocks& polled_;
+    OfferedBlocks& offered_;
+    ControlFrames& control_;
+    Connector& connector_;
+    uint64_t received_ = 0;  // frames
+};
+
+}  // namespace tern

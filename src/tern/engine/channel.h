@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "tern/connection/connection.h"
+#include "tern/engine/backlog.h"
+#include "tern/engine/idle_choice.h"
+#include "tern/engine/writer_words.h"
+#include "tern/veloblock/allowance.h"
+#include "tern/veloblock/cold_senders.h"
+#include "tern/veloblock/promotion.h"
+#include "tern/veloblock/receive_path.h"
+#include "tern/veloblock/repeats.h"
+#include "tern/veloblock/send_path.h"
+#include "tern/verbs/memory.h"
+
+namespace tern {
+
+// A connection with the state of both directions. Each part belongs to one object of the engine,
+// which alone changes it unless the part says otherwise.
+struct Channel final : Connection {
+    using Connection::Connection;
+
+    // Writing into the peer's block. Of PeerBlocks; FastPath advances `path` with each frame. What
+    // a send in the usual case needs comes first: with the connection's first cache line, this is
+    // all that such a send touches besides the credit for the peer, in `receiving`.
+    struct alignas(64) Sending {
+        uint64_t block_address = 0;  // of the peer's block
+        // The notify word in use (writer_words.h); never null.
+        const uint32_t* notify = &notify::kNever;
+        uint32_t block_rkey = 0;
+        bool stalled = false;  // a send found the block full, and none has entered it since
+        SendPath path;
+        uint16_t refused = 0;          // sends since `stalled`
+        bool listed_stalled = false;   // is in PeerBlocks' list
+        bool asked_for_frame = false;  // a kCreditRequest was sent since `stalled`
+        uint64_t silent_since = 0;     // when a long stall was first looked at; 0: not yet
+        uint32_t last_bcopy = 0;       // length, to guess that of the next one
+        uint32_t credit_taken = 0;     // the last value of its credit word
+        allowance::Taken allowance;    // of cold messages
+        bool waits = false;            // a send has found that there is none
+        WriterWords::Words words;      // which the peer may write to, if any
+        // Of RepeatedPuts; null until there is one. And whether the peer has allowed no more of
+        // them for a while.
+        std::unique_ptr<SentRepeats> repeats;
+        bool no_repeats = false;
+    };
+
+    // Reading the own block, into which the peer writes. Of OfferedBlocks; sends take the credit
+    // from `path`.
+    struct alignas(64) Receiving {
+        ReceivePath path;
+        // Whether to poll memory for the peer's writes rather than the completion queue. Decided
+        // when the connection comes up: the answer is the device's, and stays the same.
+        bool polls_memory = false;
+        // The peer has broken the protocol: what comes is dropped. Of the pollers.
+        bool deaf = false;
+        // The users have gone by force, and their transfers: frames of these are dropped.
+        bool left = false;
+        bool polled = false;      // the block is in PolledBlocks, ...
+        uint32_t poll_index = 0;  // ... and this is its place there
+        Promotion::Peer activity;
+        ColdSenders::Peer cold;
+        allowance::Given allowance;
+        uint32_t emptied = 0;  // of ArrivalRound: the last round in which the block was seen empty
+        uint32_t requested_bytes = 0;  // of the next block; 0: the first size
+        uint32_t usual_bytes = 0;      // of its cold messages: their moving average
+        verbs::RegisteredMemory block;
+        std::unique_ptr<ReceivedRepeats> repeats;  // of CompletionPoller; null: the peer has none
+        uint64_t words = 0;                        // address of the peer's words; 0: not known
+        uint32_t words_rkey = 0;
+        bool peer_wants_credit_frame = false;  // it sleeps, and a write does not wake it
+    };
+
+    // How the peer notifies this side, while it sleeps, of frames in the block. Of NotifyRequests.
+    struct Notifying {
+        uint16_t generation = 0;  // the last value written to the peer's notify word
+        bool confirmed = false;   // the peer has notified with that value
+        bool always = false;      // the peer notifies without being asked
+    };
+
+    // Control frames to be sent as soon as the send queue has room. Of ControlFrames.
+    enum Due : uint8_t {
+        kCreditDue = 1,
+        kOfferDue = 2,
+        kRevokeDue = 4,
+        kReleaseDue = 8,
+        kWordsDue = 16,  // the address of Sending::words
+        kCreditRequestDue = 32,
+        kAllowanceDue = 64,
+    };
+    struct Control {
+        uint8_t due = 0;      // set of Due
+        bool listed = false;  // is in ControlFrames' list
+    };
+
+    // What the connection has been used for, to explain it at its end. Counted once for each block
+    // and each long message.
+    struct Tally {
+        uint32_t blocks_taken = 0;    // from the peer, to write into
+        uint32_t blocks_offered = 0;  // to the peer
+        uint64_t staged = 0;          // long messages received, by scheme
+        uint64_t placed = 0;
+        uint64_t read = 0;
+        uint64_t bytes = 0;  // of these
+        bool told = false;
+    };
+
+    // Whether an operation is under way whose cookie `is` accepts.
+    template <class Is>
+    bool any_cookie(Is&& is) const {
+        return sends.any_cookie(is) || backlog.any_cookie(is);
+    }
+
+    Sending sending;
+    Receiving receiving;
+    Notifying notifying;
+    Control control;
+
+    // Of OneSided: reads and atomics under way, which later work requests may overtake. The
+    // handlers of their cookies decrement it.
+    uint32_t replies = 0;
+    // Of the rendezvous: whether the peer could read the message that was announced to it last,
+    // and whether it asks for such messages nevertheless, because its buffers are new.
+    bool readable = false;
+    bool fetches = false;
+    uint32_t rings = 0;  // lent to transfers from the peer
+    // And the transfers that the peer has asked for, of each half.
+    uint32_t incoming = 0, outgoing = 0;
+    // Of the layer above: its operations that have failed while the connection has not, and the
+    // status of the last one.
+    uint32_t failures = 0;
+    Status failure = Status::kOk;
+    // The same: the peer has asked for a pause of messages, how many sends it has refused, and
+    // since when, at the last look.
+    bool paused = false;
+    uint16_t paused_sends = 0;
+    uint64_t paused_since = 0;
+
+    ConnectionUse use;  // of IdleChannels
+    // The places that an operation of several work requests did not find last, until whoever waits
+    // for them has asked whether they are there; see Engine::has_room().
+    uint32_t refused_places = 1;
+    Backlog backlog;           // of EarlySends; empty once the connection is up
+    std::vector<void*> users;  // of Channels: the endpoints
+    Tally tally;
+};
+
+// A send in the usual case touches two cache lines of its own direction. The queue pair, the tag
+// and the counts of SendQueue are in the first one (connection.h).
+static_assert(offsetof(Channel::Sending, path) + SendPath::kHotBytes <= 64);
+static_assert(alignof(Channel::Sending) == 64 && alignof(Channel::Receiving) == 64);
+// The credit that the send returns is in the receiving side's first line. clang warns of an offset
+// in a type that contains classes with private members, but knows it.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Winvalid-offsetof"
+static_assert(sizeof(ReceivePath) <= 64 && offsetof(Channel::Receiving, path) == 0);
+#pragma GCC diagnostic pop
+
+}  // namespace tern

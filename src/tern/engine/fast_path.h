@@ -1,0 +1,478 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <arpa/inet.h>
+
+#include <cstring>
+#include <span>
+
+#include "tern/engine/counters.h"
+#include "tern/engine/early_sends.h"
+#include "tern/engine/peer_blocks.h"
+#include "tern/engine/put_request.h"
+#include "tern/engine/send_pool.h"
+#include "tern/engine/settings.h"
+#include "tern/engine/work_requests.h"
+
+namespace tern {
+
+// Active messages: chooses the path of each (SendPath) and posts its frame. While a connection is
+// being made, messages wait as copies (EarlySends). Data path.
+//
+// All functions that send return kNoResource if the caller is to try again after some progress.
+// `id`: of an active message, or the value of tag_message().
+class FastPath {
+  public:
+    FastPath(uint32_t max_inline, SendPool& pool, WorkRequests& requests, PeerBlocks& blocks,
+             EarlySends& early, SendRoom& room)
+        : max_inline_(max_inline),
+          pool_(pool),
+          requests_(requests),
+          blocks_(blocks),
+          early_(early),
+          room_(room) {}
+
+    // Whether am_bcopy would accept a message of any length now. If not, counts a refused send.
+    bool takes_copies(Channel& channel);
+
+    // `fill(std::byte* to)` writes the payload of `length` bytes, at most Engine::max_short() + 8.
+    // Capture by value: only then does the compiler keep it in registers.
+    template <class Fill>
+    Status am_short(Channel& channel, uint32_t id, uint32_t length, Fill fill);
+    using Put = PutRequest::Put;
+    // A put, and am_short() behind it, by one call of the device. kNoResource: nothing is sent, and
+    // the two may still be sent one after the other. `puts`: is incremented for the put.
+    template <class Fill>
+    Status put_am(Channel& channel, const Put& put, uint64_t& puts, uint32_t id, uint32_t length,
+                  Fill fill);
+    // The usual put_am(): of few bytes, which are copied at once, in a stream. As am_usual().
+    [[gnu::always_inline]] static bool takes_usual_put(const Channel& channel, uint32_t length) {
+        return is_usual(channel, body_of(length), 2) && !channel.sends.idle();
+    }
+    template <class Fill>
+    Status put_am_usual(Channel& channel, std::span<const std::byte> data, uint64_t to,
+                        uint32_t rkey, uint64_t& puts, uint32_t id, uint32_t length, Fill fill);
+    // For the data of a put_am(), which gives it back. Null: none is free now.
+    SendPool::Buffer* take_buffer() { return pool_.take(); }
+    // Whether put_am() would probably accept a message.
+    [[gnu::always_inline]] static bool takes_put(const Channel& channel, uint32_t length) {
+        return is_usual(channel, body_of(length), 2);
+    }
+    // The usual am_short(), to a peer that is hot: am_usual() may follow only if takes_usual() has
+    // just returned true.
+    [[gnu::always_inline]] static bool takes_usual(const Channel& channel, uint32_t length) {
+        return is_usual(channel, body_of(length));
+    }
+    template <class Fill>
+    Status am_usual(Channel& channel, uint32_t id, uint32_t length, Fill fill);
+    // `pack(void* to)` writes the payload, at most segment_size bytes, and returns its length.
+    // `length` returns it to the caller.
+    template <class Pack>
+    Status am_bcopy(Channel& channel, uint32_t id, Pack&& pack, uint32_t& length);
+    // kInProgress: `cookie` is reported when the pieces may be used again. kOk: they may be used at
+    // once.
+    Status am_zcopy(Channel& channel, uint32_t id, std::span<const std::byte> header,
+                    std::span<const ibv_sge> pieces, void* cookie);
+    // A piece of a message in memory of which the processor may not touch a part.
+    struct Piece {
+        ibv_sge memory;
+        bool copied = false;  // the processor may touch this piece, and `memory` has no lkey
+    };
+    // As am_zcopy(), with such memory: never kOk, and no message waits as a copy. At most
+    // Engine::max_pieces() pieces. `fill(std::byte* to)` writes the header when it is certain that
+    // the message goes.
+    template <class Fill>
+    [[gnu::noinline, gnu::cold]] Status am_gathered(Channel& channel, uint32_t id, uint32_t header,
+                                                    Fill&& fill, std::span<const Piece> pieces,
+                                                    void* cookie);
+
+    // For EarlySends: posts a cold frame whose payload is in `buffer`, after a place for the word.
+    // True: the buffer is given back when the frame is complete. False: it may be given back now.
+    bool post_copy(Channel& channel, uint32_t id, uint32_t length, SendPool::Buffer& buffer);
+
+    MessageCounters counters() const {
+        MessageCounters counters = counters_;
+        counters.sent_hot += usual_;
+        counters.shorts += usual_;
+        return counters;
+    }
+
+  private:
+    // The work request of short messages to hot peers, and its frame, prepared but for what differs
+    // between messages. The device has copied the frame when it has been posted.
+    struct ShortWrite {
+        ShortWrite() {
+            piece.addr = address_of(frame);
+            request.sg_list = &piece;
+            request.num_sge = 1;
+            request.opcode = IBV_WR_RDMA_WRITE;
+            request.send_flags = IBV_SEND_INLINE;
+        }
+        ShortWrite(const ShortWrite&) = delete;
+        ShortWrite& operator=(const ShortWrite&) = delete;
+
+        alignas(64) ibv_send_wr request{};
+        ibv_sge piece{};
+        // The zero word, the payload and the tail.
+        alignas(64) std::byte frame[engine_limits::kInline]{};
+    };
+
+    // Whether the usual case holds for `count` sends, of which the last is a frame: there is room,
+    // no completion or notification is due, and no wrap.
+    [[gnu::always_inline]] static bool is_usual(const Channel& channel, size_t body,
+                                                int32_t count = 1) {
+        return channel.sends.takes_unsignaled(count) &&
+               channel.sending.path.straight(static_cast<uint32_t>(body)) &&
+               __atomic_load_n(channel.sending.notify, __ATOMIC_RELAXED) == notify::kNever;
+    }
+    // Payload and tail: in 64 bits, as it is added to addresses.
+    static size_t body_of(size_t payload) { return padded(payload) + sizeof(Word); }
+    template <class Fill>
+    void make_short(Channel& channel, uint32_t id, uint32_t length, size_t body, Fill fill);
+    void sent_short(Channel& channel, size_t body);
+    void sent_frame(Channel& channel, size_t body);
+    // The device has posted nothing, or only the put.
+    [[gnu::cold, gnu::noinline]] Status on_refused_put(Channel& channel, uint64_t& puts) {
+        if (bad_ == &short_.request) {
+            channel.sends.posted(false, true);
+            ++puts;
+        }
+        bad_ = nullptr;
+        return requests_.on_refused(channel);
+    }
+    template <class Fill>
+    Status am_short_slow(Channel& channel, uint32_t id, uint32_t length, Fill fill);
+    Status post_frame(Channel& channel, const SendPath::Choice& choice, uint32_t id,
+                      uint32_t length, ibv_sge* pieces, int count, unsigned flags,
+                      SendPool::Buffer* buffer, void* cookie);
+    static uint32_t frame_length(bool hot, uint32_t payload) {
+        return hot ? padded(payload) + BlockWriter::kOverhead : payload + uint32_t{sizeof(Word)};
+    }
+
+    ShortWrite short_;
+    ibv_send_wr* bad_ = nullptr;  // the work request that the device has refused
+    uint64_t usual_ = 0;          // short messages to hot peers in the usual case
+    MessageCounters counters_;    // of all others
+    uint32_t max_inline_;
+    SendPool& pool_;
+    WorkRequests& requests_;
+    PeerBlocks& blocks_;
+    EarlySends& early_;
+    SendRoom& room_;
+    PutRequest put_{IBV_WR_RDMA_WRITE, &short_.request};
+};
+
+// Makes the work request of a message to a hot peer, in the usual case.
+template <class Fill>
+[[gnu::always_inline]] inline void FastPath::make_short(Channel& channel, uint32_t id,
+                                                        uint32_t length, size_t body, Fill fill) {
+    const uint32_t at = channel.sending.path.straight_at(
+        static_cast<uint32_t>(body));  // before memory is written to
+    std::byte* const tail = short_.frame + body;
+    memset(tail - sizeof(Word), 0, sizeof(Word));  // the padding, if any, is in these bytes
+    fill(short_.frame + sizeof(Word));
+    const Word word = channel.sending.path.block_word(FrameKind::kActiveMessage, id, length, 0)
+                          .with_freed(channel.receiving.path.credit_word());
+    memcpy(tail, &word, sizeof(word));
+    short_.piece.length = static_cast<uint32_t>(body + sizeof(Word));
+    short_.request.wr.rdma.remote_addr = channel.sending.block_address + at;
+    short_.request.wr.rdma.rkey = channel.sending.block_rkey;
+}
+
+[[gnu::always_inline]] inline void FastPath::sent_short(Channel& channel, size_t body) {
+    channel.sends.posted_unsignaled(1);
+    sent_frame(channel, body);
+}
+
+[[gnu::always_inline]] inline void FastPath::sent_frame(Channel& channel, size_t body) {
+    channel.sending.path.sent_straight(static_cast<uint32_t>(body));
+    channel.sending.stalled = false;
+    channel.receiving.path.credit_sent();
+    ++usual_;
+}
+
+template <class Fill>
+[[gnu::always_inline]] inline Status FastPath::am_short(Channel& channel, uint32_t id,
+                                                        uint32_t length, Fill fill) {
+    if (!takes_usual(channel, length)) [[unlikely]]
+        return am_short_slow(channel, id, length, fill);
+    return am_usual(channel, id, length, fill);
+}
+
+template <class Fill>
+[[gnu::always_inline]] inline Status FastPath::am_usual(Channel& channel, uint32_t id,
+                                                        uint32_t length, Fill fill) {
+    const size_t body = body_of(length);
+    make_short(channel, id, length, body, fill);
+    short_.request.wr_id = channel.tag | channel.sends.next();
+    if (ibv_post_send(channel.qp.get(), &short_.request, &bad_) != 0) [[unlikely]]
+        return requests_.on_refused(channel);
+    sent_short(channel, body);
+    return Status::kOk;
+}
+
+template <class Fill>
+[[gnu::always_inline]] inline Status FastPath::put_am_usual(Channel& channel,
+                                                            std::span<const std::byte> data,
+                                                            uint64_t to, uint32_t rkey,
+                                                            uint64_t& puts, uint32_t id,
+                                                            uint32_t length, Fill fill) {
+    const size_t body = body_of(length);
+    make_short(channel, id, length, body, fill);
+    ibv_send_wr& request = put_.set_usual(data, to, rkey);
+    const uint32_t next = channel.sends.next();
+    request.wr_id = channel.tag | next;
+    short_.request.wr_id = channel.tag | (next + 1);
+    if (ibv_post_send(channel.qp.get(), &request, &bad_) != 0) [[unlikely]]
+        return on_refused_put(channel, puts);
+    channel.sends.posted_unsignaled(2);
+    ++puts;
+    sent_frame(channel, body);
+    return Status::kOk;
+}
+
+template <class Fill>
+[[gnu::noinline]] Status FastPath::put_am(Channel& channel, const Put& put, uint64_t& puts,
+                                          uint32_t id, uint32_t length, Fill fill) {
+    const size_t body = body_of(length);
+    if (!is_usual(channel, body, 2)) {
+        if (put.buffer != nullptr) pool_.give(put.buffer);
+        return Status::kNoResource;
+    }
+    make_short(channel, id, length, body, fill);
+    const bool signaled = put.cookie != nullptr || channel.sends.idle();
+    ibv_send_wr& request = put_.set(put, signaled);
+    request.wr_id = channel.tag | channel.sends.next();
+    short_.request.wr_id = channel.tag | (channel.sends.next() + 1);
+    const bool refused = ibv_post_send(channel.qp.get(), &request, &bad_) != 0;
+    put_.make_usual();
+    if (refused && bad_ != &short_.request) [[unlikely]] {
+        if (put.buffer != nullptr) pool_.give(put.buffer);
+        return requests_.on_refused(channel);
+    }
+    channel.sends.posted(signaled, true);
+    ++puts;
+    if (put.buffer != nullptr) put.buffer->holder = channel.tag;
+    if (put.buffer != nullptr || (put.cookie != nullptr && !refused))
+        channel.sends.record(put.buffer, put.cookie);
+    if (refused) [[unlikely]] {
+        bad_ = nullptr;
+        return requests_.on_refused(channel);
+    }
+    sent_short(channel, body);
+    return Status::kOk;
+}
+
+// In all other cases.
+template <class Fill>
+[[gnu::noinline]] Status FastPath::am_short_slow(Channel& channel, uint32_t id, uint32_t length,
+                                                 Fill fill) {
+    if (!channel.sends.takes_data()) [[unlikely]] {
+        const Status waits = early_.message(channel, id, [&](std::byte* to) {
+            fill(to);
+            return length;
+        });
+        counters_.shorts += waits == Status::kOk;
+        return waits;
+    }
+    const SendPath::Choice choice = blocks_.choose(channel, length);
+    if (PeerBlocks::refuses(choice)) [[unlikely]]
+        return blocks_.on_refused(channel, choice);
+    alignas(64) std::byte bytes[engine_limits::kInline];
+    memset(bytes + padded(length), 0, sizeof(Word));
+    fill(bytes + sizeof(Word));
+    const bool hot = choice.route == SendPath::Route::kBlock;
+    ibv_sge piece{.addr = address_of(bytes), .length = frame_length(hot, length), .lkey = 0};
+    const Status status =
+        post_frame(channel, choice, id, length, &piece, 1, IBV_SEND_INLINE, nullptr, nullptr);
+    ++counters_.shorts;
+    if (!hot) blocks_.on_detour(channel, length);
+    return status;
+}
+
+template <class Pack>
+Status FastPath::am_bcopy(Channel& channel, uint32_t id, Pack&& pack, uint32_t& length) {
+    if (!channel.sends.takes_data()) [[unlikely]] {
+        const Status waits = early_.message(
+            channel, id, [&](std::byte* to) { return length = pack(static_cast<void*>(to)); });
+        counters_.bcopies += waits == Status::kOk;
+        return waits;
+    }
+    // `pack` may be called only once, and the length is not known before: the last length serves as
+    // a guess. If the block has no room for the actual length, the frame goes cold.
+    const SendPath::Choice guess = blocks_.choose_unknown(channel);
+    if (PeerBlocks::refuses(guess) && !early_.is_urgent(id, guess)) [[unlikely]]
+        return blocks_.on_refused(channel, guess);
+    SendPool::Buffer* buffer = pool_.take();
+    if (buffer == nullptr) [[unlikely]]
+        return room_.no_buffer();
+    length = pack(static_cast<void*>(buffer->data + sizeof(Word)));
+    channel.sending.last_bcopy = length;
+    SendPath::Choice choice = channel.sending.path.choose(length);
+    if (choice.route == SendPath::Route::kStall) {
+        (void)blocks_.on_stall(channel);
+        choice.route = SendPath::Route::kCold;
+    }
+    const bool hot = choice.route == SendPath::Route::kBlock;
+    ibv_sge piece{.addr = address_of(buffer->data),
+                  .length = frame_length(hot, length),
+                  .lkey = buffer->lkey};
+    const bool at_once = piece.length <= max_inline_;
+    const Status status =
+        post_frame(channel, choice, id, length, &piece, 1, at_once ? IBV_SEND_INLINE : 0,
+                   at_once ? nullptr : buffer, nullptr);
+    if (at_once || status != Status::kOk) pool_.give(buffer);
+    ++counters_.bcopies;
+    if (!hot) blocks_.on_detour(channel, length);
+    return status;
+}
+
+inline Status FastPath::am_zcopy(Channel& channel, uint32_t id, std::span<const std::byte> header,
+                                 std::span<const ibv_sge> user, void* cookie) {
+    if (!channel.sends.takes_data()) [[unlikely]] {
+        const Status waits = early_.gathered_message(channel, id, header, user);
+        counters_.zcopies += waits == Status::kOk;
+        return waits;
+    }
+    uint32_t size = static_cast<uint32_t>(header.size());
+    for (const ibv_sge& piece : user) size += piece.length;
+    const SendPath::Choice choice = blocks_.choose(channel, size);
+    if (PeerBlocks::refuses(choice)) [[unlikely]]
+        return blocks_.on_refused(channel, choice);
+    SendPool::Buffer* buffer = pool_.take();
+    if (buffer == nullptr) [[unlikely]]
+        return room_.no_buffer();
+    const bool hot = choice.route == SendPath::Route::kBlock;
+    // [head, header] and [padding, tail] are in `buffer`; the device gathers the rest from the
+    // user's memory.
+    ibv_sge pieces[engine_limits::kPieces];
+    int count = 0;
+    const auto front = static_cast<uint32_t>(sizeof(Word) + header.size());
+    if (!header.empty()) memcpy(buffer->data + sizeof(Word), header.data(), header.size());
+    pieces[count++] = {.addr = address_of(buffer->data), .length = front, .lkey = buffer->lkey};
+    for (const ibv_sge& piece : user)
+        if (piece.length != 0) pieces[count++] = piece;
+    if (hot) {
+        const uint32_t padding = padded(size) - size;
+        std::byte* tail = buffer->data + padded(front);
+        pieces[count++] = {.addr = address_of(tail) + (Word::kUnit - padding),
+                           .length = padding + uint32_t{sizeof(Word)},
+                           .lkey = buffer->lkey};
+    }
+    const bool at_once = frame_length(hot, size) <= max_inline_;
+    const Status status = post_frame(channel, choice, id, size, pieces, count,
+                                     at_once ? IBV_SEND_INLINE : IBV_SEND_SIGNALED,
+                                     at_once ? nullptr : buffer, at_once ? nullptr : cookie);
+    ++counters_.zcopies;
+    if (!hot) blocks_.on_detour(channel, size);
+    if (at_once || status != Status::kOk) pool_.give(buffer);
+    return at_once || status != Status::kOk ? status : Status::kInProgress;
+}
+
+// Posts a frame on the chosen path. `pieces` are the whole frame, with its words, which are written
+// here: into the memory of the first piece and, for a block, of the last.
+inline Status FastPath::post_frame(Channel& channel, const SendPath::Choice& choice, uint32_t id,
+                                   uint32_t length, ibv_sge* pieces, int count, unsigned flags,
+                                   SendPool::Buffer* buffer, void* cookie) {
+    Channel::Sending& sending = channel.sending;
+    const uint16_t credit = channel.receiving.path.credit();
+    auto* head = reinterpret_cast<uint64_t*>(pieces[0].addr);
+    if (choice.route == SendPath::Route::kBlock) {
+        TERN_ASSERT(choice.plan.fits);
+        const ibv_sge& last = pieces[count - 1];
+        *head = choice.plan.below().raw();
+        *reinterpret_cast<uint64_t*>(last.addr + last.length - sizeof(uint64_t)) =
+            sending.path.block_word(FrameKind::kActiveMessage, id, length, credit).raw();
+        if (choice.plan.wrap && !blocks_.post_wrap(channel, choice.plan.wrap_at))
+            return Status::kDevice;
+        const uint32_t notify = __atomic_load_n(sending.notify, __ATOMIC_RELAXED);
+        ibv_send_wr& request = requests_.prepare(
+            notify != 0 ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE, pieces, count, flags);
+        request.imm_data = htonl(notify::immediate(notify));
+        request.wr.rdma.remote_addr = sending.block_address + choice.plan.at;
+        request.wr.rdma.rkey = sending.block_rkey;
+        if (!requests_.post(channel, request, true)) return Status::kDevice;
+        sending.path.sent_block(choice.plan);
+        sending.stalled = false;
+        ++counters_.sent_hot;
+    } else {
+        *head = sending.path.cold_word(FrameKind::kActiveMessage, id, length, credit).raw();
+        if (!requests_.post(channel, requests_.prepare(IBV_WR_SEND, pieces, count, flags), true))
+            return Status::kDevice;
+        sending.path.sent_cold();
+        sending.allowance.sent();
+        ++counters_.sent_cold;
+    }
+    channel.receiving.path.credit_sent();
+    if (buffer != nullptr) buffer->holder = channel.tag;
+    if (buffer != nullptr || cookie != nullptr) channel.sends.record(buffer, cookie);
+    return Status::kOk;
+}
+
+template <class Fill>
+Status FastPath::am_gathered(Channel& channel, uint32_t id, uint32_t header, Fill&& fill,
+                             std::span<const Piece> pieces, void* cookie) {
+    if (!channel.sends.takes_data()) return room_.no_place(channel);
+    uint32_t size = header;
+    for (const Piece& piece : pieces) size += piece.memory.length;
+    const SendPath::Choice choice = blocks_.choose(channel, size);
+    if (PeerBlocks::refuses(choice)) return blocks_.on_refused(channel, choice);
+    SendPool::Buffer* const buffer = pool_.take();
+    if (buffer == nullptr) return room_.no_buffer();
+    const bool hot = choice.route == SendPath::Route::kBlock;
+    // In `buffer`: head, header, [padding, tail], copied pieces.
+    const auto front = static_cast<uint32_t>(sizeof(Word) + header);
+    std::byte* const tail = buffer->data + padded(front);
+    std::byte* copy = tail + Word::kUnit + sizeof(Word);
+    fill(buffer->data + sizeof(Word));
+    ibv_sge all[engine_limits::kPieces];
+    int count = 0;
+    all[count++] = {.addr = address_of(buffer->data), .length = front, .lkey = buffer->lkey};
+    for (const Piece& piece : pieces) {
+        all[count] = piece.memory;
+        if (piece.copied) {
+            memcpy(copy, reinterpret_cast<const void*>(piece.memory.addr), piece.memory.length);
+            all[count].addr = address_of(copy);
+            all[count].lkey = buffer->lkey;
+            copy += piece.memory.length;
+        }
+        ++count;
+    }
+    if (hot) {
+        const uint32_t padding = padded(size) - size;
+        all[count++] = {.addr = address_of(tail) + (Word::kUnit - padding),
+                        .length = padding + uint32_t{sizeof(Word)},
+                        .lkey = buffer->lkey};
+    }
+    const Status status =
+        post_frame(channel, choice, id, size, all, count, IBV_SEND_SIGNALED, buffer, cookie);
+    ++counters_.zcopies;
+    if (!hot) blocks_.on_detour(channel, size);
+    if (status != Status::kOk) pool_.give(buffer);
+    return status != Status::kOk ? status : Status::kInProgress;
+}
+
+inline bool FastPath::takes_copies(Channel& channel) {
+    if (!channel.sends.takes_data())
+        (void)room_.no_place(channel);
+    else if (const auto choice = blocks_.choose_unknown(channel); PeerBlocks::refuses(choice))
+        (void)blocks_.on_refused(channel, choice);
+    else if (!pool_.prepare())
+        (void)room_.no_buffer();
+    else
+        return true;
+    return false;
+}
+
+inline bool FastPath::post_copy(Channel& channel, uint32_t id, uint32_t length,
+                                SendPool::Buffer& buffer) {
+    ibv_sge piece{.addr = address_of(buffer.data),
+                  .length = frame_length(false, length),
+                  .lkey = buffer.lkey};
+    const bool at_once = piece.length <= max_inline_;
+    return post_frame(channel, {}, id, length, &piece, 1, at_once ? IBV_SEND_INLINE : 0,
+                      at_once ? nullptr : &buffer, nullptr) == Status::kOk &&
+           !at_once;
+}
+
+}  // namespace tern

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <cstdint>
+
+#include "common/assert.h"
+
+namespace tern {
+
+// How many polls look at nothing but the blocks, because polling the completion queue costs more.
+// While there is a reason to look further (a transfer under way, no polled block, a sleeper whose
+// peers may notify it), every poll does. Data path.
+class PollBudget {
+  public:
+    bool is_left() const { return left_ > 0; }
+    void spend(bool found_nothing) { left_ -= found_nothing ? kEmptyPoll : 1; }
+    void spend_empty() { left_ -= kEmptyPoll; }
+    // The next poll looks at everything: something is expected that will not be found in a block.
+    void end() { left_ = 0; }
+    // A poll has looked at everything.
+    void refill() { left_ = full_; }
+
+    // A reason to look at everything begins and ends.
+    void begin_reason() {
+        ++reasons_;
+        left_ = full_ = 0;
+    }
+    void end_reason() {
+        TERN_ASSERT(reasons_ != 0);
+        if (--reasons_ == 0) full_ = kPolls;
+    }
+    bool has_reason() const { return reasons_ != 0; }
+
+    // Whether the next poll that looks at everything also looks for packets and deadlines, which
+    // only one in kSeldom does, or one in kUrgent if it is urgent, until seldom_is_done().
+    bool seldom_is_next() const { return since_seldom_ >= kSeldom - 1; }
+    bool urgent_is_next() const { return since_seldom_ >= kUrgent - 1; }
+    // A poll has looked at everything.
+    void seldom_is_nearer() { ++since_seldom_; }
+    void make_seldom_due() { since_seldom_ = kSeldom; }
+    void seldom_is_done() { since_seldom_ = 0; }
+
+    static constexpr unsigned kSeldom = 64;
+    static constexpr unsigned kUrgent = 4;
+
+  private:
+    // Polls that find a frame cost 1, others kEmptyPoll.
+    static constexpr int kPolls = 32;
+    static constexpr int kEmptyPoll = 8;
+
+    int left_ = 0;
+    int full_ = 0;               // what refill() gives: decided when a reason begins or ends
+    uint32_t reasons_ = 1;       // no block is polled at first
+    unsigned since_seldom_ = 0;  // polls that looked at everything
+};
+
+}  // namespace tern

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "tern/engine/send_pool.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <new>
+#include <string>
+
+#include "tern/connection/connector.h"
+#include "tern/engine/channel.h"
+#include "tern/engine/owner.h"
+#include "tern/engine/settings.h"
+#include "tern/engine/work_requests.h"
+
+namespace tern {
+
+bool SendPool::grow() {
+    const uint32_t count = std::min(kChunk, most_ - count_);
+    if (count == 0) return false;
+    const size_t stride = engine_limits::buffer_stride(buffer_size_);
+    chunks_.push_back({verbs::RegisteredMemory(pd_, stride * count, IBV_ACCESS_LOCAL_WRITE),
+                       std::vector<Buffer>(count)});
+    Chunk& chunk = chunks_.back();
+    if (!chunk.memory) {
+        error_ = errno;
+        chunks_.pop_back();
+        most_ = count_;
+        return false;
+    }
+    for (uint32_t i = 0; i < count; ++i) {
+        chunk.buffers[i].data = chunk.memory.data() + stride * i;
+        chunk.buffers[i].lkey = chunk.memory.lkey();
+        give(&chunk.buffers[i]);
+    }
+    count_ += count;
+    registered_ += chunk.memory.size();
+    return true;
+}
+
+bool SendPool::grow_later() noexcept try { return grow(); } catch (const std::bad_alloc&) {
+    return false;
+}
+
+Status SendRoom::no_place(Channel& channel) {
+    if (channel.up() && !channel.failed) ++refused_;
+    return Status::kNoResource;
+}
+
+// The last work request of a connection may be unsignaled; only a later signaled one reports its
+// completion, so each such connection gets one, if it has a buffer. All buffers are in use, so
+// those who posted them last have them still.
+Status SendRoom::no_buffer() {
+    ++refused_;
+    if (pool_.refused() && !warned_send_pool_) {
+        warned_send_pool_ = true;
+        owner_.warn(std::string("cannot register more memory for the send pool (") +
+                    strerror(pool_.error()) + "): lower UCX_TERN_TX_BUFFERS, or " +
+                    verbs::remedy_of_registration(pool_.error()));
+    }
+    pool_.for_each_holder([this](uint64_t tag) {
+        Connection* const connection = connector_.table().find_send(tag);
+        if (connection != nullptr && connection->up())
+            requests_.report_all(static_cast<Channel&>(*connection));
+    });
+    return Status::kNoResource;
+}
+
+}  // namespace tern

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <chrono>
+#include <cstdint>
+
+#include "common/assert.h"
+#include "tern/engine/channel.h"
+
+namespace tern {
+
+class Connector;
+
+inline uint64_t address_of(const void* data) {
+    return reinterpret_cast<uint64_t>(data);
+}
+
+// A put to an idle send queue is signaled, because a flush that follows then needs no work request
+// of its own. In a stream of puts the queue is not idle.
+inline unsigned signal_first(const Channel& channel) {
+    return channel.sends.idle() ? IBV_SEND_SIGNALED : 0;
+}
+
+// Posts work requests to the connections' queue pairs, and accounts for them. A connection whose
+// device refuses one fails. Data path.
+class WorkRequests {
+  public:
+    // After so long without what it waits for, a sender checks whether the peer lives. Most waits
+    // are shorter, and a check in each would take a place of the wire.
+    static constexpr std::chrono::nanoseconds kSilence = std::chrono::milliseconds(10);
+
+    explicit WorkRequests(Connector& connector) : connector_(connector) {}
+
+    // The work request of a frame, or of an RDMA write or read, for the caller to complete. Fields
+    // that are not set here or by the caller are zero.
+    [[gnu::always_inline]] ibv_send_wr& prepare(ibv_wr_opcode opcode, ibv_sge* pieces, int count,
+                                                unsigned flags) {
+        request_.sg_list = pieces;
+        request_.num_sge = count;
+        request_.opcode = opcode;
+        request_.send_flags = flags;
+        return request_;
+    }
+
+    // Posts a work request, for which the send queue must have room. `users`: its loss counts as
+    // the user's. False: the connection has failed.
+    bool post(Channel& channel, ibv_send_wr& request, bool users) {
+        TERN_ASSERT(channel.sends.room() != 0);
+        const bool signaled =
+            channel.sends.signal_due() || (request.send_flags & IBV_SEND_SIGNALED) != 0;
+        if (signaled) request.send_flags |= IBV_SEND_SIGNALED;
+        request.wr_id = channel.tag | channel.sends.next();
+        ibv_send_wr* bad = nullptr;
+        if (ibv_post_send(channel.qp.get(), &request, &bad) != 0) [[unlikely]] {
+            (void)on_refused(channel);
+            return false;
+        }
+        channel.sends.posted(signaled, users);
+        return true;
+    }
+
+    // Writes up to engine_limits::kInline bytes, which the device has copied when this returns. The
+    // send queue must have room.
+    bool write_inline(Channel& channel, const void* data, uint32_t length, uint64_t to,
+                      uint32_t rkey, bool users) {
+        ibv_sge piece{.addr = address_of(data), .length = length, .lkey = 0};
+        ibv_send_wr& request = prepare(IBV_WR_RDMA_WRITE, &piece, length != 0 ? 1 : 0,
+                                       IBV_SEND_INLINE | (users ? signal_first(channel) : 0));
+        request.wr.rdma.remote_addr = to;
+        request.wr.rdma.rkey = rkey;
+        return post(channel, request, users);
+    }
+
+    // Posts an RDMA write of no bytes, whose completion reports all work requests before it. False:
+    // there is no room now, or the connection has failed.
+    bool post_empty(Channel& channel, bool users);
+    // The same if no completion is due that reports everything posted so far.
+    void report_all(Channel& channel) {
+        if (!channel.sends.last_is_signaled()) (void)post_empty(channel, false);
+    }
+    // For a sender that waits: after kSilence, makes sure that a work request is outstanding whose
+    // completion would report the peer's death. `since`: of the last look; 0 at first.
+    void check_silent(Channel& channel, uint64_t& since);
+    // As post_empty(), for a connection that has failed already.
+    static void post_marker(Channel& channel, bool users = false);
+    // Work requests posted from now on begin when all reads and atomics before them are complete.
+    bool post_fence(Channel& channel);
+
+    // The device has refused a work request: the connection fails. Returns kDevice. Does not throw,
+    // as short messages catch nothing.
+    Status on_refused(Channel& channel) noexcept;
+
+  private:
+    ibv_send_wr request_{};  // of prepare(); zeroed once, because that takes 20 ns
+    Connector& connector_;
+};
+
+}  // namespace tern

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+
+#include "tern/pinning/cache/pin.h"
+#include "tern/pinning/cache/pin_table.h"
+#include "tern/pinning/cache/quarantine.h"
+#include "tern/pinning/cache/reaper.h"
+#include "tern/pinning/cache/recent_buffers.h"
+#include "tern/pinning/cache/registrar.h"
+#include "tern/pinning/regions/access.h"
+#include "tern/pinning/watch/fork.h"
+#include "tern/pinning/watch/inbox.h"
+#include "tern/pinning/watch/monitor.h"
+
+namespace tern {
+
+struct PinSettings {
+    MonitorKind monitor = MonitorKind::kAuto;
+    // The owner has hooks: it calls unmapped() if monitor() is kUcm, or if `monitor` is kAuto.
+    bool has_hooks = false;
+    // The hooks see every change of any memory that is made by a function of libc.
+    bool hooks_see_all = false;
+    uint64_t most_bytes = 0;  // pinned at a time, at most; 0: default_pinned_bytes()
+    // How long pin() does not register after the device had no memory for a registration.
+    std::chrono::milliseconds refusal{1000};
+    // How long pins of memory that is about to lose its pages are not remembered, at least. A
+    // processor's time that is shared by quota comes in turns of 100 ms.
+    std::chrono::milliseconds quarantine{200};
+    // A thread deregisters invalid pins, even if the cache is not called.
+    bool background = true;
+};
+
+struct PinCounters {
+    uint64_t pins = 0;  // that exist, in use or remembered
+    uint64_t registrations = 0;
+    uint64_t hits = 0;
+    uint64_t evictions = 0;
+    uint64_t invalidations = 0;  // of pins
+    uint64_t failures = 0;
+    uint64_t pinned_bytes = 0;
+    uint64_t pinned_bytes_most = 0;
+};
+
+// Half of the limit of locked memory; without such a limit, a quarter of the machine's memory.
+uint64_t default_pinned_bytes();
+
+// Registered memory. Registrations are remembered after use, as long as the memory keeps the pages
+// that were registered. For any thread.
+class PinCache {
+  public:
+    PinCache(ibv_pd* pd, const PinSettings& settings);
+    PinCache(std::unique_ptr<Registrar> registrar, const PinSettings& settings);
+    // Deregisters everything, in use or not.
+    ~PinCache();
+    PinCache(const PinCache&) = delete;
+    PinCache& operator=(const PinCache&) = delete;
+
+    MonitorKind monitor() const { return monitor_->kind(); }
+    uint64_t most_bytes() const { return most_bytes_; }
+
+    // A pin that covers the range and gives these rights, with a reference; null if there is none.
+    // Never registers, nor waits for a registration.
+    Pin* find(const void* address, size_t length, unsigned access);
+    // The same, but registers the pages if need be. Null and errno: ENOMEM if most_bytes() or the
+    // limit of locked memory is reached, EFAULT if the memory is not mapped or may not be written,
+    // EINVAL if the range is empty. After ENOMEM from the device, fails with ENOMEM for a while.
+    // `found`, unless null: whether the pin existed already.
+    Pin* pin(const void* address, size_t length, unsigned access, bool* found = nullptr);
+    void release(Pin* pin);
+    // Gives up pins that are not in use, of so many bytes if there are as many: others may share
+    // the limit of locked memory. False: of none.
+    bool give_up(uint64_t bytes);
+    // Whether a pin that the caller holds would be found now. Data path.
+    bool is_current(const Pin& pin) {
+        // In this order: settled changes are in the inbox until they are being handled.
+        return !guard_.inherited() && monitor_->settled() && inbox_.empty() &&
+               !handling_.load(std::memory_order_acquire) &&
+               pin.listed_.load(std::memory_order_acquire) &&
+               (survives_fork_ ||
+                forks_seen_.load(std::memory_order_acquire) == ForkGuard::forks());
+    }
+
+    // Takes over the registration of memory of another device, which the processor may not touch,
+    // and returns its pin, with a reference. Until retire(), find() and pin() return this pin for
+    // every part of the memory. It is not evicted, and no change of the process's memory affects
+    // it. Throws std::bad_alloc; then the registration is still the caller's.
+    Pin* adopt(ibv_mr* region, const void* address, size_t length, unsigned access);
+    // The memory is not found any more. Takes the caller's reference; the last one deregisters.
+    void retire(Pin* pin);
+    // A pin of such memory that covers the range, with a reference; null if there is none.
+    Pin* find_of_device(const void* address, size_t length, unsigned access);
+    // Whether there is any such memory.
+    bool has_device_memory() const { return device_pins_.load(std::memory_order_relaxed) != 0; }
+
+    // A number that changes when pins should be given back soon: because some are not found any
+    // more, or room is wanted.
+    uint64_t changes() const { return table_.changes(); }
+
+    // Counts a use of a buffer; returns the number of its recent uses, this one included. A buffer
+    // is watched from its second use on: at the third, it has not been unmapped in between. While
+    // changes are on their way to the cache, the memory may be new, so it counts as new.
+    uint32_t note(const void* address, size_t length);
+    uint32_t uses(const void* address, size_t length);
+    // False: a pin of this buffer was not remembered after its use, nor will the next one be, for
+    // example because no monitor reports when the memory loses its pages.
+    bool keeps(const void* address, size_t length);
+
+    // The memory has lost its pages, or will. Its pins are not found any more, and are deregistered
+    // now or with their last reference.
+    void invalidate(const void* start, const void* end);
+    // The same, called by a hook of the owner (PinSettings) before the pages go. May be called from
+    // within malloc() or munmap(), whatever locks the thread holds. The pins are deregistered soon.
+    void unmapped(const void* start, const void* end);
+    // The same for a change that the kernel does not report to any monitor.
+    void lost_silently(const void* start, const void* end);
+    // Called by a hook when a change of some memory begins, after unmapped(), and when it has
+    // ended. Without these calls, the cache may take a change to last for a second.
+    void change_begins() { monitor_->change_begins(); }
+    void change_ends() { monitor_->change_ends(); }
+    // Handles changes of memory, and deregisters invalid pins. Cheap if there are no changes.
+    void progress() {
+        if (has_changes()) clean_up();
+    }
+    bool has_changes() const { return !inbox_.empty(); }
+
+    PinCounters counters() const;
+
+  private:
+    using Clock = std::chrono::steady_clock;
+
+    struct Range {
+        uint64_t start = 0;
+        uint64_t end = 0;
+
+        // False: the buffer is empty, or wraps around.
+        static bool pages(const void* address, size_t length, Range& range);
+    };
+
+    // Called under the lock.
+    Pin* lookup(const Range& range, unsigned access);
+    template <class Settled>
+    bool handle_all(Settled&& settled);
+    bool up_to_date();
+    bool handle_past();
+    bool handle_changes();
+    void change(const MemoryChange& change);
+    bool quarantined(const Range& range) {
+        return quarantine_.has(range.start, range.end, monitor_->under_way());
+    }
+    void invalidate_locked(const Range& range);
+    void drop_overlapping(const Range& range);
+    bool reserve(uint64_t bytes, std::unique_lock<std::mutex>& lock);
+    bool evict();
+    void publish(Pin* pin);
+
+    // Called without the lock.
+    void clean_up();
+    void deregister(PinList dead);
+    bool register_memory(Pin* pin, unsigned other_rights);
+
+    ForkGuard guard_;
+    std::unique_ptr<Registrar> registrar_;
+    const PinSettings settings_;
+    const uint64_t most_bytes_;
+
+    mutable std::mutex mutex_;  // for the members from here to counters_
+    PinTable table_;
+    RecentBuffers recent_;
+    Quarantine quarantine_;
+    Clock::time_point refused_until_{};
+    PinCounters counters_;
+
+    std::atomic<size_t> device_pins_{0};
+    const bool survives_fork_;
+    std::atomic<unsigned> forks_seen_{ForkGuard::forks()};
+    Inbox inbox_;
+    std::atomic<bool> handling_{false};  // changes have been taken out of the inbox
+    // Handles changes while the cache is not called.
+    Reaper reaper_{[this] { clean_up(); }};
+    std::unique_ptr<Monitor> monitor_;
+    const Monitor::Pinned pinned_{
+        [this](uint64_t start, uint64_t end) { return table_.overlaps(start, end); }};
+};
+
+// Bytes of the longest buffer that users of the cache should have pinned: a longer one would push
+// the pins of buffers that are used again out of it.
+inline uint64_t longest_pin(const PinCache& pins) {
+    return pins.most_bytes() / 4;
+}
+
+}  // namespace tern

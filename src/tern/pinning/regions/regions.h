@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+
+#include "tern/pinning/regions/access.h"
+#include "tern/pinning/regions/region_use.h"
+#include "tern/pinning/watch/fork.h"
+
+namespace tern {
+
+// The name of a region for peers. Of the 2^32 generations of an index, one is valid at a time; none
+// returns before all others were used, and their start is secret: a stale or invented key finds
+// nothing.
+struct RegionKey {
+    uint32_t index = 0;
+    uint32_t generation = 0;  // never 0
+    bool operator==(const RegionKey&) const = default;
+};
+
+// Memory that the user has declared; not necessarily pinned.
+class Region {
+  public:
+    uint64_t address() const { return address_; }
+    uint64_t length() const { return length_; }
+    unsigned access() const { return access_; }
+    RegionKey key() const { return key_; }
+    // Whether the region is declared with this key. Needs no lock: calls that other threads make
+    // meanwhile may have been seen or not.
+    bool is(RegionKey key) const {
+        return __atomic_load_n(&declared_, __ATOMIC_ACQUIRE) &&
+               __atomic_load_n(&key_.generation, __ATOMIC_RELAXED) == key.generation;
+    }
+    // Counts a packing of the region's key for peers, by any thread; returns the number of packings
+    // so far. Whatever was known of the memory for the sake of an earlier packing may be out of
+    // date. The count does not end with the declaration.
+    uint64_t pack() { return __atomic_add_fetch(&packings_, 1, __ATOMIC_ACQ_REL); }
+    uint64_t packings() const { return __atomic_load_n(&packings_, __ATOMIC_ACQUIRE); }
+    // An object that belongs to the declarer of the region. It stays when the declaration ends, for
+    // the next region in this slot. Only for the declarer, while the region is declared.
+    void* attachment() const { return attachment_; }
+    void attach(void* object) { attachment_ = object; }
+
+  private:
+    friend class Regions;
+    uint64_t address_ = 0;
+    uint64_t length_ = 0;
+    unsigned access_ = 0;
+    RegionKey key_;
+    bool declared_ = false;
+    RegionUse* uses_ = nullptr;
+    uint32_t born_ = 0;  // generations used so far
+    uint64_t packings_ = 0;
+    void* attachment_ = nullptr;
+    Region* next_free_ = nullptr;
+};
+
+// Whether an access lies within the region and its rights. The numbers may have any value.
+inline bool covers(const Region& region, uint64_t address, uint64_t length, unsigned access) {
+    return (region.access() & access) == access && address >= region.address() &&
+           length <= region.length() && address - region.address() <= region.length() - length;
+}
+
+// The declared regions of a memory domain. For any thread. Slots are reused, so their number
+// follows the most regions that were declared at once.
+class Regions {
+  public:
+    Regions();
+    Regions(const Regions&) = delete;
+    Regions& operator=(const Regions&) = delete;
+
+    // Constant cost, and no system call except for more slots. Null: there can be no more slots, or
+    // the process is the child of a fork.
+    Region* declare(const void* address, size_t length, unsigned access);
+    // Ends the declaration: find() does not find the region any more, and its uses end, see
+    // RegionUse. Constant cost without uses. Returns whether there were uses, that is, transfers
+    // under way. `invalidate`: the device must not read the memory any more either.
+    bool undeclare(Region* region, bool invalidate = true);
+
+    // A use of the region of this key, which the caller releases; null if there is no such region.
+    RegionUse* find(RegionKey key);
+    void release(RegionUse* use);
+
+    // Calls visit(object) for everything that is attached to a region, declared or not.
+    template <class Visit>
+    void for_each_attachment(Visit&& visit) {
+        const std::lock_guard lock(mutex_);
+        for (uint32_t i = 0; i < slots_; ++i)
+            if (void* const object = slot(i)->attachment_; object != nullptr) visit(object);
+    }
+
+    size_t declared() const;
+    // The number of slots, in use or not.
+    size_t slots() const;
+
+  private:
+    static constexpr unsigned kFirstChunk = 64;  // slots; every further chunk has twice as many
+
+    Region* slot(uint32_t index) const;
+    bool grow();
+    uint32_t generation(uint32_t index, uint32_t born) const;
+    void reuse(Region* region);
+
+    ForkGuard guard_;
+    mutable std::mutex mutex_;
+    uint64_t secret_;
+    size_t declared_ = 0;
+    uint32_t slots_ = 0;
+    uint32_t chunk_count_ = 0;
+    Region* free_ = nullptr;
+    std::array<std::unique_ptr<Region[]>, 26> chunks_;
+    std::deque<RegionUse> uses_;  // in use or free
+    RegionUse* free_uses_ = nullptr;
+};
+
+}  // namespace tern

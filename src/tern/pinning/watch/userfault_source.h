@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <pthread.h>
+
+#include <array>
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <mutex>
+
+#include "tern/pinning/watch/fork.h"
+#include "tern/pinning/watch/inbox.h"
+#include "tern/pinning/watch/mapping.h"
+#include "tern/pinning/watch/noisy_mappings.h"
+#include "tern/pinning/watch/watched_ranges.h"
+
+namespace tern {
+
+// The one userfaultfd of the process, because memory belongs to one at a time, and the thread that
+// reads its events. Each subscriber gets all events.
+//
+// The reader does not wait, above all for no lock, and calls neither malloc() nor free(), from when
+// the first memory is watched until it has read the last event. So a thread that holds the lock of
+// a cache, or of this object, may call both, and thereby unmap watched memory: the event will be
+// read.
+class UserfaultSource {
+  public:
+    struct Subscriber {
+        Inbox& inbox;
+        // Called by the reader when changes are in the inbox: may not allocate, lock or wait.
+        std::function<void()> notify;
+    };
+
+    // Null: the kernel, its settings or a filter of system calls do not allow a userfaultfd.
+    static std::shared_ptr<UserfaultSource> get();
+    ~UserfaultSource();
+    UserfaultSource(const UserfaultSource&) = delete;
+    UserfaultSource& operator=(const UserfaultSource&) = delete;
+
+    // False: there are too many subscribers.
+    bool subscribe(Subscriber* subscriber);
+    void unsubscribe(Subscriber* subscriber);
+
+    // Whether this memory must not be watched now: it changes too often, or the process watches as
+    // many mappings as it may. One of several calls for the latter reason is allowed, and begin()
+    // then gives another mapping up: new ones come in turn, however many there are.
+    bool refuses(uint64_t start, uint64_t end);
+    // Has the kernel send events of these mappings; it may do so already. They must be whole: a
+    // part would be split off, and the kernel refuses to mremap() both at a time. False:
+    // impossible.
+    bool begin(const Mappings& whole);
+    // Handles the events that have been read: stops watching mappings that change too often, which
+    // are reported as unmapped.
+    void progress();
+
+    // Bounds the number of mappings that are watched at a time.
+    size_t most() const { return most_; }
+    // Nothing can be watched: the thread that reads the events cannot be started.
+    bool has_failed() {
+        const std::lock_guard lock(mutex_);
+        return failed_;
+    }
+    size_t watched();
+    // How many changes a second a mapping may have.
+    void allow_changes(unsigned most);
+
+    // Whether every change of memory that began before this call is in the inboxes. A system call.
+    // (Before Linux 5.15 the kernel does not count changes: it may miss one of several at a time.)
+    bool settled() const;
+    // The same for changes that ended before this call; no system call.
+    bool quiet() const { return !reading_ && ending_ == 0; }
+
+  private:
+    // Of mappings, at a time: also a 16th of those that the kernel allows. A mapping that is
+    // watched does not merge with one made later next to it, so it may cost the process two more.
+    static constexpr size_t kMost = 4096;
+    // Of calls that find no room, one in so many is allowed.
+    static constexpr unsigned kInTurn = 16;
+    // Memory domains of a process: a simulation has one for each rank.
+    static constexpr size_t kMostSubscribers = 256;
+
+    UserfaultSource() = default;
+    bool open();
+    bool start();
+    bool register_range(uint64_t start, uint64_t end) const;
+    bool unregister_range(uint64_t start, uint64_t end) const;
+    void run();
+    void close_events();
+    bool read_events();
+    void report(const MemoryChange& change);
+    void handle(const MemoryChange& change);
+    void end(uint64_t start, uint64_t end);
+
+    ForkGuard guard_;
+    std::mutex mutex_;
+    // Under the lock, up to turn_:
+    WatchedRanges registered_;  // memory that the kernel may send events of
+    NoisyMappings noisy_;
+    size_t most_ = kMost;
+    unsigned refused_ = 0;
+    uint64_t turn_ = 0;  // where the next mapping that is given up begins, or later
+    Inbox events_;       // that registered_ does not have yet
+    int fd_ = -1;
+    int stop_fd_ = -1;
+    pthread_t reader_{};
+    bool running_ = false;
+    bool failed_ = false;
+    std::atomic<bool> reads_{false};  // the reader has begun
+    std::atomic<bool> reading_{false};
+    std::atomic<int> ending_{0};
+    std::array<std::atomic<Subscriber*>, kMostSubscribers> subscribers_{};
+};
+
+}  // namespace tern

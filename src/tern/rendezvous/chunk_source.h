@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "tern/rendezvous/part.h"
+#include "tern/rendezvous/schedule.h"
+
+namespace tern {
+
+// The value of a sub-block's flag when the sub-block has arrived. No earlier transfer has written
+// this value to the slot, so only what reads leave in the slots must be zeroed (RingPool).
+constexpr uint64_t flag_of(uint64_t generation, uint64_t index) {
+    return generation << 24 | (index & 0xffffff);
+}
+
+// The beginning of a message (the paper's C_0), copied while the request to send is on its way: the
+// first sub-blocks, in the slots from 0 on of staging memory. The receiver chooses the values of
+// the flags, so the flags are still missing.
+struct EarlyChunk {
+    uint32_t blocks = 0;
+    uint32_t first = 0;  // bytes in the first sub-block
+
+    // The first chunk of a part of `length` bytes.
+    static EarlyChunk of(uint64_t length, const ScheduleLimits& limits) {
+        return {Schedule(length, limits).wanted(), SubBlocks::first(length)};
+    }
+    // Whether the chunk is the beginning of `part`, which is the first part of the message.
+    bool fits(const Part& part) const {
+        return blocks != 0 && !part.placed && first == SubBlocks::first(part.upto);
+    }
+};
+
+// The sender's half of a transfer: what is to be written next, and where. Pure: it moves nothing.
+//
+// Sub-blocks are numbered from 0 through all staged parts. Number n lies in slot n modulo the
+// number of slots, both in the receiver's ring and in the sender's staging memory. The sender is
+// never more than the ring ahead of the acknowledgements. An acknowledgement frees slots of the
+// staging memory too, because those sub-blocks need not be sent again. Between two chunks, when the
+// writes are complete, staging memory may be taken away and other memory given later.
+class ChunkSource {
+  public:
+    // One RDMA write.
+    struct Chunk {
+        uint64_t offset = 0;  // in the message
+        uint64_t bytes = 0;   // of the message
+        bool placed = false;
+        uint64_t address = 0;  // placed: in the receiver's memory
+        uint32_t rkey = 0;
+        uint64_t index = 0;   // staged: number of the first sub-block
+        uint32_t blocks = 0;  // sub-blocks
+        uint32_t first = 0;   // bytes in the first sub-block
+        uint32_t ready = 0;   // sub-blocks that are in staging memory already
+    };
+
+    static constexpr size_t kMostParts = 1024;  // announced and not completely posted
+
+    // `slots` of the receiver's ring, and of the sender's own staging memory.
+    ChunkSource(uint64_t length, uint32_t slots, uint32_t staging_slots,
+                const ScheduleLimits& limits)
+        : length_(length),
+          slots_(std::max(1u, slots)),
+          staging_slots_(std::max(1u, staging_slots)),
+          limits_(limits) {}
+
+    // Sets the slots of the staging memory that is lent; before anything is staged in it.
+    void set_staging(uint32_t slots) { staging_slots_ = std::max(1u, slots); }
+
+    // Staging memory holds `chunk`; to be called before the first part is added. If the first part
+    // does not begin with the chunk, the chunk is ignored.
+    void set_early_chunk(const EarlyChunk& chunk) { early_ = chunk; }
+    // The staging memory with the early chunk has been taken away.
+    void forget_early_chunk() { early_ = {}; }
+
+    // The receiver has chosen how the next part is to be sent. False: the part is invalid.
+    bool add(const Part& part) {
+        if (part.upto <= parts_end_ || part.upto > length_ || parts_.size() >= kMostParts)
+            return false;
+        parts_.push(part);
+        parts_end_ = part.upto;
+        if (parts_.size() == 1) begin();
+        return true;
+    }
+    // The receiver has taken `count` sub-blocks in all, modulo 2^32. False: the count is invalid.
+    bool acknowledged(uint32_t count) {
+        const uint32_t more = count - static_cast<uint32_t>(acked_);
+        if (more > index_ - acked_) return false;
+        acked_ += more;
+        return true;
+    }
+
+    // Gets the next write that may be made now. False: none. `most`: bytes of a placed write.
+    bool next(uint64_t most, Chunk& chunk) {
+        if (parts_.empty()) return false;
+        const Part& part = parts_.front();
+        chunk.offset = at_;
+        chunk.placed = part.placed;
+        if (part.placed) {
+            chunk.bytes = std::min(part.upto - at_, most);
+            chunk.address = part.address + (at_ - part_begin_);
+            chunk.rkey = part.rkey;
+            return chunk.bytes != 0;
+        }
+        // Rather wait for a whole chunk than send many small ones; but the end of a ring cuts
+        // chunks.
+        const uint32_t room =
+            std::min(slots_, staging_slots_) - static_cast<uint32_t>(index_ - acked_);
+        const uint32_t run =
+            std::min(slots_ - static_cast<uint32_t>(index_ % slots_),
+                     staging_slots_ - static_cast<uint32_t>(index_ % staging_slots_));
+        const uint32_t wanted = std::min(schedule_.wanted(), run);
+        if (wanted > room) return false;
+        const uint64_t length = part.upto - part_begin_;
+        const uint64_t first = SubBlocks::count(length) - schedule_.left();
+        chunk.index = index_;
+        chunk.blocks = wanted;
+        chunk.first = SubBlocks::bytes(length, first);
+        chunk.ready = index_ < early_.blocks
+                          ? std::min(wanted, early_.blocks - static_cast<uint32_t>(index_))
+                          : 0;
+        chunk.bytes = SubBlocks::offset(length, first + wanted) - SubBlocks::offset(length, first);
+        return true;
+    }
+    // The write from next() has been posted.
+    void posted(const Chunk& chunk) {
+        at_ += chunk.bytes;
+        if (chunk.placed) {
+            any_placed_ = true;
+        } else {
+            index_ += schedule_.next(chunk.blocks);
+        }
+        if (at_ == parts_.front().upto) {
+            parts_.pop();
+            if (!parts_.empty()) begin();
+        }
+    }
+
+    bool all_posted() const { return at_ == length_; }
+    // Whether the transfer ends with a Finish, because the receiver cannot see placed writes.
+    bool needs_finish() const { return any_placed_; }
+    bool all_acknowledged() const { return acked_ == index_; }
+    uint64_t staged() const { return index_; }  // sub-blocks so far
+    uint64_t sent() const { return at_; }       // bytes
+    uint64_t length() const { return length_; }
+    // Whether the next bytes go through the ring.
+    bool staging() const { return !parts_.empty() && !parts_.front().placed; }
+
+  private:
+    // The early chunk does not go beyond the first part.
+    void begin() {
+        part_begin_ = at_;
+        const Part& part = parts_.front();
+        if (!part.placed) schedule_ = Schedule(part.upto - at_, limits_);
+        if (early_.fits(part))
+            early_.blocks = static_cast<uint32_t>(
+                std::min<uint64_t>({early_.blocks, staging_slots_, SubBlocks::count(part.upto)}));
+        else
+            early_ = {};
+    }
+
+    uint64_t length_;
+    uint32_t slots_;
+    uint32_t staging_slots_;
+    ScheduleLimits limits_;
+    PartQueue parts_;
+    uint64_t parts_end_ = 0;   // where the last part ends
+    uint64_t part_begin_ = 0;  // where the first of parts_ begins
+    uint64_t at_ = 0;          // bytes posted
+    Schedule schedule_;        // of the first of parts_, if it is staged
+    uint64_t index_ = 0;       // sub-blocks posted
+    uint64_t acked_ = 0;
+    EarlyChunk early_;
+    bool any_placed_ = false;
+};
+
+}  // namespace tern

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "tern/pinning/regions/regions.h"
+#include "tern/rendezvous/chunk_source.h"
+#include "tern/rendezvous/messages.h"
+#include "tern/rendezvous/ring_pool.h"
+
+namespace tern {
+
+struct Channel;
+
+// A message whose request to send has been sent.
+struct Announced {
+    const Region* region = nullptr;
+    uint64_t packing = 0;  // of the region's key, for the request
+    uint64_t address = 0;
+    uint64_t length = 0;
+    bool reused = false;    // the memory is pinned or soon will be
+    bool readable = false;  // the request carries an rkey of the memory
+
+    WireKey key() const { return {region->key().index, region->key().generation}; }
+};
+
+// The beginning of a message that has been announced to a peer, copied into staging memory. The
+// address, length and key in a fetch identify the copy. The end of the message may not be known
+// here, and the region may live on. But whoever fetches another message of this region needs
+// another packing of its key, so the copy is right as long as no other packing matters: see
+// outdated_by(). A peer that forges a fetch gets only bytes that its key gives access to anyway.
+struct EarlyCopy {
+    uint64_t number = 0;
+    Channel* channel = nullptr;
+    uint64_t address = 0;
+    uint64_t length = 0;
+    WireKey key;
+    const Region* region = nullptr;
+    uint64_t packing = 0;  // the last that is known not to matter
+    EarlyChunk staged;
+    RingPool::Ring staging;
+    uint64_t since = 0;  // transfers begun when it was made
+
+    bool is_of(const Channel* other, const Fetch& fetch) const {
+        return channel == other && address == fetch.address && length == fetch.length &&
+               has(fetch.key);
+    }
+    bool has(const WireKey& other) const {
+        return key.index == other.index && key.generation == other.generation;
+    }
+    // Whether the copy may be of an earlier message, now that this one was announced to `other`.
+    // Not so if nobody else has packed the key in between, and the peer or the memory is another.
+    bool outdated_by(const Channel* other, const Announced& message) const {
+        return packing + 1 != message.packing ||
+               (channel == other && address < message.address + message.length &&
+                message.address < address + length);
+    }
+    // Nobody can use the copy any more: the memory is not declared, or its key was packed for
+    // somebody who is not known here. For any number of threads that declare and pack.
+    bool dead() const {
+        return !region->is({.index = key.index, .generation = key.generation}) ||
+               region->packings() != packing;
+    }
+};
+
+// The early copies that no peer has fetched yet, oldest first. Their number is small, so that few
+// rings are bound to peers that may never fetch. The owner lends the rings. No allocation.
+class EarlyCopies {
+  public:
+    static constexpr size_t kMost = 8;
+    // An early copy gives way to one of a newer message only when this many transfers have begun
+    // since it was made. Announced messages are fetched in order: the oldest copy is needed next,
+    // or never.
+    static constexpr uint64_t kOvertaken = 16;
+
+    bool empty() const { return count_ == 0; }
+    bool full() const { return count_ == kMost; }
+    // There must be one.
+    const EarlyCopy& oldest() const { return copies_[0]; }
+    // The oldest copy if it gives way to a newer one, or null. `transfers`: begun so far.
+    const EarlyCopy* overtaken(uint64_t transfers) const {
+        return !empty() && transfers - copies_[0].since >= kOvertaken ? &copies_[0] : nullptr;
+    }
+    // The oldest copy of this channel, or of the fetched message; null if there is none.
+    const EarlyCopy* of(const Channel* channel) const {
+        return find([&](const EarlyCopy& copy) { return copy.channel == channel; });
+    }
+    const EarlyCopy* of(const Channel* channel, const Fetch& fetch) const {
+        return find([&](const EarlyCopy& copy) { return copy.is_of(channel, fetch); });
+    }
+    // A copy that nobody can use, or null.
+    const EarlyCopy* dead() const {
+        return find([](const EarlyCopy& copy) { return copy.dead(); });
+    }
+    // A copy that the announcement of this message has made out of date, or null.
+    const EarlyCopy* outdated(const Channel* channel, const Announced& message) const {
+        const WireKey key = message.key();
+        return find([&](const EarlyCopy& copy) {
+            return copy.has(key) && copy.outdated_by(channel, message);
+        });
+    }
+    // The other copies of the message's region are still right. To be called when outdated()
+    // returns null.
+    void renew(const Announced& message) {
+        const WireKey key = message.key();
+        for (EarlyCopy& copy : std::span(copies_.data(), count_))
+            if (copy.has(key)) copy.packing = message.packing;
+    }
+    const EarlyCopy* numbered(uint64_t number) const {
+        return find([&](const EarlyCopy& copy) { return copy.number == number; });
+    }
+
+    // There must be room. Returns the number of the copy, which is never 0 and never used again.
+    uint64_t add(EarlyCopy copy) {
+        copy.number = ++numbers_;
+        copies_[count_++] = copy;
+        return copy.number;
+    }
+    // `copy`: a reference to an element.
+    void remove(const EarlyCopy& copy) {
+        const auto at = copies_.begin() + (&copy - copies_.data());
+        std::move(at + 1, copies_.begin() + static_cast<std::ptrdiff_t>(count_), at);
+        --count_;
+    }
+
+  private:
+    template <class Which>
+    const EarlyCopy* find(Which&& which) const {
+        const EarlyCopy* const end = copies_.data() + count_;
+        const EarlyCopy* const found = std::find_if(copies_.data(), end, which);
+        return found == end ? nullptr : found;
+    }
+
+    std::array<EarlyCopy, kMost> copies_{};
+    size_t count_ = 0;
+    uint64_t numbers_ = 0;
+};
+
+}  // namespace tern

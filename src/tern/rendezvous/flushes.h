@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "tern/engine/channel.h"
+
+namespace tern {
+
+// Flushes that wait for transfers to end before the engine's flush may begin. A flush fails if an
+// operation of its channel fails meanwhile, whether or not the operation reports that itself.
+// `owner` has completed(cookie, status).
+class Flushes {
+  public:
+    bool empty() const { return flushes_.empty(); }
+    // `until`: the last transfer to wait for, as `begin` counts them.
+    void add(Channel& channel, uint64_t until, const Waiter& waiter) {
+        flushes_.push_back({&channel, until, waiter, channel.failures});
+    }
+    // `begin(channel, until, waiter)` returns kNoResource if the flush has to wait longer, else the
+    // status of the engine's flush; `waiter` may have no cookie. Returns how many flushes have
+    // begun or ended.
+    template <class Begin, class Owner>
+    unsigned progress(Begin&& begin, Owner& owner) {
+        unsigned count = 0;
+        for (size_t i = 0; i < flushes_.size();) {
+            const Flush flush = flushes_[i];
+            const bool lost = flush.failures != flush.channel->failures;
+            const Status failure = flush.channel->failure;
+            const Status status =
+                begin(*flush.channel, flush.until, lost ? Waiter{} : flush.waiter);
+            // The engine does not see what transfers have lost. It gets no waiter in that case, and
+            // is asked again until all has arrived.
+            if (status == Status::kNoResource || (lost && status == Status::kInProgress)) {
+                ++i;
+                continue;
+            }
+            remove(i);
+            ++count;
+            if (status != Status::kInProgress)
+                owner.completed(flush.waiter.cookie,
+                                lost && status == Status::kOk ? failure : status);
+        }
+        return count;
+    }
+    // Ends the flushes of a channel that is over.
+    template <class Owner>
+    void ended(const Channel& channel, Status status, Owner& owner) {
+        end([&](const Flush& flush) { return flush.channel == &channel; }, status, owner);
+    }
+    // Ends the flushes of a user that leaves the channel.
+    template <class Owner>
+    void cancel(const Channel& channel, const void* user, Owner& owner) {
+        const auto is_users = [&](const Flush& flush) {
+            return flush.channel == &channel && flush.waiter.user == user;
+        };
+        end(is_users, Status::kCanceled, owner);
+    }
+
+  private:
+    struct Flush {
+        Channel* channel;
+        uint64_t until;
+        Waiter waiter;
+        uint32_t failures;  // Channel::failures when the flush was added
+    };
+
+    template <class Is, class Owner>
+    void end(Is&& is, Status status, Owner& owner) {
+        for (size_t i = 0; i < flushes_.size();) {
+            const Flush flush = flushes_[i];
+            if (!is(flush)) {
+                ++i;
+                continue;
+            }
+            remove(i);
+            owner.completed(flush.waiter.cookie, status);
+        }
+    }
+
+    void remove(size_t index) {
+        flushes_.erase(flushes_.begin() + static_cast<std::ptrdiff_t>(index));
+    }
+
+    std::vector<Flush> flushes_;
+};
+
+}  // namespace tern

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The receiving half of an interface's transfers: gets, and what peers put.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "tern/engine/idle_time.h"
+#include "tern/rendezvous/incoming_pins.h"
+#include "tern/rendezvous/incoming_preparation.h"
+#include "tern/rendezvous/incoming_reads.h"
+#include "tern/rendezvous/incoming_rings.h"
+#include "tern/rendezvous/incoming_writes.h"
+#include "tern/rendezvous/peer_turns.h"
+#include "tern/rendezvous/refusals.h"
+#include "tern/rendezvous/turns.h"
+#include "tern/rendezvous/waiting_requests.h"
+
+namespace tern {
+
+// Owns the incoming transfers and their rings: begins them when they have been prepared, lets them
+// take turns, and ends them. One thread at a time.
+class IncomingTransfers {
+  public:
+    IncomingTransfers(Engine& engine, TransferMemory& memory, TransferAccounts& accounts,
+                      Refusals& refusals, const Policy& policy, const RendezvousSettings& settings,
+                      RendezvousCounters& counters, SchemeTimings& timings, ProgressBudget& budget);
+    ~IncomingTransfers();
+    IncomingTransfers(const IncomingTransfers&) = delete;
+    IncomingTransfers& operator=(const IncomingTransfers&) = delete;
+
+    bool has_room() const { return table_.has_room(); }
+    // See Rendezvous::get() and Rendezvous::get_owned(). There must be room.
+    void get(Channel& channel, const Buffers& to, uint64_t from, const WireKey& key, uint32_t rkey,
+             Source source, void* cookie, const Reply* reply);
+    void get_owned(Channel& channel, std::unique_ptr<std::byte[]> memory, size_t length,
+                   uint64_t from, const WireKey& key, uint32_t rkey, Unpack unpack, void* argument,
+                   void* cookie);
+    // Whether a message with an rkey is read, by expect(); see Rendezvous::rkey_to_read().
+    bool reads(std::span<const Buffers::Piece> to, const Source& source) const;
+
+    // Apart from requests that wait for a place: see TransferAccounts::any_work().
+    bool quiet() const { return waiting_.empty() && !rings_.any_waits() && running_.empty(); }
+    // Begins transfers that wait for a place, a connection, a ring or a budget, if they can begin.
+    unsigned begin_waiting();
+    // Moves on the transfers that have begun.
+    unsigned advance();
+    // As Rendezvous::arm().
+    Status arm(std::vector<Watched>& words);
+    bool pending(const Channel& channel, uint64_t until) const {
+        return table_.any_pending(channel, until);
+    }
+    bool may_be_overtaken(const Channel& channel, uint64_t until) const;
+    void request_reports() const;
+
+    // Frames of peers. False: the frame is invalid.
+    bool deliver(Channel& channel, const std::byte* data, uint32_t length);
+    bool finish(Channel& channel, const std::byte* data, uint32_t length);
+    bool refused(Channel& channel, const Refuse& frame);
+    bool notified(Channel& channel, uint32_t immediate);
+    // From the engine: a read or a channel is over.
+    void have_read(Incoming::Read& read, Status status);
+    // Null: all channels are over.
+    void ended(Channel* channel, Status status);
+
+    uint64_t registered_bytes() const { return rings_.registered_bytes(); }
+
+  private:
+    using Prepared = IncomingPreparation::Result;
+
+    // Transfers that have not begun, and do not wait for a ring.
+    struct Waiting {
+        std::deque<Incoming*> for_connection;  // of users whose channels are not up yet
+        PeerTurns<Incoming*> for_budget;
+        std::vector<Incoming*> failed;  // to be ended with an error
+
+        bool empty() const {
+            return for_connection.empty() && for_budget.empty() && failed.empty();
+        }
+        void remove(Incoming& transfer);
+    };
+
+    bool may_serve(const Channel& channel) const { return table_.serves(channel.incoming); }
+    bool serve(Channel& channel, const Deliver& offer);
+    unsigned serve_waiting();
+    Incoming* take();
+    void begin_get(Incoming& transfer, uint64_t from, const WireKey& key, uint32_t rkey);
+    void begin(Incoming& transfer);
+    void proceed(Incoming& transfer, Prepared how);
+    void run(Incoming& transfer);
+    void wait_for_ring(Incoming& transfer);
+    unsigned lend_rings();
+    unsigned do_without_rings();
+
+    unsigned step(Incoming& transfer);
+    unsigned step_reading(Incoming& transfer);
+    void learn(const Incoming& transfer);
+    void end(Incoming& transfer, Status status);
+
+    Engine& engine_;
+    TransferMemory& memory_;
+    TransferAccounts& accounts_;
+    Refusals& refusals_;
+    const Policy& policy_;
+    RendezvousCounters& counters_;
+    SchemeTimings& timings_;
+    ProgressBudget& budget_;
+    IncomingRings rings_;
+    IncomingPins pins_;
+    IncomingPreparation preparation_;
+    IncomingWrites writes_;
+    IncomingReads reads_;
+    TransferTable<Incoming> table_;
+    WaitingRequests<Deliver> requests_;
+    Waiting waiting_;
+    IdleTime without_ring_;    // while transfers wait for a ring, and none gets one
+    Turns<Incoming> running_;  // kAsking, kRunning, kReading
+};
+
+}  // namespace tern

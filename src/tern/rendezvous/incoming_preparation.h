@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// How incoming transfers come to begin.
+#pragma once
+
+#include <cstdint>
+
+#include "tern/rendezvous/incoming_pins.h"
+#include "tern/rendezvous/incoming_rings.h"
+#include "tern/rendezvous/refusals.h"
+
+namespace tern {
+
+// Decides how the bytes of a transfer come, and gets it what it needs for that: a ring, or pins.
+// Does not begin transfers, queue or end them: its owner does.
+class IncomingPreparation {
+  public:
+    enum class Result : uint8_t {
+        kReady,   // the transfer may begin
+        kNoRing,  // it waits for a ring
+        kLater,   // the budget of this call of progress is spent
+        kFailed,  // it cannot begin, and is to be ended with an error; the peer is refused
+    };
+
+    IncomingPreparation(TransferMemory& memory, TransferAccounts& accounts, Refusals& refusals,
+                        const Policy& policy, RendezvousCounters& counters, SchemeTimings& timings,
+                        ProgressBudget& budget, IncomingRings& rings, IncomingPins& pins)
+        : memory_(memory),
+          accounts_(accounts),
+          refusals_(refusals),
+          policy_(policy),
+          counters_(counters),
+          timings_(timings),
+          budget_(budget),
+          rings_(rings),
+          pins_(pins) {}
+
+    // Prepares a waiting transfer as far as possible. May be called again until kReady. `may_lend`:
+    // the transfer may get a ring now.
+    Result prepare(Incoming& transfer, bool may_lend);
+    // The transfer, in one piece, has waited long enough for a ring: it does without, if its memory
+    // can be pinned.
+    void on_rings_taken(Incoming& transfer);
+    // Not even a small ring can be registered.
+    Result fail_without_rings(Incoming& transfer);
+
+  private:
+    Result prepare_placed(Incoming& transfer, bool may_lend);
+    Result prepare_reads(Incoming& transfer, bool may_lend);
+    Decision decide_scheme(Incoming& transfer);
+    Result pin_all(Incoming& transfer);
+    Result without_ring(Incoming& transfer, bool may_lend);
+    Result fail(const Incoming& transfer);
+    void note(Incoming& transfer, Scheme scheme, Reason reason);
+    void decide_again(Incoming& transfer, const DecisionInputs& inputs);
+
+    TransferMemory& memory_;
+    TransferAccounts& accounts_;
+    Refusals& refusals_;
+    const Policy& policy_;
+    RendezvousCounters& counters_;
+    SchemeTimings& timings_;
+    ProgressBudget& budget_;
+    IncomingRings& rings_;
+    IncomingPins& pins_;
+};
+
+}  // namespace tern

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Incoming transfers whose bytes this side's device reads, without the sender.
+#pragma once
+
+#include <cstdint>
+
+#include "tern/rendezvous/incoming_pins.h"
+#include "tern/rendezvous/incoming_rings.h"
+#include "tern/rendezvous/incoming_transfer.h"
+
+namespace tern {
+
+// Posts the reads of memory whose rkey is known, into the user's memory or into halves of a ring.
+// Does not end transfers: its owner does.
+class IncomingReads {
+  public:
+    IncomingReads(Engine& engine, IncomingPins& pins, IncomingRings& rings, const Policy& policy,
+                  SchemeTimings& timings, ProgressBudget& budget)
+        : engine_(engine),
+          pins_(pins),
+          rings_(rings),
+          policy_(policy),
+          timings_(timings),
+          budget_(budget) {}
+
+    struct Posted {
+        unsigned count = 0;
+        bool no_rings = false;    // none can be registered, so the transfer fails
+        bool needs_ring = false;  // it has none, and there is none for it now
+    };
+
+    // Posts reads as far as possible. `may_lend`: the transfer may get a ring now.
+    Posted post(Incoming& transfer, bool may_lend);
+    // Takes what has been read, in order, and copies it to its place if need be.
+    unsigned take(Incoming& transfer);
+
+  private:
+    static constexpr uint64_t kLongestRead = 512 * 1024;  // bytes
+
+    bool find_room(Incoming& transfer, bool may_lend, Incoming::Read& read, ibv_sge& piece);
+    bool prepare(Incoming& transfer, bool may_lend);
+
+    Engine& engine_;
+    IncomingPins& pins_;
+    IncomingRings& rings_;
+    const Policy& policy_;
+    SchemeTimings& timings_;
+    ProgressBudget& budget_;
+};
+
+}  // namespace tern

@@ -1,0 +1,372 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "tern/rendezvous/outgoing.h"
+
+#include <algorithm>
+#include <new>
+#include <utility>
+
+#include "tern/base/trace.h"
+#include "tern/connection/little_endian.h"
+
+namespace tern {
+
+OutgoingTransfers::OutgoingTransfers(Engine& engine, TransferMemory& memory,
+                                     TransferAccounts& accounts, Refusals& refusals,
+                                     const Policy& policy, const RendezvousSettings& settings,
+                                     RendezvousCounters& counters, const SchemeTimings& timings,
+                                     ProgressBudget& budget, RendezvousOwner& owner)
+    : engine_(engine),
+      memory_(memory),
+      accounts_(accounts),
+      refusals_(refusals),
+      policy_(policy),
+      settings_(settings),
+      counters_(counters),
+      budget_(budget),
+      owner_(owner),
+      pins_(memory, accounts, policy, budget),
+      staging_(engine, memory, accounts, policy, settings, counters, timings, budget),
+      writes_(engine, pins_, staging_, policy, counters, budget),
+      requests_(accounts),
+      running_(budget) {}
+
+OutgoingTransfers::~OutgoingTransfers() {
+    table_.for_each([this](Outgoing& transfer) { memory_.release(transfer); });
+}
+
+// How transfers begin.
+
+void OutgoingTransfers::put(Channel& channel, const Buffers& from, uint64_t to, const WireKey& key,
+                            uint32_t rkey, void* cookie) {
+    Outgoing* transfer = table_.take();
+    accounts_.begin(*transfer, channel, cookie);
+    transfer->memory = from;
+    begin_put(*transfer, to, key, rkey);
+}
+
+void OutgoingTransfers::put_owned(Channel& channel, std::unique_ptr<std::byte[]> data,
+                                  size_t length, uint64_t to, const WireKey& key) {
+    Outgoing* transfer = table_.take();
+    accounts_.begin(*transfer, channel, nullptr);
+    const Buffers::Piece piece{.at = data.get(), .length = length};
+    transfer->memory = Buffers({&piece, 1});
+    transfer->owned = std::move(data);
+    begin_put(*transfer, to, key, 0);
+}
+
+// If memory is exhausted, the call fails; so its completion must not be reported, too.
+void OutgoingTransfers::begin_put(Outgoing& transfer, uint64_t to, const WireKey& key,
+                                  uint32_t rkey) try {
+    accounts_.begin_operation(transfer, to, key);
+    ++counters_.puts;
+    transfer.rkey = rkey;
+    transfer.move_to(Outgoing::State::kOffering);
+    if (transfer.channel->up())
+        offer(transfer);
+    else
+        unconnected_.push_back(&transfer);
+} catch (const std::bad_alloc&) {
+    transfer.cookie = nullptr;
+    throw;
+}
+
+void OutgoingTransfers::offer(Outgoing& transfer) {
+    if (transfer.alone()) {
+        (void)start(transfer, {},
+                    WirePart::of({.upto = transfer.length,
+                                  .address = transfer.address,
+                                  .rkey = transfer.rkey,
+                                  .placed = true}));
+        return;
+    }
+    offers_.push_back(&transfer);
+    (void)make_offers();
+}
+
+// Keeps the order within each channel: if one offer has no room, the later ones have none either.
+unsigned OutgoingTransfers::make_offers() {
+    return static_cast<unsigned>(std::erase_if(offers_, [this](Outgoing* transfer) {
+        const Deliver frame{.sender = transfer->number,
+                            .address = transfer->address,
+                            .length = transfer->length,
+                            .key = transfer->key};
+        if (!send_frame(engine_, *transfer->channel, TransferId::kDeliver, frame)) return false;
+        transfer->move_to(Outgoing::State::kOffered);
+        return true;
+    }));
+}
+
+// A peer asks to get.
+bool OutgoingTransfers::fetch(Channel& channel, const std::byte* data, uint32_t length) {
+    Fetch frame;
+    if (!unpack(frame, data, length)) return false;
+    if (!frame.ring.valid() || !frame.part.valid()) return false;
+    if (!requests_.empty() || !may_serve(channel)) [[unlikely]]
+        return requests_.add(channel, frame);
+    return serve(channel, frame);
+}
+
+// Serves the requests that have waited for a place.
+unsigned OutgoingTransfers::serve_waiting() {
+    unsigned count = 0;
+    for (; !budget_.over(); ++count) {
+        const auto [channel, frame] =
+            requests_.take([this](const Channel& each) { return may_serve(each); });
+        if (channel == nullptr) break;
+        if (!channel->failed && !serve(*channel, frame))
+            engine_.fail(*channel, Status::kProtocol, "a get is invalid");
+    }
+    return count;
+}
+
+bool OutgoingTransfers::serve(Channel& channel, const Fetch& frame) {
+    RegionUse* use = memory_.open(frame.key, frame.address, frame.length, kRemoteGet);
+    if (use == nullptr) return refusals_.refuse(channel, Refuse::kFetch, frame.receiver);
+    Outgoing* transfer = table_.take();
+    TERN_ASSERT(transfer != nullptr);
+    accounts_.begin(*transfer, channel, nullptr);
+    accounts_.begin_service(*transfer, use, frame.address, frame.length);
+    ++channel.outgoing;
+    transfer->receiver = frame.receiver;
+    channel.fetches |= channel.readable;
+    staging_.take_early_copy(*transfer, frame);
+    return start(*transfer, frame.ring, frame.part);
+}
+
+bool OutgoingTransfers::accepted(Channel& channel, const std::byte* data, uint32_t length) {
+    Accept frame;
+    if (!unpack(frame, data, length)) return false;
+    if (!frame.ring.valid() || !frame.part.valid()) return false;
+    Outgoing* transfer = offered(channel, frame.sender);
+    if (transfer == nullptr) return false;
+    transfer->receiver = frame.receiver;
+    return start(*transfer, frame.ring, frame.part);
+}
+
+// Begins to write for a receiver that is ready. False: its frame is invalid.
+bool OutgoingTransfers::start(Outgoing& transfer, const WireRing& ring, const WirePart& first) {
+    transfer.to = ring;
+    const uint32_t slots = std::min<uint32_t>(ring.slots, staging_.slots());
+    transfer.core.emplace(transfer.length, ring.slots, staging_.slots(),
+                          policy_.limits(transfer.length, slots, settings_.chunks_per_ring));
+    transfer.core->set_early_chunk(transfer.early);
+    transfer.move_to(Outgoing::State::kWriting);
+    running_.add(transfer);
+    accounts_.started();
+    if (first.announced()) return pins_.prepare(transfer, first.upto);
+    const Part part = first.part();
+    if ((!part.placed && ring.slots == 0) || !transfer.core->add(part)) return false;
+    step_now(transfer);
+    return true;
+}
+
+// How transfers go on.
+
+unsigned OutgoingTransfers::advance() {
+    unsigned count = 0;
+    if (!requests_.empty()) [[unlikely]]
+        count += serve_waiting();
+    if (!unconnected_.empty()) [[unlikely]]
+        count += take_connected(unconnected_, [this](Outgoing& transfer) { offer(transfer); });
+    if (staging_.any_waiting()) count += staging_.lend_to_waiting(running_) + end_starved();
+    count += make_offers();
+    return count + running_.advance([this](Outgoing& transfer) { return step(transfer); });
+}
+
+// A frame of the peer lets the transfer go on; at once, unless others are due.
+void OutgoingTransfers::step_now(Outgoing& transfer) {
+    if (!budget_.behind()) (void)step(transfer);
+}
+
+// Posts a few writes, pins the next piece, and sends the finish.
+unsigned OutgoingTransfers::step(Outgoing& transfer) {
+    Channel& channel = *transfer.channel;
+    if (channel.failed) return 0;
+    if (transfer.use != nullptr && transfer.use->revoked() && withdraw(transfer)) return 0;
+    // Of a transfer that the peer has ended, only completions are to come.
+    if (transfer.state == Outgoing::State::kWaiting || transfer.state == Outgoing::State::kEnded)
+        return 0;
+    ChunkSource& core = *transfer.core;
+    unsigned count = 0;
+    ChunkSource::Chunk chunk;
+    while (count < kWritesAtOnce && channel.sends.room() > channel.transfer_reserve) {
+        // A transfer whose staging memory was taken away needs some again only for a next write.
+        if (core.staged() != 0 && transfer.staging.slots == 0 &&
+            !core.next(OutgoingWrites::kLongestWrite, chunk))
+            break;
+        // Before next(), because chunks depend on the size of the staging memory.
+        if (core.staging() && !staging_.lend_or_wait(transfer)) break;
+        if (!core.next(OutgoingWrites::kLongestWrite, chunk)) break;
+        if (!writes_.post(transfer, chunk)) break;
+        core.posted(chunk);
+        ++counters_.chunks;
+        ++count;
+    }
+    count += pins_.pin_ahead(transfer);
+    if (core.all_posted() && core.needs_finish() && !transfer.alone() &&
+        transfer.state == Outgoing::State::kWriting) {
+        const Finish frame{.receiver = transfer.receiver};
+        if (send_frame(engine_, *transfer.channel, TransferId::kFinish, frame))
+            transfer.move_to(Outgoing::State::kFinished);
+    }
+    return count;
+}
+
+bool OutgoingTransfers::part(Channel& channel, const std::byte* data, uint32_t length) {
+    MorePart frame;
+    if (!unpack(frame, data, length)) return false;
+    if (!frame.part.valid() || frame.part.announced()) return false;
+    Outgoing* transfer = of_receiver(channel, frame.receiver);
+    if (transfer == nullptr) return true;  // it has been refused meanwhile
+    if (!frame.part.part().placed && transfer->to.slots == 0) return false;
+    if (!transfer->core->add(frame.part.part())) return false;
+    step_now(*transfer);
+    return true;
+}
+
+bool OutgoingTransfers::acknowledged(Channel& channel, const std::byte* data, uint32_t length) {
+    Ack frame;
+    if (!unpack(frame, data, std::min<uint32_t>(length, sizeof(frame)))) return false;
+    if (!frame.valid(length)) return false;
+    Outgoing* transfer = of_receiver(channel, frame.receiver);
+    if (transfer == nullptr || !transfer->core->acknowledged(frame.count)) return false;
+    const bool replies = (frame.flags & Ack::kReply) != 0;
+    // Only a fetch that has succeeded has a reply.
+    if (replies && (transfer->asked_here || transfer->state == Outgoing::State::kWithdrawn))
+        return false;
+    if ((frame.flags & Ack::kEnd) == 0) {
+        step_now(*transfer);
+        return true;
+    }
+    if (transfer->state != Outgoing::State::kWithdrawn &&
+        (!transfer->core->all_posted() || !transfer->core->all_acknowledged()))
+        return false;
+    if ((frame.flags & Ack::kFailed) != 0) transfer->status = Status::kRemoteAccess;
+    if (!transfer->asked_here) {
+        const bool waited = (frame.flags & Ack::kWaited) != 0;
+        counters_.waits += waited;
+        owner_.fetched(waited);
+    }
+    // The receiver has all bytes before this side has the completions of the writes.
+    if (transfer->under_way() != 0)
+        transfer->move_to(Outgoing::State::kEnded);
+    else
+        end(*transfer, transfer->status);
+    // Last, because the user may begin transfers, or undeclare the memory.
+    if (replies)
+        owner_.replied(frame.reply, data + sizeof(frame),
+                       length - static_cast<uint32_t>(sizeof(frame)));
+    return true;
+}
+
+void OutgoingTransfers::written(Outgoing::Write& write, Status status) {
+    Outgoing& transfer = *write.owner;
+    TERN_ASSERT(write.under_way != 0);
+    --write.under_way;
+    // The channel ends, and the transfer with it.
+    if (status != Status::kOk) return;
+    writes_.completed(write);
+    if (transfer.under_way() != 0) return;
+    if (transfer.state == Outgoing::State::kEnded ||
+        (transfer.alone() && transfer.core->all_posted()))
+        end(transfer, transfer.status);
+}
+
+// By the receiver's number; null if there is none.
+Outgoing* OutgoingTransfers::of_receiver(const Channel& channel, uint32_t receiver) const {
+    for (Outgoing* transfer : running_)
+        if (transfer->channel == &channel && transfer->receiver == receiver && !transfer->alone())
+            return transfer;
+    return nullptr;
+}
+
+// By this side's number, while the peer has not answered; null if there is none.
+Outgoing* OutgoingTransfers::offered(const Channel& channel, uint32_t number) const {
+    Outgoing* transfer = table_.find(channel, number);
+    const bool is = transfer != nullptr && transfer->state == Outgoing::State::kOffered;
+    return is ? transfer : nullptr;
+}
+
+// How transfers end.
+
+// Ends a transfer whose memory was undeclared. False: nothing is left to withdraw.
+bool OutgoingTransfers::withdraw(Outgoing& transfer) {
+    if (transfer.state == Outgoing::State::kWithdrawn || accounts_.fail_if_cut(transfer))
+        return true;
+    if (transfer.state == Outgoing::State::kEnded || transfer.core->all_posted()) return false;
+    staging_.forget(transfer);
+    if (transfer.state == Outgoing::State::kWaiting) transfer.move_to(Outgoing::State::kWriting);
+    const Refuse frame{.what = Refuse::kRest,
+                       .number = transfer.receiver,
+                       .blocks = static_cast<uint32_t>(transfer.core->staged())};
+    if (send_frame(engine_, *transfer.channel, TransferId::kRefuse, frame)) {
+        transfer.move_to(Outgoing::State::kWithdrawn);
+        ++counters_.refused;
+    }
+    return true;
+}
+
+bool OutgoingTransfers::refused(Channel& channel, const Refuse& frame) {
+    Outgoing* transfer = offered(channel, frame.number);
+    if (transfer == nullptr) return false;
+    TERN_TRACE("outgoing transfer %u is refused by the receiver", transfer->number);
+    end(*transfer, Status::kRemoteAccess);
+    return true;
+}
+
+// Ends the transfers that wait for staging memory if none can be registered, now or later.
+unsigned OutgoingTransfers::end_starved() {
+    unsigned count = 0;
+    while (Outgoing* transfer = staging_.starved()) {
+        accounts_.warn_of_limit();
+        if (!transfer->alone())
+            refusals_.add(*transfer->channel,
+                          {.number = transfer->receiver,
+                           .blocks = static_cast<uint32_t>(transfer->core->staged())});
+        end(*transfer, Status::kDevice);
+        ++count;
+    }
+    return count;
+}
+
+void OutgoingTransfers::end(Outgoing& transfer, Status status) {
+    TERN_TRACE("outgoing transfer %u is over, status %u", transfer.number,
+               static_cast<unsigned>(status));
+    accounts_.stopped(running_.remove(transfer));
+    std::erase(unconnected_, &transfer);
+    std::erase(offers_, &transfer);
+    staging_.forget(transfer);
+    staging_.give_back(transfer);
+    const bool asked_here = transfer.asked_here;
+    void* cookie = transfer.cookie;
+    Channel& channel = *transfer.channel;
+    channel.outgoing -= !asked_here;
+    accounts_.end(transfer);
+    table_.put_back(transfer);
+    accounts_.complete(asked_here, cookie, channel, status);
+}
+
+void OutgoingTransfers::ended(Channel* channel, Status status) {
+    if (channel != nullptr) {
+        requests_.forget(*channel);
+        staging_.drop_early_copies(*channel);
+    }
+    table_.for_each([&](Outgoing& transfer) {
+        if (channel == nullptr || transfer.channel == channel) end(transfer, status);
+    });
+}
+
+// The send queue keeps the order of writes to open memory that have all been posted.
+bool OutgoingTransfers::may_be_overtaken(const Channel& channel, uint64_t until) const {
+    return table_.any_pending(channel, until, [](const Outgoing& transfer) {
+        return !transfer.alone() || !transfer.core || !transfer.core->all_posted();
+    });
+}
+
+void OutgoingTransfers::request_reports() const {
+    table_.for_each([this](const Outgoing& transfer) {
+        engine_.flushing()->request_report(*transfer.channel);
+    });
+}
+
+}  // namespace tern

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The sending half of an interface's transfers: puts, and what peers get.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "tern/rendezvous/outgoing_pins.h"
+#include "tern/rendezvous/outgoing_staging.h"
+#include "tern/rendezvous/outgoing_writes.h"
+#include "tern/rendezvous/refusals.h"
+#include "tern/rendezvous/turns.h"
+#include "tern/rendezvous/waiting_requests.h"
+
+namespace tern {
+
+// Owns the outgoing transfers: offers them, lets them take turns at writing, and ends them. One
+// thread at a time.
+class OutgoingTransfers {
+  public:
+    OutgoingTransfers(Engine& engine, TransferMemory& memory, TransferAccounts& accounts,
+                      Refusals& refusals, const Policy& policy, const RendezvousSettings& settings,
+                      RendezvousCounters& counters, const SchemeTimings& timings,
+                      ProgressBudget& budget, RendezvousOwner& owner);
+    ~OutgoingTransfers();
+    OutgoingTransfers(const OutgoingTransfers&) = delete;
+    OutgoingTransfers& operator=(const OutgoingTransfers&) = delete;
+
+    bool has_room() const { return table_.has_room(); }
+    // See Rendezvous::put() and Rendezvous::put_owned(). There must be room.
+    void put(Channel& channel, const Buffers& from, uint64_t to, const WireKey& key, uint32_t rkey,
+             void* cookie);
+    void put_owned(Channel& channel, std::unique_ptr<std::byte[]> data, size_t length, uint64_t to,
+                   const WireKey& key);
+    // See Rendezvous::make_early_copy() and Rendezvous::drop_early_copy().
+    uint64_t make_early_copy(Channel& channel, const Announced& message) {
+        return staging_.make_early_copy(channel, message);
+    }
+    void drop_early_copy(uint64_t number) { staging_.drop_early_copy(number); }
+
+    // Apart from requests that wait for a place: see TransferAccounts::any_work().
+    bool quiet() const {
+        return unconnected_.empty() && offers_.empty() && !staging_.any_waiting() &&
+               running_.empty();
+    }
+    // Whether a request of a peer has waited for a place, and there is one now.
+    bool may_serve() const {
+        return requests_.any([this](const Channel& each) { return may_serve(each); });
+    }
+    // Makes offers, lends staging memory and posts writes, as far as possible.
+    unsigned advance();
+    bool pending(const Channel& channel, uint64_t until) const {
+        return table_.any_pending(channel, until);
+    }
+    bool may_be_overtaken(const Channel& channel, uint64_t until) const;
+    void request_reports() const;
+
+    // Frames of peers. False: the frame is invalid.
+    bool fetch(Channel& channel, const std::byte* data, uint32_t length);
+    bool accepted(Channel& channel, const std::byte* data, uint32_t length);
+    bool part(Channel& channel, const std::byte* data, uint32_t length);
+    bool acknowledged(Channel& channel, const std::byte* data, uint32_t length);
+    bool refused(Channel& channel, const Refuse& frame);
+    // From the engine: a write or a channel is over.
+    void written(Outgoing::Write& write, Status status);
+    // Null: all channels are over.
+    void ended(Channel* channel, Status status);
+
+    uint64_t registered_bytes() const { return staging_.registered_bytes(); }
+
+  private:
+    static constexpr uint32_t kWritesAtOnce = 2;  // in one step
+
+    void begin_put(Outgoing& transfer, uint64_t to, const WireKey& key, uint32_t rkey);
+    void offer(Outgoing& transfer);
+    unsigned make_offers();
+    bool may_serve(const Channel& channel) const { return table_.serves(channel.outgoing); }
+    bool serve(Channel& channel, const Fetch& frame);
+    unsigned serve_waiting();
+    Outgoing* offered(const Channel& channel, uint32_t number) const;
+    Outgoing* of_receiver(const Channel& channel, uint32_t receiver) const;
+    bool start(Outgoing& transfer, const WireRing& ring, const WirePart& first);
+    unsigned step(Outgoing& transfer);
+    void step_now(Outgoing& transfer);
+    unsigned end_starved();
+    bool withdraw(Outgoing& transfer);
+    void end(Outgoing& transfer, Status status);
+
+    Engine& engine_;
+    TransferMemory& memory_;
+    TransferAccounts& accounts_;
+    Refusals& refusals_;
+    const Policy& policy_;
+    const RendezvousSettings& settings_;
+    RendezvousCounters& counters_;
+    ProgressBudget& budget_;
+    RendezvousOwner& owner_;
+    OutgoingPins pins_;
+    OutgoingStaging staging_;
+    OutgoingWrites writes_;
+    TransferTable<Outgoing> table_;
+    WaitingRequests<Fetch> requests_;
+    std::deque<Outgoing*> unconnected_;  // of users whose channels are not up yet
+    std::deque<Outgoing*> offers_;       // to be made
+    Turns<Outgoing> running_;            // from kWriting on
+};
+
+}  // namespace tern

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "tern/rendezvous/rendezvous.h"
+#include "tern/connection/little_endian.h"
+
+#include <cstring>
+#include <new>
+#include <utility>
+
+namespace tern {
+
+Rendezvous::Rendezvous(Engine& engine, Regions& regions, PinCache& pins, const Policy& policy,
+                       const RendezvousSettings& settings, RendezvousOwner& owner)
+    : engine_(engine),
+      pins_(pins),
+      owner_(owner),
+      settings_(settings),
+      policy_(policy),
+      budget_(policy_.model().costs()),
+      memory_(regions, pins, policy_, budget_, counters_),
+      accounts_(engine, memory_, counters_, owner),
+      refusals_(engine, counters_, owner),
+      incoming_(engine, memory_, accounts_, refusals_, policy_, settings_, counters_, timings_,
+                budget_),
+      outgoing_(engine, memory_, accounts_, refusals_, policy_, settings_, counters_, timings_,
+                budget_, owner) {}
+
+Status Rendezvous::get(Channel& channel, std::span<const Buffers::Piece> to, uint64_t from,
+                       const WireKey& key, uint32_t rkey, Source source, void* cookie,
+                       const Reply* reply) {
+    if (!can_begin(channel)) return Status::kNoResource;
+    incoming_.get(channel, Buffers(to), from, key, rkey, source, cookie, reply);
+    return Status::kInProgress;
+}
+
+Status Rendezvous::get_owned(Channel& channel, size_t length, uint64_t from, const WireKey& key,
+                             uint32_t rkey, Unpack unpack, void* argument, void* cookie) {
+    if (!can_begin(channel)) return Status::kNoResource;
+    std::unique_ptr<std::byte[]> memory(new (std::nothrow) std::byte[length]);
+    if (!memory) return Status::kDevice;
+    incoming_.get_owned(channel, std::move(memory), length, from, key, rkey, unpack, argument,
+                        cookie);
+    return Status::kInProgress;
+}
+
+Status Rendezvous::put(Channel& channel, std::span<const Buffers::Piece> from, uint64_t to,
+                       const WireKey& key, uint32_t rkey, void* cookie) {
+    if (!can_begin(channel)) return Status::kNoResource;
+    outgoing_.put(channel, Buffers(from), to, key, rkey, cookie);
+    return Status::kInProgress;
+}
+
+Status Rendezvous::put_owned(Channel& channel, std::unique_ptr<std::byte[]> data, size_t length,
+                             uint64_t to, const WireKey& key) {
+    if (!can_begin(channel)) return Status::kNoResource;
+    outgoing_.put_owned(channel, std::move(data), length, to, key);
+    return Status::kOk;
+}
+
+unsigned Rendezvous::advance() {
+    unsigned count = 0;
+    if (!refusals_.empty()) [[unlikely]]
+        count += refusals_.send();
+    // While the budget is too small for all, each of the three comes first in turn.
+    turn_ = budget_.behind() && turn_ != 2 ? static_cast<uint8_t>(turn_ + 1) : 0;
+    if (turn_ == 0) count += incoming_.begin_waiting();
+    if (turn_ != 2) count += incoming_.advance();
+    count += outgoing_.advance();
+    if (turn_ != 0) count += incoming_.begin_waiting();
+    if (turn_ == 2) count += incoming_.advance();
+    if (!flushes_.empty()) [[unlikely]]
+        count += progress_flushes();
+    // Something may be left to do.
+    if (budget_.over() || budget_.behind() || budget_.has_provided()) ++count;
+    if (accounts_.note_progress(count != 0)) [[unlikely]] {
+        // No outstanding work request would report a peer's death.
+        incoming_.request_reports();
+        outgoing_.request_reports();
+    }
+    return count;
+}
+
+// idle_calls() is not 0 if every transfer has been given a step and none has moved. Apart from
+// words in memory, transfers then wait only for completions and frames, which are events.
+Status Rendezvous::arm(std::vector<Watched>& words) {
+    if (quiet()) return Status::kOk;
+    if (accounts_.idle_calls() == 0 || outgoing_.may_serve()) return Status::kInProgress;
+    return incoming_.arm(words);
+}
+
+bool Rendezvous::may_be_overtaken(const Channel& channel, uint64_t until) const {
+    if (accounts_.users() == 0 || channel.transfers == 0) return false;
+    return incoming_.may_be_overtaken(channel, until) || outgoing_.may_be_overtaken(channel, until);
+}
+
+// A flush on a failed channel ends with the channel, in ended(), and reports what was lost.
+Status Rendezvous::flush(Channel& channel, const Waiter& waiter) {
+    if (!channel.failed && !busy(channel)) return engine_.flushing()->flush(channel, waiter);
+    if (waiter.cookie != nullptr) flushes_.add(channel, accounts_.begun(), waiter);
+    return Status::kInProgress;
+}
+
+unsigned Rendezvous::progress_flushes() {
+    return flushes_.progress(
+        [this](Channel& channel, uint64_t until, const Waiter& waiter) {
+            return channel.failed || pending(channel, until)
+                       ? Status::kNoResource
+                       : engine_.flushing()->flush(channel, waiter);
+        },
+        owner_);
+}
+
+void Rendezvous::done(void* cookie, Status status) {
+    if (kind_of(cookie) == CookieKind::kRead)
+        incoming_.have_read(owner_of<Incoming::Read>(cookie), status);
+    else
+        outgoing_.written(owner_of<Outgoing::Write>(cookie), status);
+}
+
+bool Rendezvous::control(Channel& channel, uint32_t id, const std::byte* data, uint32_t length) {
+    switch (static_cast<TransferId>(id)) {
+        case TransferId::kFetch:
+            return outgoing_.fetch(channel, data, length);
+        case TransferId::kDeliver:
+            return incoming_.deliver(channel, data, length);
+        case TransferId::kAccept:
+            return outgoing_.accepted(channel, data, length);
+        case TransferId::kPart:
+            return outgoing_.part(channel, data, length);
+        case TransferId::kAck:
+            return outgoing_.acknowledged(channel, data, length);
+        case TransferId::kFinish:
+            return incoming_.finish(channel, data, length);
+        case TransferId::kRefuse:
+            return refused(channel, data, length);
+    }
+    return false;
+}
+
+bool Rendezvous::notified(Channel& channel, uint32_t immediate) {
+    return incoming_.notified(channel, immediate);
+}
+
+bool Rendezvous::refused(Channel& channel, const std::byte* data, uint32_t length) {
+    Refuse frame;
+    if (!unpack(frame, data, length)) return false;
+    switch (frame.what) {
+        case Refuse::kFetch:
+        case Refuse::kRest:
+            return incoming_.refused(channel, frame);
+        case Refuse::kDeliver:
+            return outgoing_.refused(channel, frame);
+        default:
+            return false;
+    }
+}
+
+void Rendezvous::break_down() {
+    incoming_.ended(nullptr, Status::kDevice);
+    outgoing_.ended(nullptr, Status::kDevice);
+}
+
+Status Rendezvous::ended(Channel& channel, Status status) {
+    const Status lost = status == Status::kOk ? Status::kConnectionReset : status;
+    const uint32_t users = accounts_.users();
+    refusals_.forget(channel);
+    incoming_.ended(&channel, lost);
+    outgoing_.ended(&channel, lost);
+    if (accounts_.users() != users) status = lost;
+    flushes_.ended(channel, status, owner_);
+    return status;
+}
+
+}  // namespace tern

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "tern/tern-run/check.h"
+
+#include <dlfcn.h>
+#include <sys/prctl.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <climits>
+#include <csignal>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <sstream>
+#include <stdexcept>
+
+#include "common/library.h"
+#include "common/mpi.h"
+#include "common/process.h"
+#include "tern/tern-run/environment.h"
+#include "tern/tern-run/setting.h"
+#include "tern_config.h"
+
+namespace tern {
+namespace {
+
+enum class Verdict : uint8_t { kGood, kNote, kWrong };
+
+// Of the transport's library (src/tern/uct/explain.h).
+using SayLine = void (*)(void* argument, int verdict, const char* what, const char* finding,
+                         const char* remedy);
+
+std::string resolved(const std::string& path) {
+    char real[PATH_MAX];
+    return ::realpath(path.c_str(), real) != nullptr ? real : path;
+}
+
+std::string value_of(const char* variable) {
+    const char* value = std::getenv(variable);
+    return value != nullptr ? value : "";
+}
+
+// The software HCA moves data from process to process. Yama and filters of system calls may forbid
+// it.
+bool may_read_processes() {
+    static int word = 0;
+    const pid_t pid = ::fork();
+    if (pid < 0) return true;
+    if (pid == 0) {
+        ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+        for (;;) ::pause();
+    }
+    int copy = 0;
+    const iovec own{&copy, sizeof copy};
+    const iovec other{&word, sizeof word};  // at the same address in the child
+    const bool read = ::process_vm_readv(pid, &own, 1, &other, 1, 0) == sizeof copy;
+    ::kill(pid, SIGKILL);
+    (void)::waitpid(pid, nullptr, 0);
+    return read;
+}
+
+class Checker {
+  public:
+    explicit Checker(std::string program) : program_(std::move(program)) {}
+
+    int all() {
+        // The transport's findings are printed here, with remedies.
+        ::setenv("UCX_LOG_LEVEL", "fatal", 0);
+        if (check_library()) {
+            check_soft_hca();
+            const auto check_devices = transport_.function<void(SayLine, void*)>("tern_check");
+            check_devices(
+                [](void* self, int verdict, const char* what, const char* finding,
+                   const char* remedy) {
+                    static_cast<Checker*>(self)->line(static_cast<Verdict>(verdict), what, finding,
+                                                      remedy);
+                },
+                this);
+        }
+        check_settings();
+        check_open_mpi();
+        check_mpich();
+        if (!program_.empty()) check_ucx_of("program", program_);
+        std::printf(wrong_ == 0 ? "\nTern can be used here.\n"
+                                : "\nTern cannot be used here: see WRONG above.\n");
+        return wrong_ == 0 ? 0 : 1;
+    }
+
+  private:
+    void line(Verdict verdict, const std::string& what, const std::string& finding,
+              const std::string& remedy = {}) {
+        constexpr const char* kNames[] = {"good", "note", "WRONG"};
+        std::printf("%-5s  %-12s  %s\n", kNames[static_cast<size_t>(verdict)], what.c_str(),
+                    finding.c_str());
+        if (!remedy.empty()) std::printf("%-5s  %-12s  -> %s\n", "", "", remedy.c_str());
+        if (verdict == Verdict::kWrong) ++wrong_;
+    }
+
+    // False: nothing more can be said of devices.
+    bool check_library() {
+        try {
+            transport_ = Transport::load();
+        } catch (const std::exception& error) {
+            line(Verdict::kWrong, "library", error.what(),
+                 "install ucx-tern, or the UCX that it was built for (LD_LIBRARY_PATH)");
+            return false;
+        }
+        char releases[kReleasesTextBytes];
+        tern_releases_text(&transport_.releases, releases, sizeof releases);
+        line(Verdict::kGood, "library",
+             transport_.path + ", ucx-tern " PACKAGE_VERSION ", for UCX " + releases);
+        if (!transport_.misfit.empty()) {
+            line(Verdict::kWrong, "UCX", transport_.ucx_path + ": " + transport_.misfit,
+                 value_of("LD_LIBRARY_PATH").empty()
+                     ? "or install the ucx-tern of this UCX"
+                     : "LD_LIBRARY_PATH=" + value_of("LD_LIBRARY_PATH") + " may choose this UCX");
+            return false;
+        }
+        line(Verdict::kGood, "UCX",
+             transport_.ucx_version + ", " + transport_.ucx_path + ", loads Tern by " +
+                 (transport_.plug_in ? "UCX_PLUGIN_PATH" : "LD_PRELOAD"));
+        return true;
+    }
+
+    void check_soft_hca() {
+        if (value_of("LD_PRELOAD").find("libsofthca") == std::string::npos) return;
+        if (!may_read_processes())
+            return line(Verdict::kWrong, "software HCA",
+                        "processes may not read each other's memory",
+                        "permit process_vm_readv and process_vm_writev in the container's filter "
+                        "of system calls; kernel.yama.ptrace_scope must be 0 or 1");
+        const std::string profile = value_of("SOFTHCA_PROFILE");
+        line(Verdict::kGood, "software HCA",
+             "active" + (profile.empty() ? std::string() : ", with the timing of " + profile));
+    }
+
+    void check_settings() {
+        const std::string transports = value_of("UCX_TLS");
+        const std::string setting = "UCX_TLS=" + transports;
+        if (!names_tern(transports))
+            line(Verdict::kWrong, "UCX_TLS", setting + " leaves tern out",
+                 "unset it, or set UCX_TLS=tern,self");
+        else if (allows_others(transports))
+            line(Verdict::kNote, "UCX_TLS", setting + " lets UCX prefer other transports",
+                 "set UCX_TLS=tern,self if all messages are to go over Tern");
+        else
+            line(Verdict::kGood, "UCX_TLS",
+                 transports.empty() ? transport_.transports + " (tern-run)" : transports);
+    }
+
+    void check_open_mpi() {
+        std::string output;
+        if (tools::capture({"ompi_info", "--parsable", "--path", "pkglibdir"}, &output) != 0)
+            return;
+        const std::string folder =
+            output.substr(output.rfind(':') + 1, output.find('\n') - output.rfind(':') - 1);
+        for (const auto& [name, wanted] : tools::kOpenMpiOverUcx) {
+            const std::string value = value_of(name);
+            if (std::string(name) == "OMPI_MCA_pml" && !value.empty() && value != wanted)
+                line(Verdict::kWrong, "Open MPI", "OMPI_MCA_pml=" + value + " leaves UCX out",
+                     "unset it, or set OMPI_MCA_pml=ucx");
+        }
+        // Open MPI 4 loads the component; 5 may have it in its library.
+        const std::string component = folder + "/mca_pml_ucx.so";
+        if (::access(component.c_str(), R_OK) == 0) return check_ucx_of("Open MPI", component);
+        output.clear();
+        (void)tools::capture({"ompi_info", "--parsable"}, &output);
+        if (output.find("mca:pml:ucx:") != std::string::npos)
+            line(Verdict::kGood, "Open MPI", "has UCX (pml ucx)");
+        else
+            line(Verdict::kNote, "Open MPI", "was built without UCX: it cannot use Tern",
+                 "build it --with-ucx");
+    }
+
+    void check_mpich() {
+        std::string output;
+        if (tools::capture({"mpichversion"}, &output) != 0) return;
+        const size_t at = output.find("ch4:");
+        const std::string device =
+            at == std::string::npos ? "not ch4" : output.substr(at, output.find('\n', at) - at);
+        if (device != "ch4:ucx")
+            return line(Verdict::kNote, "MPICH", "its device is " + device + ": it cannot use Tern",
+                        "build it --with-device=ch4:ucx");
+        const bool local = value_of("MPIR_CVAR_NOLOCAL") != "1";
+        line(Verdict::kGood, "MPICH",
+             local
+                 ? "ch4:ucx; within a machine it uses its own shared memory (MPIR_CVAR_NOLOCAL=1: "
+                   "UCX)"
+                 : "ch4:ucx, and within a machine too");
+    }
+
+    // Which UCX the dynamic linker gives to a program or component.
+    void check_ucx_of(const std::string& what, const std::string& path) {
+        std::string output;
+        if (tools::capture({"ldd", path}, &output) != 0)
+            return line(Verdict::kNote, what, path + ": ldd cannot read it",
+                        "a static program cannot load Tern");
+        std::istringstream lines(output);
+        for (std::string text; std::getline(lines, text);) {
+            const size_t arrow = text.find("=> ");
+            if (text.find("libucp.so") == std::string::npos || arrow == std::string::npos) continue;
+            const std::string libucp =
+                resolved(text.substr(arrow + 3, text.rfind(" (") - arrow - 3));
+            if (libucp == resolved(transport_.ucx_path))
+                line(Verdict::kGood, what, path + " uses this UCX");
+            else
+                line(Verdict::kNote, what, path + " uses another UCX, " + libucp,
+                     "build Tern for it (configure --with-ucx=PREFIX), or name the folder of " +
+                         transport_.ucx_path + " in LD_LIBRARY_PATH");
+            return;
+        }
+        line(Verdict::kGood, what, path + " is not linked with UCX; its MPI library loads UCX");
+    }
+
+    std::string program_;
+    Transport transport_;
+    unsigned wrong_ = 0;
+};
+
+}  // namespace
+
+int check(const std::string& program) {
+    return Checker(program).all();
+}
+
+}  // namespace tern

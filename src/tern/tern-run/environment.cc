@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "tern/tern-run/environment.h"
+
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <climits>
+#include <cstdio>
+#include <cstdlib>
+#include <sstream>
+#include <stdexcept>
+
+#include "common/command.h"
+#include "common/library.h"
+#include "common/mpi.h"
+#include "common/process.h"
+#include "tern/tern-run/transports.h"
+
+namespace tern {
+namespace {
+
+// Replaces this process by `softhca env`, from the same installation or build if possible.
+[[noreturn]] void become_softhca(std::string profile) {
+    std::string softhca = tools::program_folder() + "/softhca";
+    if (::access(softhca.c_str(), X_OK) != 0) softhca = "softhca";
+    char env[] = "env";
+    char option[] = "--profile";
+    char* command[] = {softhca.data(), env, profile.empty() ? nullptr : option, profile.data(),
+                       nullptr};
+    std::string error;
+    const int status = tools::become(command, &error);
+    std::fprintf(stderr, "tern-run: --soft-hca: %s\n", error.c_str());
+    ::_exit(status);
+}
+
+// Runs `softhca env`. Returns its exit status; *output gets its standard output.
+int softhca_env(const std::string& profile, bool quiet, std::string* output) {
+    const int status = tools::capture([&] { become_softhca(profile); }, quiet, output);
+    return status < 0 ? 1 : status;
+}
+
+// The release of the UCX that the dynamic linker finds for programs; empty: it finds none.
+std::string release_found() {
+    std::string output;
+    const auto print_release = [] {
+        void* const libucp = ::dlopen("libucp.so.0", RTLD_LAZY | RTLD_LOCAL);
+        if (libucp == nullptr) ::_exit(1);
+        const auto get_version = reinterpret_cast<void (*)(unsigned*, unsigned*, unsigned*)>(
+            ::dlsym(libucp, "ucp_get_version"));
+        if (get_version == nullptr) ::_exit(1);
+        unsigned major, minor, patch;
+        get_version(&major, &minor, &patch);
+        ::dprintf(STDOUT_FILENO, "%u.%u.%u", major, minor, patch);
+        ::_exit(0);
+    };
+    return tools::capture(print_release, true, &output) == 0 ? output : "";
+}
+
+// Whether UCX loads plug-ins, which each release after the first that does so does too.
+bool finds_plug_ins(const char* release) {
+    unsigned major = 0;
+    unsigned minor = 0;
+    return std::sscanf(release, "%u.%u", &major, &minor) == 2 &&
+           tools::finds_plug_ins(major, minor);
+}
+
+std::string misfit_of(const tern_releases& releases, const std::string& loaded) {
+    char text[2 * kReleasesTextBytes];
+    tern_releases_misfit(&releases, loaded.c_str(), text, sizeof text);
+    return text;
+}
+
+}  // namespace
+
+void Environment::set_default(const std::string& name, const std::string& value) {
+    ::setenv(name.c_str(), value.c_str(), 0);
+    remember(name);
+}
+
+void Environment::set(const std::string& name, const std::string& value) {
+    ::setenv(name.c_str(), value.c_str(), 1);
+    remember(name);
+}
+
+void Environment::add_path(const std::string& name, const std::string& path) {
+    const char* list = std::getenv(name.c_str());
+    set(name, tools::prepend_path(path, list != nullptr ? list : ""));
+}
+
+void Environment::remember(const std::string& name) {
+    if (std::ranges::find(names_, name) == names_.end()) names_.push_back(name);
+}
+
+void Environment::print() const {
+    for (const std::string& name : names_) {
+        std::fprintf(stderr, "%s=%s\n", name.c_str(), std::getenv(name.c_str()));
+    }
+}
+
+Transport Transport::load() {
+    Transport transport;
+    std::string error;
+    transport.path = tools::find_transport(&error);
+    if (transport.path.empty()) throw std::runtime_error(error);
+    const std::string folder = transport.path.substr(0, transport.path.rfind('/'));
+    tern_releases_in(&transport.releases, folder.c_str());
+    const auto& releases = transport.releases;
+    if (releases.count == 0)
+        throw std::runtime_error("there is no transport beside " + transport.path +
+                                 ", in a folder that is called like a release of UCX");
+    // Of several, that of the UCX that is found; otherwise the latest, which may know where its UCX
+    // is.
+    const std::string found = releases.count > 1 ? release_found() : "";
+    const bool unknown = !found.empty() && tern_releases_have(&releases, found.c_str()) == 0;
+    const std::string chosen =
+        found.empty() || unknown ? releases.names[releases.count - 1] : found;
+    char library[PATH_MAX + kReleaseBytes];
+    tern_transport_path(library, sizeof library, folder.c_str(), chosen.c_str());
+    ::setenv("TERN_MISFIT_TOLD", "1", 0);  // this program reports the misfit itself
+    // The dynamic linker finds the same UCX for the library as for the command.
+    transport.handle_ = ::dlopen(library, RTLD_LAZY | RTLD_LOCAL);
+    ::unsetenv("TERN_MISFIT_TOLD");
+    if (transport.handle_ == nullptr)
+        throw std::runtime_error(unknown ? misfit_of(releases, found) : ::dlerror());
+    const auto misfit = transport.function<const char*()>("tern_misfit");
+    const auto version = transport.function<const char*()>("ucp_get_version_string");
+    const auto get_version =
+        transport.function<void(unsigned*, unsigned*, unsigned*)>("ucp_get_version");
+    if (misfit == nullptr || version == nullptr || get_version == nullptr)
+        throw std::runtime_error(unknown ? misfit_of(releases, found)
+                                         : std::string(library) + " is not the transport tern");
+    transport.ucx_version = version();
+    if (misfit() != nullptr) transport.misfit = unknown ? misfit_of(releases, found) : misfit();
+    Dl_info info{};
+    if (::dladdr(reinterpret_cast<void*>(get_version), &info) != 0)
+        transport.ucx_path = info.dli_fname;
+    unsigned major, minor, release;
+    get_version(&major, &minor, &release);
+    transport.plug_in = finds_plug_ins(releases.names[0]);
+    transport.transports = default_transports(
+        major, minor, transport.ucx_path.substr(0, transport.ucx_path.rfind('/')) + "/ucx");
+    return transport;
+}
+
+bool set_up_tern(Environment* environment) {
+    const Transport transport = Transport::load();
+    if (!transport.misfit.empty()) throw std::runtime_error(transport.misfit);
+    if (transport.plug_in) {
+        environment->add_path("UCX_PLUGIN_PATH",
+                              transport.path.substr(0, transport.path.rfind('/')));
+    } else {
+        environment->add_path("LD_PRELOAD", transport.path);
+        const char* options = std::getenv(tools::kSanitizerOptions);
+        environment->set(tools::kSanitizerOptions,
+                         tools::allow_preloads(options != nullptr ? options : ""));
+    }
+    environment->set_default("UCX_TLS", transport.transports);
+    for (const auto& [name, value] : tools::kOpenMpiOverUcx) environment->set_default(name, value);
+    return transport.plug_in;
+}
+
+int set_up_soft_hca(Environment* environment, const std::string& profile) {
+    std::string output;
+    if (const int status = softhca_env(profile, false, &output); status != 0) return status;
+    std::istringstream lines(output);
+    for (std::string line; std::getline(lines, line);) {
+        const size_t end = line.find('=');
+        if (end != std::string::npos) environment->set(line.substr(0, end), line.substr(end + 1));
+    }
+    environment->set_default(tools::kMpichOverUcx.name, tools::kMpichOverUcx.value);
+    return 0;
+}
+
+bool is_profile(const std::string& name) {
+    std::string output;
+    return softhca_env(name, true, &output) == 0;
+}
+
+}  // namespace tern

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Why Tern was asked for and not used. Pure.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tern/tern-run/job_record.h"
+
+namespace tern {
+
+struct NotUsed {
+    std::string who;  // "ranks 0-3", for example; empty: all
+    std::string why;
+    std::string remedy;
+};
+
+// `plug_in`: see Transport. `status`: of the command. Empty if Tern was used by all processes that
+// could.
+std::vector<NotUsed> find_unused(const std::vector<ProcessRecord>& processes, bool plug_in,
+                                 int status);
+
+// "0-3, 7".
+std::string ranges_of(const std::vector<unsigned>& sorted);
+
+}  // namespace tern

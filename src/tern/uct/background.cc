@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "tern/uct/iface.h"
+
+namespace tern {
+
+namespace {
+
+// Makes UCX's asynchronous thread call `handler` when `fd` is readable. Returns `fd`, or -1.
+int handle(TernIface& iface, int fd, ucs_async_event_cb_t handler) {
+    ucs_async_context_t* async = iface.super.worker->async;
+    const ucs_status_t status = ucs_async_set_event_handler(async->mode, fd, UCS_EVENT_SET_EVREAD,
+                                                            handler, iface.engine, async);
+    if (status == UCS_OK) return fd;
+    ucs_debug("tern: no background thread: %s", ucs_status_string(status));
+    return -1;
+}
+
+// Packets are lost for which there is no memory: whoever waits for an answer asks again.
+void answer(Engine& engine) try { engine.answer(); } catch (const std::bad_alloc&) {
+    (void)no_memory("answer a peer");
+}
+
+void look(Engine& engine) try { engine.look(); } catch (const std::bad_alloc&) {
+    (void)no_memory("look at what has come");
+}
+
+}  // namespace
+
+void start_background(TernIface& iface) {
+    iface.background_fd = iface.watch_fd = -1;
+    ucs_async_context_t* async = iface.super.worker->async;
+    // A signal handler could interrupt code that holds a lock which the handler needs.
+    if (async == nullptr || (async->mode != UCS_ASYNC_MODE_THREAD_SPINLOCK &&
+                             async->mode != UCS_ASYNC_MODE_THREAD_MUTEX))
+        return;
+    iface.background_fd = handle(
+        iface, iface.engine->background_fd(),
+        [](int, ucs_event_set_types_t, void* engine) { answer(*static_cast<Engine*>(engine)); });
+    if (iface.background_fd < 0) return;
+    answer(*iface.engine);
+    iface.watch_fd = handle(
+        iface, iface.engine->sleep()->watch_fd(),
+        [](int, ucs_event_set_types_t, void* engine) { look(*static_cast<Engine*>(engine)); });
+    if (iface.watch_fd >= 0) iface.engine->sleep()->use_watch_thread();
+}
+
+void stop_background(TernIface& iface) {
+    for (int* fd : {&iface.background_fd, &iface.watch_fd}) {
+        if (*fd >= 0) (void)ucs_async_remove_handler(*fd, 1);
+        *fd = -1;
+    }
+}
+
+}  // namespace tern

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: BSD-3-Clause
+
+// Fences. Work requests in a send queue take effect in the order of posting; a fence of the device
+// (Engine::fence) orders later ones after reads and atomics. Most fences therefore end at once.
+// Later sends can overtake transfers that are not posted completely or wait for the peer (long puts
+// and gets); direct messages use another queue pair. Then, or if the send queue has no room, the
+// fence waits in the endpoint's queue of pending requests, and later sends wait behind it.
+//
+//   state of the endpoint        fence                          later sends
+//   nothing can be overtaken     ends at once                   go
+//   something can be overtaken   is queued, alone               are refused, and queued behind it
+//   requests are pending         is queued behind them          the same
+//   a fence is queued last       needs no second one            the same
+//
+// All operations before a fence have begun when the fence comes to the head of the queue. There it
+// waits until later sends can overtake none of them.
+
+#include <new>
+
+#include "common/assert.h"
+#include "tern/base/trace.h"
+#include "tern/uct/tag.h"
+
+namespace tern {
+
+// A fence in the queue of pending requests.
+struct Fence {
+    ucs_arbiter_elem_t element;
+    Fence* next;
+    bool at_head;  // the members below are set
+    uint64_t channel;
+    uint64_t transfers;
+    uint32_t sends;
+    uint64_t direct;
+};
+
+namespace {
+
+// A send on this channel now could overtake an earlier one, and the device cannot prevent it.
+[[gnu::always_inline]] inline bool may_overtake(const TernIface& iface, const Channel& channel) {
+    const Rendezvous& rendezvous = *iface.rendezvous;
+    // Most often there is no transfer, and idle() is inline.
+    if (!rendezvous.idle() && rendezvous.may_be_overtaken(channel, rendezvous.begun())) return true;
+    return iface.tupleq != nullptr &&
+           (!iface.tupleq->sender().arrived(channel, iface.tupleq->sender().sent(channel)) ||
+            (iface.tupleq->sender().may_overtake(channel) && !channel.sends.idle()));
+}
+
+// Has the device order later work requests after reads and atomics. False: there is no room.
+bool fence_queue(const TernIface& iface, Channel& channel) {
+    return channel.replies == 0 || iface.engine->one_sided()->fence(channel);
+}
+
+// Whether all operations before this fence, at the head of the queue, are over, or cannot be
+// overtaken.
+bool is_passed(TernEp& ep, Fence& fence) {
+    const TernIface& iface = iface_of(&ep.super.super);
+    if (ep.failed != UCS_OK || ep.channel == nullptr) return true;
+    Channel& channel = *ep.channel;
+    if (!fence.at_head) {
+        fence.at_head = true;
+        fence.channel = channel.tag;
+        fence.transfers = iface.rendezvous->begun();
+        fence.sends = channel.sends.next();
+        fence.direct = iface.tupleq != nullptr ? iface.tupleq->sender().sent(channel) : 0;
+    }
+    // The connection is another one, or has failed: all operations of the old one are over.
+    if (fence.channel != channel.tag || channel.failed) return true;
+    if (iface.rendezvous->may_be_overtaken(channel, fence.transfers)) return false;
+    if (iface.tupleq == nullptr) return fence_queue(iface, channel);
+    if (!iface.tupleq->sender().arrived(channel, fence.direct)) return false;
+    if (!iface.tupleq->sender().may_overtake(channel)) return fence_queue(iface, channel);
+    // The last work request may be unsignalled: a flush gets a completion for it.
+    return channel.sends.done(fence.sends) ||
+           iface.engine->flushing()->flush(channel, {}) == Status::kOk;
+}
+
+void remove_first(TernEp& ep) {
+    Fence* fence = ep.fences;
+    TERN_ASSERT(fence != nullptr && (fence->next == nullptr) == (fence == ep.last_fence));
+    ep.fences = fence->next;
+    if (ep.fences == nullptr) ep.last_fence = nullptr;
+    delete fence;
+}
+
+}  // namespace
+
+ucs_status_t ep_fence(uct_ep_h uct_ep, unsigned) try {
+    TernEp& ep = ep_of(uct_ep);
+    TernIface& iface = iface_of(uct_ep);
+    if (ep.failed != UCS_OK) return UCS_OK;
+    // While a pending request has its turn, nothing before it waits.
+    const bool waiting = ep.ready == nullptr && !ucs_arbiter_group_is_empty(&ep.pending);
+    if (!waiting) {
+        Channel* channel = ep.channel;
+        if (channel == nullptr || channel->failed) return UCS_OK;
+        if (!may_overtake(iface, *channel) && fence_queue(iface, *channel)) return UCS_OK;
+    }
+    ep.ready = nullptr;
+    if (ep.fence_is_last) return UCS_OK;
+    auto* fence = new (std::nothrow) Fence{};
+    if (fence == nullptr) return UCS_ERR_NO_MEMORY;
+    (ep.last_fence != nullptr ? ep.last_fence->next : ep.fences) = fence;
+    ep.last_fence = fence;
+    ep.fence_is_last = true;
+    TERN_TRACE("endpoint %p: a fence waits behind pending operations", static_cast<void*>(&ep));
+    ucs_arbiter_elem_init(&fence->element);
+    ucs_arbiter_group_push_elem_always(&ep.pending, &fence->element);
+    ucs_arbiter_group_schedule(&iface.arbiter, &ep.pending);
+    return UCS_OK;
+} catch (const std::bad_alloc&) {
+    return out_of_memory(uct_ep);
+}
+
+ucs_status_t iface_fence(uct_iface_h uct_iface, unsigned) {
+    TernIface& iface = iface_of(uct_iface);
+    if (iface.rendezvous->idle() && iface.atomics->under_way() == 0 &&
+        iface.rma->under_way() == 0 && iface.tupleq == nullptr && nothing_pending(iface))
+        return UCS_OK;
+    ucs_status_t status = UCS_OK;
+    TernEp* ep;
+    ucs_list_for_each(ep, &iface.endpoints, in_interface) {
+        const ucs_status_t fenced = ep_fence(&ep->super.super, 0);
+        if (fenced != UCS_OK) status = fenced;
+    }
+    return status;
+}
+
+bool nothing_to_fence(TernEp& ep, const Channel& channel) {
+    return ucs_arbiter_group_is_empty(&ep.pending) && channel.replies == 0 &&
+           !may_overtake(iface_of(&ep.super.super), channel);
+}
+
+FenceState fence_at(TernEp& ep, const ucs_arbiter_elem_t* element) {
+    if (ep.fences == nullptr || element != &ep.fences->element) return FenceState::kNone;
+    if (!is_passed(ep, *ep.fences)) return FenceState::kWaits;
+    if (ep.fences == ep.last_fence) ep.fence_is_last = false;
+    TERN_TRACE("endpoint %p: the fence has passed", static_cast<void*>(&ep));
+    remove_first(ep);
+    return FenceState::kPassed;
+}
+
+bool is_fence(const TernEp& ep, const ucs_arbiter_elem_t* element) {
+    for (const Fence* fence = ep.fences; fence != nullptr; fence = fence->next)
+        if (element == &fence->element) return true;
+    return false;
+}
+
+bool only_fences_wait(TernEp& ep) {
+    struct Count {
+        TernEp& ep;
+        bool others;
+    } count{ep, false};
+    ucs_arbiter_group_purge(
+        &iface_of(&ep.super.super).arbiter, &ep.pending,
+        [](ucs_arbiter_t*, ucs_arbiter_group_t*, ucs_arbiter_elem_t* element, void* what) {
+            auto& each = *static_cast<Count*>(what);
+            each.others |= !is_fence(each.ep, element);
+            return UCS_ARBITER_CB_RESULT_NEXT_GROUP;
+        },
+        &count);
+    return !count.others;
+}
+
+void drop_fences(TernEp& ep) {
+    ucs_arbiter_group_purge(
+        &iface_of(&ep.super.super).arbiter, &ep.pending,
+        [](ucs_arbiter_t*, ucs_arbiter_group_t*, ucs_arbiter_elem_t*, void*) {
+            return UCS_ARBITER_CB_RESULT_REMOVE_ELEM;
+        },
+        nullptr);
+    while (ep.fences != nullptr) remove_first(ep);
+    ep.fence_is_last = false;
+}
+
+}  // namespace tern

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "tern/verbs/handles.h"
+
+namespace tern::verbs {
+
+// Writes to each page of memory that has pages and nothing of value in them. In a virtual machine
+// the host may provide a page only then, which takes up to 14 us without a page fault in the guest.
+void touch_pages(void* start, size_t size);
+
+// What to do when the device has not registered memory, by the error: only one of them is about a
+// limit.
+std::string remedy_of_registration(int error);
+
+// Zeroed, page-aligned memory of the transport's own, registered with the device during its
+// lifetime. The mapping is shared, so that after a fork() copy-on-write does not replace the
+// parent's pages, to which the device writes.
+class RegisteredMemory {
+  public:
+    RegisteredMemory() = default;
+    // `size` is rounded up to whole pages. `access`: ibv_access_flags; never relaxed ordering. On
+    // failure operator bool returns false, and errno says why.
+    RegisteredMemory(ibv_pd* pd, size_t size, int access);
+    // Only maps memory, which has no pages yet. On failure data() is null.
+    explicit RegisteredMemory(size_t size);
+    ~RegisteredMemory();
+    RegisteredMemory(RegisteredMemory&& other) noexcept;
+    RegisteredMemory& operator=(RegisteredMemory&& other) noexcept;
+
+    // Has the kernel, and the host of a virtual machine, provide `size` bytes of pages at `offset`.
+    // False: the kernel cannot.
+    bool provide(size_t offset, size_t size);
+    // Registers what was only mapped.
+    bool register_with(ibv_pd* pd, int access);
+
+    explicit operator bool() const { return region_ != nullptr; }
+    std::byte* data() const { return data_; }
+    size_t size() const { return size_; }
+    uint32_t lkey() const { return region_->lkey; }
+    uint32_t rkey() const { return region_->rkey; }
+
+  private:
+    std::byte* data_ = nullptr;
+    size_t size_ = 0;
+    MemoryRegion region_;
+};
+
+}  // namespace tern::verbs

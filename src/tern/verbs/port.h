@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tern/verbs/async_events.h"
+#include "tern/verbs/gid.h"
+#include "tern/verbs/handles.h"
+#include "tern/verbs/link_speed.h"
+
+namespace tern::verbs {
+
+// The names of all devices, in the order of libibverbs.
+std::vector<std::string> device_names();
+
+// An open device, and the protection domain of all objects of one memory domain.
+struct Device {
+    Context context;
+    std::unique_ptr<AsyncEvents> events;
+    ProtectionDomain pd;
+    ibv_device_attr attributes{};
+
+    std::string name() const { return ibv_get_device_name(context->device); }
+    // The numbers of the ports that can be used.
+    std::vector<uint8_t> active_ports() const;
+    // Why a port cannot be used; empty if it can.
+    std::string unusable(uint8_t port) const;
+};
+
+// A device's PCI address, such as "0000:3b:00.0", from its path in sysfs. Empty if the device has
+// none, as software devices, or sysfs does not have it.
+std::string bus_address(const std::string& sysfs_path);
+
+// Opens a device by name. Empty on failure; errno says why.
+std::optional<Device> open_device(const std::string& name);
+
+// The user's settings for a port. -1: open_port() chooses.
+struct PortSettings {
+    int gid_index = -1;
+    int global = -1;  // 1: always send a GRH; 0: never
+    int pkey = -1;    // value without the membership bit
+    int traffic_class = -1;
+    uint8_t service_level = 0;
+    ibv_mtu path_mtu = static_cast<ibv_mtu>(0);  // 0: the port's active MTU
+};
+
+// Reads and atomics that a connection may have outstanding, at most: more of them fill no link that
+// fewer do not, and occupy the device.
+constexpr uint8_t kMostReads = 16;
+
+// A port of an open device, with the parameters of connections through it.
+struct Port {
+    ibv_context* context = nullptr;
+    uint8_t number = 0;
+    ibv_port_attr attributes{};
+    uint8_t gid_index = 0;  // on Ethernet of the first family of `roce`
+    ibv_gid gid{};
+    GidChoice roce;       // on Ethernet
+    bool global = false;  // packets carry a GRH
+    bool ethernet = false;
+    // RDMA reads and atomics that a queue pair may have outstanding, and its peer likewise.
+    uint8_t reads = 1;
+    bool atomics = false;  // the device has 64-bit fetch-and-add and compare-and-swap
+    uint16_t pkey_index = 0;
+    uint16_t pkey = 0;
+    int traffic_class = -1;  // -1: as the version of RoCE has it
+    uint8_t service_level = 0;
+    ibv_mtu mtu = IBV_MTU_1024;
+
+    // The address vector of the remote port with this LID; if `with_grh`, packets carry a GRH from
+    // `gid` to this GID, as they always do on Ethernet.
+    ibv_ah_attr address_vector(uint16_t lid, const ibv_gid& to, bool with_grh) const;
+    // The address vector of the remote port of Ethernet with this GID, by the own GID of `family`.
+    ibv_ah_attr address_vector(GidFamily family, const ibv_gid& to) const;
+    LinkSpeed speed() const;
+    // Bytes per second, net of the link's encoding.
+    double bandwidth() const { return speed().bandwidth; }
+};
+
+// Queries a port and applies the settings. Empty on failure; `why` says why.
+std::optional<Port> open_port(const Device& device, uint8_t number, const PortSettings& settings,
+                              std::string& why);
+
+}  // namespace tern::verbs

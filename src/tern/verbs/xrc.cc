@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "tern/verbs/xrc.h"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "tern/verbs/async_events.h"
+
+namespace tern::verbs {
+
+std::unique_ptr<XrcDomain> XrcDomain::open(const Device& device, std::string& why,
+                                           const std::string& folder) {
+    if ((device.attributes.device_cap_flags & IBV_DEVICE_XRC) == 0) {
+        why = device.name() + " has no XRC";
+        return nullptr;
+    }
+    auto file = XrcFile::open(device.name(), why, folder);
+    if (!file) return nullptr;
+    std::unique_ptr<XrcDomain> domain(new XrcDomain(std::move(*file)));
+    ibv_xrcd_init_attr attributes{};
+    attributes.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS;
+    attributes.fd = domain->file_.fd();
+    attributes.oflags = O_CREAT;
+    domain->domain_.reset(ibv_open_xrcd(device.context.get(), &attributes));
+    if (!domain->domain_) {
+        why = std::string("cannot open an XRC domain: ") + strerror(errno);
+        return nullptr;
+    }
+    return domain;
+}
+
+SharedReceiveQueue create_xrc_receives(ibv_pd* pd, const XrcDomain& domain, ibv_cq* cq,
+                                       uint32_t depth) {
+    ibv_srq_init_attr_ex attributes{};
+    attributes.srq_context = next_identity();
+    attributes.attr.max_wr = depth;
+    attributes.attr.max_sge = 1;
+    attributes.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_XRCD |
+                           IBV_SRQ_INIT_ATTR_CQ;
+    attributes.srq_type = IBV_SRQT_XRC;
+    attributes.pd = pd;
+    attributes.xrcd = domain.get();
+    attributes.cq = cq;
+    return SharedReceiveQueue(ibv_create_srq_ex(pd->context, &attributes));
+}
+
+uint32_t xrc_number(ibv_srq* srq) {
+    uint32_t number = 0;
+    return ibv_get_srq_num(srq, &number) == 0 ? number : 0;
+}
+
+QueuePair create_xrc_sender(ibv_pd* pd, ibv_cq* cq, const QueueSizes& sizes, ibv_qp_cap& capacity) {
+    ibv_qp_init_attr_ex attributes{};
+    attributes.qp_type = IBV_QPT_XRC_SEND;
+    attributes.send_cq = cq;
+    attributes.cap.max_send_wr = sizes.sends;
+    attributes.cap.max_send_sge = sizes.pieces;
+    attributes.cap.max_inline_data = sizes.inline_bytes;
+    attributes.comp_mask = IBV_QP_INIT_ATTR_PD;
+    attributes.pd = pd;
+    QueuePair qp(ibv_create_qp_ex(pd->context, &attributes));
+    capacity = attributes.cap;
+    return qp;
+}
+
+bool xrc_pages_on_demand(ibv_context* context) {
+    ibv_device_attr_ex attributes{};
+    if (ibv_query_device_ex(context, nullptr, &attributes) != 0) return false;
+    constexpr uint32_t kNeeded = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_SRQ_RECV;
+    return (attributes.xrc_odp_caps & kNeeded) == kNeeded;
+}
+
+QueuePair create_xrc_receiver(ibv_context* context, const XrcDomain& domain) {
+    ibv_qp_init_attr_ex attributes{};
+    attributes.qp_type = IBV_QPT_XRC_RECV;
+    attributes.comp_mask = IBV_QP_INIT_ATTR_XRCD;
+    attributes.xrcd = domain.get();
+    return QueuePair(ibv_create_qp_ex(context, &attributes));
+}
+
+namespace {
+
+int to_init(ibv_qp* qp, const Port& port) {
+    ibv_qp_attr attributes{};
+    attributes.qp_state = IBV_QPS_INIT;
+    attributes.pkey_index = port.pkey_index;
+    attributes.port_num = port.number;
+    return ibv_modify_qp(qp, &attributes,
+                         IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+}
+
+ibv_qp_attr toward(const Port& port, const ibv_ah_attr& to, uint32_t peer_qp_num, uint32_t peer_psn,
+                   ibv_mtu mtu) {
+    ibv_qp_attr attributes{};
+    attributes.qp_state = IBV_QPS_RTR;
+    attributes.ah_attr = to;
+    attributes.path_mtu = std::min(port.mtu, mtu);
+    attributes.dest_qp_num = peer_qp_num;
+    attributes.rq_psn = peer_psn;
+    return attributes;
+}
+
+constexpr uint8_t kWithoutLimit = 7;   // of rnr_retry
+constexpr double kPageFault = 100e-6;  // seconds; a fault takes about as long, or longer
+
+constexpr int kToward =
+    IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
+
+}  // namespace
+
+int connect_xrc_sender(ibv_qp* qp, const Port& port, const RetrySettings& retry,
+                       const ibv_ah_attr& to, uint32_t peer_qp_num, uint32_t peer_psn,
+                       uint32_t own_psn, ibv_mtu mtu, bool pages_on_demand) {
+    int error = to_init(qp, port);
+    if (error != 0) return error;
+    ibv_qp_attr attributes = toward(port, to, peer_qp_num, peer_psn, mtu);
+    error = ibv_modify_qp(qp, &attributes, kToward);
+    if (error != 0) return error;
+    attributes = {};
+    attributes.qp_state = IBV_QPS_RTS;
+    attributes.timeout = retry.timeout;
+    attributes.retry_cnt = retry.retries;
+    attributes.rnr_retry = pages_on_demand ? kWithoutLimit : 0;
+    attributes.sq_psn = own_psn;
+    attributes.max_rd_atomic = 1;
+    return ibv_modify_qp(qp, &attributes,
+                         IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+                             IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
+}
+
+int connect_xrc_receiver(ibv_qp* qp, const Port& port, const ibv_ah_attr& to, uint32_t peer_qp_num,
+                         uint32_t peer_psn, ibv_mtu mtu, bool pages_on_demand) {
+    const int error = to_init(qp, port);
+    if (error != 0) return error;
+    ibv_qp_attr attributes = toward(port, to, peer_qp_num, peer_psn, mtu);
+    attributes.max_dest_rd_atomic = 1;
+    attributes.min_rnr_timer = rnr_timer_code(pages_on_demand ? kPageFault : 0);
+    return ibv_modify_qp(qp, &attributes,
+                         kToward | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+}
+
+}  // namespace tern::verbs

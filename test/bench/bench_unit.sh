@@ -1,0 +1,5 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+srcdir=$(dirname "$0")/..
+export srcdir
+exec "$srcdir/common/gtest_tap.sh" ./bench-unit

@@ -1,0 +1,557 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# The benchmarks `tern-bench` and `softhca-bench`, and the simulations of `paper-tables`: every measurement runs and
+# prints what it should, wrong options are refused, and no files remain. The speed itself is not tested.
+# shellcheck disable=SC2016 # conditions for awk, commands for an inner shell
+# shellcheck source-path=SCRIPTDIR source=../common/lib.sh
+. "$(dirname "$0")/../common/lib.sh"
+# shellcheck source-path=SCRIPTDIR source=../tern/tern.sh
+. "$(dirname "$0")/../tern/tern.sh"
+tern_bench=$(dirname "$SOFTHCA")/tern-bench
+softhca_bench=$(dirname "$SOFTHCA")/softhca-bench
+paper_tables=$(dirname "$SOFTHCA")/paper-tables # not installed
+unset UCX_TLS SOFTHCA_SHARED "${!UCX_TERN_@}"
+
+# Of benchmarks that start a software HCA.
+own_fabrics() {
+    find /dev/shm -name 'softhca-*-tern-bench-*' -o -name 'softhca-*-softhca-bench-*' | sort
+}
+own_fabrics >"$tmp/before"
+
+# value FILE TITLE NAME: the number in the line NAME of a table, below the title of its group.
+value() {
+    awk -v title="$2" -v name="  $3  " '/^[^ ]/ { group = $0; gsub(/  +/, " ", group) } group == title && index($0, name) == 1 {
+        print $(split(substr(name, 3), words, " ") + 1); exit }' "$1"
+}
+
+# compares NAME AWK-CONDITION value...: the condition must hold for the values, which are $1, $2, ...
+compares() {
+    local name=$1 condition=$2
+    shift 2
+    echo "values: $*" >"$tmp/values"
+    echo "$*" | awk "{ exit !(NF == $# && $condition) }"
+    result $? "$name: $condition" "$tmp/values"
+}
+
+# verdicts NAME LINES FILE: each target's verdict follows from the figure beside it, and there are at least so many lines
+# with targets. Which verdict it is depends on the machine.
+verdicts() {
+    awk -v least="$2" '
+        function problem(what) { print what ": " $0; wrong = 1 }
+        match($0, / (<=|>=) [0-9.]+: (met|missed)/) {
+            split(substr($0, RSTART + 1, RLENGTH - 1), target, /[ :]+/)
+            split(substr($0, 1, RSTART), words, /  +x /)
+            sub(/.* /, "", words[1])
+            ratio = words[1] - target[2]
+            if (ratio != 0 && (target[3] == "met") != (target[1] == "<=" ? ratio < 0 : ratio > 0)) problem("not so")
+            ++lines
+        }
+        match($0, /target met at [0-9]+ of [0-9]+/) {
+            split(substr($0, RSTART, RLENGTH), target, " ")
+            missed = gsub(/ target [0-9.]+\)/, "&")
+            if (target[4] + missed != target[6]) problem("does not add up")
+            ++lines
+        }
+        END {
+            if (lines < least) { print lines " lines with targets"; wrong = 1 }
+            exit wrong
+        }' "$3" >"$tmp/verdicts"
+    result $? "$1: the verdicts follow from the figures" "$tmp/verdicts"
+}
+
+is_json() { # NAME FILE
+    if command -v python3 >/dev/null; then
+        check "$1" python3 -m json.tool "$2"
+    else
+        skip "$1" 'python3 is not installed'
+    fi
+}
+
+refusal_tests() {
+    local commands='latency,rate,bandwidth,pinning,protocols,onesided,rwapi,mpi,overlap,tune,memory'
+    check_match 'help' '^  overlap ' "$tern_bench" --help
+    check_match 'help: the peers that are measured' '1,4,16,32,63' "$tern_bench" --help
+    refuses 'no command' 2 '^tern-bench: COMMAND is required' "$tern_bench"
+    refuses 'an empty value' 2 "no value after '--json='" "$tern_bench" latency --json= --quick
+    refuses 'options before the command' 2 '33554432 not in range' \
+        "$tern_bench" --peers 1,4 --sizes 64K:32768K bandwidth --quick
+    refuses 'wrong command' 2 "^tern-bench: COMMAND: speed not in {$commands}" "$tern_bench" speed
+    refuses 'two commands' 2 'not expected: rate' "$tern_bench" latency rate
+    refuses 'wrong option' 2 'not expected: --fast' "$tern_bench" latency --fast
+    refuses 'option without its value' 2 '--json: 1 required' "$tern_bench" latency --json
+    refuses 'wrong number' 2 '1 to 10000' "$tern_bench" latency --rounds 0
+    refuses 'wrong list' 2 '--peers: Value x not in range' "$tern_bench" memory --peers 1,x
+    refuses 'wrong profile' 2 'choose from ideal, graphene, infini, hdr200, muse' "$tern_bench" tune --profile fast
+    refuses 'wrong sizes' 2 '33554432 not in range 1 to 16777216' "$tern_bench" bandwidth --sizes 1K:32768K
+    refuses 'sizes the wrong way round' 2 'the second size is the smaller one' "$tern_bench" bandwidth --sizes 2M:1M
+    refuses 'wrong step' 2 'Value 1 not in range 1.05' "$tern_bench" bandwidth --step 1
+    refuses 'a profile for a device that has one' 1 "'softhca run --profile infini' makes one" \
+        "${hca[@]}" "$tern_bench" tune --quick --profile infini
+    refuses 'no such device' 1 'no such device: nosuch:1' "${hca[@]}" "$tern_bench" latency --device nosuch:1
+    refuses 'a transport that UCX does not have' 3 'no transport nosuch on softhca0:1' \
+        "${hca[@]}" "$tern_bench" latency --quick --transport nosuch
+    refuses 'a transport that does not open' 3 'tern: .*uct_iface_open' \
+        env UCX_TERN_SEG_SIZE=1 "${hca[@]}" "$tern_bench" latency --quick
+    refuses 'a file that cannot be written' 1 'No such file' \
+        "${hca[@]}" "$tern_bench" memory --peers 1 --json "$tmp/none/x"
+    refuses 'softhca-bench: wrong section' 2 '^softhca-bench: --section: x not in' "$softhca_bench" --section x
+    refuses 'softhca-bench: wrong profile' 2 'choose from ideal' "$softhca_bench" --profile graphene,fast
+    refuses 'softhca-bench: wrong model' 2 "unknown parameter 'x'" "$softhca_bench" --model x=2
+    refuses 'softhca-bench: no such device' 1 'no such device: nosuch' "$softhca_bench" --device nosuch
+}
+
+# json_has NAME FILE PYTHON-CONDITION: of the object `r` that the file holds.
+json_has() {
+    if command -v python3 >/dev/null; then
+        check "$1" python3 -c "import json, sys; r = json.load(open(sys.argv[1])); assert $3, r" "$2"
+    else
+        skip "$1" 'python3 is not installed'
+    fi
+}
+
+# One arm fails: the others are measured, and everything says that one is missing.
+failed_arm_tests() {
+    local json=$tmp/failed.json
+    refuses 'an arm that fails' 3 '^incomplete: nosuch: UCX has no transport nosuch' \
+        "${hca[@]}" "$tern_bench" latency --quick --transport nosuch --json "$json"
+    json_has 'the file says it' "$json" 'r["incomplete"][0].startswith("nosuch: ")'
+    json_has 'the other arms are there' "$json" '{f["name"] for f in r["figures"]} >= {"rc_verbs", "RDMA write, shared"}'
+    json_has 'the failed one is not' "$json" 'not any(f["name"].startswith("nosuch") for f in r["figures"])'
+    if command -v python3 >/dev/null; then
+        refuses 'no table is made of it' 1 'failed.json is incomplete' \
+            "$srcdir/../contrib/tables.py" --list "$json"
+    fi
+    refuses 'an arm of memory that fails' 3 '^incomplete: nosuch: ' \
+        "${hca[@]}" "$tern_bench" memory --peers 1,2 --transport nosuch
+}
+
+# interrupt_tests SIGNAL STATUS command...: a run that ends early has its complete rounds.
+interrupt_tests() {
+    local signal=$1 expected=$2 json=$tmp/$1.json status
+    shift 2
+    rm -f "$json"
+    start "$tmp/$signal" "$@" onesided --sizes 64 --rounds 10000 --json "$json"
+    # It says how far it is, which round it is, and how long it takes.
+    for ((i = 0; i < limit * 10; i++)); do
+        grep -Eq '^measuring: [0-9]+ %, [0-9]+ (s|min) left: round ([2-9]|[1-9][0-9]+) of 10000, ' "$tmp/$signal" && break
+        sleep 0.1
+    done
+    check "$signal: what is measured and what is left" test "$i" -lt $((limit * 10))
+    kill -s "$signal" "$pid"
+    wait "$pid"
+    status=$?
+    check "$signal: the exit status" test $status = "$expected"
+    check_match "$signal: it says so" '^incomplete: interrupted after [1-9][0-9]* of 10000 rounds' cat "$tmp/$signal"
+    json_has "$signal: the file has the complete rounds" "$json" \
+        'r["incomplete"][0] == "interrupted after %d of 10000 rounds" % len(r["figures"][0]["rounds"])'
+    json_has "$signal: and no others" "$json" 'len({len(f["rounds"]) for f in r["figures"] if "rounds" in f}) == 1'
+}
+
+fastpath_tests() {
+    local title='messages on the fast path, bursts of 1 to 12'
+    if [ ! -x "$paper_tables" ]; then
+        skip 'fastpath' 'paper-tables is not installed'
+        return
+    fi
+    check 'fastpath' "$paper_tables" fastpath --quick --json "$tmp/fastpath.json"
+    cp "$tmp/output" "$tmp/fastpath"
+    compares 'fastpath: as in the paper' '$1 > 85 && $2 < 60 && $3 > 85' \
+        "$(value "$tmp/fastpath" "$title" '32 slots of 8 KiB, 512 KiB in all')" \
+        "$(value "$tmp/fastpath" "$title" '4 slots of 8 KiB, 64 KiB in all')" \
+        "$(value "$tmp/fastpath" "$title" 'Veloblock, 32 KiB in all')"
+    check 'fastpath: the same every time' sh -c '"$0" fastpath --quick | cmp - "$1"' "$paper_tables" "$tmp/fastpath"
+    check 'fastpath: another load, another result' sh -c '! "$0" fastpath --quick --seed 2 | cmp -s - "$1"' \
+        "$paper_tables" "$tmp/fastpath"
+    is_json 'fastpath: the json is json' "$tmp/fastpath.json"
+    refuses 'fastpath: no table' 2 '^paper-tables: TABLE is required' "$paper_tables"
+    refuses 'fastpath: a file that cannot be written' 1 'No such file' "$paper_tables" fastpath --quick --json "$tmp/none/x"
+}
+
+# The figures of two papers, within what the papers say.
+paper_figures_tests() {
+    local cluster
+    [ -x "$paper_tables" ] || return 0
+    check 'superpipeline' "$paper_tables" superpipeline --json "$tmp/superpipeline.json"
+    cp "$tmp/output" "$tmp/superpipeline"
+    for cluster in graphene infini; do
+        compares "superpipeline: $cluster: as in figure 6" '$1 < 16 && $2 < 5 && $3 < 5 && $3 < $2' \
+            "$(value "$tmp/superpipeline" "time over that of an RDMA write, $cluster, 16 KiB" superpipeline)" \
+            "$(value "$tmp/superpipeline" "time over that of an RDMA write, $cluster, 64 KiB" superpipeline)" \
+            "$(value "$tmp/superpipeline" "time over that of an RDMA write, $cluster, 1 MiB" superpipeline)"
+        compares "superpipeline: $cluster: 12 KiB and 1.5 are nearly the best" '$1 >= 0 && $1 < 3' \
+            "$(value "$tmp/superpipeline" "time over the best of the sweep, $cluster, 1 MiB" 'C_0 = 12 KiB, q = 1.5')"
+    done
+    is_json 'superpipeline: the json is json' "$tmp/superpipeline.json"
+    check 'pinning costs' "$paper_tables" pinning
+    cp "$tmp/output" "$tmp/pinning-costs"
+    compares 'pinning costs: about 5 and 20 % of 1 MiB, and nearly nothing behind the wire' \
+        '$1 > 4 && $1 < 6 && $2 > 15 && $2 < 21 && $3 < 2' \
+        "$(value "$tmp/pinning-costs" 'throughput lost by pinning for each message, 1 MiB' 'Xeon E5460')" \
+        "$(value "$tmp/pinning-costs" 'throughput lost by pinning for each message, 1 MiB' 'Opteron 265')" \
+        "$(value "$tmp/pinning-costs" 'throughput lost if pieces are pinned behind the wire, 1 MiB' 'Xeon E5460')"
+}
+
+softhca_bench_tests() {
+    local rows=$tmp/softhca-bench
+    check 'softhca-bench: small messages' "$softhca_bench" --section small --rounds 1 --iterations 100
+    cp "$tmp/output" "$rows"
+    check_match 'softhca-bench: ratios and targets' '^  write, half round trip / one call .* x .* <= 1\.50: ' cat "$rows"
+    check_match 'softhca-bench: stores in shared memory' '^  store, shared memory, half round trip +[0-9.]+  us' cat "$rows"
+    check_match 'softhca-bench: bandwidth' '^  send / process_vm_writev .* >= 0\.90: ' \
+        "$softhca_bench" --section bandwidth --rounds 1 --only '1 MiB send'
+    check 'softhca-bench: model' "$softhca_bench" --section model --profile graphene --model gap=5us --rounds 1
+    cp "$tmp/output" "$rows"
+    check_match 'softhca-bench: the model of a profile' '^profile graphene, latency=2\.3us.*gap=5us' cat "$rows"
+    # The device adds little to the model's registration time.
+    check_match 'softhca-bench: model, deviation and machine' \
+        '^  4 KiB registration +[0-9.]+  us .* 68\.205 +\+[0-9.]+% +[0-9.]+ ' cat "$rows"
+    check 'softhca-bench: json' sh -c '"$0" --section model --profile infini --only registration --rounds 1 --json >"$1"' \
+        "$softhca_bench" "$rows.json"
+    is_json 'softhca-bench: the json is json' "$rows.json"
+    check_match 'softhca-bench: on a device that is there' '^bandwidth, softhca0, 8 KiB' \
+        "${hca[@]}" "$softhca_bench" --section bandwidth --rounds 1 --only '8 KiB'
+}
+
+latency_tests() {
+    local layer
+    check 'latency' "${hca[@]}" "$tern_bench" latency --quick --json "$tmp/latency.json"
+    cp "$tmp/output" "$tmp/latency"
+    is_json 'latency: the json is json' "$tmp/latency.json"
+    check_match 'latency: which program it was' '"commit": "([0-9a-f]{12}(-changed)?|unknown)"' cat "$tmp/latency.json"
+    check_match 'latency: every round' '^ +"rounds": \[$' cat "$tmp/latency.json"
+    check_match 'latency: the sizes' '^ "sizes": \[ 8, 1024 \]' sh -c 'tr -s "\n " " " <"$0" | grep -o " .sizes[^]]*]"' "$tmp/latency.json"
+    for layer in UCT:rc_verbs UCP:rc_v; do
+        check_match "latency: ${layer%:*}, tern against rc_verbs, and its target" \
+            "^  tern / ${layer#*:} .* x .* <= 0\\.[0-9]+: (met|missed)" cat "$tmp/latency"
+    done
+    verdicts 'latency' 7 "$tmp/latency"
+    check_match 'latency: against RDMA writes' '^  tern / RDMA write, shared .* <= 1\.25: ' cat "$tmp/latency"
+    check_match 'latency: like with like' '^  tern, private / RDMA write, private ' cat "$tmp/latency"
+    check_match 'latency: few rounds are doubted' '\? few rounds' cat "$tmp/latency"
+}
+
+rate_tests() {
+    check 'rate' "${hca[@]}" "$tern_bench" rate --quick --json "$tmp/rate.json"
+    cp "$tmp/output" "$tmp/rate"
+    check_match 'rate: the target' '^  tern / rc_verbs .* >= 1\.30: (met|missed)' cat "$tmp/rate"
+    verdicts 'rate' 1 "$tmp/rate"
+    check_match 'rate: against writes that are read' '^  tern / RDMA write, (shared|private), read ' cat "$tmp/rate"
+    is_json 'rate: the json is json' "$tmp/rate.json"
+}
+
+bandwidth_tests() {
+    local size=64 name
+    check 'bandwidth' "$tern_bench" bandwidth --quick --profile graphene --sizes 64K --json "$tmp/bandwidth.json"
+    cp "$tmp/output" "$tmp/bandwidth"
+    for name in 'fresh buffers, GB/s' 'reused buffers, GB/s' 'first message of reused buffers, GB/s'; do
+        check_match "bandwidth: $name" "^$name  *tern  *rc_v  *rc_v direct" cat "$tmp/bandwidth"
+    done
+    check_match 'bandwidth: a line for the size' "^  $size KiB( +([0-9.]+[ ?]|late)){12}" cat "$tmp/bandwidth"
+    check_match 'bandwidth: targets' '^tern / write: target met at [01] of 1 sizes' cat "$tmp/bandwidth"
+    verdicts 'bandwidth' 1 "$tmp/bandwidth"
+    check_match 'bandwidth: few rounds are doubted' 'few rounds' cat "$tmp/bandwidth"
+    is_json 'bandwidth: the json is json' "$tmp/bandwidth.json"
+    check_match 'bandwidth: the model beside it' '"name": "model superpipeline"' cat "$tmp/bandwidth.json"
+}
+
+protocols_tests() {
+    check 'protocols' "$tern_bench" protocols --quick --profile graphene --sizes 64K --json "$tmp/protocols.json"
+    cp "$tmp/output" "$tmp/protocols"
+    check_match 'protocols: a column for each way' \
+        '^fresh buffers, GB/s +v1 +v2 +v2 tern +frames +superpipeline +zcopy +write' cat "$tmp/protocols"
+    check_match 'protocols: the gain' '^ratios of reused buffers +v2 tern / v1 +v2 tern / v2' cat "$tmp/protocols"
+    is_json 'protocols: the json is json' "$tmp/protocols.json"
+}
+
+onesided_tests() {
+    local ratio='[0-9.]+ \([0-9.]+\.\.[0-9.]+\)' what kind memory
+    check 'onesided' "${hca[@]}" "$tern_bench" onesided --quick --sizes 64:32K --step 8 --json "$tmp/onesided.json"
+    cp "$tmp/output" "$tmp/onesided"
+    for what in put:write get:read; do
+        for kind in latency:us bandwidth:GB/s; do
+            for memory in private shared; do
+                check_match "onesided: ${what%:*} ${kind%:*}, $memory memory, ratios" \
+                    "^ratios of ${what%:*} ${kind%:*}, $memory memory +tern / rc_v +tern / RDMA ${what#*:} +rc_v / RDMA" \
+                    cat "$tmp/onesided"
+                check_match "onesided: ${what%:*} ${kind%:*}, $memory memory, values" \
+                    "^${what%:*} ${kind%:*}, $memory memory, ${kind#*:} +tern +rc_v +RDMA ${what#*:}\$" cat "$tmp/onesided"
+            done
+        done
+    done
+    check_match 'onesided: a line for the size, with the spread' "^  64 B +$ratio( [<>])? +$ratio +$ratio\$" \
+        cat "$tmp/onesided"
+    check_match 'onesided: targets' '^tern / rc_v: target met at [0-4] of 4 sizes' cat "$tmp/onesided"
+    verdicts 'onesided' 8 "$tmp/onesided"
+    check_match 'onesided: an upper limit for latency' '"at_most": 1.05' cat "$tmp/onesided.json"
+    check_match 'onesided: a lower limit for bandwidth' '"at_least": 0.98' cat "$tmp/onesided.json"
+    is_json 'onesided: the json is json' "$tmp/onesided.json"
+    more check_match 'onesided: a profile, the longest message' '^  16 MiB( +([0-9.]+\?|late)){3}' \
+        "$tern_bench" onesided --quick --profile graphene --sizes 16M
+}
+
+rwapi_tests() {
+    local test memory unit columns messages='' puts='' mpi name
+    for mpi in 'openmpi:Open MPI' mpich:MPICH; do
+        name=${mpi#*:}
+        command -v "mpirun.${mpi%:*}" >/dev/null || continue
+        messages+=" +$name, tern( +$name, tern, private)? +$name, rc_v"
+        puts+=" +$name, tern +$name, rc_v"
+    done
+    command -v oshrun >/dev/null && puts+=' +OpenSHMEM, tern +OpenSHMEM, rc_v'
+    check 'rwapi' "${hca[@]}" "$tern_bench" rwapi --quick --sizes 1:64 --step 8 --json "$tmp/rwapi.json"
+    cp "$tmp/output" "$tmp/rwapi"
+    for test in ping-pong:us 'both ways:us' burst:MB/s 'put and signal:us' 'puts and signals:MB/s'; do
+        unit=${test#*:}
+        case $test in
+            put*) columns=" +tern, polled$puts" ;;
+            ping-pong*) columns=" +RDMA write, UC +send +send, UD +tern, carried +tern, rwapi_put$messages" ;;
+            both*) columns=" +RDMA write, UC +send +send, UD +tern, carried$messages" ;;
+            *) columns=" +RDMA write, UC +tern, carried$messages" ;;
+        esac
+        for memory in private shared; do
+            check_match "rwapi: ${test%:*}, $memory memory" \
+                "^${test%:*}, $memory memory, $unit +tern +rc_verbs +RDMA write +in a chain$columns( +tern, small)?\$" \
+                cat "$tmp/rwapi"
+        done
+    done
+    check_match 'rwapi: one byte' '^  1 B( +[0-9.]+\??){4}' cat "$tmp/rwapi"
+    check_match 'rwapi: a column for each way' '^  64 B( +[0-9.]+\??){4}' cat "$tmp/rwapi"
+    check_match 'rwapi: targets' '^tern / RDMA write: target met at [01] of 1 sizes' cat "$tmp/rwapi"
+    verdicts 'rwapi' 2 "$tmp/rwapi"
+    check_match 'rwapi: of small messages' '^tern, small / RDMA write: target met at [01] of 1 sizes' cat "$tmp/rwapi"
+    check_match 'rwapi: an upper limit for latency' '"at_most": 1.1' cat "$tmp/rwapi.json"
+    check_match 'rwapi: a lower limit for the rate' '"at_least": 0.9' cat "$tmp/rwapi.json"
+    if [ -n "$messages" ]; then
+        check_match 'rwapi: a limit for puts with signals' '"at_most": 0.6' cat "$tmp/rwapi.json"
+    else
+        skip 'rwapi: a limit for puts with signals' 'there is no MPI'
+    fi
+    is_json 'rwapi: the json is json' "$tmp/rwapi.json"
+    refuses 'rwapi: too long a message' 1 'at most 8M' "${hca[@]}" "$tern_bench" rwapi --quick --sizes 16M
+    refuses 'only rwapi has a message of one byte' 2 'messages of mpi have at least 8 bytes' "$tern_bench" mpi --sizes 1:8
+    # Without the MPIs, whose jobs take most of the time.
+    more check_match 'rwapi: the longest message' '^  8 MiB( +[0-9.]+\?){4}' \
+        env PATH="$tmp/none" "$tern_bench" rwapi --quick --sizes 8M
+    more check_match "rwapi: the throughput of the paper's cluster" \
+        '^tern / RDMA write: target met at [01] of 1 sizes' \
+        env PATH="$tmp/none" "$tern_bench" rwapi --quick --profile muse --sizes 4K
+}
+
+# The launcher of rwapi's processes: it does not start them, or not at all.
+rwapi_launcher_tests() {
+    local run=(env PATH="$tmp/fake" TMPDIR="$tmp/made" "${hca[@]}" "$tern_bench" rwapi --quick --sizes 8)
+    mkdir -p "$tmp/fake" "$tmp/made"
+    check 'rwapi: no MPI' "${run[@]}"
+    cp "$tmp/output" "$tmp/rwapi"
+    for name in 'Open MPI' MPICH OpenSHMEM; do
+        check_match "rwapi: $name is left out" "^$name is left out" cat "$tmp/rwapi"
+    done
+    printf '#!/bin/sh\nwhile [ "$1" != -o ]; do shift; done\necho >"$2"\n' >"$tmp/fake/mpicc.openmpi"
+    printf '#!/bin/sh\necho never started\nexit 1\n' >"$tmp/fake/mpirun.openmpi"
+    chmod +x "$tmp/fake"/*
+    refuses 'rwapi: a launcher that fails' 3 'Open MPI, tern: the launcher has ended' "${run[@]}"
+    printf '#!/bin/sh\nshift 2\n"$@" &\n"$@"\n' >"$tmp/fake/mpirun.openmpi"
+    refuses 'rwapi: a library that is none' 3 'Open MPI, tern: .*file too short' "${run[@]}"
+    rm -r "$tmp/fake"
+    check 'rwapi: no folder is left' rmdir "$tmp/made"
+}
+
+# A launcher that never starts its processes.
+fake_mpi_tests() {
+    local run=(env PATH="$tmp/fake" TMPDIR="$tmp/made" "${hca[@]}" "$tern_bench" mpi --sizes 64:1K --step 4)
+    mkdir -p "$tmp/fake" "$tmp/made"
+    refuses 'mpi: no MPI' 1 'there is no MPI.*apt install' "${run[@]}"
+    printf '#!/bin/sh\nwhile [ "$1" != -o ]; do shift; done\necho >"$2"\n' >"$tmp/fake/mpicc.openmpi"
+    printf '#!/bin/sh\necho $$ >"%s"\nexec /bin/sleep 60\n' "$tmp/launcher" >"$tmp/fake/mpirun.openmpi"
+    chmod +x "$tmp/fake"/*
+    start "$tmp/ended" "${run[@]}"
+    becomes test -s "$tmp/launcher"
+    kill "$pid"
+    check 'mpi: its end is the end of the launcher' bash -c 'for _ in {1..4000}; do
+        case $(ps -o stat= -p "$(cat "$0")") in "" | Z*) exit 0 ;; esac
+        sleep 0.05
+    done
+    exit 1' "$tmp/launcher"
+    wait "$pid"
+    printf '#!/bin/sh\necho a last word >&2\nexit 3\n' >"$tmp/fake/mpirun.openmpi"
+    mkdir -p "$tmp/kept"
+    echo old >"$tmp/kept/x"
+    refuses 'mpi: a launcher that fails' 1 'a last word' "${run[@]}" --json "$tmp/kept/x"
+    check_match 'mpi: the old file is left, and no other' '^old x$' sh -c 'echo "$(cat "$0/x") $(ls "$0")"' "$tmp/kept"
+    refuses 'mpi: which arm it was' 1 'Open MPI, tern, private: the launcher has ended' "${run[@]}"
+    printf '#!/bin/sh\necho no such header\nexit 1\n' >"$tmp/fake/mpicc.openmpi"
+    refuses 'mpi: a compiler that fails' 1 'no such header' "${run[@]}"
+    rm -r "$tmp/fake"
+    check 'mpi: no folder is left' rmdir "$tmp/made"
+}
+
+brief_tests() {
+    local test
+    check 'mpi: in brief' "${hca[@]}" "$tern_bench" mpi --brief --quick --json "$tmp/brief.json"
+    cp "$tmp/output" "$tmp/brief"
+    check_match 'mpi: in brief: at most 15 lines' '^[0-9]$|^1[0-5]$' sh -c 'wc -l <"$0"' "$tmp/brief"
+    for test in 'Open MPI: ping-pong of 8 B' 'MPICH: ping-pong of 8 B' 'Open MPI: ping-pong of 1 MiB' 'MPICH: all-to-all of'; do
+        check_match "mpi: in brief: $test" "^  $test.* [0-9.]+ to [0-9.]+ +[0-9.]+ us +[0-9.]+ us" cat "$tmp/brief"
+    done
+}
+
+mpi_tests() {
+    local test mpi
+    for mpi in openmpi mpich; do
+        if command -v "mpicc.$mpi" >/dev/null && command -v "mpirun.$mpi" >/dev/null; then
+            check "mpi: mpi_shim.c compiles without warnings: $mpi" "mpicc.$mpi" -std=gnu11 -O2 -Wall -Wextra -Werror \
+                -fsyntax-only -I"$srcdir/../src" "$srcdir/../src/bench/tern-bench/mpi_shim.c"
+            continue
+        fi
+        skip 'mpi' "$mpi is not installed"
+        return
+    done
+    check 'mpi' "${hca[@]}" "$tern_bench" mpi --quick --sizes 64K --json "$tmp/mpi.json"
+    cp "$tmp/output" "$tmp/mpi"
+    check_match 'mpi: ratios come first' '^ratios +(Open MPI +){2}(MPICH +){1}MPICH$' sed -n '/^environment/,/ping-pong/p' "$tmp/mpi"
+    check_match 'mpi: a line for the size' '^  64 KiB( +[0-9.]+ \([0-9.]+\.\.[0-9.]+\)( [<>])?){4}$' cat "$tmp/mpi"
+    for test in 'ping-pong, reused buffers, us' 'ping-pong, fresh buffers, us' 'messages at once, GB/s' \
+        'all-to-all, fresh buffers, us' 'put, fresh buffers, us' 'puts at once, GB/s' 'gets at once, GB/s'; do
+        check_match "mpi: $test" "^$test" cat "$tmp/mpi"
+    done
+    check_match 'mpi: targets' '^MPICH: tern / rc_v: target met in [0-9]+ of 11 lines' cat "$tmp/mpi"
+    check_match 'mpi: Open MPI is named' '^Open MPI v[0-9.]+' cat "$tmp/mpi"
+    check_match 'mpi: so is MPICH' '^MPICH Version: [0-9.]+' cat "$tmp/mpi"
+    is_json 'mpi: the json is json' "$tmp/mpi.json"
+    check_match 'mpi: ratios in the json' '"name": "Open MPI: tern, private / rc_v"' cat "$tmp/mpi.json"
+    refuses 'only mpi has a brief form' 2 'only mpi has a brief form' "$tern_bench" latency --brief
+    [ "${TERN_SELECTION:-all}" = ci ] || brief_tests
+    # Not linked with an MPI: it is loaded into the processes of both.
+    cat >"$tmp/wrong.c" <<'END'
+int PMPI_Recv(void* to, int size, void* type, int from, int tag, void* ranks, void* status);
+int MPI_Recv(void* to, int size, void* type, int from, int tag, void* ranks, void* status) {
+    const int result = PMPI_Recv(to, size, type, from, tag, ranks, status);
+    if (size > 64) ((char*)to)[size / 2] ^= 1;
+    return result;
+}
+END
+    check 'mpi: an MPI that is wrong' mpicc.openmpi -c -fPIC -o "$tmp/wrong.o" "$tmp/wrong.c"
+    check 'mpi: its library' gcc -shared -o "$tmp/wrong.so" "$tmp/wrong.o"
+    refuses 'mpi: a wrong byte is found' 1 'Open MPI, tern, private: message [0-9]+ is wrong: byte 32768 begins 0x[0-9a-f]+, with messages of 65536 bytes' \
+        env LD_PRELOAD="$tmp/wrong.so" "${hca[@]}" "$tern_bench" mpi --quick --sizes 64K
+}
+
+openib_tests() {
+    local arm
+    refuses 'only mpi has openib' 2 'only mpi has openib' "$tern_bench" latency --openib
+    if ! ompi_info --parsable --param btl openib 2>/dev/null | grep -q '^mca:btl:openib:version'; then
+        skip 'mpi: openib' 'there is no Open MPI that has btl openib'
+        return
+    fi
+    check 'mpi: openib' "${hca[@]}" "$tern_bench" mpi --openib --quick --sizes 4K:64K --step 16 --json "$tmp/openib.json"
+    cp "$tmp/output" "$tmp/openib"
+    check_match 'mpi: openib is compared' ' tern, private / openib ' cat "$tmp/openib"
+    for arm in 'openib:4096' 'openib, no eager RDMA:4096' 'openib:65536' 'openib, pipelined:65536'; do
+        check_match "mpi: ${arm#*:} B over ${arm%:*}" \
+            "\"test\": \"ping-pong, fresh buffers\", +\"x\": ${arm#*:},.*\"name\": \"Open MPI: ${arm%:*}\"" \
+            sh -c 'tr -d "\n" <"$0" | tr "}" "\n"' "$tmp/openib.json"
+    done
+}
+
+pinning_tests() {
+    check 'pinning' "$tern_bench" pinning --quick --profile graphene --sizes 1M --json "$tmp/pinning.json"
+    cp "$tmp/output" "$tmp/pinning"
+    check_match 'pinning: a line for the size' '^  1 MiB( +([0-9.]+[ ?]|late)){7}' cat "$tmp/pinning"
+    check_match 'pinning: the gain' '^ratios of pinned buffers +overlapped / before +cached / before' cat "$tmp/pinning"
+    is_json 'pinning: the json is json' "$tmp/pinning.json"
+}
+
+overlap_tests() {
+    local who
+    check 'overlap' "$tern_bench" overlap --quick --json "$tmp/overlap.json"
+    cp "$tmp/output" "$tmp/overlap"
+    is_json 'overlap: the json is json' "$tmp/overlap.json"
+    # A rendezvous needs the receiver's processor to answer the request. With get, it does not need the sender's. One of
+    # the four messages may differ, because a process may lose its processor for longer than it computes.
+    overlap_is 'receiver' 'rc_v get' 0 25
+    overlap_is 'sender' 'rc_v get' 100 75
+    overlap_is 'receiver' 'rc_v put' 0 25
+    verdicts 'overlap' 3 "$tmp/overlap"
+    # Each receive is granted before its message is asked for.
+    for who in receiver sender; do
+        check_match "overlap: messages are direct while the $who computes" \
+            "^direct, while the $who works: ([89][0-9]|100)\\.[0-9] % of [1-9][0-9]* " cat "$tmp/overlap"
+    done
+}
+
+overlap_is() { # who arm percent or-percent
+    check_match "overlap: 64 KiB, $2, while the $1 computes: $3 %" \
+        "\"arrived of the $1\", *\"x\": 65536,.*\"name\": \"$2\",.*\"median\": ($3|$4)," \
+        sh -c 'tr -d "\n" <"$0" | tr "}" "\n"' "$tmp/overlap.json" # one line for each figure
+}
+
+tune_tests() {
+    check 'tune' "$tern_bench" tune --quick --profile graphene --sizes 1K:1M --json "$tmp/tune.json"
+    cp "$tmp/output" "$tmp/tune"
+    # A registration on the software HCA takes at least the time of the model, 68 us.
+    compares 'tune: registration' '$1 > 60' \
+        "$(value "$tmp/tune" 'parameters of the cost model in UCX_TERN_RNDV_COSTS' 'registration: fixed')"
+    check_match 'tune: what fixes it' '^  network: bandwidth .* GB/s +net$' cat "$tmp/tune"
+    check_match 'tune: which scheme' '^  32 KiB .* (superpipeline|zcopy) +(superpipeline|zcopy)$' cat "$tmp/tune"
+    is_json 'tune: the json is json' "$tmp/tune.json"
+    check_match 'tune: sizes from 1 MiB up are whole' '"x": 1048576,' cat "$tmp/tune.json"
+}
+
+memory_tests() {
+    local bytes='registered memory of a process, 3 peers' pairs='queue pairs of a process, 3 peers' stage
+    local queues='memory of the queues of a process, 3 peers'
+    check 'memory' "${hca[@]}" "$tern_bench" memory --peers 3
+    cp "$tmp/output" "$tmp/memory"
+    mkdir -p "$tmp/kept"
+    check 'memory: another result in the place of a file' "${hca[@]}" "$tern_bench" memory --peers 1 --json "$tmp/kept/x"
+    check_match 'memory: the new file, and no other' '^ "command": "memory",x$' \
+        sh -c 'echo "$(grep command "$0/x")$(ls "$0")"' "$tmp/kept"
+    # One queue pair, for handshakes.
+    compares 'memory: idle endpoints have no queue pair' '$1 == 1' \
+        "$(value "$tmp/memory" "$pairs" 'tern: endpoints made, nothing sent')"
+    compares 'memory: those that talk have one' '$1 == 4' \
+        "$(value "$tmp/memory" "$pairs" 'tern: a message with each peer')"
+    stage='many messages of up to 8 KiB with each'
+    compares 'memory: less than rc_verbs' '$1 > 0 && $1 < $2' \
+        "$(value "$tmp/memory" "$bytes" "tern: $stage")" "$(value "$tmp/memory" "$bytes" "rc_verbs: $stage")"
+    # mlx5: 256 sends of 8 elements and 128 bytes take 128 KiB, and 32 KiB of records, with completions besides.
+    compares 'memory: a connection has queues' '$2 - $1 >= 3 * 8 && $2 - $1 <= 3 * 180' \
+        "$(value "$tmp/memory" "$queues" 'tern: endpoints made, nothing sent')" \
+        "$(value "$tmp/memory" "$queues" 'tern: a message with each peer')"
+    compares 'memory: the queues of rc_verbs' '$1 >= 3 * 160' \
+        "$(value "$tmp/memory" "$queues" "rc_verbs: $stage")"
+    compares 'memory: hot peers have blocks' '$1 > $2' \
+        "$(value "$tmp/memory" "$bytes" 'tern: many small messages with each')" \
+        "$(value "$tmp/memory" "$bytes" 'tern: a message with each peer')"
+}
+
+refusal_tests
+failed_arm_tests
+interrupt_tests TERM 143 "${hca[@]}" "$tern_bench"
+# A shell has background jobs ignore SIGINT.
+interrupt_tests INT 130 env --default-signal=INT "$tern_bench"
+fastpath_tests
+paper_figures_tests
+latency_tests
+rate_tests
+bandwidth_tests
+protocols_tests
+onesided_tests
+rwapi_tests
+rwapi_launcher_tests
+fake_mpi_tests
+mpi_tests
+openib_tests
+pinning_tests
+overlap_tests
+tune_tests
+memory_tests
+softhca_bench_tests
+# Without a device, the benchmark starts a software HCA on its own fabric.
+check 'on a device of its own' "$tern_bench" memory --quick --peers 1
+# The fabric is named after the process. Fabrics of live processes, and those from before, belong to others.
+own_fabrics | comm -13 "$tmp/before" - >"$tmp/new"
+check 'which is gone afterwards' bash -c 'while read -r fabric; do [ -d "/proc/${fabric##*-}" ] || exit 1; done <"$0"' \
+    "$tmp/new"
+finish

@@ -1,5 +1,0 @@
-#!/usr/bin/env bash
-# SPDX-License-Identifier: BSD-3-Clause
-srcdir=$(dirname "$0")
-export srcdir
-exec "$srcdir/gtest_tap.sh" ./bench-unit

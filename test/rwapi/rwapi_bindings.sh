@@ -1,0 +1,79 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# The bindings of rwapi for C++, Fortran and Python: each has all calls of rwapi.h, and a job of three processes uses
+# them. The first programs of docs/rwapi-bindings.md run, too. PYTHON, FC, CXX: the interpreter and the compilers.
+# shellcheck source-path=SCRIPTDIR source=../common/lib.sh
+. "$(dirname "$0")/../common/lib.sh"
+# shellcheck source-path=SCRIPTDIR source=../tern/tern.sh
+. "$(dirname "$0")/../tern/tern.sh"
+bindings=$srcdir/rwapi/bindings
+rwapi=$(readlink -e "$srcdir/../src/rwapi")
+libraries=$(dirname "$tern_library")
+rwapi_run=$(dirname "$SOFTHCA")/rwapi-run
+link=("-L$libraries" "-Wl,-rpath,$libraries" -lrwapi)
+export UCX_WARN_UNUSED_ENV_VARS=n PYTHONPATH=$rwapi/bindings PYTHONDONTWRITEBYTECODE=1
+# Debian's own has numpy; another one may come first.
+python=${PYTHON:-/usr/bin/python3}
+[ -x "$python" ] || python=python3
+fortran=${FC:-gfortran}
+
+# job LANGUAGE PROGRAM...: each of three processes says that it is right.
+job() {
+    local language=$1 status
+    shift
+    timeout -k 5 "$limit" "${hca[@]}" "$rwapi_run" -np 3 "$@" >"$tmp/output" 2>&1 </dev/null
+    status=$?
+    [ $status != 0 ] || status=$(($(grep -c '^node [0-2]: right' "$tmp/output") != 3))
+    result $status "$language: a job of three processes" "$tmp/output"
+    grep -h '^node 0: right' "$tmp/output" | sed 's/^/# /'
+}
+
+# first LANGUAGE FILE: the first program of the manual in this language.
+first() {
+    # shellcheck disable=SC2016 # the quotes are Markdown's
+    sed -n '/^```'"$1"'$/,/^```$/p' "$srcdir/../docs/rwapi-bindings.md" | sed '/^```/d' >"$tmp/$2"
+}
+greets() { # language command...
+    local language=$1
+    shift
+    check_match "$language: the program of the manual" '^node 0: node 2 says hello *$' \
+        "${hca[@]}" "$rwapi_run" -np 3 "$@"
+}
+
+use_tern
+unset PYTHONUNBUFFERED # what one print writes could be mixed with that of another process
+flags=(-std=c++20 -O1 -Wall -Wextra -Wshadow -Wpedantic -Werror "-I$rwapi/include")
+check 'C++: job.cc compiles' "${CXX:-c++}" "${flags[@]}" -o "$tmp/job-cpp" "$bindings/job.cc" "${link[@]}"
+job C++ "$tmp/job-cpp"
+first cpp first.cc
+check 'C++: the program of the manual compiles' \
+    "${CXX:-c++}" "${flags[@]}" -o "$tmp/first-cpp" "$tmp/first.cc" "${link[@]}"
+greets C++ "$tmp/first-cpp"
+
+if command -v "$fortran" >/dev/null; then
+    flags=(-std=f2018 -Wall -O1 "-J$tmp" "-I$tmp")
+    check 'Fortran: the module compiles' "$fortran" "${flags[@]}" -c -o "$tmp/rwapi.o" "$rwapi/bindings/rwapi.f90"
+    check 'Fortran: job.f90 compiles' \
+        "$fortran" "${flags[@]}" -fcheck=all -o "$tmp/job-f" "$bindings/job.f90" "$tmp/rwapi.o" "${link[@]}"
+    job Fortran "$tmp/job-f"
+    first fortran first.f90
+    check 'Fortran: the program of the manual compiles' \
+        "$fortran" "${flags[@]}" -o "$tmp/first-f" "$tmp/first.f90" "$tmp/rwapi.o" "${link[@]}"
+    greets Fortran "$tmp/first-f"
+else
+    skip 'Fortran' 'gfortran is not installed'
+fi
+
+export LD_LIBRARY_PATH=$libraries${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+if command -v "$python" >/dev/null; then
+    job Python "$python" "$bindings/job.py"
+    first python first.py
+    greets Python "$python" "$tmp/first.py"
+    for binding in cpp fortran python; do
+        check "$binding: each call of rwapi.h is there" "$python" "$bindings/complete.py" $binding "$rwapi"
+    done
+else
+    skip 'Python, and whether the bindings are complete' 'python3 is not installed'
+fi
+finish

@@ -1,5 +1,0 @@
-#!/usr/bin/env bash
-# SPDX-License-Identifier: BSD-3-Clause
-#
-# Unit tests of rwapi's pure core.
-exec "$(dirname "$0")/gtest_tap.sh" ./rwapi-core

@@ -1,5 +1,0 @@
-#!/usr/bin/env bash
-# SPDX-License-Identifier: BSD-3-Clause
-#
-# Unit tests of the start-up of rwapi, and of rwapi-run's side of it.
-exec "$(dirname "$0")/gtest_tap.sh" ./rwapi-start-unit

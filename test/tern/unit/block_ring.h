@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A block with its writer, its reader, and a simulated device between them.
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "schedules.h"
+#include "tern/veloblock/block_writer.h"
+#include "tern/veloblock/receive_path.h"
+
+namespace tern {
+
+// The device places the bytes of posted writes in order, lowest address first, in pieces of any
+// size. The reader may look between pieces.
+class SimulatedBlock {
+  public:
+    explicit SimulatedBlock(uint32_t size) : memory_(size / 8), in_use_(size / 8) {
+        writer.attach(size);
+        reader.attach(base(), size);
+    }
+
+    // Posts a frame. False if the writer has no room for it.
+    bool post(FrameKind kind, uint32_t id, const std::vector<std::byte>& payload, uint16_t credit,
+              uint16_t sequence) {
+        const auto length = static_cast<uint32_t>(payload.size());
+        const BlockWriter::Plan plan = writer.plan(length);
+        const uint32_t body = padded(length) + Word::kUnit;
+        const bool straight = writer.straight(body);
+        if (straight != (plan.fits && !plan.wrap && plan.at >= body))
+            broken("the short question and the long one have different answers");
+        if (straight && (plan.ends || plan.at != writer.straight_at(body)))
+            broken("a frame that goes straight goes elsewhere");
+        if (!plan.fits) return false;
+        if (plan.wrap) {
+            put(plan.wrap_at, {word_bytes(Word(FrameKind::kWrap, 0, 0, credit, sequence))});
+            take_units(plan.wrap_at / 8 + 1, true);
+        }
+        std::vector<std::byte> frame(8 + padded(length));
+        const auto below = word_bytes(plan.below());
+        std::copy(below.begin(), below.end(), frame.begin());
+        std::copy(payload.begin(), payload.end(), frame.begin() + 8);
+        const auto tail = word_bytes(Word(kind, id, length, credit, sequence));
+        frame.insert(frame.end(), tail.begin(), tail.end());
+        put(plan.at, std::move(frame));
+        take_units(padded(length) / 8 + 1, false);
+        if (plan.ends) take_units(plan.at / 8 + 1, true);
+        ends_.push_back(posted_);
+        if (straight)
+            writer.commit_straight(body);
+        else
+            writer.commit(plan);
+        return true;
+    }
+
+    // Places the next `bytes` posted bytes, or all that are left.
+    void place(uint64_t bytes) {
+        while (bytes > 0 && !wire_.empty()) {
+            Write& write = wire_.front();
+            const uint64_t piece = std::min<uint64_t>(bytes, write.bytes.size() - write.done);
+            memcpy(base() + write.at + write.done, &write.bytes[write.done], piece);
+            write.done += piece;
+            placed_ += piece;
+            bytes -= piece;
+            if (write.done == write.bytes.size()) wire_.pop_front();
+        }
+    }
+    void place_all() { place(UINT64_MAX); }
+
+    // Looks with the reader, and checks the result.
+    BlockReader::Look look(Word& word) {
+        const BlockReader::Look look = reader.look(word);
+        note_freed();
+        if (look == BlockReader::Look::kMalformed) broken("a good frame is called malformed");
+        if (look != BlockReader::Look::kFrame) return look;
+        if (ends_.empty())
+            broken("a frame that nobody has sent");
+        else if (ends_.front() > placed_)
+            broken("a frame is seen before all of it is there");
+        return look;
+    }
+    void consume(Word word) {
+        if (!ends_.empty()) ends_.pop_front();
+        reader.consume(word);
+        note_freed();
+    }
+
+    bool idle() const { return wire_.empty(); }
+    const std::string& wrong() const { return wrong_; }
+    std::byte* base() { return reinterpret_cast<std::byte*>(memory_.data()); }
+
+    BlockWriter writer;
+    BlockReader reader;
+
+  private:
+    struct Write {
+        uint32_t at;
+        std::vector<std::byte> bytes;
+        size_t done = 0;
+    };
+
+    void broken(const std::string& rule) {
+        if (wrong_.empty()) wrong_ = rule;
+    }
+
+    static std::vector<std::byte> word_bytes(Word word) {
+        std::vector<std::byte> out(8);
+        const uint64_t raw = word.raw();
+        memcpy(out.data(), &raw, 8);
+        return out;
+    }
+
+    void put(uint32_t at, std::vector<std::byte> bytes) {
+        if (at % 8 != 0 || at + bytes.size() > memory_.size() * 8)
+            return broken("a write outside the block");
+        for (size_t unit = at / 8; unit < at / 8 + bytes.size() / 8; ++unit)
+            if (in_use_[unit]) broken("a write over what the reader has not freed");
+        posted_ += bytes.size();
+        wire_.push_back({at, std::move(bytes)});
+    }
+
+    // Records the units of a write in the order in which the reader has to free them; `rest`: the
+    // write takes all units down to 0.
+    void take_units(uint32_t count, bool rest) {
+        for (; count > 0; --count) {
+            taken_.push_back(top_);
+            in_use_[top_] = true;
+            top_ = top_ == 0 ? static_cast<uint32_t>(memory_.size()) - 1 : top_ - 1;
+        }
+        if (rest && top_ != memory_.size() - 1) broken("a wrap that leaves something behind");
+    }
+
+    void note_freed() {
+        for (; freed_ != reader.freed_units(); ++freed_) {
+            if (taken_.empty()) return broken("more is freed than was written");
+            in_use_[taken_.front()] = false;
+            taken_.pop_front();
+        }
+    }
+
+    std::vector<uint64_t> memory_;
+    std::vector<bool> in_use_;                                  // by unit: written and not freed
+    uint32_t top_ = static_cast<uint32_t>(memory_.size()) - 1;  // the highest unit not taken
+    std::deque<uint32_t> taken_;
+    uint16_t freed_ = 0;
+    std::deque<Write> wire_;
+    std::deque<uint64_t> ends_;  // of frames not read: bytes posted up to their last byte
+    uint64_t posted_ = 0;
+    uint64_t placed_ = 0;
+    std::string wrong_;
+};
+
+}  // namespace tern

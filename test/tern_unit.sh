@@ -1,9 +1,0 @@
-#!/usr/bin/env bash
-# SPDX-License-Identifier: BSD-3-Clause
-#
-# Unit tests, without those of tern_models.sh. They do not wait. With the thread sanitizer only those with threads.
-filter='-*EveryOrderOfEvents*:TupleSchedules.*'
-if ldd ./tern-unit | grep -q tsan; then
-    filter='Block.ReaderMayPoll*:Regions.*:AnnouncedChanges*:WatchedRanges*:Userfault*:*Hooked*'
-fi
-exec "$(dirname "$0")/gtest_tap.sh" ./tern-unit --gtest_filter="$filter"
