@@ -2,24 +2,52 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck source-path=SCRIPTDIR
 #
-# Installs missing packages, builds with warnings as errors, checks the form of the sources, and runs the tests: those
-# with other programs as a user builds Tern; the suites of GoogleTest with the address and undefined-behaviour sanitizers
-# and the transport's own assertions; those about threads with the thread sanitizer too; then selections of UCX's own
-# tests over Tern and of the tests on rdma_rxe in a guest. The suites of the transport run on the software HCA's
-# personality strict, and a part of them on mlx5. What takes longer is in contrib/nightly.sh, which also runs the suites
-# without sanitizers. The last line is "N passed, N failed, N skipped".
+# Usage: contrib/check.sh [--all]
 #
-#   CHECK_LINT=no         leaves out the form of the sources
-#   CHECK_RXE=no          leaves out the guests, which need 6 GiB of free memory and a kernel from Debian
-#   CHECK_UCX=no          leaves out UCX's own tests, which take a minute to build
-#   CHECK_SANITIZERS=no   leaves out the sanitizers, and runs the suites without
+# Installs missing packages, builds with warnings as errors, and runs tests on the software HCA, in a quarter of an hour:
+# unit tests and documents; verbs, device and librwapi; the transport through UCT and with peers that break its protocol;
+# perftest and ucx_perftest; Open MPI and MPICH over Tern and over stock UCX; and a selection of UCX's own tests. With
+# --all, what a change must pass, in an hour: all other tests and programs too, with the form of the sources, packages,
+# fuzz targets and guests with rdma_rxe; the suites of GoogleTest with the address and undefined-behaviour sanitizers and
+# the transport's own assertions, those about threads with the thread sanitizer too, and a part of them on mlx5. What
+# takes longer is in contrib/nightly.sh. The device is the personality strict. The last line is "N passed, N failed, N
+# skipped".
+#
+# With --all, these leave out a part:
+#   CHECK_LINT=no         the form of the sources
+#   CHECK_RXE=no          the guests, which need 6 GiB of free memory and a kernel from Debian
+#   CHECK_UCX=no          UCX's own tests, which take a minute to build
+#   CHECK_SANITIZERS=no   the sanitizers; the suites run without
 . "$(dirname "$0")/common.sh"
+all=no
+case $* in
+    '') ;;
+    --all) all=yes ;;
+    *)
+        sed -n '/^# Usage/,/^[^#]/ s/^# \{0,1\}//p' contrib/check.sh >&2
+        exit 2
+        ;;
+esac
 . contrib/tests.sh
 
 # Tests that sweep settings leave out what another test or the nightly run covers.
 export TERN_SELECTION=ci UCX_SELECTION=ci RXE_SELECTION=ci
 # Tests that need nothing else run on the strictest device.
 export TERN_PERSONALITY=strict
+
+if [ $all = no ]; then
+    expected=(['build']=150 ['build of the tests']=90 ["build of UCX's own tests"]=110 ['tests without a device']=70
+        ['tests on the software HCA']=330 ["UCX's own tests"]=100)
+    install_packages build 'make check' 'MPI over UCX'
+    phase 'build' build_to_check
+    phase 'build of the tests' build_tests build/check
+    phase "build of UCX's own tests" contrib/ucx-gtest.sh --build-only
+    phase 'tests without a device' run_tests build/check check-pure
+    phase 'tests on the software HCA' run_tests build/check check-short
+    phase "UCX's own tests" run_tests build/check check-ucx -j2
+    exit
+fi
+
 # What mlx5 does in its own way: sizes and errors of queues, keys that come back at once, order promised in RTS only.
 mlx5_filter='Cq*:Srq*:Qp*:Mr*:QueueLimit*:RcLocal*:Xrc*:Capacity*:*Refus*:DirectTest.*:DirectRogue.*:DirectExtremes*'
 mlx5_filter+=':EngineCredit*:ReplyTest.*:TransferRogue*:TernAttributes.*:AtomicTest.*:MemoryTest.*:Published*:HotPathTest*:FlushTest*'
@@ -80,10 +108,12 @@ other_builds() {
     phase 'fuzz targets' run_tap build/fuzz.log contrib/fuzz.sh 2 quick
 }
 
-say "this takes about an hour on two processors"
+expected=(['side by side']=1000 ['tests without a device']=70 ['tests on the software HCA']=680 ["UCX's own tests"]=100
+    ['guests with rdma_rxe']=170 ['suites with address sanitizer and assertions']=780 ['suites as on mlx5']=80
+    ['thread sanitizer']=150)
 install_packages
 phase 'set-up' prepare
-together build_and_packages other_builds
+phase 'side by side' together build_and_packages other_builds
 phase 'tests without a device' run_tests build/check check-pure "${here[@]}"
 DEVICE_SELECTION=$here_only RWAPI_CASES=$here_cases \
     phase 'tests on the software HCA' run_tests build/check check-device "${here[@]}"

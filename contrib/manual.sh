@@ -1,19 +1,20 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Usage: contrib/manual.sh COMMANDS [FOLDER]
+# Usage: contrib/manual.sh COMMANDS PAGE
 #
-# Makes the manual pages in FOLDER (default: docs/man) from docs/man/*.scd by scdoc. COMMANDS is the folder of the built
-# commands. A line of the source that begins with @ becomes what the commands, docs/settings.md and rwapi.h say:
+# Makes a manual page by scdoc from its source, docs/man/NAME.scd, where NAME is that of the file PAGE. COMMANDS is the
+# folder of the built commands. A line of the source that begins with @ becomes what they, docs/settings.md and rwapi.h
+# say:
 #   @help COMMAND [SUBCOMMAND]   what its --help prints
 #   @settings                    the table of docs/settings.md
 #   @softhca TOPIC               the table that `softhca help TOPIC` prints
 #   @errors, @calls              the error codes of rwapi.h; its calls with their comments
 set -euo pipefail
-[ $# -ge 1 ] || { sed -n '/^# Usage/,/^#   @errors/ s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+[ $# = 2 ] || { sed -n '/^# Usage/,/^#   @errors/ s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 commands=$(realpath "$1")
+page=$(realpath -m "$2")
 cd "$(dirname "$0")/.."
-folder=${2:-docs/man}
 header=src/rwapi/include/rwapi.h
 
 # Text of others has no marks of scdoc.
@@ -127,9 +128,8 @@ fill() { # source
     done <"$1"
 }
 
-mkdir -p "$folder"
-for source in docs/man/*.scd; do
-    page=$(basename "$source" .scd)
-    # Without the date and the version of scdoc, which differ elsewhere. Empty lines in a row mean nothing.
-    fill "$source" | cat -s | scdoc | sed '1 s/scdoc [0-9.]*/scdoc/; /^\.TH/ s/"[0-9-]*" "ucx-tern"/"" "ucx-tern"/' >"$folder/$page"
-done
+mkdir -p "$(dirname "$page")"
+# Without the date and the version of scdoc, so that a page says the same everywhere. Empty lines in a row mean nothing.
+fill "docs/man/$(basename "$page").scd" | cat -s | scdoc |
+    sed '1 s/scdoc [0-9.]*/scdoc/; /^\.TH/ s/"[0-9-]*" "ucx-tern"/"" "ucx-tern"/' >"$page.new"
+mv "$page.new" "$page"

@@ -39,6 +39,20 @@ count_ticks() {
     ticks=$((fields[13] + fields[14] + fields[15] + fields[16]))
 }
 
+# In how many seconds two processors get through the phases that have not ended, of those that check.sh has; and how
+# long the others should have taken, and took.
+declare -A expected=()
+planned=0
+took=0
+
+# The minutes that are left, if this machine goes on as it began.
+left() {
+    local seconds sum=0
+    for seconds in "${expected[@]}"; do sum=$((sum + seconds)); done
+    [ $planned = 0 ] || sum=$((sum * took / planned))
+    echo $(((sum + 59) / 60))
+}
+
 # phase NAME COMMAND...: runs the command, and says how long it took, and how long processors worked for it. If
 # `phases` has patterns, only what they match.
 phases=()
@@ -46,7 +60,7 @@ phase() {
     local name=$1 begin=$SECONDS ticks before
     shift
     matches "$name" ${phases[@]+"${phases[@]}"} || return 0
-    say "$name"
+    say "$name${expected[$name]:+ ($(left) minutes left)}"
     # Who watches a phase that runs beside others sees that something happens.
     [ -z "$beside" ] || say "$name ..." >&3
     count_ticks
@@ -54,6 +68,10 @@ phase() {
     "$@" 3>&-
     count_ticks
     say "$name: $((SECONDS - begin)) s, of processors $(((ticks - before) / 100)) s"
+    if [ -n "${expected[$name]:-}" ]; then
+        planned=$((planned + expected[$name])) took=$((took + SECONDS - begin))
+        unset "expected[$name]"
+    fi
 }
 
 beside= # not empty: this shell is one of those that `together` starts
@@ -62,7 +80,7 @@ lanes=() # what it has started and has not ended: each leads a group of processe
 # together FUNCTION...: runs functions that have phases side by side, so that one computes while another waits or has
 # work for one processor only. What each has printed comes when it has ended, and what it has counted is added.
 together() {
-    local lane folder=build/side-by-side status=0 begin=$SECONDS counts
+    local lane folder=build/side-by-side status=0 counts
     rm -rf $folder
     mkdir -p $folder
     set -m
@@ -87,7 +105,6 @@ together() {
         skipped=$((skipped + counts[2]))
         [ ! -s "$folder/$lane.failures" ] || failures+=("$(cat "$folder/$lane.failures")")
     done
-    say "side by side: $((SECONDS - begin)) s"
 }
 
 keep_counts() { # file

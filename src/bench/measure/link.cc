@@ -39,9 +39,9 @@ Device::Device(const DeviceName& name, int gid_index) {
         name.device.empty() && has_device({}) ? tern::verbs::device_names().front() : name.device);
     if (!device) throw call_failed("opening the device " + name.device);
     device_ = std::move(*device);
-    std::string why;
-    const auto port = tern::verbs::open_port(device_, name.port, {.gid_index = gid_index}, why);
-    if (!port) throw Failure(why);
+    tern::verbs::PortTrouble trouble;
+    const auto port = tern::verbs::open_port(device_, name.port, {.gid_index = gid_index}, trouble);
+    if (!port) throw Failure(trouble.why);
     port_ = *port;
     if (port_.attributes.state != IBV_PORT_ACTIVE) throw Failure("the port is not active");
 }

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <span>
 
+#include "common/repeated_message.h"
 #include "rwapi/core/key.h"
 #include "rwapi/include/rwapi.h"
 
@@ -68,6 +69,10 @@ struct Notification {
     }
 };
 static_assert(sizeof(Notification) == 32);
+// What lets Tern send a notification that comes again in one work request with its data.
+static_assert(sizeof(Header) + sizeof(Notification) == tern::repeated_message::kBytes);
+static_assert(sizeof(Header) + offsetof(Notification, value) ==
+              tern::repeated_message::kValue * sizeof(uint64_t));
 
 // A part of what a step of a barrier or of a gathering of addresses sends.
 struct GatheredPart {

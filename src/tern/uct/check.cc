@@ -160,8 +160,9 @@ class Check {
             return note(name, std::string("it cannot be opened: ") + strerror(errno),
                         kRemedyOfAccess);
         for (unsigned number = 1; number <= device->attributes.phys_port_cnt; ++number) {
-            const std::string why = device->unusable(static_cast<uint8_t>(number));
-            if (!why.empty()) note(name + ":" + std::to_string(number), why, remedy_of_port(why));
+            const auto trouble = device->unusable(static_cast<uint8_t>(number));
+            if (!trouble.why.empty())
+                note(name + ":" + std::to_string(number), trouble.why, advice(trouble.remedy));
         }
         if (device->active_ports().empty()) return;
         Config<uct_md_config_t> config(read_md_config(component));

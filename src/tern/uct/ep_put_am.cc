@@ -56,7 +56,7 @@ struct PutMessage {
     unsigned length;
 };
 
-// The words by which a repeated message is known: those of rwapi's.
+// The words by which a repeated message is known (common/repeated_message.h).
 [[gnu::always_inline]] inline repeat::Words words_of(uint64_t header, const void* payload) {
     repeat::Words words{header};
     memcpy(&words[1], payload, repeat::kBytes - sizeof header);

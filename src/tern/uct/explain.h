@@ -5,6 +5,7 @@
 #include <string>
 
 #include "tern/base/explain_record.h"
+#include "tern/verbs/port.h"
 
 namespace tern {
 
@@ -23,10 +24,8 @@ void note_unused(const Unused& unused);
 // The last one of this process.
 const Unused& last_unused();
 
-// What to do about a port that verbs::Device::unusable() speaks against.
-const char* remedy_of_port(const std::string& why);
-// What to do about a port that is usable, but not as the settings have it.
-const char* remedy_of_interface(const std::string& why);
+// What a user does about a port; "" for kNone.
+const char* advice(verbs::Remedy remedy);
 constexpr const char* kRemedyOfAccess =
     "give the user access to /dev/infiniband; a container must be given the folder";
 constexpr const char* kRemedyOfMemory =

@@ -432,7 +432,8 @@ static ucs_status_t open_interface(TernIface& self, uct_md_h md, const uct_iface
         state->snapshot_interval = config.counters_interval;
         state->next_snapshot = ucs_get_time() + ucs_time_from_sec(config.counters_interval);
     }
-    std::string why;
+    tern::verbs::PortTrouble trouble;
+    std::string& why = trouble.why;
     tern::EngineSettings settings;
     tern::RendezvousSettings rendezvous_settings;
     tern::TupleQSettings direct_settings;
@@ -446,7 +447,7 @@ static ucs_status_t open_interface(TernIface& self, uct_md_h md, const uct_iface
         tern::read_config(config, tunables, device.attributes, state->counted.number, settings,
                           rendezvous_settings, direct_settings, port_settings, why)) {
         const auto port =
-            tern::verbs::open_port(device, static_cast<uint8_t>(number), port_settings, why);
+            tern::verbs::open_port(device, static_cast<uint8_t>(number), port_settings, trouble);
         if (port) {
             state->port = *port;
             warn_of_unknown_speed(state->device, *port);
@@ -465,7 +466,7 @@ static ucs_status_t open_interface(TernIface& self, uct_md_h md, const uct_iface
     if (!state->engine) {
         ucs_error("tern: cannot use %s: %s", state->device.c_str(), why.c_str());
         tern::note_unused(
-            {.what = state->device, .why = why, .remedy = tern::remedy_of_interface(why)});
+            {.what = state->device, .why = why, .remedy = tern::advice(trouble.remedy)});
         return UCS_ERR_NO_DEVICE;
     }
     const tern::Policy policy(costs, rendezvous_settings.policy);

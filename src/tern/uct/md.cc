@@ -302,9 +302,9 @@ ucs_status_t query_md_resources(uct_component_t*, uct_md_resource_desc_t** resou
             names.push_back(name);
             continue;
         }
-        const std::string why = device->unusable(1);
-        ucs_diag("tern: %s is not used: port 1: %s", name.c_str(), why.c_str());
-        note_unused({.what = name + ":1", .why = why, .remedy = remedy_of_port(why)});
+        const auto trouble = device->unusable(1);
+        ucs_diag("tern: %s is not used: port 1: %s", name.c_str(), trouble.why.c_str());
+        note_unused({.what = name + ":1", .why = trouble.why, .remedy = advice(trouble.remedy)});
     }
     ExplainRecord("devices")
         .add("count", names.size())

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "common/repeated_message.h"
 #include "tern/veloblock/frame.h"
 
 namespace tern {
@@ -23,10 +24,11 @@ namespace repeat {
 
 inline constexpr uint32_t kNumbers = 64;  // of each direction
 inline constexpr uint32_t kMostHigher = 511;
-inline constexpr uint32_t kWords = 5;  // of a message: its header, three words, the value
 
-using Words = std::array<uint64_t, kWords>;
+using Words = std::array<uint64_t, repeated_message::kWords>;
+inline constexpr size_t kValue = repeated_message::kValue;
 inline constexpr uint32_t kBytes = sizeof(Words);
+static_assert(kBytes == repeated_message::kBytes && kValue == 4);  // same() compares four words
 
 constexpr uint32_t immediate(uint32_t number, uint32_t higher, uint16_t sequence) {
     return uint32_t{sequence} << 16 | 1u << 15 | number << 9 | higher;
@@ -70,7 +72,8 @@ class SentRepeats {
         // another message, or has no number.
         [[gnu::always_inline]] uint64_t higher(uint32_t other_id,
                                                const repeat::Words& other) const {
-            return numbered && same(other_id, other) ? other[4] - words[4] : UINT64_MAX;
+            return numbered && same(other_id, other) ? other[repeat::kValue] - words[repeat::kValue]
+                                                     : UINT64_MAX;
         }
         [[gnu::always_inline]] bool same(uint32_t other_id, const repeat::Words& other) const {
             return ((words[0] ^ other[0]) | (words[1] ^ other[1]) | (words[2] ^ other[2]) |
@@ -96,7 +99,8 @@ class SentRepeats {
     // call give_number() when the receiver has been told.
     static bool learn(Place& place, uint32_t id, const repeat::Words& words) {
         const bool again =
-            place.same(id, words) && words[4] - place.words[4] <= repeat::kMostHigher;
+            place.same(id, words) &&
+            words[repeat::kValue] - place.words[repeat::kValue] <= repeat::kMostHigher;
         place.seen = again ? static_cast<uint16_t>(place.seen + 1) : uint16_t{1};
         place.id = id;
         place.words = words;
@@ -110,7 +114,7 @@ class SentRepeats {
         if (place.needed < kMostNeeded) place.needed = static_cast<uint16_t>(place.needed * 2);
     }
     // A write with immediate data has told the receiver that the value is so much higher.
-    static void sent(Place& place, uint64_t higher) { place.words[4] += higher; }
+    static void sent(Place& place, uint64_t higher) { place.words[repeat::kValue] += higher; }
 
   private:
     static constexpr uint16_t kNeeded = 3;
@@ -140,7 +144,7 @@ class ReceivedRepeats {
         Message& message = messages_[immediate >> 9 & (repeat::kNumbers - 1)];
         if (message.id > Word::kMaxId) [[unlikely]]
             return nullptr;
-        message.words[4] += immediate & repeat::kMostHigher;
+        message.words[repeat::kValue] += immediate & repeat::kMostHigher;
         return &message;
     }
 

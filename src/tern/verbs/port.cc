@@ -47,6 +47,18 @@ std::vector<GidEntry> gid_entries(const Port& port, int first, int end) {
     return entries;
 }
 
+Remedy remedy_of_state(ibv_port_state state) {
+    switch (state) {
+        case IBV_PORT_DOWN:
+            return Remedy::kCable;
+        case IBV_PORT_INIT:
+        case IBV_PORT_ARMED:
+            return Remedy::kSubnetManager;
+        default:
+            return Remedy::kNone;
+    }
+}
+
 // Packets to the address carry a GRH from the entry `from` to this GID. `usual_class`: the traffic
 // class if the settings name none.
 void add_grh(const Port& port, ibv_ah_attr& address, const ibv_gid& to, uint8_t from,
@@ -132,20 +144,21 @@ std::optional<Device> open_device(const std::string& name) {
     return std::nullopt;
 }
 
-std::string Device::unusable(uint8_t port) const {
+PortTrouble Device::unusable(uint8_t port) const {
     ibv_port_attr attributes_of_port{};
     if (ibv_query_port(context.get(), port, &attributes_of_port) != 0)
-        return "it cannot be queried";
-    if (attributes_of_port.state != IBV_PORT_ACTIVE)
-        return std::string("it is ") + ibv_port_state_str(attributes_of_port.state);
-    if (attributes.max_srq <= 0) return "the device has no shared receive queues";
+        return {"it cannot be queried"};
+    if (const ibv_port_state state = attributes_of_port.state; state != IBV_PORT_ACTIVE)
+        return {std::string("it is ") + ibv_port_state_str(state), remedy_of_state(state)};
+    if (attributes.max_srq <= 0)
+        return {"the device has no shared receive queues", Remedy::kOtherDevice};
     return {};
 }
 
 std::vector<uint8_t> Device::active_ports() const {
     std::vector<uint8_t> ports;
     for (unsigned port = 1; port <= attributes.phys_port_cnt; ++port)
-        if (unusable(static_cast<uint8_t>(port)).empty())
+        if (unusable(static_cast<uint8_t>(port)).why.empty())
             ports.push_back(static_cast<uint8_t>(port));
     return ports;
 }
@@ -173,7 +186,7 @@ LinkSpeed Port::speed() const {
 }
 
 std::optional<Port> open_port(const Device& device, uint8_t number, const PortSettings& settings,
-                              std::string& why) {
+                              PortTrouble& trouble) {
     Port port;
     port.context = device.context.get();
     port.number = number;
@@ -182,13 +195,14 @@ std::optional<Port> open_port(const Device& device, uint8_t number, const PortSe
         int{kMostReads}));
     port.atomics = device.attributes.atomic_cap != IBV_ATOMIC_NONE;
     if (ibv_query_port(port.context, number, &port.attributes) != 0) {
-        why = "the port cannot be queried";
+        trouble = {"the port cannot be queried"};
         return std::nullopt;
     }
     port.ethernet = port.attributes.link_layer == IBV_LINK_LAYER_ETHERNET;
     if (settings.gid_index >= port.attributes.gid_tbl_len) {
-        why = "GID_INDEX " + std::to_string(settings.gid_index) + " is not below " +
-              std::to_string(port.attributes.gid_tbl_len) + ", the size of the GID table";
+        trouble = {"GID_INDEX " + std::to_string(settings.gid_index) + " is not below " +
+                       std::to_string(port.attributes.gid_tbl_len) + ", the size of the GID table",
+                   Remedy::kGid};
         return std::nullopt;
     }
     const bool needs_grh = (port.attributes.flags & IBV_QPF_GRH_REQUIRED) != 0;
@@ -197,20 +211,22 @@ std::optional<Port> open_port(const Device& device, uint8_t number, const PortSe
                                              port.attributes.lid == 0;
     set_gids(device, port, settings.gid_index);
     if ((port.ethernet || needs_grh) && settings.global == 0) {
-        why = port.ethernet ? "IS_GLOBAL=n does not work on Ethernet"
-                            : "IS_GLOBAL=n does not work: the port requires a GRH";
+        trouble = {port.ethernet ? "IS_GLOBAL=n does not work on Ethernet"
+                                 : "IS_GLOBAL=n does not work: the port requires a GRH"};
         return std::nullopt;
     }
     if (port.global && is_zero(port.gid)) {
-        why =
-            "the GID table has no address; set GID_INDEX to an entry that is set, or configure one";
+        trouble = {
+            "the GID table has no address; set GID_INDEX to an entry that is set, or configure one",
+            Remedy::kGid};
         return std::nullopt;
     }
     const auto pkey_index =
         find_pkey(port.context, number, port.attributes, settings.pkey, port.pkey);
     if (!pkey_index) {
-        why = settings.pkey < 0 ? "there is no partition of full membership"
-                                : "the partition PKEY asks for is not there";
+        trouble = {settings.pkey < 0 ? "there is no partition of full membership"
+                                     : "the partition PKEY asks for is not there",
+                   Remedy::kPartition};
         return std::nullopt;
     }
     port.pkey_index = *pkey_index;

@@ -17,6 +17,15 @@ namespace tern::verbs {
 // The names of all devices, in the order of libibverbs.
 std::vector<std::string> device_names();
 
+// What a user can do about a port.
+enum class Remedy : uint8_t { kNone, kCable, kSubnetManager, kOtherDevice, kGid, kPartition };
+
+// Why a port cannot be used.
+struct PortTrouble {
+    std::string why;  // empty: it can
+    Remedy remedy = Remedy::kNone;
+};
+
 // An open device, and the protection domain of all objects of one memory domain.
 struct Device {
     Context context;
@@ -27,8 +36,7 @@ struct Device {
     std::string name() const { return ibv_get_device_name(context->device); }
     // The numbers of the ports that can be used.
     std::vector<uint8_t> active_ports() const;
-    // Why a port cannot be used; empty if it can.
-    std::string unusable(uint8_t port) const;
+    PortTrouble unusable(uint8_t port) const;
 };
 
 // A device's PCI address, such as "0000:3b:00.0", from its path in sysfs. Empty if the device has
@@ -81,8 +89,8 @@ struct Port {
     double bandwidth() const { return speed().bandwidth; }
 };
 
-// Queries a port and applies the settings. Empty on failure; `why` says why.
+// Queries a port and applies the settings. Empty on failure; `trouble` says why.
 std::optional<Port> open_port(const Device& device, uint8_t number, const PortSettings& settings,
-                              std::string& why);
+                              PortTrouble& trouble);
 
 }  // namespace tern::verbs

@@ -40,12 +40,13 @@ check 'make dist' make -C "$build" -s dist GZIP_ENV=--fast distdir=release
 tar -tzf "$build/release.tar.gz" 2>/dev/null | sed -n 's,^[^/]*/\(.*[^/]\)$,\1,p' | sort >"$tmp/release"
 rm -f "$build/release.tar.gz"
 git ls-files | while read -r file; do [ ! -e "$file" ] || echo "$file"; done | grep -vx .gitignore | sort >"$tmp/tracked"
-# What autoreconf makes, and configure for a package.
+# What autoreconf makes, configure for a package, and make for the manual pages.
 {
     cat "$tmp/tracked"
     printf '%s\n' aclocal.m4 configure tern_config.h.in contrib/packaging/ucx-tern.spec
     find . -name Makefile.in -not -path './build/*' -printf '%P\n'
     find config m4 ! -type d
+    for page in docs/man/*.scd; do echo "${page%.scd}"; done
 } | sort >"$tmp/known"
 check 'it has each file of the checkout' without "$tmp/tracked" "$tmp/release"
 check 'and nothing else but what autoreconf makes' without "$tmp/release" "$tmp/known"

@@ -285,9 +285,10 @@ TEST_F(AcceptTest, WakesASleeper) {
 TEST_F(AcceptTest, CompletionQueueCannotGrow) {
     auto limited = verbs::open_device(device().name());
     ASSERT_TRUE(limited);
+    verbs::PortTrouble trouble;
+    const auto limited_port = verbs::open_port(*limited, port().number, {}, trouble);
+    ASSERT_TRUE(limited_port) << trouble.why;
     std::string why;
-    const auto limited_port = verbs::open_port(*limited, port().number, {}, why);
-    ASSERT_TRUE(limited_port) << why;
     limited->attributes.max_cqe = 200;
     Node full(small_settings());
     full.engine = Engine::create(*limited, *limited_port, small_settings(), full, why);

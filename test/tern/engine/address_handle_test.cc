@@ -215,9 +215,9 @@ TEST_F(AddressHandleTest, ADeadHostDelaysNobodyElse) {
 
 // The port with one entry of its GID table, or, for -1, with those that it chooses.
 verbs::Port port_with(int gid_index) {
-    std::string why;
-    const auto on = verbs::open_port(device(), port().number, {.gid_index = gid_index}, why);
-    EXPECT_TRUE(on) << why;
+    verbs::PortTrouble trouble;
+    const auto on = verbs::open_port(device(), port().number, {.gid_index = gid_index}, trouble);
+    EXPECT_TRUE(on) << trouble.why;
     return on ? *on : port();
 }
 

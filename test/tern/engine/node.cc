@@ -20,10 +20,10 @@ const verbs::Device& device() {
 
 const verbs::Port& port() {
     static const auto opened = [] {
-        std::string why;
-        auto found = verbs::open_port(device(), device().active_ports().front(), {}, why);
+        verbs::PortTrouble trouble;
+        auto found = verbs::open_port(device(), device().active_ports().front(), {}, trouble);
         if (!found) {
-            ADD_FAILURE() << why;
+            ADD_FAILURE() << trouble.why;
             exit(1);
         }
         return found;
