@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""A recorded MPI job in virtual time with the contenders of a paper: rows of docs/papers.md.
+"""A recorded MPI job in virtual time with the contenders of a paper: rows of docs/bench/papers.md.
 
     contenders.py TERN-BENCH SET --name NAME [--profile NAME] [--compute FACTOR] [--jobs N] --json FILE TRACE...
 

@@ -4,10 +4,10 @@
 # Usage: contrib/manual.sh COMMANDS PAGE
 #
 # Makes a manual page by scdoc from its source, docs/man/NAME.scd, where NAME is that of the file PAGE. COMMANDS is the
-# folder of the built commands. A line of the source that begins with @ becomes what they, docs/settings.md and rwapi.h
+# folder of the built commands. A line of the source that begins with @ becomes what they, docs/tern/settings.md and rwapi.h
 # say:
 #   @help COMMAND [SUBCOMMAND]   what its --help prints
-#   @settings                    the table of docs/settings.md
+#   @settings                    the table of docs/tern/settings.md
 #   @softhca TOPIC               the table that `softhca help TOPIC` prints
 #   @errors, @calls              the error codes of rwapi.h; its calls with their comments
 set -euo pipefail
@@ -119,7 +119,7 @@ fill() { # source
         read -ra words <<<"$line"
         case $line in
             @help*) help "${words[@]:1}" ;;
-            @settings) table <docs/settings.md ;;
+            @settings) table <docs/tern/settings.md ;;
             @softhca*) "$commands/softhca" help "${words[1]}" | table ;;
             @errors) errors ;;
             @calls) calls ;;

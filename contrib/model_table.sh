@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Measures what perftest says about the profiles with published figures, for the table in docs/softhca.md. It takes one
+# Measures what perftest says about the profiles with published figures, for the table in docs/softhca/softhca.md. It takes one
 # and a half minutes on two processors, which nothing else should use.
 #
 #   model_table.sh SOFTHCA [SLOW [PROFILE...]]   times are divided, and rates multiplied, by SLOW (100)

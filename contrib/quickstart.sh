@@ -37,5 +37,5 @@ cat <<END
    your program         $tools/tern-run --soft-hca mpirun -np 2 ./program
    on a real adapter    $tools/tern-run mpirun -np 2 ./program
    all measurements     $tools/tern-bench --help
-   more                 README.md, docs/tern.md
+   more                 README.md, docs/tern/tern.md
 END

@@ -43,7 +43,7 @@ class Replay:
 
 
 class Result:
-    """A file of docs/results: figures, and under which conditions they came about."""
+    """A file of docs/bench/results: figures, and under which conditions they came about."""
 
     def __init__(self):
         self.figures = []

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Measures all that the documents quote, into docs/results, and makes the documents' tables of it. It takes some ten
+# Measures all that the documents quote, into docs/bench/results, and makes the documents' tables of it. It takes some ten
 # minutes on two processors, which nothing else should use.
 #
 #   results.sh BUILD-FOLDER [RESULT...]     a result is the name of a file without .json; default: all of them
@@ -14,7 +14,7 @@ tools=$(cd "$1/src/tools" && pwd)
 shift
 wanted=" ${*:-all} "
 cd "$(dirname "$0")/.."
-mkdir -p docs/results
+mkdir -p docs/bench/results
 
 # measure NAME command...: the command gets the name of the file as its last argument.
 measure() {
@@ -22,7 +22,7 @@ measure() {
     shift
     case $wanted in *" all "* | *" $name "*) ;; *) return 0 ;; esac
     echo "$name: $*"
-    (PATH=$tools:$PATH && "$@" "docs/results/$name.json" >/dev/null)
+    (PATH=$tools:$PATH && "$@" "docs/bench/results/$name.json" >/dev/null)
     echo "$name: $((SECONDS - start)) s"
 }
 
@@ -51,7 +51,7 @@ done
 # On some processors UCX registers each page twice otherwise. And with as long a receive queue as Tern's.
 export UCX_IB_PCI_RELAXED_ORDERING=no
 UCX_RC_VERBS_RX_QUEUE_LEN=512 measure memory-512 tern-bench memory --peers 1,16,64,256,1000 --hot 64 --json
-# The peers and the channels of AMG2006 in the Veloblock paper (docs/papers.md).
+# The peers and the channels of AMG2006 in the Veloblock paper (docs/bench/papers.md).
 export UCX_TERN_HOT_MAX=128 UCX_TERN_HOT_MEMORY=inf
 measure memory-amg tern-bench memory --peers 104 --json
 UCX_TERN_BLOCK_MAX=32k measure memory-amg-32k tern-bench memory --peers 104 --json
@@ -70,4 +70,4 @@ measure scale tern-bench scale --json
 measure fastpath paper-tables fastpath --json
 measure superpipeline paper-tables superpipeline --json
 measure pinning-costs paper-tables pinning --json
-contrib/tables.py --trim docs/results
+contrib/tables.py --trim docs/bench/results

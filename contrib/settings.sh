@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Usage: contrib/settings.sh [path/to/tern-run] >docs/settings.md
+# Usage: contrib/settings.sh [path/to/tern-run] >docs/tern/settings.md
 #
 # The settings of the transport in Markdown, as UCX prints them. The table in docs/ is for UCX 1.13.
 set -euo pipefail

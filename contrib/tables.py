@@ -8,7 +8,7 @@
                                       figure, a line for each figure
     tables.py --list RESULT.json      what a file has: its tests, and their names and sizes
 
-Without documents: README.md, docs/*.md and docs/notes/*.md. A RESULT.json is what tern-bench and paper-tables write
+Without documents: README.md, and all of docs. A RESULT.json is what tern-bench and paper-tables write
 with --json, and softhca-bench prints with --json. Its name is relative to the folder of the document. What a document takes from results
 stands between two comments, each on a line of its own; blank lines beside them are kept.
 
@@ -42,7 +42,7 @@ options of a table that lead to one cell:
 
     a ratio of <!-- value: results/latency.json test="..." names="tern / rc_verbs" x="8 B" -->0.67<!-- end -->
 
-What papers measured, and what is measured here, is in a file of rows, docs/papers.json:
+What papers measured, and what is measured here, is in a file of rows, docs/bench/papers.json:
 
     <!-- papers: papers.json tupleq -->     the rows of a paper, and the files that they quote
     <!-- papers: papers.json -->            how many rows have which verdict
@@ -432,8 +432,8 @@ def main():
     top = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
     if not documents:
         documents = [os.path.join(top, "README.md")]
-        for folder in (os.path.join(top, "docs"), os.path.join(top, "docs", "notes")):
-            documents += sorted(os.path.join(folder, name) for name in os.listdir(folder) if name.endswith(".md"))
+        for folder, _, names in sorted(os.walk(os.path.join(top, "docs"))):
+            documents += sorted(os.path.join(folder, name) for name in names if name.endswith(".md"))
     differ = False
     for name in documents:
         before, after = rewritten(name)

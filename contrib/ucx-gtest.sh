@@ -7,7 +7,7 @@
 # Builds UCX's own gtest in build/ucx-gtest, unless it is there already: from the Debian source package of exactly the
 # installed UCX version, with `tern` in its lists of transports; for UCX_SELECTION=ci without some files that CI's
 # selection does not need. It is linked with the installed libraries. Then builds Tern in build/check and runs
-# `make check-ucx`: all of UCX's tests over Tern on the software HCA. See docs/ucx-versions.md.
+# `make check-ucx`: all of UCX's tests over Tern on the software HCA. See docs/tern/ucx-versions.md.
 . "$(dirname "$0")/common.sh"
 by_hand="UCX's tests cannot be built without it"
 . contrib/ucx-source.sh

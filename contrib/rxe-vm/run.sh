@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Runs a command in a guest that has a real rdma_rxe device, rxe0. See docs/devices.md.
+# Runs a command in a guest that has a real rdma_rxe device, rxe0. See docs/tern/devices.md.
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)

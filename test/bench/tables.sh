@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# The tables of the documents are those of the results in docs/results, and contrib/tables.py finds what differs.
+# The tables of the documents are those of the results in docs/bench/results, and contrib/tables.py finds what differs.
 # shellcheck disable=SC2016 # commands for an inner shell, and Markdown
 # shellcheck source-path=SCRIPTDIR source=../common/lib.sh
 . "$(dirname "$0")/../common/lib.sh"

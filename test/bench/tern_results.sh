@@ -7,7 +7,7 @@
 # shellcheck source-path=SCRIPTDIR source=../common/lib.sh
 . "$(dirname "$0")/../common/lib.sh"
 tern_bench=$(dirname "$SOFTHCA")/tern-bench
-results=$srcdir/../docs/results
+results=$srcdir/../docs/bench/results
 report=$tmp/report.html
 
 compare_tests() {
@@ -35,7 +35,7 @@ compare_tests() {
 
 report_tests() {
     local folder=$tmp/results
-    check 'report: of docs/results' "$tern_bench" report "$results" --output "$report"
+    check 'report: of docs/bench/results' "$tern_bench" report "$results" --output "$report"
     local files=("$results"/*.json)
     check 'report: its size is sensible' test "$(wc -c <"$report")" -lt $((22000 * ${#files[@]}))
     # Nothing is loaded, from anywhere.

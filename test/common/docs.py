@@ -18,7 +18,7 @@ import sys
 
 ROOT = pathlib.Path(sys.argv[2] if len(sys.argv) > 2 else ".").resolve()
 DOCS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
-NOTES = ROOT / "docs" / "notes"  # history: they may name what is gone
+NOTES = ROOT / "docs" / "bench" / "notes"  # history: they may name what is gone
 SOURCE = re.compile(r"(?<![\w/.<-])(?:[\w-]+/)*[\w-]+\.(?:cc|h|hpp|c|am|sh|py|txt)\b(?!\.)")
 # Files of UCX, of examples and of the user, which are not in this tree.
 FOREIGN = re.compile(r"^(uct|ucp)/(uct_test|test_\w+|ucp_test)\.\w+$|^(src/ucp/)?rndv/|^rndv_(get|put)\.c$|^(first|program)\.c$")

@@ -61,7 +61,7 @@ if command -v pkg-config >/dev/null; then
         installed "pkg-config: $variable" "$(PKG_CONFIG_PATH=$(dirname "$pc") pkg-config --variable=$variable tern)"
     done
     # shellcheck disable=SC2016 # the quotes are Markdown's
-    sed -n '/^```c$/,/^```$/p' "$(dirname "$0")/../../docs/rwapi.md" | sed '/^```/d' >"$tmp/rwapi.c"
+    sed -n '/^```c$/,/^```$/p' "$(dirname "$0")/../../docs/rwapi/rwapi.md" | sed '/^```/d' >"$tmp/rwapi.c"
     # A sanitizer's run-time library must be the program's too.
     case $(ldd "$library") in
         *libasan*) sanitize=-fsanitize=address,undefined ;;
@@ -95,7 +95,7 @@ fi
 # The first programs of the manual of the bindings, with the installed files.
 first() { # language
     # shellcheck disable=SC2016 # the quotes are Markdown's
-    sed -n '/^```'"$1"'$/,/^```$/p' "$srcdir/../docs/rwapi-bindings.md" | sed '/^```/d'
+    sed -n '/^```'"$1"'$/,/^```$/p' "$srcdir/../docs/rwapi/rwapi-bindings.md" | sed '/^```/d'
 }
 fortran_pc=$(find "$root" -name rwapi-fortran.pc)
 if [ -z "$sanitize" ] && [ -n "$fortran_pc" ] && command -v pkg-config >/dev/null; then

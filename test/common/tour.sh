@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# The commands of docs/tour.md, from step 2 on, do what the page says. They run as they stand there, with the commands
+# The commands of docs/bench/tour.md, from step 2 on, do what the page says. They run as they stand there, with the commands
 # of this build in the place of those of step 1, and with two rounds only.
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 . "$(dirname "$0")/lib.sh"
 require mpicc.openmpi mpirun.openmpi ucx_info
-tour=$srcdir/../docs/tour.md
+tour=$srcdir/../docs/bench/tour.md
 tools=$(dirname "$SOFTHCA")
 limit=240
 mkdir -p "$tmp/tree/build/quickstart/src"

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # The bindings of rwapi for C++, Fortran and Python: each has all calls of rwapi.h, and a job of three processes uses
-# them. The first programs of docs/rwapi-bindings.md run, too. PYTHON, FC, CXX: the interpreter and the compilers.
+# them. The first programs of docs/rwapi/rwapi-bindings.md run, too. PYTHON, FC, CXX: the interpreter and the compilers.
 # shellcheck source-path=SCRIPTDIR source=../common/lib.sh
 . "$(dirname "$0")/../common/lib.sh"
 # shellcheck source-path=SCRIPTDIR source=../tern/tern.sh
@@ -32,7 +32,7 @@ job() {
 # first LANGUAGE FILE: the first program of the manual in this language.
 first() {
     # shellcheck disable=SC2016 # the quotes are Markdown's
-    sed -n '/^```'"$1"'$/,/^```$/p' "$srcdir/../docs/rwapi-bindings.md" | sed '/^```/d' >"$tmp/$2"
+    sed -n '/^```'"$1"'$/,/^```$/p' "$srcdir/../docs/rwapi/rwapi-bindings.md" | sed '/^```/d' >"$tmp/$2"
 }
 greets() { # language command...
     local language=$1

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Jobs of rwapi over Tern on the software HCA, and the program of docs/rwapi.md. RWAPI_CASES: these cases only.
+# Jobs of rwapi over Tern on the software HCA, and the program of docs/rwapi/rwapi.md. RWAPI_CASES: these cases only.
 # TERN_PERSONALITY: the device that is imitated.
 export SOFTHCA_PERSONALITY=${TERN_PERSONALITY:-default}
 # shellcheck source-path=SCRIPTDIR source=cases.sh
@@ -46,8 +46,8 @@ result $? 'a process with another transport is told at the start' # rc_verbs nee
 source_folder=$(cd "$(dirname "$0")/../.." && pwd)
 library=$(cd ../src/.libs && pwd)
 # shellcheck disable=SC2016 # the quotes are Markdown's
-sed -n '/^```c$/,/^```$/p' "$source_folder/docs/rwapi.md" | sed '/^```/d' >"$tmp/first.c"
-result $(($(wc -l <"$tmp/first.c") > 30)) 'the first program of docs/rwapi.md is short'
+sed -n '/^```c$/,/^```$/p' "$source_folder/docs/rwapi/rwapi.md" | sed '/^```/d' >"$tmp/first.c"
+result $(($(wc -l <"$tmp/first.c") > 30)) 'the first program of docs/rwapi/rwapi.md is short'
 # A sanitizer's run-time library must be the program's too.
 compiler=${CC:-cc}
 case $(ldd ./rwapi-job) in

@@ -47,7 +47,7 @@ run_tests() {
         "$SOFTHCA" run --report --rules queue-driver=4 -- ibv_devices
     # shellcheck disable=SC2016
     check 'the manual has every setting, rule and fault' bash -c \
-        '! { "$1" help settings; "$1" help personalities; "$1" help faults; } | grep -Fxvf "$2"' _ "$SOFTHCA" "$(dirname "$0")/../../docs/softhca.md"
+        '! { "$1" help settings; "$1" help personalities; "$1" help faults; } | grep -Fxvf "$2"' _ "$SOFTHCA" "$(dirname "$0")/../../docs/softhca/softhca.md"
     # shellcheck disable=SC2016
     check_match 'env prints what run sets' '^ethernet gap=1us,latency=2 hdr200 /[^:]*/libsofthca\.so:libm\.so\.6$' \
         env SOFTHCA_PROFILE=hdr200 LD_PRELOAD=libm.so.6 bash -c \

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""process_page.py PAGE STOCK TERN: compares what processes said (test/tern/ucp/process.c) with the tables of docs/process.md.
+"""process_page.py PAGE STOCK TERN: compares what processes said (test/tern/ucp/process.c) with the tables of docs/tern/process.md.
 
 What the process over Tern has more than the one over the stock transport must be in the tables, and what the tables
 say of every process ("always") must be there.

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # A process is killed in each state of its connection with another one, which must be told: UCX's endpoints have error
-# handling by peer. docs/reliability.md has a table of the times.
+# handling by peer. docs/tern/reliability.md has a table of the times.
 # shellcheck source-path=SCRIPTDIR source=../common/lib.sh
 . "$(dirname "$0")/../common/lib.sh"
 # shellcheck source-path=SCRIPTDIR source=tern.sh

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# docs/process.md says what Tern does to a process. Here a program that uses UCX runs over Tern and over UCX's own
+# docs/tern/process.md says what Tern does to a process. Here a program that uses UCX runs over Tern and over UCX's own
 # transport on the same device, and what differs must be what the page's tables say.
 # shellcheck source-path=SCRIPTDIR source=../common/lib.sh
 . "$(dirname "$0")/../common/lib.sh"
@@ -10,7 +10,7 @@
 require cc python3
 unset LD_PRELOAD UCX_TLS UCX_PLUGIN_PATH "${!OMPI_MCA_@}"
 export UCX_WARN_UNUSED_ENV_VARS=n
-page=$srcdir/../docs/process.md
+page=$srcdir/../docs/tern/process.md
 
 cc -std=gnu11 -O2 -o "$tmp/process" "$srcdir/tern/ucp/process.c" -lucp -lucs 2>"$tmp/compiler" ||
     { sed 's/^/# /' "$tmp/compiler"; echo 'Bail out! process.c does not compile'; exit 1; }
@@ -39,7 +39,7 @@ check 'tern-run sets the variables of the page' diff "$tmp/page" "$tmp/set"
 check_match 'and adds to these' '^/.*libuct_tern\.so\.0:.*verify_asan_link_order=0|^/.*ucx-tern' \
     "$SOFTHCA" run -- "$(dirname "$SOFTHCA")/tern-run" sh -c 'echo "${UCX_PLUGIN_PATH-}$LD_PRELOAD $ASAN_OPTIONS"'
 
-# What the transport reads, but for UCX's settings UCX_TERN_*, which docs/settings.md has.
+# What the transport reads, but for UCX's settings UCX_TERN_*, which docs/tern/settings.md has.
 grep -rhoE 'getenv\("[A-Z_0-9]+"\)' "$srcdir"/../src/{common,tern/[!t]*,tern/tupleq} |
     sed 's/.*"\(.*\)".*/\1/' | sort -u >"$tmp/read"
 # shellcheck disable=SC2016 # backquotes of the page

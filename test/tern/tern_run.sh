@@ -123,9 +123,9 @@ refusal_tests
 check_match 'UCX has the transport' 'Transport: tern$' "$tern_run" --soft-hca ucx_info -d -t tern
 if ucx_info -v | grep -q 'ersion:* 1\.13\.'; then
     # shellcheck disable=SC2016
-    check 'docs/settings.md is current' bash -c '"$1/contrib/settings.sh" "$2" | diff "$1/docs/settings.md" -' _ \
+    check 'docs/tern/settings.md is current' bash -c '"$1/contrib/settings.sh" "$2" | diff "$1/docs/tern/settings.md" -' _ \
         "$srcdir/.." "$tern_run"
 else
-    skip 'docs/settings.md is current' 'it is that of UCX 1.13'
+    skip 'docs/tern/settings.md is current' 'it is that of UCX 1.13'
 fi
 finish

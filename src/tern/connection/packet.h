@@ -51,7 +51,7 @@ struct SentFrames {
     bool operator==(const SentFrames&) const = default;
 };
 
-// A handshake datagram, described in docs/protocol.md.
+// A handshake datagram, described in docs/tern/protocol.md.
 struct Packet {
     static constexpr uint32_t kMagic = 0x4e524554;  // "TERN"
     static constexpr uint8_t kVersion = 1;          // of this layout

@@ -18,7 +18,7 @@
 namespace tern {
 namespace {
 
-constexpr rlim_t kEnoughLocked = rlim_t{5} << 20;  // of a process; docs/tern.md names it
+constexpr rlim_t kEnoughLocked = rlim_t{5} << 20;  // of a process; docs/tern/tern.md names it
 
 struct ConfigReleaser {
     void operator()(void* config) const { uct_config_release(config); }

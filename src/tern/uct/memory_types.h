@@ -11,7 +11,7 @@
 namespace tern {
 
 // Asks the memory domains that detect a GPU's memory. UCP may have closed its own: see UCX_TLS in
-// docs/tern.md. Any thread.
+// docs/tern/tern.md. Any thread.
 class MemoryTypes {
   public:
     // Opens those that this process has. There are none on machines without a GPU.

@@ -143,7 +143,7 @@ TEST(ScaleTest, BlocksAreForThoseThatTalk) {
                                            32 * settings.block_first + 4096);
 }
 
-// As the software HCA counts them for a process without peers, and with one (docs/results).
+// As the software HCA counts them for a process without peers, and with one (docs/bench/results).
 TEST(ScaleTest, MemoryIsWhatTheDeviceCounts) {
     const tern::EngineSettings settings;
     EXPECT_EQ(Queues::registered(settings), 4440u << 10);

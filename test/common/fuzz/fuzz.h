@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What the fuzz targets share. A target is a file with LLVMFuzzerTestOneInput(), which libFuzzer
-// calls with each input; docs/reliability.md describes them.
+// calls with each input; docs/tern/reliability.md describes them.
 #pragma once
 
 #include <algorithm>

@@ -11,7 +11,7 @@ namespace tern {
 //
 //   bits  0..31  capacity in bytes
 //   bits 32..47  sequence: the messages of a tuple are numbered 1, 2, ..., modulo 2^16
-//   bits 48..62  epoch: number of events so far, modulo 2^15 (docs/tupleq.md)
+//   bits 48..62  epoch: number of events so far, modulo 2^15 (docs/tern/tupleq.md)
 //   bit  63      1
 //
 // The grant lies in the sender's memory, little endian, in slot `sequence` modulo the depth of the

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The receiving side of TupleQ (docs/tupleq.md), without a device. How a binding drives it:
+// The receiving side of TupleQ (docs/tern/tupleq.md), without a device. How a binding drives it:
 //
 //   a receive is posted              put it into Posted; posted(tag) if its mask is the key mask
 //   Posted wants another key mask    change_key()
