@@ -17,7 +17,8 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(sys.argv[2] if len(sys.argv) > 2 else ".").resolve()
-DOCS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+DOCS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md")),
+        *sorted((ROOT / "src").glob("*/README.md"))]
 NOTES = ROOT / "docs" / "bench" / "notes"  # history: they may name what is gone
 SOURCE = re.compile(r"(?<![\w/.<-])(?:[\w-]+/)*[\w-]+\.(?:cc|h|hpp|c|am|sh|py|txt)\b(?!\.)")
 # Files of UCX, of examples and of the user, which are not in this tree.
