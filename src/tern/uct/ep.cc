@@ -104,8 +104,7 @@ static void tell_no_room(const TernEp& ep, const std::string& why) {
               engine_limits::kNeedsLess);
 }
 
-// False: the device refuses to make a queue pair, and the endpoint has failed.
-static bool attach(TernEp& ep) {
+bool attach(TernEp& ep) {
     if (ep.channel != nullptr) return true;
     std::string why;
     ep.channel = iface_of(&ep.super.super).engine->attach(ep.peer, &ep, why);
@@ -249,7 +248,7 @@ void ep_pending_purge(uct_ep_h uct_ep, uct_pending_purge_callback_t callback, vo
             return UCS_ARBITER_CB_RESULT_REMOVE_ELEM;
         },
         &purge);
-    ep.fence_is_last = ep.fences != nullptr;
+    only_fences_stay(ep);
     if (ucs_arbiter_group_is_empty(&ep.pending)) end_wait(ep);
     pending_changed(ep);
 }

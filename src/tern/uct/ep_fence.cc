@@ -14,19 +14,28 @@
 //
 // All operations before a fence have begun when the fence comes to the head of the queue. There it
 // waits until later sends can overtake none of them.
+//
+// Kept messages are queued in the same way: those by which UCP sets up endpoints, if they would be
+// refused. UCP would queue them itself, and abort the program if it then closes the endpoint by
+// force, because it cannot take them back.
 
+#include <cstring>
+#include <memory>
 #include <new>
 
 #include "common/assert.h"
 #include "tern/base/trace.h"
+#include "tern/uct/compat.h"
 #include "tern/uct/tag.h"
 
 namespace tern {
 
-// A fence in the queue of pending requests.
+// A fence in the queue of pending requests, or a kept message.
 struct Fence {
     ucs_arbiter_elem_t element;
     Fence* next;
+    std::unique_ptr<std::byte[]> message;  // null: a fence
+    size_t length;
     bool at_head;  // the members below are set
     uint64_t channel;
     uint64_t transfers;
@@ -35,6 +44,9 @@ struct Fence {
 };
 
 namespace {
+
+// Of an endpoint. UCP sends a few messages to set one up.
+constexpr unsigned kMostKept = 16;
 
 // A send on this channel now could overtake an earlier one, and the device cannot prevent it.
 [[gnu::always_inline]] inline bool may_overtake(const TernIface& iface, const Channel& channel) {
@@ -75,6 +87,31 @@ bool is_passed(TernEp& ep, Fence& fence) {
            iface.engine->flushing()->flush(channel, {}) == Status::kOk;
 }
 
+// Whether the message, at the head of the queue, is sent, or has nobody to go to.
+bool is_sent(TernEp& ep, const Fence& kept) {
+    if (ep.failed != UCS_OK || !attach(ep)) return true;
+    uint32_t length = 0;
+    return iface_of(&ep.super.super)
+               .engine->am_bcopy(
+                   *ep.channel, compat::kUcpWireup,
+                   [&kept](void* to) {
+                       memcpy(to, kept.message.get(), kept.length);
+                       return static_cast<uint32_t>(kept.length);
+                   },
+                   length) != Status::kNoResource;
+}
+
+// Behind all that is queued.
+void queue(TernEp& ep, Fence* fence) {
+    (ep.last_fence != nullptr ? ep.last_fence->next : ep.fences) = fence;
+    ep.last_fence = fence;
+    ep.fence_is_last = !fence->message;
+    ep.ready = nullptr;
+    ucs_arbiter_elem_init(&fence->element);
+    ucs_arbiter_group_push_elem_always(&ep.pending, &fence->element);
+    ucs_arbiter_group_schedule(&iface_of(&ep.super.super).arbiter, &ep.pending);
+}
+
 void remove_first(TernEp& ep) {
     Fence* fence = ep.fences;
     TERN_ASSERT(fence != nullptr && (fence->next == nullptr) == (fence == ep.last_fence));
@@ -100,16 +137,30 @@ ucs_status_t ep_fence(uct_ep_h uct_ep, unsigned) try {
     if (ep.fence_is_last) return UCS_OK;
     auto* fence = new (std::nothrow) Fence{};
     if (fence == nullptr) return UCS_ERR_NO_MEMORY;
-    (ep.last_fence != nullptr ? ep.last_fence->next : ep.fences) = fence;
-    ep.last_fence = fence;
-    ep.fence_is_last = true;
     TERN_TRACE("endpoint %p: a fence waits behind pending operations", static_cast<void*>(&ep));
-    ucs_arbiter_elem_init(&fence->element);
-    ucs_arbiter_group_push_elem_always(&ep.pending, &fence->element);
-    ucs_arbiter_group_schedule(&iface.arbiter, &ep.pending);
+    queue(ep, fence);
     return UCS_OK;
 } catch (const std::bad_alloc&) {
     return out_of_memory(uct_ep);
+}
+
+bool may_keep(const TernEp& ep) {
+    unsigned kept = 0;
+    for (const Fence* each = ep.fences; each != nullptr; each = each->next)
+        kept += each->message != nullptr;
+    return kept < kMostKept;
+}
+
+ssize_t keep_message(TernEp& ep, uct_pack_callback_t pack, void* argument) {
+    const size_t most = iface_of(&ep.super.super).engine->settings().segment_size;
+    auto kept = std::make_unique<Fence>();
+    kept->message = std::make_unique<std::byte[]>(most);
+    kept->length = pack(kept->message.get(), argument);
+    const size_t length = kept->length;
+    TERN_DEBUG("endpoint %p: a message of %zu bytes that sets up endpoints is kept",
+               static_cast<void*>(&ep), length);
+    queue(ep, kept.release());
+    return static_cast<ssize_t>(length);
 }
 
 ucs_status_t iface_fence(uct_iface_h uct_iface, unsigned) {
@@ -133,7 +184,8 @@ bool nothing_to_fence(TernEp& ep, const Channel& channel) {
 
 FenceState fence_at(TernEp& ep, const ucs_arbiter_elem_t* element) {
     if (ep.fences == nullptr || element != &ep.fences->element) return FenceState::kNone;
-    if (!is_passed(ep, *ep.fences)) return FenceState::kWaits;
+    const bool over = ep.fences->message ? is_sent(ep, *ep.fences) : is_passed(ep, *ep.fences);
+    if (!over) return FenceState::kWaits;
     if (ep.fences == ep.last_fence) ep.fence_is_last = false;
     TERN_TRACE("endpoint %p: the fence has passed", static_cast<void*>(&ep));
     remove_first(ep);
@@ -160,6 +212,10 @@ bool only_fences_wait(TernEp& ep) {
         },
         &count);
     return !count.others;
+}
+
+void only_fences_stay(TernEp& ep) {
+    ep.fence_is_last = ep.last_fence != nullptr && !ep.last_fence->message;
 }
 
 void drop_fences(TernEp& ep) {

@@ -143,9 +143,21 @@ template <bool usual>
         return send(fill);
 }
 
+[[gnu::noinline, gnu::cold]] ssize_t refused_packed(TernEp& ep, uint8_t id,
+                                                    uct_pack_callback_t pack, void* argument,
+                                                    ucs_status_t status) {
+    const EngineSettings& settings = iface_of(&ep.super.super).engine->settings();
+    const bool of_ucp = id == settings.urgent_id && !settings.early_sends;
+    if (!of_ucp || status != UCS_ERR_NO_RESOURCE || !may_keep(ep))
+        return static_cast<ssize_t>(status);
+    const PackingMessage packing(Packer::kOtherMessage);
+    return keep_message(ep, pack, argument);
+}
+
 // What am_bcopy returns.
-ssize_t send_packed(TernIface& iface, Channel& channel, uint8_t id, uct_pack_callback_t pack,
+ssize_t send_packed(uct_ep_h ep, Channel& channel, uint8_t id, uct_pack_callback_t pack,
                     void* argument) {
+    TernIface& iface = iface_of(ep);
     uint32_t length = 0;
     const Status sent = iface.engine->am_bcopy(
         channel, id,
@@ -157,7 +169,9 @@ ssize_t send_packed(TernIface& iface, Channel& channel, uint8_t id, uct_pack_cal
             return packed;
         },
         length);
-    return sent == Status::kOk ? static_cast<ssize_t>(length) : static_cast<ssize_t>(to_ucs(sent));
+    if (sent != Status::kOk) [[unlikely]]
+        return refused_packed(ep_of(ep), id, pack, argument, to_ucs(sent));
+    return static_cast<ssize_t>(length);
 }
 
 // The same for requests to send. Out of line, so that other messages take no instruction more.
@@ -187,11 +201,11 @@ ssize_t send_packed(TernIface& iface, Channel& channel, uint8_t id, uct_pack_cal
     return to_ucs(send_short<false>(iface_of(ep), *channel, id, header, payload, length));
 }
 
-[[gnu::noinline]] ssize_t packed_request(TernIface& iface, Channel& channel,
-                                         uct_pack_callback_t pack, void* argument) {
+[[gnu::noinline]] ssize_t packed_request(uct_ep_h ep, Channel& channel, uct_pack_callback_t pack,
+                                         void* argument) {
     request_begins();
-    const ssize_t sent = send_packed(iface, channel, compat::kUcpRequestToSend, pack, argument);
-    if (sent >= 0) request_sent(iface, channel);
+    const ssize_t sent = send_packed(ep, channel, compat::kUcpRequestToSend, pack, argument);
+    if (sent >= 0) request_sent(iface_of(ep), channel);
     return sent;
 }
 
@@ -264,11 +278,10 @@ ssize_t ep_am_bcopy(uct_ep_h ep, uint8_t id, uct_pack_callback_t pack, void* arg
     ucs_status_t status = UCS_OK;
     Channel* channel = channel_for(ep_of(ep), status);
     if (channel == nullptr) [[unlikely]]
-        return status;
-    TernIface& iface = iface_of(ep);
+        return refused_packed(ep_of(ep), id, pack, argument, status);
     if (id == compat::kUcpRequestToSend) [[unlikely]]
-        return packed_request(iface, *channel, pack, argument);
-    return send_packed(iface, *channel, id, pack, argument);
+        return packed_request(ep, *channel, pack, argument);
+    return send_packed(ep, *channel, id, pack, argument);
 } catch (const std::bad_alloc&) {
     return out_of_memory(ep);
 }

@@ -96,6 +96,8 @@ inline TernEp& ep_of(uct_ep_h ep) {
 // For an endpoint whose `ready` is null: its channel if it can send after all. Null: `status` is
 // the reason.
 Channel* find_channel(TernEp& ep, ucs_status_t& status);
+// False: the device refuses to make a queue pair, and the endpoint has failed.
+bool attach(TernEp& ep);
 // `pending` has become empty, or is no longer empty.
 void pending_changed(TernEp& ep);
 // The connection has come up, or is over: pending requests that wait for that are tried again.
@@ -122,16 +124,23 @@ int ep_is_connected(uct_ep_h ep, const uct_device_addr_t* device, const uct_ifac
 // ep_fence.cc
 ucs_status_t ep_fence(uct_ep_h ep, unsigned flags);
 ucs_status_t iface_fence(uct_iface_h iface, unsigned flags);
+// Whether there are not yet too many kept messages.
+bool may_keep(const TernEp& ep);
+// Queues a copy of a message that has been refused, and that UCP cannot queue itself
+// (compat::kUcpWireup). Returns its length. Throws std::bad_alloc.
+ssize_t keep_message(TernEp& ep, uct_pack_callback_t pack, void* argument);
 // Whether a fence on the endpoint would end at once, without the device's help.
 bool nothing_to_fence(TernEp& ep, const Channel& channel);
-// Whether `element`, the first of an endpoint's pending queue, is a fence, and whether the fence
-// waits. kPassed: the caller removes the element; the fence is deleted.
+// Whether `element`, the first of an endpoint's pending queue, is a fence or a kept message, and
+// whether it waits. kPassed: the caller removes the element; the fence is deleted.
 enum class FenceState : uint8_t { kNone, kWaits, kPassed };
 FenceState fence_at(TernEp& ep, const ucs_arbiter_elem_t* element);
-// Whether `element`, anywhere in the pending queue, is a fence.
+// Whether `element`, anywhere in the pending queue, is one.
 bool is_fence(const TernEp& ep, const ucs_arbiter_elem_t* element);
 // Whether nothing else is queued.
 bool only_fences_wait(TernEp& ep);
+// All pending requests have been removed.
+void only_fences_stay(TernEp& ep);
 // Deletes all fences; the endpoint must have no pending requests left.
 void drop_fences(TernEp& ep);
 
