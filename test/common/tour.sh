@@ -6,6 +6,7 @@
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 . "$(dirname "$0")/lib.sh"
 require mpicc.openmpi mpirun.openmpi ucx_info
+can_draw || { echo '1..0 # SKIP python3-jinja2 or python3-matplotlib is not installed'; exit 0; }
 tour=$srcdir/../docs/bench/tour.md
 tools=$(dirname "$SOFTHCA")
 limit=240

@@ -128,7 +128,6 @@ StoredResult result_of(const json& root) {
     result.device = text_of(root, "device");
     result.ucx = text_of(root, "ucx");
     result.rounds = text_of(root, "rounds");
-    result.load = text_of(root, "load_average");
     const std::string environment = text_of(root, "environment");
     result.profile = text_of(root, "profile");
     if (result.profile.empty()) result.profile = variable_of(environment, "SOFTHCA_PROFILE");

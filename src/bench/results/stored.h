@@ -46,7 +46,6 @@ struct StoredResult {
     std::string profile;  // of the software HCA
     std::string slow;     // factor of its times; empty: 1
     std::string rounds;
-    std::string load;
     std::vector<std::string> incomplete = {};
     std::vector<StoredFigure> figures = {};
 };

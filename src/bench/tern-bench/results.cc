@@ -1,18 +1,29 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "bench/tern-bench/results.h"
 
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 
+#include "bench/measure/machine.h"
 #include "bench/report/figure.h"
 #include "bench/results/compare.h"
-#include "bench/results/page.h"
 #include "bench/series/interrupt.h"
 #include "common/command.h"
+#include "common/library.h"
+#include "common/process.h"
 
 namespace bench {
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(StoredFigure, test, name, unit, x_text, x, median, p10, p90,
+                                   paper, late_share, rounds, doubts)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(StoredResult, file, command, commit, date, machine, device, ucx,
+                                   profile, slow, rounds, incomplete, figures)
+
 namespace {
 
 constexpr int kExitChanged = 4;
@@ -28,6 +39,38 @@ std::vector<std::string> results_in(const std::string& folder) {
     if (error) throw report::Failure(folder + ": " + error.message());
     std::ranges::sort(paths);
     return paths;
+}
+
+// For report.py: a missing number is null.
+std::string page_data(const std::vector<StoredResult>& results,
+                      const std::vector<std::string>& left_out) {
+    nlohmann::json data = {{"results", results}, {"left_out", left_out}};
+    for (size_t i = 0; i < results.size(); ++i) {
+        for (size_t j = 0; j < results[i].figures.size(); ++j) {
+            const Better which = better(results[i], results[i].figures[j]);
+            data["results"][i]["figures"][j]["better"] = which == Better::kLess   ? "less"
+                                                         : which == Better::kMore ? "more"
+                                                                                  : "";
+        }
+    }
+    // Names of files are not always UTF-8.
+    return data.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+// Returns the exit status of report.py, which says why if it fails.
+int make_page(const std::string& data, std::string* page) {
+    std::string error;
+    const std::string script = tools::find_library({"tern-report", "", TERN_LIBEXECDIR}, &error);
+    if (script.empty()) throw report::Failure(error);
+    const MemoryFile file(data);
+    const std::string input = file.path();
+    const int status = tools::capture(
+        [&] { ::execlp("python3", "python3", script.c_str(), input.c_str(), nullptr); }, false,
+        page);
+    if (status == tools::kExitNotFound)
+        throw report::Failure(
+            "there is no python3: install Debian's python3-jinja2 and python3-matplotlib");
+    return status < 0 ? 1 : status;
 }
 
 }  // namespace
@@ -53,7 +96,8 @@ int run_compare(int argc, char** argv) {
 int run_report(int argc, char** argv) {
     CLI::App app(
         "Makes a page of HTML from the results in a folder: ratios, charts and tables. It needs no "
-        "other file.\nExit status: 0: made; 3: made, but some file is no result; 1: a failure.",
+        "other file.\nPython draws it: python3-jinja2 and python3-matplotlib must be installed.\n"
+        "Exit status: 0: made; 3: made, but some file is no result; 1: a failure.",
         "tern-bench report");
     std::string folder;
     std::string output;
@@ -72,7 +116,10 @@ int run_report(int argc, char** argv) {
         }
         if (results.empty()) throw report::Failure("there is no result in " + folder);
         if (output.empty()) output = folder + "/report.html";
-        report::write_file(output, as_page(results, left_out));
+        std::string page;
+        if (const int status = make_page(page_data(results, left_out), &page); status != 0)
+            return status;
+        report::write_file(output, page);
         std::printf("%s: made from %zu results\n", output.c_str(), results.size());
         return left_out.empty() ? 0 : kExitIncomplete;
     });

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Results from files: what is read, what counts as a change, and what a page says.
+// Results from files: what is read, and what counts as a change.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
 
-#include "bench/results/chart.h"
 #include "bench/results/compare.h"
-#include "bench/results/page.h"
 #include "bench/series/progress.h"
 
 namespace bench {
@@ -209,54 +207,6 @@ TEST(Comparisons, SayWhatIsMissing) {
     for (const char* text :
          {"1 of 1 figures", "+50.0 %", "worse", "1 figures only in A", "not the same: machine"})
         EXPECT_NE(comparison.text.find(text), std::string::npos) << text << comparison.text;
-}
-
-TEST(Pages, EscapeWhatIsNotTheirs) {
-    StoredFigure one = exact(2);
-    one.test = one.name = one.unit = one.x_text = "<script>\"'&";
-    one.doubts = {"<script>\"'&"};
-    StoredFigure other = one;
-    other.x = 1;
-    other.x_text = "<script>2";
-    StoredResult result = result_of({one, other});
-    result.file = result.command = result.commit = result.date = result.machine = result.ucx =
-        result.profile = result.rounds = result.slow = "<script>\"'&";
-    result.incomplete = {"<script>"};
-    const std::string page = as_page({result}, {"<script>"});
-    EXPECT_EQ(page.find("<script"), std::string::npos);
-    EXPECT_NE(page.find("&lt;script&gt;&quot;&#39;&amp;"), std::string::npos);
-}
-
-// Whatever the numbers are, no coordinate is infinite or not a number.
-TEST(Pages, DrawAnyNumber) {
-    for (const double value : {0.0, -1.0, 1e300, -1e300, 1e-300, kNone}) {
-        StoredFigure one = figure({value, 1.0, value});
-        one.median = value;
-        StoredFigure other = exact(value);
-        other.x = -1;
-        other.x_text = "elsewhere";
-        for (const char* unit : {"us", "x", ""}) {
-            one.unit = other.unit = unit;
-            const std::string page = as_page({result_of({one, other})}, {});
-            for (const char* wrong : {"nan", "inf\"", "=inf", "Minf", "-9223372036854775808"})
-                EXPECT_EQ(page.find(wrong), std::string::npos) << wrong << value << unit;
-        }
-    }
-}
-
-TEST(Pages, MarkWhatIsLateAndIncomplete) {
-    StoredFigure late = exact(1);
-    late.median = kNone;
-    late.doubts = {"late 7%"};
-    StoredFigure other = exact(1);
-    other.x = 1;
-    other.x_text = "1 KiB";
-    StoredResult result = result_of({late, other});
-    result.incomplete = {"interrupted after 1 of 7 rounds"};
-    const std::string page = as_page({result}, {});
-    EXPECT_NE(page.find("<em>late</em>"), std::string::npos);
-    EXPECT_NE(page.find("late 7%"), std::string::npos);
-    EXPECT_NE(page.find("interrupted after 1 of 7 rounds"), std::string::npos);
 }
 
 TEST(TimeLeft, CountsEachKindByItself) {

@@ -26,8 +26,7 @@ tuple_sources = test/tern/unit/tuple_world.cc test/tern/unit/tuple_reference.cc 
 	test/tern/unit/tuple_arrivals.cc src/tern/tupleq/core/senders.cc src/tern/matching/posted_receives.cc
 tuple_forged_sources = src/tern/tupleq/core/senders.cc src/tern/matching/posted_receives.cc
 rwapi_sources = src/rwapi/core/key.cc src/rwapi/core/published_address.cc src/rwapi/bootstrap/pmi1_message.cc
-results_sources = src/bench/results/chart.cc src/bench/results/compare.cc src/bench/results/page.cc \
-	src/bench/results/parts.cc src/bench/results/stored.cc src/bench/report/text.cc
+results_sources = src/bench/results/compare.cc src/bench/results/stored.cc src/bench/report/text.cc
 trace_sources = src/bench/replay/trace.cc src/bench/report/text.cc
 settings_sources = src/softhca/settings.cc src/softhca/core/faults.cc src/softhca/core/nic_model.cc \
 	src/softhca/core/personality.cc src/softhca/core/queue_memory.cc src/softhca/core/text.cc
@@ -75,10 +74,4 @@ objects/made/units/%.o: made/units/%.cc
 .SECONDEXPANSION:
 made/units/%.cc: $$(shell find $(SOURCE)/src/$$(subst _,/,$$*) -name '*.cc' -not -name library.cc) $$(if $$(filter softhca_fabric,$$*),$(SOURCE)/src/softhca/settings.cc)
 	@$(SOURCE)/contrib/make-unit.sh $@ $(abspath $(sort $^))
-
-# As src/bench/sources.am makes it.
-objects/src/bench/results/page.o: made/bench/results/page.inc
-made/bench/results/page.inc: $(SOURCE)/src/bench/results/page.css
-	@mkdir -p $(@D)
-	{ echo 'R"style(' && cat $< && echo ')style"'; } >$@
 -include $(shell find objects -name '*.d' 2>/dev/null)
