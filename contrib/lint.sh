@@ -116,7 +116,7 @@ run_tidy() {
     local result=$findings/${1//\//_}
     clang-tidy --quiet --warnings-as-errors='*' --checks=-bugprone-suspicious-include "$1" -- -std=gnu++20 -DHAVE_CONFIG_H \
         -Isrc "-I$folder" "-I$folder/src" "-I$folder/ucx" -Isrc/rwapi/include -isystem build/ucx-headers/src \
-        -DTERN_LIBDIR='""' -DTERN_OTHER_TLS='""' -DSOFTHCA_LIBDIR='""' >"$result" 2>/dev/null && touch "$result.ok"
+        -DTERN_LIBDIR='""' -DTERN_LIBEXECDIR='""' -DTERN_OTHER_TLS='""' -DSOFTHCA_LIBDIR='""' >"$result" 2>/dev/null && touch "$result.ok"
 }
 
 tidy_result() { # file
