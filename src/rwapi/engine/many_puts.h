@@ -21,19 +21,30 @@ struct Notify {
 // Functions return an id, 0 for what is complete, or an error. has_id: the user gets the id.
 class ManyPuts {
   public:
-    ManyPuts(const Self& self, SleepingThread& sleeper, Peers& peers, Connector& connector,
-             Regions& regions, RemoteRegions& remotes, Notifications& notifications,
-             const Posting& posting, Operations& operations, Sequencer& sequencer)
-        : self_(self),
-          sleeper_(sleeper),
-          peers_(peers),
-          connector_(connector),
-          regions_(regions),
-          remotes_(remotes),
-          notifications_(notifications),
-          posting_(posting),
-          operations_(operations),
-          sequencer_(sequencer) {}
+    // The objects of the engine that such a put uses.
+    struct Parts {
+        const Self& self;
+        SleepingThread& sleeper;
+        Peers& peers;
+        Connector& connector;
+        Regions& regions;
+        RemoteRegions& remotes;
+        Notifications& notifications;
+        const Posting& posting;
+        Operations& operations;
+        Sequencer& sequencer;
+    };
+    explicit ManyPuts(const Parts& parts)
+        : self_(parts.self),
+          sleeper_(parts.sleeper),
+          peers_(parts.peers),
+          connector_(parts.connector),
+          regions_(parts.regions),
+          remotes_(parts.remotes),
+          notifications_(parts.notifications),
+          posting_(parts.posting),
+          operations_(parts.operations),
+          sequencer_(parts.sequencer) {}
 
     // At least one element.
     rwapi_id put_list(std::span<const rwapi_element> elements, const Notify& notify, bool has_id);

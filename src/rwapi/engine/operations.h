@@ -7,6 +7,7 @@
 
 #include "rwapi/core/operation_pool.h"
 #include "rwapi/core/slots.h"
+#include "rwapi/core/tags.h"
 #include "rwapi/engine/operation.h"
 #include "rwapi/engine/peers.h"
 #include "rwapi/engine/pieces.h"
@@ -18,14 +19,13 @@ namespace rwapi {
 // The operations of a context, their results, and how they end.
 class Operations {
   public:
-    // used: the highest generation that earlier ids with this tag may have.
-    Operations(uint16_t tag, uint32_t capacity, uint64_t used, const Transport& transport,
+    Operations(const Tags::Lease& lease, uint32_t capacity, const Transport& transport,
                RemoteRegions& remotes, Peers& peers, Slots& slots)
         : transport_(transport),
           remotes_(remotes),
           peers_(peers),
           slots_(slots),
-          pool_(tag, capacity, used),
+          pool_(lease.tag, capacity, lease.used.operations),
           pieces_(capacity) {}
 
     // A new operation. has_id: the user gets its id. Null: all places are in use.

@@ -32,9 +32,9 @@ uint64_t due(const Connection& connection, const Peers& peers) {
 
 }  // namespace
 
-Connector::Connector(ibv_pd* pd, const verbs::Port& port, const ConnectorSettings& settings,
-                     std::unique_ptr<Datagrams> datagrams, ibv_cq* cq, ibv_srq* srq,
-                     const PeerAddress& self, ConnectorOwner& owner)
+Connector::Connector(const Parts& parts, const ConnectorSettings& settings,
+                     std::unique_ptr<Datagrams> datagrams, const PeerAddress& self,
+                     ConnectorOwner& owner)
     : datagrams_(std::move(datagrams)),
       self_(self),
       owner_(owner),
@@ -43,8 +43,15 @@ Connector::Connector(ibv_pd* pd, const verbs::Port& port, const ConnectorSetting
       inbox_(*datagrams_),
       timers_(table_, alarm_),
       ended_(table_, owner, alarm_),
-      new_({pd, cq, srq, port, settings.queues, settings.later_sends, settings.retry}, self,
-           settings.times, settings.long_queues, table_, timers_, peers_, former_, ended_, owner) {}
+      new_({parts.pd, parts.cq, parts.srq, parts.port, settings.queues, settings.later_sends,
+            settings.retry},
+           self, settings.times, settings.long_queues,
+           {.table = table_,
+            .timers = timers_,
+            .peers = peers_,
+            .former = former_,
+            .ended = ended_,
+            .owner = owner}) {}
 
 Connector::~Connector() {
     // Peers learn that no attempt to connect to this interface will be answered. A few datagrams

@@ -42,10 +42,15 @@ struct ConnectorSettings {
 //   failed  over, in good order too: in ConnectionTable until EndedConnections destroys it
 class Connector {
   public:
-    // Every connection uses `cq` and `srq`.
-    Connector(ibv_pd* pd, const verbs::Port& port, const ConnectorSettings& settings,
-              std::unique_ptr<Datagrams> datagrams, ibv_cq* cq, ibv_srq* srq,
-              const PeerAddress& self, ConnectorOwner& owner);
+    // What every connection uses.
+    struct Parts {
+        ibv_pd* pd;
+        const verbs::Port& port;
+        ibv_cq* cq;
+        ibv_srq* srq;
+    };
+    Connector(const Parts& parts, const ConnectorSettings& settings,
+              std::unique_ptr<Datagrams> datagrams, const PeerAddress& self, ConnectorOwner& owner);
     // Ends all connections at once, and notifies all peers that may have endpoints to this
     // interface. No thread may be in answer().
     ~Connector();

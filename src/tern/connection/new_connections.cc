@@ -11,20 +11,13 @@ namespace tern {
 
 NewConnections::NewConnections(const QueuePairs& queue_pairs, const PeerAddress& self,
                                const HandshakeTimes& times, uint32_t long_queues,
-                               ConnectionTable& table, Timers& timers, Peers& peers,
-                               const FormerPeers& former, EndedConnections& ended,
-                               ConnectorOwner& owner)
+                               const Parts& parts)
     : queue_pairs_(queue_pairs),
       self_(self),
       times_(times),
-      table_(table),
-      timers_(timers),
-      peers_(peers),
-      former_(former),
-      ended_(ended),
-      owner_(owner),
+      parts_(parts),
       acceptor_(queue_pairs_, self, times),
-      admission_(acceptor_, table, owner,
+      admission_(acceptor_, parts.table, parts.owner,
                  {.long_places = queue_pairs.sizes.sends,
                   .later_places = queue_pairs.later_sends,
                   .long_queues = long_queues}) {
@@ -36,7 +29,7 @@ void NewConnections::claim(const PeerAddress& peer) {
 }
 
 void NewConnections::release(const PeerAddress& peer) {
-    if (!peers_.has(peer)) acceptor_.release(peer);
+    if (!parts_.peers.has(peer)) acceptor_.release(peer);
 }
 
 // `reserved`: the completion queue has room for its places.
@@ -49,7 +42,7 @@ verbs::QueuePair NewConnections::create(uint32_t places, bool reserved, std::str
         room = verbs::may_lack_room(errno);
     } else {
         // Unless the device has failed; and places become free only if there are any.
-        room = errno != EIO && table_.places() != 0;
+        room = errno != EIO && parts_.table.places() != 0;
     }
     if (!qp) why = std::string(what) + ": " + strerror(errno);
     admission_.set_starved(!qp);
@@ -87,7 +80,7 @@ bool NewConnections::equip(Connection& connection, std::string& why) {
     if (!qp) return false;
     if (!has_places) connection.sends.open(places);
     connection.handshake = handshake(connection.peer, qp.get());
-    table_.give(connection, std::move(qp), has_places ? 0 : places);
+    parts_.table.give(connection, std::move(qp), has_places ? 0 : places);
     connecting_.add(connection);
     admission_.update();
     return true;
@@ -97,10 +90,10 @@ bool NewConnections::equip(Connection& connection, std::string& why) {
 void NewConnections::strip(Connection& connection) {
     TERN_ASSERT(connection.qp && connection.sends.idle());
     connecting_.remove(connection);
-    verbs::QueuePair qp = table_.take(connection);
+    verbs::QueuePair qp = parts_.table.take(connection);
     if (connection.handshake.peer_token() != 0) {
         (void)verbs::to_error(qp.get());
-        ended_.retire(std::move(qp), connection.last_receive);
+        parts_.ended.retire(std::move(qp), connection.last_receive);
     }
     connection.last_receive = false;
     connection.handshake = handshake(connection.peer, nullptr);
@@ -109,12 +102,12 @@ void NewConnections::strip(Connection& connection) {
 // Makes a row in the table. `places`: of the send queue; the completion queue must have room.
 Connection& NewConnections::enter(const PeerAddress& peer, verbs::QueuePair qp,
                                   const Handshake& handshake, uint32_t places) {
-    auto connection = owner_.make_connection(table_.next_index(), peer, handshake);
+    auto connection = parts_.owner.make_connection(parts_.table.next_index(), peer, handshake);
     if (places != 0) connection->sends.open(places);
-    ended_.make_room();
-    timers_.make_room();
-    queue_.make_room(table_.size() + 1);
-    Connection& added = table_.add(std::move(connection), std::move(qp));
+    parts_.ended.make_room();
+    parts_.timers.make_room();
+    queue_.make_room(parts_.table.size() + 1);
+    Connection& added = parts_.table.add(std::move(connection), std::move(qp));
     if (added.qp) connecting_.add(added);
     admission_.update();
     return added;
@@ -127,18 +120,18 @@ void NewConnections::adopt() {
     for (Acceptor::Accepted& accepted : acceptor_.take()) {
         // A late packet has opened the connection, or the peer has not really left, and has sent
         // data.
-        if (former_.has_left(accepted.peer)) {
+        if (parts_.former.has_left(accepted.peer)) {
             acceptor_.release(accepted.peer);
             (void)verbs::to_error(accepted.qp.get());
-            ended_.retire(std::move(accepted.qp), false);
+            parts_.ended.retire(std::move(accepted.qp), false);
             continue;
         }
         const bool room = admission_.reserve_completions(accepted.sends);
         if (!room) admission_.set_starved(true);
         Connection& connection = enter(accepted.peer, std::move(accepted.qp), accepted.handshake,
                                        room ? accepted.sends : 0);
-        peers_.set_current(accepted.peer, connection);
-        timers_.set(connection, room ? connection.handshake.deadline() : 0);
+        parts_.peers.set_current(accepted.peer, connection);
+        parts_.timers.set(connection, room ? connection.handshake.deadline() : 0);
     }
 }
 

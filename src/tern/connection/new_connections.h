@@ -20,10 +20,17 @@ namespace tern {
 // begins or answers, and those that were accepted in the background. Control path.
 class NewConnections {
   public:
+    // The objects that keep the connections, and whom they are for.
+    struct Parts {
+        ConnectionTable& table;
+        Timers& timers;
+        Peers& peers;
+        const FormerPeers& former;
+        EndedConnections& ended;
+        ConnectorOwner& owner;
+    };
     NewConnections(const QueuePairs& queue_pairs, const PeerAddress& self,
-                   const HandshakeTimes& times, uint32_t long_queues, ConnectionTable& table,
-                   Timers& timers, Peers& peers, const FormerPeers& former, EndedConnections& ended,
-                   ConnectorOwner& owner);
+                   const HandshakeTimes& times, uint32_t long_queues, const Parts& parts);
 
     // Keeps the background thread from accepting the peer from now on. If it has accepted the peer
     // already, the connection is adopted.
@@ -69,12 +76,7 @@ class NewConnections {
     QueuePairs queue_pairs_;
     PeerAddress self_;
     HandshakeTimes times_;
-    ConnectionTable& table_;
-    Timers& timers_;
-    Peers& peers_;
-    const FormerPeers& former_;
-    EndedConnections& ended_;
-    ConnectorOwner& owner_;
+    const Parts parts_;
     Connecting connecting_;
     Acceptor acceptor_;
     RoomQueue queue_;

@@ -14,6 +14,8 @@
 #include "tern/engine/offered_blocks.h"
 #include "tern/engine/owner.h"
 #include "tern/engine/peer_blocks.h"
+#include "tern/engine/poller.h"
+#include "tern/engine/resources.h"
 #include "tern/engine/work_requests.h"
 #include "tern/verbs/queue_pair.h"
 
@@ -27,8 +29,25 @@ void release_users(Channel& channel, EngineOwner& owner, Status status) {
     }
 }
 
+Channels::Channels(const EngineParts& parts)
+    : receives_(parts.settings.receive_most),
+      poll_(parts.settings.poll),
+      cq_(parts.resources.cq.get()),
+      max_cqe_(parts.resources.max_cqe),
+      connector_(parts.connector),
+      requests_(parts.requests),
+      control_(parts.control),
+      offered_(parts.offered),
+      peer_blocks_(parts.peer_blocks),
+      early_(parts.early),
+      completions_(parts.completions),
+      health_(parts.health),
+      idle_(parts.idle),
+      budget_(parts.poller.budget()),
+      owner_(parts.owner) {}
+
 Channel* Channels::attach(const PeerAddress& peer, void* user, std::string& why) {
-    if (parts_.health.has_failed()) {
+    if (health_.has_failed()) {
         why = "the device has failed";
         return nullptr;
     }
@@ -44,14 +63,14 @@ void Channels::leave(Channel* channel, void* user) {
     if (channel == nullptr) return;
     std::erase(channel->users, user);
     if (!channel->users.empty() || channel->failed) return;
-    parts_.requests.report_all(*channel);
+    requests_.report_all(*channel);
     connector_.disconnect(*channel);
 }
 
 void Channels::leave_at_once(Channel& channel, void* user) {
     connector_.fail(channel, Status::kCanceled, "its last endpoint has gone");
     flush_sends(channel);
-    (void)parts_.early.drop_all(channel, Status::kCanceled);
+    (void)early_.drop_all(channel, Status::kCanceled);
     // While other queue pairs hold the channel, its transfers end with it.
     if (channel.sends.idle() && channel.holds == 0) {
         report_waiters(channel, Status::kCanceled);
@@ -68,8 +87,7 @@ void Channels::leave_at_once(Channel& channel, void* user) {
 void Channels::flush_sends(Channel& channel) {
     CompletionSink sink{owner_};
     // The call may come from the report of one of several work requests that are complete.
-    parts_.completions.settle(channel, channel.sends.failing() ? channel.status : Status::kOk,
-                              sink);
+    completions_.settle(channel, channel.sends.failing() ? channel.status : Status::kOk, sink);
     if (channel.sends.idle()) return;
     channel.sends.fail(channel.sends.next() - channel.sends.outstanding());
     WorkRequests::post_marker(channel);
@@ -77,21 +95,21 @@ void Channels::flush_sends(Channel& channel) {
     while (!channel.sends.idle() && now() < limit) {
         ibv_wc completion{};
         const int count = ibv_poll_cq(cq_, 1, &completion);
-        if (count < 0) return parts_.health.break_down("its completion queue cannot be polled");
+        if (count < 0) return health_.break_down("its completion queue cannot be polled");
         if (count == 0) {
             if (!channel.sends.last_is_signaled()) WorkRequests::post_marker(channel);
         } else if (!work_request_id::is_receive(completion.wr_id) &&
                    connector_.table().find_send(completion.wr_id) == &channel) {
-            parts_.completions.flushed(channel, completion, sink);
+            completions_.flushed(channel, completion, sink);
         } else {
-            parts_.completions.late().set_aside(completion);
+            completions_.late().set_aside(completion);
         }
     }
     if (channel.sends.idle()) return;
     // The device does not flush it. Out of use, it accesses no memory.
     (void)verbs::to_reset(channel.qp.get());
     channel.sends.complete(channel.sends.next() - 1);
-    parts_.completions.settle(channel, channel.status, sink);
+    completions_.settle(channel, channel.status, sink);
 }
 
 void Channels::cancel(Channel& channel) {
@@ -99,25 +117,25 @@ void Channels::cancel(Channel& channel) {
 }
 
 void Channels::on_last_transfer(Channel& channel) {
-    if (channel.carries() && !channel.up()) parts_.requests.report_all(channel);
+    if (channel.carries() && !channel.up()) requests_.report_all(channel);
     connector_.finish_if_idle(channel);
 }
 
 std::unique_ptr<Connection> Channels::make_connection(uint32_t index, const PeerAddress& peer,
                                                       const Handshake& handshake) {
-    parts_.idle.on_begin(peer);
+    idle_.on_begin(peer);
     auto channel = std::make_unique<Channel>(index, peer, handshake);
     const size_t channels = connector_.table().size() + 1;
-    parts_.control.make_room(channels);
-    parts_.peer_blocks.make_room(channels);
+    control_.make_room(channels);
+    peer_blocks_.make_room(channels);
     channel->receiving.activity.owner = channel.get();
-    parts_.offered.begin(*channel);
+    offered_.begin(*channel);
     return channel;
 }
 
 bool Channels::reserve_completions(uint32_t sends) {
     errno = EIO;
-    if (parts_.health.has_failed()) return false;
+    if (health_.has_failed()) return false;
     const uint64_t needed = uint64_t{receives_} + sends;
     if (static_cast<uint64_t>(cq_->cqe) >= needed) return true;
     errno = ENOMEM;
@@ -130,7 +148,7 @@ bool Channels::reserve_completions(uint32_t sends) {
 }
 
 void Channels::waits(const PeerAddress& peer, const std::string& why) {
-    if (parts_.health.has_failed()) return;  // which has been reported
+    if (health_.has_failed()) return;  // which has been reported
     owner_.warn("connections have to wait, the first one to " + peer.to_string() + ": " + why +
                 ". Idle ones end instead. " + engine_limits::kNeedsLess);
 }
@@ -155,16 +173,16 @@ void Channels::established(Connection& connection) {
         "found %s",
         channel.peer.to_string().c_str(), channel.backlog.sends(),
         channel.receiving.polls_memory ? "in memory" : "by completions");
-    parts_.early.send_all(channel);
+    early_.send_all(channel);
     for (void* user : channel.users) owner_.connected(user);
 }
 
 void Channels::draining(Connection& connection) {
-    parts_.requests.report_all(static_cast<Channel&>(connection));
+    requests_.report_all(static_cast<Channel&>(connection));
 }
 
 void Channels::spare(Connection& connection) {
-    parts_.idle.on_spare(static_cast<Channel&>(connection));
+    idle_.on_spare(static_cast<Channel&>(connection));
 }
 
 void Channels::post_marker(Connection& connection) {
@@ -192,14 +210,14 @@ void Channels::closed(Connection& connection, Status status, const std::string& 
     // The death of a peer is an error for those who use it.
     const bool unused = status == Status::kTimedOut && channel.users.empty();
     if (unused && channel.established && !channel.sends.users_lost()) status = Status::kOk;
-    parts_.offered.forget(channel);
-    parts_.control.forget(channel);
-    parts_.peer_blocks.forget(channel);
-    parts_.idle.on_over(channel.peer);
+    offered_.forget(channel);
+    control_.forget(channel);
+    peer_blocks_.forget(channel);
+    idle_.on_over(channel.peer);
     report_waiters(channel, status);
-    status = parts_.early.drop_all(channel, owner_.ended(channel, status));
+    status = early_.drop_all(channel, owner_.ended(channel, status));
     // All errors but such a death are logged.
-    if (!parts_.health.has_failed() && status != Status::kOk && !unused)
+    if (!health_.has_failed() && status != Status::kOk && !unused)
         owner_.lost(channel.peer, status, why);
     release_users(channel, owner_, status);
 }

@@ -7,33 +7,11 @@
 
 #include "tern/connection/connector.h"
 #include "tern/engine/channel.h"
+#include "tern/engine/parts.h"
 #include "tern/engine/poll_budget.h"
 #include "tern/engine/settings.h"
 
 namespace tern {
-
-class CompletionPoller;
-class ControlFrames;
-class DeviceHealth;
-class EarlySends;
-class EngineOwner;
-class IdleChannels;
-class OfferedBlocks;
-class PeerBlocks;
-class WorkRequests;
-
-// The objects of the engine that a channel's life concerns.
-struct ChannelParts {
-    WorkRequests& requests;
-    ControlFrames& control;
-    OfferedBlocks& offered;
-    PeerBlocks& peer_blocks;
-    EarlySends& early;
-    CompletionPoller& completions;
-    DeviceHealth& health;
-    IdleChannels& idle;
-    PollBudget& budget;
-};
 
 // The users have no channel any more: takes them off, and calls closed() for each, which may take
 // off others.
@@ -43,15 +21,7 @@ void release_users(Channel& channel, EngineOwner& owner, Status status);
 // states are those of Handshake. Control path, except transfers.
 class Channels final : public ConnectorOwner {
   public:
-    Channels(const EngineSettings& settings, ibv_cq* cq, uint32_t max_cqe, Connector& connector,
-             const ChannelParts& parts, EngineOwner& owner)
-        : receives_(settings.receive_most),
-          poll_(settings.poll),
-          cq_(cq),
-          max_cqe_(max_cqe),
-          connector_(connector),
-          parts_(parts),
-          owner_(owner) {}
+    explicit Channels(const EngineParts& parts);
 
     // See Engine.
     Channel* attach(const PeerAddress& peer, void* user, std::string& why);
@@ -59,12 +29,12 @@ class Channels final : public ConnectorOwner {
     void leave_at_once(Channel& channel, void* user);
     void cancel(Channel& channel);
     void begin_transfer(Channel& channel) {
-        parts_.budget.begin_reason();
+        budget_.begin_reason();
         ++channel.transfers;
     }
     void end_transfer(Channel& channel) {
         TERN_ASSERT(channel.transfers != 0);
-        parts_.budget.end_reason();
+        budget_.end_reason();
         if (--channel.transfers == 0) on_last_transfer(channel);
     }
 
@@ -96,7 +66,15 @@ class Channels final : public ConnectorOwner {
     ibv_cq* cq_;
     uint32_t max_cqe_;  // the device's limit
     Connector& connector_;
-    ChannelParts parts_;
+    WorkRequests& requests_;
+    ControlFrames& control_;
+    OfferedBlocks& offered_;
+    PeerBlocks& peer_blocks_;
+    EarlySends& early_;
+    CompletionPoller& completions_;
+    DeviceHealth& health_;
+    IdleChannels& idle_;
+    PollBudget& budget_;
     EngineOwner& owner_;
 };
 

@@ -5,8 +5,22 @@
 
 #include "tern/connection/little_endian.h"
 #include "tern/engine/device_health.h"
+#include "tern/engine/poller.h"
+#include "tern/engine/resources.h"
 
 namespace tern {
+
+CompletionPoller::CompletionPoller(const EngineParts& parts)
+    : cq_(parts.resources.cq.get()),
+      receives_(*parts.resources.receives),
+      pool_(parts.resources.pool),
+      blocks_(parts.blocks),
+      offered_(parts.offered),
+      control_(parts.control),
+      requests_(parts.requests),
+      connector_(parts.connector),
+      health_(parts.health),
+      repeated_(parts.poller.budget()) {}
 
 // A work request of a channel that ends has completed. A control frame may have been posted after
 // the last signaled one.

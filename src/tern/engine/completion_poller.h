@@ -12,6 +12,7 @@
 #include "tern/engine/control_frames.h"
 #include "tern/engine/notify_requests.h"
 #include "tern/engine/offered_blocks.h"
+#include "tern/engine/parts.h"
 #include "tern/engine/receive_queue.h"
 #include "tern/engine/repeated_arrivals.h"
 #include "tern/engine/send_pool.h"
@@ -20,27 +21,13 @@
 
 namespace tern {
 
-class DeviceHealth;
-
 // Takes completions: of sends, of cold frames, and of notified writes. For the sink see Engine.
 // Data path.
 class CompletionPoller {
   public:
     static constexpr unsigned kBurst = ArrivalRound::kBurst;  // completions taken at a time
 
-    CompletionPoller(ibv_cq* cq, ReceiveQueue& receives, SendPool& pool, BlockPoller& blocks,
-                     OfferedBlocks& offered, ControlFrames& control, WorkRequests& requests,
-                     Connector& connector, DeviceHealth& health, PollBudget& budget)
-        : cq_(cq),
-          receives_(receives),
-          pool_(pool),
-          blocks_(blocks),
-          offered_(offered),
-          control_(control),
-          requests_(requests),
-          connector_(connector),
-          health_(health),
-          repeated_(budget) {}
+    explicit CompletionPoller(const EngineParts& parts);
 
     // The frames of blocks that may be taken, from now on, because a cold frame follows them.
     void allow_preceding() { preceding_ = kPreceding; }

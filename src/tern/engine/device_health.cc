@@ -5,8 +5,18 @@
 #include "tern/connection/connector.h"
 #include "tern/engine/completion_poller.h"
 #include "tern/engine/owner.h"
+#include "tern/engine/resources.h"
 
 namespace tern {
+
+DeviceHealth::DeviceHealth(const EngineParts& parts)
+    : events_(parts.resources.device_events.get()),
+      cq_(parts.resources.cq.get()),
+      srq_(parts.resources.receives->srq()),
+      port_(parts.resources.port.number),
+      connector_(parts.connector),
+      completions_(parts.completions),
+      owner_(parts.owner) {}
 
 // Outstanding work requests count as failed: no completion will report them.
 void DeviceHealth::break_down(const std::string& why) {

@@ -5,28 +5,15 @@
 
 #include <string>
 
+#include "tern/engine/parts.h"
 #include "tern/verbs/async_events.h"
 
 namespace tern {
 
-class CompletionPoller;
-class Connector;
-class EngineOwner;
-
 // The device's asynchronous events, and its end. Control path.
 class DeviceHealth {
   public:
-    // `events` may be null. `cq`, `srq` and `port`: events of other ones are not for this
-    // interface.
-    DeviceHealth(verbs::AsyncEvents::Inbox* events, const ibv_cq* cq, const ibv_srq* srq, int port,
-                 Connector& connector, CompletionPoller& completions, EngineOwner& owner)
-        : events_(events),
-          cq_(cq),
-          srq_(srq),
-          port_(port),
-          connector_(connector),
-          completions_(completions),
-          owner_(owner) {}
+    explicit DeviceHealth(const EngineParts& parts);
 
     bool has_failed() const { return failed_; }
     // Handles the events that have come. False: there were none.
@@ -43,7 +30,8 @@ class DeviceHealth {
     void on_device_event(const verbs::DeviceEvent& event);
     void on_queue_pair_event(const verbs::DeviceEvent& event, const std::string& what);
 
-    verbs::AsyncEvents::Inbox* events_;
+    verbs::AsyncEvents::Inbox* events_;  // null: the device has none
+    // Events of another queue or port are not for this interface.
     const ibv_cq* cq_;
     const ibv_srq* srq_;
     int port_;

@@ -6,24 +6,23 @@
 #include "tern/engine/fast_path.h"
 #include "tern/engine/one_sided.h"
 #include "tern/engine/owner.h"
+#include "tern/engine/resources.h"
 #include "tern/engine/work_requests.h"
 
 namespace tern {
 
 // Peers that do not answer keep buffers for long, so half of the send pool is for other sends.
-EarlySends::EarlySends(const EngineSettings& settings, SendPool& pool, SendRoom& room,
-                       FastPath& fast_path, OneSided& one_sided, WorkRequests& requests,
-                       EngineOwner& owner)
-    : pool_(pool),
-      room_(room),
-      fast_path_(fast_path),
-      one_sided_(one_sided),
-      requests_(requests),
-      owner_(owner),
-      accepts_any_(settings.early_sends),
-      urgent_id_(settings.urgent_id),
-      most_of_all_(settings.send_buffers / 2),
-      later_queue_(settings.later_queue()) {}
+EarlySends::EarlySends(const EngineParts& parts)
+    : pool_(parts.resources.pool),
+      room_(parts.room),
+      fast_path_(parts.fast_path),
+      one_sided_(parts.one_sided),
+      requests_(parts.requests),
+      owner_(parts.owner),
+      accepts_any_(parts.settings.early_sends),
+      urgent_id_(parts.settings.urgent_id),
+      most_of_all_(parts.settings.send_buffers / 2),
+      later_queue_(parts.settings.later_queue()) {}
 
 bool EarlySends::has_room(const Channel& channel) const {
     if (channel.failed || channel.established) return false;

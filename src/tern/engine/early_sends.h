@@ -5,15 +5,11 @@
 #include <span>
 
 #include "tern/engine/channel.h"
+#include "tern/engine/parts.h"
 #include "tern/engine/send_pool.h"
 #include "tern/engine/settings.h"
 
 namespace tern {
-
-class EngineOwner;
-class FastPath;
-class OneSided;
-class WorkRequests;
 
 // Sends that wait for their connection to come up, as copies. Owns Channel::backlog. Control path.
 //
@@ -21,8 +17,7 @@ class WorkRequests;
 // need no allowance of the peer's, and are lost with a connection that fails.
 class EarlySends {
   public:
-    EarlySends(const EngineSettings& settings, SendPool& pool, SendRoom& room, FastPath& fast_path,
-               OneSided& one_sided, WorkRequests& requests, EngineOwner& owner);
+    explicit EarlySends(const EngineParts& parts);
 
     // Whether a message that waits for the peer's allowance is urgent.
     bool is_urgent(uint32_t id, const SendPath::Choice& choice) const {

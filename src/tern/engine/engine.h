@@ -20,6 +20,7 @@
 #include "tern/engine/offered_blocks.h"
 #include "tern/engine/one_sided.h"
 #include "tern/engine/owner.h"
+#include "tern/engine/parts.h"
 #include "tern/engine/peer_blocks.h"
 #include "tern/engine/poller.h"
 #include "tern/engine/resources.h"
@@ -216,6 +217,7 @@ class Engine final {
 
   private:
     Engine(Resources resources, const EngineSettings& settings, EngineOwner& owner);
+    Engine(Resources&& resources, const EngineSettings& settings, const EngineParts& parts);
 
     // The objects refer to each other, so their constructors only keep the references.
     [[no_unique_address]] base::OneThread thread_;

@@ -10,9 +10,8 @@
 #include "tern/connection/little_endian.h"
 #include "tern/engine/control_frames.h"
 #include "tern/engine/owner.h"
-#include "tern/engine/polled_blocks.h"
-#include "tern/engine/receive_queue.h"
-#include "tern/engine/sleep.h"
+#include "tern/engine/poller.h"
+#include "tern/engine/resources.h"
 #include "tern/engine/work_requests.h"
 
 namespace tern {
@@ -24,6 +23,18 @@ Channel& channel_of(const Promotion::Peer& peer) {
 }
 
 }  // namespace
+
+OfferedBlocks::OfferedBlocks(const EngineParts& parts)
+    : pd_(parts.resources.pd),
+      sizes_(parts.settings.block_first, parts.settings.block_most, parts.settings.block_memory),
+      longest_(parts.settings.segment_size),
+      receives_(*parts.resources.receives),
+      polled_(parts.poller.polled_blocks()),
+      control_(parts.control),
+      requests_(parts.requests),
+      sleep_(parts.sleep),
+      owner_(parts.owner),
+      promotion_(parts.settings.promotion) {}
 
 // A block gains nothing if a completion has to be taken for each of its frames, as for cold ones.
 void OfferedBlocks::decide(Channel& channel) {

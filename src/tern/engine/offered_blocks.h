@@ -9,17 +9,13 @@
 
 #include "tern/engine/channel.h"
 #include "tern/engine/counters.h"
-#include "tern/engine/settings.h"
+#include "tern/engine/parts.h"
 #include "tern/veloblock/block_sizes.h"
 
 namespace tern {
 
-class ControlFrames;
-class EngineOwner;
 class PolledBlocks;
 class ReceiveQueue;
-class Sleep;
-class WorkRequests;
 
 // The blocks that this side offers to its peers and reads: which peers have one, its memory, and
 // the credit that goes back. Owns Channel::receiving. Control path, except count().
@@ -37,19 +33,7 @@ class WorkRequests;
 //   all       the connection is over                                                 kNone
 class OfferedBlocks {
   public:
-    OfferedBlocks(ibv_pd* pd, const EngineSettings& settings, const ReceiveQueue& receives,
-                  PolledBlocks& polled, ControlFrames& control, WorkRequests& requests,
-                  Sleep& sleep, EngineOwner& owner)
-        : pd_(pd),
-          sizes_(settings.block_first, settings.block_most, settings.block_memory),
-          longest_(settings.segment_size),
-          receives_(receives),
-          polled_(polled),
-          control_(control),
-          requests_(requests),
-          sleep_(sleep),
-          owner_(owner),
-          promotion_(settings.promotion) {}
+    explicit OfferedBlocks(const EngineParts& parts);
 
     // Counts messages of the peer's. Data path.
     [[gnu::always_inline]] void count(Channel& channel, uint32_t messages = 1) {

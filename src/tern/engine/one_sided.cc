@@ -3,7 +3,19 @@
 
 #include <cstring>
 
+#include "tern/engine/poller.h"
+#include "tern/engine/resources.h"
+
 namespace tern {
+
+OneSided::OneSided(const EngineParts& parts)
+    : max_inline_(parts.resources.max_inline),
+      pool_(parts.resources.pool),
+      requests_(parts.requests),
+      early_(parts.early),
+      room_(parts.room),
+      budget_(parts.poller.budget()),
+      repeated_(parts.settings.repeats, pool_, requests_, parts.control, counters_.puts) {}
 
 // There is no room, the connection is being made, a completion is due, or the put is empty.
 Status OneSided::put_short_slow(Channel& channel, const void* data, uint32_t length, uint64_t to,

@@ -7,6 +7,7 @@
 
 #include "tern/engine/counters.h"
 #include "tern/engine/early_sends.h"
+#include "tern/engine/parts.h"
 #include "tern/engine/poll_budget.h"
 #include "tern/engine/repeated_puts.h"
 #include "tern/engine/send_pool.h"
@@ -21,15 +22,7 @@ namespace tern {
 // All functions return kNoResource if the caller is to try again after some progress.
 class OneSided {
   public:
-    OneSided(uint32_t max_inline, SendPool& pool, WorkRequests& requests, EarlySends& early,
-             SendRoom& room, PollBudget& budget, bool repeats, ControlFrames& control)
-        : max_inline_(max_inline),
-          pool_(pool),
-          requests_(requests),
-          early_(early),
-          room_(room),
-          budget_(budget),
-          repeated_(repeats, pool, requests, control, counters_.puts) {}
+    explicit OneSided(const EngineParts& parts);
 
     // Copies the bytes, at most Engine::max_inline(), into the work request.
     Status put_short(Channel& channel, const void* data, uint32_t length, uint64_t to,

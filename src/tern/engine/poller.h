@@ -9,6 +9,7 @@
 #include "tern/engine/device_health.h"
 #include "tern/engine/idle_channels.h"
 #include "tern/engine/owner.h"
+#include "tern/engine/parts.h"
 #include "tern/engine/poll_budget.h"
 #include "tern/engine/poll_gap.h"
 #include "tern/engine/polled_blocks.h"
@@ -22,19 +23,17 @@ class Poller {
   public:
     static constexpr unsigned kBurst = ArrivalRound::kBurst;  // frames, from a block at a time
 
-    Poller(BlockPoller& blocks, CompletionPoller& completions, ControlFrames& control,
-           Connector& connector, DeviceHealth& health, ChannelFlush& flush, IdleChannels& idle,
-           Sleep& sleep, EngineOwner& owner)
+    explicit Poller(const EngineParts& parts)
         : polled_(budget_),
-          blocks_(blocks),
-          completions_(completions),
-          control_(control),
-          connector_(connector),
-          health_(health),
-          flush_(flush),
-          idle_(idle),
-          sleep_(sleep),
-          owner_(owner) {}
+          blocks_(parts.blocks),
+          completions_(parts.completions),
+          control_(parts.control),
+          connector_(parts.connector),
+          health_(parts.health),
+          flush_(parts.flush),
+          idle_(parts.idle),
+          sleep_(parts.sleep),
+          owner_(parts.owner) {}
 
     // What a look at the blocks has found.
     enum class Look : uint8_t {

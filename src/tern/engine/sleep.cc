@@ -8,26 +8,23 @@
 #include "tern/engine/control_frames.h"
 #include "tern/engine/device_health.h"
 #include "tern/engine/peer_blocks.h"
-#include "tern/engine/poll_budget.h"
-#include "tern/engine/polled_blocks.h"
+#include "tern/engine/poller.h"
+#include "tern/engine/resources.h"
 
 namespace tern {
 
-Sleep::Sleep(ibv_cq* cq, ibv_comp_channel* events, WorkRequests& requests, ControlFrames& control,
-             PeerBlocks& peer_blocks, PolledBlocks& polled, PollBudget& budget,
-             CompletionPoller& completions, Connector& connector, DeviceHealth& health,
-             ChannelFlush& flush)
-    : cq_(cq),
-      events_(events),
-      control_(control),
-      peer_blocks_(peer_blocks),
-      polled_(polled),
-      budget_(budget),
-      completions_(completions),
-      connector_(connector),
-      health_(health),
-      flush_(flush),
-      notify_requests_(requests) {}
+Sleep::Sleep(const EngineParts& parts)
+    : cq_(parts.resources.cq.get()),
+      events_(parts.resources.events.get()),
+      control_(parts.control),
+      peer_blocks_(parts.peer_blocks),
+      polled_(parts.poller.polled_blocks()),
+      budget_(parts.poller.budget()),
+      completions_(parts.completions),
+      connector_(parts.connector),
+      health_(parts.health),
+      flush_(parts.flush),
+      notify_requests_(parts.requests) {}
 
 // One descriptor for the events of both completion queues, for retransmissions of the handshake,
 // for changes of watched words, and for the device's asynchronous events, read by this interface or

@@ -7,20 +7,14 @@
 
 #include "tern/engine/channel.h"
 #include "tern/engine/notify_requests.h"
+#include "tern/engine/parts.h"
 #include "tern/engine/wake_descriptor.h"
 #include "tern/engine/watch.h"
 
 namespace tern {
 
-class ChannelFlush;
-class CompletionPoller;
-class Connector;
-class ControlFrames;
-class DeviceHealth;
-class PeerBlocks;
 class PollBudget;
 class PolledBlocks;
-class WorkRequests;
 
 // Sleeping until an event. Control path, except is_asleep() and polls_memory().
 //
@@ -34,11 +28,7 @@ class WorkRequests;
 //   asleep  kAwakePolls polls without arm(), and peers asked to stop notifying   awake
 class Sleep {
   public:
-    // `events`: of the completion queue `cq`.
-    Sleep(ibv_cq* cq, ibv_comp_channel* events, WorkRequests& requests, ControlFrames& control,
-          PeerBlocks& peer_blocks, PolledBlocks& polled, PollBudget& budget,
-          CompletionPoller& completions, Connector& connector, DeviceHealth& health,
-          ChannelFlush& flush);
+    explicit Sleep(const EngineParts& parts);
     ~Sleep() { (void)watch_.withdraw(); }
 
     // False on failure; errno says why.
@@ -95,7 +85,7 @@ class Sleep {
     void set_asleep(bool asleep);
 
     ibv_cq* cq_;
-    ibv_comp_channel* events_;
+    ibv_comp_channel* events_;  // of that completion queue
     ControlFrames& control_;
     PeerBlocks& peer_blocks_;
     PolledBlocks& polled_;

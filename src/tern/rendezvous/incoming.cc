@@ -10,27 +10,23 @@
 
 namespace tern {
 
-IncomingTransfers::IncomingTransfers(Engine& engine, TransferMemory& memory,
-                                     TransferAccounts& accounts, Refusals& refusals,
-                                     const Policy& policy, const RendezvousSettings& settings,
-                                     RendezvousCounters& counters, SchemeTimings& timings,
-                                     ProgressBudget& budget)
-    : engine_(engine),
-      memory_(memory),
-      accounts_(accounts),
-      refusals_(refusals),
-      policy_(policy),
-      counters_(counters),
-      timings_(timings),
-      budget_(budget),
-      rings_(engine.pd(), memory, settings, budget),
-      pins_(memory, accounts, policy, budget),
-      preparation_(memory, accounts, refusals, policy, counters, timings, budget, rings_, pins_),
-      writes_(engine, pins_, accounts, policy, settings, counters, budget),
-      reads_(engine, pins_, rings_, policy, timings, budget),
-      requests_(accounts),
-      without_ring_(settings.ring_patience),
-      running_(budget) {}
+IncomingTransfers::IncomingTransfers(const RendezvousParts& parts)
+    : engine_(parts.engine),
+      memory_(parts.memory),
+      accounts_(parts.accounts),
+      refusals_(parts.refusals),
+      policy_(parts.policy),
+      counters_(parts.counters),
+      timings_(parts.timings),
+      budget_(parts.budget),
+      rings_(engine_.pd(), memory_, parts.settings, budget_),
+      pins_(memory_, accounts_, policy_, budget_),
+      preparation_(parts, rings_, pins_),
+      writes_(parts, pins_),
+      reads_(engine_, pins_, rings_, policy_, timings_, budget_),
+      requests_(accounts_),
+      without_ring_(parts.settings.ring_patience),
+      running_(budget_) {}
 
 IncomingTransfers::~IncomingTransfers() {
     table_.for_each([this](Incoming& transfer) { memory_.release(transfer); });

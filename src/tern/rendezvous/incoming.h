@@ -14,7 +14,7 @@
 #include "tern/rendezvous/incoming_rings.h"
 #include "tern/rendezvous/incoming_writes.h"
 #include "tern/rendezvous/peer_turns.h"
-#include "tern/rendezvous/refusals.h"
+#include "tern/rendezvous/rendezvous_parts.h"
 #include "tern/rendezvous/turns.h"
 #include "tern/rendezvous/waiting_requests.h"
 
@@ -24,9 +24,7 @@ namespace tern {
 // take turns, and ends them. One thread at a time.
 class IncomingTransfers {
   public:
-    IncomingTransfers(Engine& engine, TransferMemory& memory, TransferAccounts& accounts,
-                      Refusals& refusals, const Policy& policy, const RendezvousSettings& settings,
-                      RendezvousCounters& counters, SchemeTimings& timings, ProgressBudget& budget);
+    explicit IncomingTransfers(const RendezvousParts& parts);
     ~IncomingTransfers();
     IncomingTransfers(const IncomingTransfers&) = delete;
     IncomingTransfers& operator=(const IncomingTransfers&) = delete;

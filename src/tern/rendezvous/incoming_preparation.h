@@ -6,7 +6,7 @@
 
 #include "tern/rendezvous/incoming_pins.h"
 #include "tern/rendezvous/incoming_rings.h"
-#include "tern/rendezvous/refusals.h"
+#include "tern/rendezvous/rendezvous_parts.h"
 
 namespace tern {
 
@@ -21,16 +21,14 @@ class IncomingPreparation {
         kFailed,  // it cannot begin, and is to be ended with an error; the peer is refused
     };
 
-    IncomingPreparation(TransferMemory& memory, TransferAccounts& accounts, Refusals& refusals,
-                        const Policy& policy, RendezvousCounters& counters, SchemeTimings& timings,
-                        ProgressBudget& budget, IncomingRings& rings, IncomingPins& pins)
-        : memory_(memory),
-          accounts_(accounts),
-          refusals_(refusals),
-          policy_(policy),
-          counters_(counters),
-          timings_(timings),
-          budget_(budget),
+    IncomingPreparation(const RendezvousParts& parts, IncomingRings& rings, IncomingPins& pins)
+        : memory_(parts.memory),
+          accounts_(parts.accounts),
+          refusals_(parts.refusals),
+          policy_(parts.policy),
+          counters_(parts.counters),
+          timings_(parts.timings),
+          budget_(parts.budget),
           rings_(rings),
           pins_(pins) {}
 

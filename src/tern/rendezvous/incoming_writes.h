@@ -7,7 +7,7 @@
 
 #include "tern/rendezvous/incoming_pins.h"
 #include "tern/rendezvous/incoming_transfer.h"
-#include "tern/rendezvous/transfer_accounts.h"
+#include "tern/rendezvous/rendezvous_parts.h"
 
 namespace tern {
 
@@ -15,16 +15,14 @@ namespace tern {
 // acknowledges. Does not end transfers: its owner does.
 class IncomingWrites {
   public:
-    IncomingWrites(Engine& engine, IncomingPins& pins, TransferAccounts& accounts,
-                   const Policy& policy, const RendezvousSettings& settings,
-                   RendezvousCounters& counters, ProgressBudget& budget)
-        : engine_(engine),
+    IncomingWrites(const RendezvousParts& parts, IncomingPins& pins)
+        : engine_(parts.engine),
           pins_(pins),
-          accounts_(accounts),
-          policy_(policy),
-          settings_(settings),
-          counters_(counters),
-          budget_(budget) {}
+          accounts_(parts.accounts),
+          policy_(parts.policy),
+          settings_(parts.settings),
+          counters_(parts.counters),
+          budget_(parts.budget) {}
 
     struct Step {
         unsigned count = 0;  // of what has been done

@@ -10,25 +10,21 @@
 
 namespace tern {
 
-OutgoingTransfers::OutgoingTransfers(Engine& engine, TransferMemory& memory,
-                                     TransferAccounts& accounts, Refusals& refusals,
-                                     const Policy& policy, const RendezvousSettings& settings,
-                                     RendezvousCounters& counters, const SchemeTimings& timings,
-                                     ProgressBudget& budget, RendezvousOwner& owner)
-    : engine_(engine),
-      memory_(memory),
-      accounts_(accounts),
-      refusals_(refusals),
-      policy_(policy),
-      settings_(settings),
-      counters_(counters),
-      budget_(budget),
-      owner_(owner),
-      pins_(memory, accounts, policy, budget),
-      staging_(engine, memory, accounts, policy, settings, counters, timings, budget),
-      writes_(engine, pins_, staging_, policy, counters, budget),
-      requests_(accounts),
-      running_(budget) {}
+OutgoingTransfers::OutgoingTransfers(const RendezvousParts& parts)
+    : engine_(parts.engine),
+      memory_(parts.memory),
+      accounts_(parts.accounts),
+      refusals_(parts.refusals),
+      policy_(parts.policy),
+      settings_(parts.settings),
+      counters_(parts.counters),
+      budget_(parts.budget),
+      owner_(parts.owner),
+      pins_(memory_, accounts_, policy_, budget_),
+      staging_(parts),
+      writes_(engine_, pins_, staging_, policy_, counters_, budget_),
+      requests_(accounts_),
+      running_(budget_) {}
 
 OutgoingTransfers::~OutgoingTransfers() {
     table_.for_each([this](Outgoing& transfer) { memory_.release(transfer); });

@@ -9,7 +9,7 @@
 #include "tern/rendezvous/outgoing_pins.h"
 #include "tern/rendezvous/outgoing_staging.h"
 #include "tern/rendezvous/outgoing_writes.h"
-#include "tern/rendezvous/refusals.h"
+#include "tern/rendezvous/rendezvous_parts.h"
 #include "tern/rendezvous/turns.h"
 #include "tern/rendezvous/waiting_requests.h"
 
@@ -19,10 +19,7 @@ namespace tern {
 // thread at a time.
 class OutgoingTransfers {
   public:
-    OutgoingTransfers(Engine& engine, TransferMemory& memory, TransferAccounts& accounts,
-                      Refusals& refusals, const Policy& policy, const RendezvousSettings& settings,
-                      RendezvousCounters& counters, const SchemeTimings& timings,
-                      ProgressBudget& budget, RendezvousOwner& owner);
+    explicit OutgoingTransfers(const RendezvousParts& parts);
     ~OutgoingTransfers();
     OutgoingTransfers(const OutgoingTransfers&) = delete;
     OutgoingTransfers& operator=(const OutgoingTransfers&) = delete;

@@ -9,20 +9,17 @@
 
 namespace tern {
 
-OutgoingStaging::OutgoingStaging(Engine& engine, const TransferMemory& memory,
-                                 const TransferAccounts& accounts, const Policy& policy,
-                                 const RendezvousSettings& settings, RendezvousCounters& counters,
-                                 const SchemeTimings& timings, ProgressBudget& budget)
-    : engine_(engine),
-      memory_(memory),
-      accounts_(accounts),
-      policy_(policy),
-      settings_(settings),
-      counters_(counters),
-      timings_(timings),
-      budget_(budget),
-      rings_(engine.pd(), settings.ring_slots(), settings.most_rings(),
-             [&memory](uint64_t bytes) { return memory.make_room(bytes); }) {}
+OutgoingStaging::OutgoingStaging(const RendezvousParts& parts)
+    : engine_(parts.engine),
+      memory_(parts.memory),
+      accounts_(parts.accounts),
+      policy_(parts.policy),
+      settings_(parts.settings),
+      counters_(parts.counters),
+      timings_(parts.timings),
+      budget_(parts.budget),
+      rings_(engine_.pd(), settings_.ring_slots(), settings_.most_rings(),
+             [&memory = parts.memory](uint64_t bytes) { return memory.make_room(bytes); }) {}
 
 bool OutgoingStaging::lend_or_wait(Outgoing& transfer) {
     if (transfer.staging.slots != 0) return true;

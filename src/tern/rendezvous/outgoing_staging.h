@@ -8,17 +8,14 @@
 
 #include "tern/rendezvous/early_copies.h"
 #include "tern/rendezvous/outgoing_transfer.h"
+#include "tern/rendezvous/rendezvous_parts.h"
 #include "tern/rendezvous/ring_pool.h"
-#include "tern/rendezvous/transfer_accounts.h"
 
 namespace tern {
 
 class OutgoingStaging {
   public:
-    OutgoingStaging(Engine& engine, const TransferMemory& memory, const TransferAccounts& accounts,
-                    const Policy& policy, const RendezvousSettings& settings,
-                    RendezvousCounters& counters, const SchemeTimings& timings,
-                    ProgressBudget& budget);
+    explicit OutgoingStaging(const RendezvousParts& parts);
 
     // Lends staging memory to a transfer that has none, in the order of the requests. False: the
     // transfer waits, in kWaiting.

@@ -19,10 +19,21 @@ Rendezvous::Rendezvous(Engine& engine, Regions& regions, PinCache& pins, const P
       memory_(regions, pins, policy_, budget_, counters_),
       accounts_(engine, memory_, counters_, owner),
       refusals_(engine, counters_, owner),
-      incoming_(engine, memory_, accounts_, refusals_, policy_, settings_, counters_, timings_,
-                budget_),
-      outgoing_(engine, memory_, accounts_, refusals_, policy_, settings_, counters_, timings_,
-                budget_, owner) {}
+      incoming_(parts()),
+      outgoing_(parts()) {}
+
+RendezvousParts Rendezvous::parts() {
+    return {.engine = engine_,
+            .memory = memory_,
+            .accounts = accounts_,
+            .refusals = refusals_,
+            .policy = policy_,
+            .settings = settings_,
+            .counters = counters_,
+            .timings = timings_,
+            .budget = budget_,
+            .owner = owner_};
+}
 
 Status Rendezvous::get(Channel& channel, std::span<const Buffers::Piece> to, uint64_t from,
                        const WireKey& key, uint32_t rkey, Source source, void* cookie,

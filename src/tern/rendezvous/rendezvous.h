@@ -130,6 +130,7 @@ class Rendezvous {
         return !accounts_.any_work() && incoming_.quiet() && outgoing_.quiet() &&
                refusals_.empty() && flushes_.empty();
     }
+    RendezvousParts parts();
     unsigned advance();
     unsigned progress_flushes();
     bool pending(const Channel& channel, uint64_t until) const {

@@ -492,9 +492,15 @@ static ucs_status_t open_interface(TernIface& self, uct_md_h md, const uct_iface
     self.tupleq = nullptr;
     if (self.tags != nullptr && direct_settings.tuples != 0) {
         tern::TagInterface& tags = *self.tags;
-        tags.tupleq = tern::TupleQ::create(device, state->port, *state->engine, *state->rendezvous,
-                                           domain.regions, *domain.pins, tags.receives.table(),
-                                           direct_settings, tags, why);
+        tags.tupleq = tern::TupleQ::create({.device = device,
+                                            .port = state->port,
+                                            .engine = *state->engine,
+                                            .rendezvous = *state->rendezvous,
+                                            .regions = domain.regions,
+                                            .pins = *domain.pins,
+                                            .posted = tags.receives.table(),
+                                            .owner = tags},
+                                           direct_settings, why);
         self.tupleq = tags.tupleq.get();
         tags.receives.use(self.tupleq);
         if (!tags.tupleq)

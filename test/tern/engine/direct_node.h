@@ -56,8 +56,15 @@ struct DirectNode final : EngineOwner, RendezvousOwner, TupleQOwner {
         rendezvous = std::make_unique<Rendezvous>(*engine, regions, pins,
                                                   Policy(*find_costs("graphene"), {}),
                                                   RendezvousSettings{}, *this);
-        tupleq = TupleQ::create(device(), port(), *engine, *rendezvous, regions, pins, posted,
-                                direct_settings, *this, why);
+        tupleq = TupleQ::create({.device = device(),
+                                 .port = port(),
+                                 .engine = *engine,
+                                 .rendezvous = *rendezvous,
+                                 .regions = regions,
+                                 .pins = pins,
+                                 .posted = posted,
+                                 .owner = *this},
+                                direct_settings, why);
         EXPECT_EQ(tupleq != nullptr, has_xrc()) << why;
     }
     ~DirectNode() {

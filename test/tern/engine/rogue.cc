@@ -26,12 +26,12 @@ Rogue::Rogue() {
     static uint64_t instance = 0;
     self_.interface = {.qp_num = datagrams->qp_num(), .instance = ++instance};
     datagrams->set_self(self_);
-    connector_.reset(new Connector(device().pd.get(), port(),
-                                   {.queues = {.sends = 256, .inline_bytes = 64, .pieces = 1},
-                                    .retry = settings.retry,
-                                    .times = settings.handshake},
-                                   std::move(datagrams), cq_.get(), receives_->srq(), self_,
-                                   *this));
+    connector_.reset(new Connector(
+        {.pd = device().pd.get(), .port = port(), .cq = cq_.get(), .srq = receives_->srq()},
+        {.queues = {.sends = 256, .inline_bytes = 64, .pieces = 1},
+         .retry = settings.retry,
+         .times = settings.handshake},
+        std::move(datagrams), self_, *this));
 }
 
 bool Rogue::begin(const PeerAddress& peer) {

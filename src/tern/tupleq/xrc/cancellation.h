@@ -20,17 +20,18 @@ class Cancellation {
   public:
     using Cancel = DirectMatcher::Cancel;
 
-    Cancellation(Engine& engine, XrcQueues& queues, EntryMemory& memory, TupleTable& table,
-                 DirectMatcher& matcher, TupleBinder& binder, TupleActor& actor,
-                 uint64_t announced_limit)
-        : engine_(engine),
-          queues_(queues),
-          memory_(memory),
-          table_(table),
-          matcher_(matcher),
-          binder_(binder),
-          actor_(actor),
-          announced_limit_(announced_limit) {}
+    // The objects of the receiving side that a cancellation concerns.
+    struct Parts {
+        Engine& engine;
+        XrcQueues& queues;
+        EntryMemory& memory;
+        TupleTable& table;
+        DirectMatcher& matcher;
+        TupleBinder& binder;
+        TupleActor& actor;
+    };
+    Cancellation(const Parts& parts, uint64_t announced_limit)
+        : parts_(parts), announced_limit_(announced_limit) {}
 
     // Requests the cancellation of a posted receive.
     Cancel cancel(TupleReceive& receive);
@@ -59,13 +60,7 @@ class Cancellation {
     void remember(uint16_t queue);
     bool is_overdue(Undecided& each, uint64_t now);
 
-    Engine& engine_;
-    XrcQueues& queues_;
-    EntryMemory& memory_;
-    TupleTable& table_;
-    DirectMatcher& matcher_;
-    TupleBinder& binder_;
-    TupleActor& actor_;
+    const Parts parts_;
     const uint64_t announced_limit_;  // ns, see TupleQSettings
     std::vector<Undecided> undecided_;
 };

@@ -9,20 +9,25 @@
 
 namespace tern {
 
-DirectReceiver::DirectReceiver(Engine& engine, const verbs::XrcDomain& domain,
+DirectReceiver::DirectReceiver(const TupleQParts& parts, const verbs::XrcDomain& domain,
                                XrcCompletions& completions, LinkTable& links, GrantMemory& grants,
-                               PinCache& pins, Regions& regions, PostedReceives& posted,
-                               const TupleQSettings& settings, TupleQOwner& owner)
-    : queues_(engine.pd(), domain, completions, settings.depth, settings.tuples),
-      memory_(pins, regions, queues_, settings.tuples, settings.depth),
-      table_(posted, settings.policy, memory_, owner),
+                               const TupleQSettings& settings)
+    : queues_(parts.engine.pd(), domain, completions, settings.depth, settings.tuples),
+      memory_(parts.pins, parts.regions, queues_, settings.tuples, settings.depth),
+      table_(parts.posted, settings.policy, memory_, parts.owner),
       matcher_(table_, settings.tuples, settings.depth),
       binder_(matcher_, table_, settings.policy, settings.tuples),
-      actor_(
-          {engine, owner, domain, completions, links, queues_, memory_, matcher_, binder_, grants}),
-      cancellation_(engine, queues_, memory_, table_, matcher_, binder_, actor_,
+      actor_({parts.engine, parts.owner, domain, completions, links, queues_, memory_, matcher_,
+              binder_, grants}),
+      cancellation_({.engine = parts.engine,
+                     .queues = queues_,
+                     .memory = memory_,
+                     .table = table_,
+                     .matcher = matcher_,
+                     .binder = binder_,
+                     .actor = actor_},
                     settings.announced_limit),
-      engine_(engine),
+      engine_(parts.engine),
       held_(settings.held) {}
 
 // Another thread may be stopping a queue; destroy() waits for that thread.

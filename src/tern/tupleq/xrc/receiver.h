@@ -10,6 +10,7 @@
 #include "tern/tupleq/xrc/cancellation.h"
 #include "tern/tupleq/xrc/entry_memory.h"
 #include "tern/tupleq/xrc/messages.h"
+#include "tern/tupleq/xrc/parts.h"
 #include "tern/tupleq/xrc/queues.h"
 #include "tern/tupleq/xrc/table.h"
 
@@ -21,9 +22,9 @@ class DirectReceiver {
   public:
     using Arrival = DirectMatcher::Arrival;
 
-    DirectReceiver(Engine& engine, const verbs::XrcDomain& domain, XrcCompletions& completions,
-                   LinkTable& links, GrantMemory& grants, PinCache& pins, Regions& regions,
-                   PostedReceives& posted, const TupleQSettings& settings, TupleQOwner& owner);
+    DirectReceiver(const TupleQParts& parts, const verbs::XrcDomain& domain,
+                   XrcCompletions& completions, LinkTable& links, GrantMemory& grants,
+                   const TupleQSettings& settings);
     // Destroys the queues before the memory of their entries is released.
     ~DirectReceiver();
     DirectReceiver(const DirectReceiver&) = delete;

@@ -7,16 +7,15 @@
 
 namespace tern {
 
-DirectSender::DirectSender(Engine& engine, Rendezvous& rendezvous, PinCache& pins,
-                           const verbs::Port& port, LinkTable& links, GrantMemory& memory,
-                           const TupleQSettings& settings, TupleQOwner& owner)
-    : engine_(engine),
-      rendezvous_(rendezvous),
-      pins_(pins),
+DirectSender::DirectSender(const TupleQParts& parts, LinkTable& links, GrantMemory& memory,
+                           const TupleQSettings& settings)
+    : engine_(parts.engine),
+      rendezvous_(parts.rendezvous),
+      pins_(parts.pins),
       links_(links),
-      owner_(owner),
-      most_bytes_(port.attributes.max_msg_sz),
-      pool_(engine.pd(), settings.copy_most, settings.sends),
+      owner_(parts.owner),
+      most_bytes_(parts.port.attributes.max_msg_sz),
+      pool_(engine_.pd(), settings.copy_most, settings.sends),
       senders_(memory.grants(), settings.tuples, settings.depth),
       routes_(settings.tuples) {}
 

@@ -5,13 +5,11 @@
 #include <string>
 #include <vector>
 
-#include "tern/pinning/cache/pin_cache.h"
 #include "tern/rendezvous/flushes.h"
-#include "tern/rendezvous/rendezvous.h"
 #include "tern/tupleq/core/senders.h"
 #include "tern/tupleq/xrc/grant_memory.h"
 #include "tern/tupleq/xrc/link_table.h"
-#include "tern/tupleq/xrc/owner.h"
+#include "tern/tupleq/xrc/parts.h"
 #include "tern/tupleq/xrc/peer_table.h"
 
 namespace tern {
@@ -36,9 +34,8 @@ class DirectSender {
         uint64_t unpinned = 0;  // times memory could not be registered
     };
 
-    DirectSender(Engine& engine, Rendezvous& rendezvous, PinCache& pins, const verbs::Port& port,
-                 LinkTable& links, GrantMemory& memory, const TupleQSettings& settings,
-                 TupleQOwner& owner);
+    DirectSender(const TupleQParts& parts, LinkTable& links, GrantMemory& memory,
+                 const TupleQSettings& settings);
     DirectSender(const DirectSender&) = delete;
     DirectSender& operator=(const DirectSender&) = delete;
 

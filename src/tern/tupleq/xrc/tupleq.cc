@@ -17,33 +17,28 @@ constexpr uint32_t kFixedLinks = 64;
 
 }  // namespace
 
-TupleQ::TupleQ(const verbs::Device& device, const verbs::Port& port, Engine& engine,
-               Rendezvous& rendezvous, Regions& regions, PinCache& pins, PostedReceives& posted,
-               const TupleQSettings& settings, TupleQOwner& owner,
+TupleQ::TupleQ(const TupleQParts& parts, const TupleQSettings& settings,
                std::unique_ptr<verbs::XrcDomain> domain)
-    : port_(port),
-      engine_(engine),
+    : port_(parts.port),
+      engine_(parts.engine),
       settings_(settings),
       domain_(std::move(domain)),
-      grants_(engine.pd(), settings_),
-      links_(engine, port_, *domain_, completions_, settings_,
-             static_cast<uint32_t>(device.attributes.max_cqe)),
-      sender_(engine, rendezvous, pins, port_, links_, grants_, settings_, owner),
-      answers_(engine, links_, grants_, sender_),
-      receiver_(engine, *domain_, completions_, links_, grants_, pins, regions, posted, settings_,
-                owner) {}
+      grants_(engine_.pd(), settings_),
+      links_(engine_, port_, *domain_, completions_, settings_,
+             static_cast<uint32_t>(parts.device.attributes.max_cqe)),
+      sender_(parts, links_, grants_, settings_),
+      answers_(engine_, links_, grants_, sender_),
+      receiver_(parts, *domain_, completions_, links_, grants_, settings_) {}
 
 TupleQ::~TupleQ() {
     sender_.give_up();
 }
 
-std::unique_ptr<TupleQ> TupleQ::create(const verbs::Device& device, const verbs::Port& port,
-                                       Engine& engine, Rendezvous& rendezvous, Regions& regions,
-                                       PinCache& pins, PostedReceives& posted,
-                                       const TupleQSettings& settings, TupleQOwner& owner,
+std::unique_ptr<TupleQ> TupleQ::create(const TupleQParts& parts, const TupleQSettings& settings,
                                        std::string& why) {
+    const verbs::Device& device = parts.device;
     TupleQSettings fit = settings.within(device.attributes);
-    fit.pages_on_demand = pins.monitor() == MonitorKind::kOdp;
+    fit.pages_on_demand = parts.pins.monitor() == MonitorKind::kOdp;
     if (fit.pages_on_demand && !verbs::xrc_pages_on_demand(device.context.get())) {
         why = device.name() +
               " pages memory on demand, but not for XRC; set UCX_TERN_PIN_MONITOR to something "
@@ -56,13 +51,12 @@ std::unique_ptr<TupleQ> TupleQ::create(const verbs::Device& device, const verbs:
     }
     auto domain = verbs::XrcDomain::open(device, why);
     if (!domain) return nullptr;
-    std::unique_ptr<TupleQ> tupleq(new TupleQ(device, port, engine, rendezvous, regions, pins,
-                                              posted, fit, owner, std::move(domain)));
+    std::unique_ptr<TupleQ> tupleq(new TupleQ(parts, fit, std::move(domain)));
     if (!tupleq->open(static_cast<uint32_t>(device.attributes.max_cqe), why)) return nullptr;
     if (fit.tuples != settings.tuples || fit.depth != settings.depth)
-        owner.warn("the device holds less than UCX_TERN_TM_TUPLES asks for: " +
-                   std::to_string(fit.tuples) + " tuples of " + std::to_string(fit.depth) +
-                   " receives are used");
+        parts.owner.warn("the device holds less than UCX_TERN_TM_TUPLES asks for: " +
+                         std::to_string(fit.tuples) + " tuples of " + std::to_string(fit.depth) +
+                         " receives are used");
     return tupleq;
 }
 

@@ -5,14 +5,11 @@
 #include <memory>
 #include <string>
 
-#include "tern/pinning/cache/pin_cache.h"
-#include "tern/pinning/regions/regions.h"
-#include "tern/rendezvous/rendezvous.h"
 #include "tern/tupleq/xrc/answers.h"
 #include "tern/tupleq/xrc/completions.h"
 #include "tern/tupleq/xrc/grant_memory.h"
 #include "tern/tupleq/xrc/link_table.h"
-#include "tern/tupleq/xrc/owner.h"
+#include "tern/tupleq/xrc/parts.h"
 #include "tern/tupleq/xrc/receiver.h"
 #include "tern/tupleq/xrc/sender.h"
 #include "tern/tupleq/xrc/settings.h"
@@ -45,12 +42,8 @@ class TupleQ {
     using Arrival = DirectReceiver::Arrival;
     using Cancel = Cancellation::Cancel;
 
-    // Null if the device cannot do this; `why` gives the reason. `posted` must contain only
-    // TupleReceive.
-    static std::unique_ptr<TupleQ> create(const verbs::Device& device, const verbs::Port& port,
-                                          Engine& engine, Rendezvous& rendezvous, Regions& regions,
-                                          PinCache& pins, PostedReceives& posted,
-                                          const TupleQSettings& settings, TupleQOwner& owner,
+    // Null if the device cannot do this; `why` gives the reason.
+    static std::unique_ptr<TupleQ> create(const TupleQParts& parts, const TupleQSettings& settings,
                                           std::string& why);
     ~TupleQ();
     TupleQ(const TupleQ&) = delete;
@@ -110,9 +103,7 @@ class TupleQ {
   private:
     static constexpr int kBurst = 16;  // completions at a time
 
-    TupleQ(const verbs::Device& device, const verbs::Port& port, Engine& engine,
-           Rendezvous& rendezvous, Regions& regions, PinCache& pins, PostedReceives& posted,
-           const TupleQSettings& settings, TupleQOwner& owner,
+    TupleQ(const TupleQParts& parts, const TupleQSettings& settings,
            std::unique_ptr<verbs::XrcDomain> domain);
     bool open(uint32_t max_cqe, std::string& why);
 

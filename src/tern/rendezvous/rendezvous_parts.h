@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include "tern/rendezvous/refusals.h"
+#include "tern/rendezvous/transfer_accounts.h"
+
+namespace tern {
+
+// The objects of a rendezvous that its incoming and outgoing transfers use. They outlive both.
+struct RendezvousParts {
+    Engine& engine;
+    TransferMemory& memory;
+    TransferAccounts& accounts;
+    Refusals& refusals;
+    const Policy& policy;
+    const RendezvousSettings& settings;
+    RendezvousCounters& counters;
+    SchemeTimings& timings;
+    ProgressBudget& budget;
+    RendezvousOwner& owner;
+};
+
+}  // namespace tern
