@@ -73,12 +73,18 @@ spelling() {
     tracked '*.cc' '*.h' '*.hpp' '*.c' '*.f90' '*.md' '*.sh' '*.py' '*.am' '*.ac' '*.1' '*.7' | xargs codespell
 }
 
-# Methods and data members of classes, but for softhca's (CONTRIBUTING.md). Constructors, destructors, assignments
-# and constants do not count.
+# Methods and data members of classes, and arguments of their constructors, but for softhca's (CONTRIBUTING.md).
+# Constructors, destructors, assignments and constants do not count as methods or members.
 class_sizes() {
     tracked 'src/*.h' 'src/*.cc' | grep -Ev '^src/softhca/' |
         xargs ctags -f - --languages=C++ --langmap=C++:.h.cc --kinds-C++=+p --fields=+KS |
         awk -F'\t' '
+            # The number of arguments: commas that stand in no inner brackets, and one.
+            function arguments(text) {
+                sub(/^signature:\(/, "", text)
+                while (gsub(/<[^<>]*>|\([^()]*\)|\{[^{}]*\}/, "", text)) continue
+                return gsub(/,/, "", text) + 1
+            }
             /^!/ { next }
             {
                 class = signature = ""
@@ -88,6 +94,10 @@ class_sizes() {
                 }
                 name = class
                 sub(/.*::/, "", name)
+                if (class != "" && $1 == name && ++constructors && arguments(signature) > 6) {
+                    print class " in " $2 ": " arguments(signature) " arguments of a constructor"
+                    wrong = 1
+                }
                 if (class == "" || $1 == name || $1 == "~" name || $1 ~ /^operator *=$/ || $1 ~ /^k[A-Z]/) next
                 if (seen[$2, class, $1, signature]++) next
                 if ($4 == "function" || $4 == "prototype") ++methods[class " in " $2]
@@ -95,7 +105,10 @@ class_sizes() {
                 if ($4 == "member") ++found
             }
             END {
-                if (found < 1000) { print "ctags finds only " found " data members"; exit 1 }
+                if (found < 1000 || constructors < 300) {
+                    print "ctags finds only " found " data members and " constructors " constructors"
+                    exit 1
+                }
                 for (class in methods)
                     if (methods[class] > 40) { print class ": " methods[class] " methods"; wrong = 1 }
                 for (class in members)
@@ -145,10 +158,11 @@ fi
 verdict 'the code has the format of .clang-format' format
 verdict 'shellcheck has nothing to say' shell_scripts
 verdict 'the words are spelled correctly' spelling
+limits='no class has more than 40 methods, 20 data members or 6 arguments of a constructor'
 if ctags --version 2>/dev/null | grep -q '^Universal'; then
-    verdict 'no class has more than 40 methods or 20 data members' class_sizes
+    verdict "$limits" class_sizes
 else
-    skip 'no class has more than 40 methods or 20 data members' 'universal-ctags is not installed'
+    skip "$limits" 'universal-ctags is not installed'
 fi
 for folder in build/check build/dev; do [ ! -e $folder/tern_config.h ] || break; done
 if [ ! -e "$folder/tern_config.h" ]; then
