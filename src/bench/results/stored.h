@@ -11,7 +11,8 @@
 
 namespace bench {
 
-// A figure of a file, as docs/bench/tern-bench.md describes it. What the file does not have is kNone.
+// A figure of a file, as docs/bench/tern-bench.md describes it. What the file does not have is
+// kNone.
 struct StoredFigure {
     std::string test;
     std::string name;

@@ -11,8 +11,8 @@ namespace tern::base {
 // Whether the environment asks for records: TERN_EXPLAIN names the folder that gets them.
 bool explains();
 
-// A line of JSON about this process, in a file of its own in that folder. docs/tern/running.md names the
-// records. Nothing is written, nor allocated, unless records are asked for.
+// A line of JSON about this process, in a file of its own in that folder. docs/tern/running.md
+// names the records. Nothing is written, nor allocated, unless records are asked for.
 class ExplainRecord {
   public:
     explicit ExplainRecord(const char* event);

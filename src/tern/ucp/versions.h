@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* UCP's private headers, which are C, and the differences between its releases. docs/tern/ucp.md lists the steps of a port.
+/* UCP's private headers, which are C, and the differences between its releases. docs/tern/ucp.md lists the steps of a
+ * port.
  */
 #ifndef TERN_UCP_VERSIONS_H_
 #define TERN_UCP_VERSIONS_H_

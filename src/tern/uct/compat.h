@@ -26,8 +26,8 @@
 // |                          | ep_get_sgl_zcopy       | 1.23          | unsupported      |
 // |                          | ep_outstanding_purge   | 1.23          | unsupported      |
 // clang-format on
-// uct_iface_ops_t and uct_base_iface_t are the same in all versions. docs/tern/ucx-versions.md lists the
-// steps for the next version.
+// uct_iface_ops_t and uct_base_iface_t are the same in all versions. docs/tern/ucx-versions.md
+// lists the steps for the next version.
 #pragma once
 
 #include <array>

@@ -394,8 +394,8 @@ TEST(NicModel, SlowedNicHasTheSameProportions) {
     EXPECT_FALSE(slowed({}, 20).models_time());
 }
 
-// Published figures, in ns and GB/s, and the model's, which may be a tenth off. docs/softhca/softhca.md has
-// the whole table.
+// Published figures, in ns and GB/s, and the model's, which may be a tenth off.
+// docs/softhca/softhca.md has the whole table.
 struct Published {
     const char* profile;
     Request request;

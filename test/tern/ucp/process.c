@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 /* Says what a process has while it uses UCX, and after that: threads, descriptors, mapped files,
- * signals, environment. One line for each, STAGE KIND ..., for docs/tern/process.md's test. Two workers
- * of the process exchange short and long messages. */
+ * signals, environment. One line for each, STAGE KIND ..., for docs/tern/process.md's test. Two
+ * workers of the process exchange short and long messages. */
 #define _GNU_SOURCE
 #include <ctype.h>
 #include <dirent.h>
