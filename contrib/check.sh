@@ -38,7 +38,7 @@ export TERN_PERSONALITY=strict
 if [ $all = no ]; then
     expected=(['build']=150 ['build of the tests']=90 ["build of UCX's own tests"]=110 ['tests without a device']=70
         ['tests on the software HCA']=330 ["UCX's own tests"]=100)
-    install_packages build 'make check' 'MPI over UCX'
+    install_packages build 'make check' 'MPI over UCX' 'memory that comes and goes in their own ways'
     phase 'build' build_to_check
     phase 'build of the tests' build_tests build/check
     phase "build of UCX's own tests" contrib/ucx-gtest.sh --build-only
@@ -111,6 +111,10 @@ other_builds() {
 expected=(['side by side']=1000 ['tests without a device']=70 ['tests on the software HCA']=680 ["UCX's own tests"]=100
     ['guests with rdma_rxe']=170 ['suites with address sanitizer and assertions']=780 ['suites as on mlx5']=80
     ['thread sanitizer']=150)
+[ "${CHECK_UCX:-yes}" != no ] || expected["UCX's own tests"]=0
+[ "${CHECK_RXE:-yes}" != no ] || expected['guests with rdma_rxe']=0
+[ "${CHECK_SANITIZERS:-yes}" != no ] ||
+    expected['suites with address sanitizer and assertions']=0 expected['thread sanitizer']=0
 install_packages
 phase 'set-up' prepare
 phase 'side by side' together build_and_packages other_builds

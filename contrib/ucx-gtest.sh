@@ -88,7 +88,7 @@ build_gtest() {
             gtest_LDADD="$(libraries)" gtest
 }
 
-install_packages
+install_packages build 'make check'
 installed_ucx
 built=$(cat "$folder/.built" 2>/dev/null) || built=
 if [ "$built" != "$version all" ] && [ "$built" != "$version $selection" ]; then

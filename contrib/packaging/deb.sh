@@ -42,6 +42,7 @@ else
     # The same bytes each time: no users, modes, order or times of the machine.
     released=$(dpkg-parsechangelog -l "$packaging/debian/changelog" -S Timestamp)
     plain="--sort=name --owner=0 --group=0 --numeric-owner --mode=a=rX,u+w --mtime=@$released"
+    make -C "$build" -s -j"$(nproc)" # the manual pages say what the commands say
     make -C "$build" -s dist GZIP_ENV='--best --no-name' TAR_OPTIONS="$plain"
     mv "$build/ucx-tern-$version.tar.gz" "$folder/ucx-tern_$version.orig.tar.gz"
     # shellcheck disable=SC2086

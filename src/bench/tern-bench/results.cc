@@ -70,7 +70,8 @@ int make_page(const std::string& data, std::string* page) {
     if (status == tools::kExitNotFound)
         throw report::Failure(
             "there is no python3: install Debian's python3-jinja2 and python3-matplotlib");
-    return status < 0 ? 1 : status;
+    if (status < 0) throw report::Failure("python3 was ended by a signal while it made the page");
+    return status;
 }
 
 }  // namespace

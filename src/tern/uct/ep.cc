@@ -42,6 +42,7 @@ UCS_CLASS_INIT_FUNC(TernEp, const uct_ep_params_t* params) {
     self->fences = nullptr;
     self->last_fence = nullptr;
     self->fence_is_last = false;
+    self->untold = false;
     ucs_list_add_tail(&iface.endpoints, &self->in_interface);
     ++iface.endpoint_count;
     TERN_DEBUG("endpoint %p to %s is made", static_cast<void*>(self),
@@ -189,11 +190,21 @@ ucs_status_t ep_pending_add(uct_ep_h uct_ep, uct_pending_req_t* request, unsigne
     return UCS_OK;
 }
 
-static ucs_arbiter_cb_result_t dispatch_to(TernEp& ep, ucs_arbiter_elem_t* element, void* count) {
+// What one dispatch of an interface's pending requests has done.
+struct Dispatch {
+    unsigned sent = 0;
+    bool untold = false;  // an endpoint has TernEp::untold
+};
+
+static ucs_arbiter_cb_result_t dispatch_to(TernEp& ep, ucs_arbiter_elem_t* element,
+                                           Dispatch& dispatch) {
     if (ep.failed == UCS_OK && is_paused(ep)) return UCS_ARBITER_CB_RESULT_RESCHED_GROUP;
     const FenceState fence = fence_at(ep, element);
     if (fence == FenceState::kWaits) return UCS_ARBITER_CB_RESULT_RESCHED_GROUP;
-    if (fence == FenceState::kPassed) return UCS_ARBITER_CB_RESULT_REMOVE_ELEM;
+    if (fence == FenceState::kPassed) {
+        dispatch.untold |= ep.untold;
+        return UCS_ARBITER_CB_RESULT_REMOVE_ELEM;
+    }
     uct_pending_req_t* request = ucs_container_of(element, uct_pending_req_t, priv);
     TERN_ASSERT(ep.ready == nullptr);
     // The endpoint accepts sends only while the function of its pending request runs.
@@ -202,7 +213,7 @@ static ucs_arbiter_cb_result_t dispatch_to(TernEp& ep, ucs_arbiter_elem_t* eleme
     ep.ready = nullptr;
     TERN_TRACE("endpoint %p: pending request %p: %s", static_cast<void*>(&ep),
                static_cast<void*>(request), ucs_status_string(status));
-    if (!UCS_STATUS_IS_ERR(status)) ++*static_cast<unsigned*>(count);
+    if (!UCS_STATUS_IS_ERR(status)) ++dispatch.sent;
     if (status == UCS_OK) return UCS_ARBITER_CB_RESULT_REMOVE_ELEM;
     if (status == UCS_INPROGRESS) return UCS_ARBITER_CB_RESULT_NEXT_GROUP;
     // Requests of a failed endpoint stay until they are purged.
@@ -215,20 +226,35 @@ static ucs_arbiter_cb_result_t dispatch_to(TernEp& ep, ucs_arbiter_elem_t* eleme
 
 // UCX's arbiter calls it, and is written in C.
 static ucs_arbiter_cb_result_t dispatch_one(ucs_arbiter_t*, ucs_arbiter_group_t* group,
-                                            ucs_arbiter_elem_t* element, void* count) {
+                                            ucs_arbiter_elem_t* element, void* dispatch) {
     TernEp& ep = *ucs_container_of(group, TernEp, pending);
     try {
-        return dispatch_to(ep, element, count);
+        return dispatch_to(ep, element, *static_cast<Dispatch*>(dispatch));
     } catch (const std::bad_alloc&) {
         (void)out_of_memory(&ep.super.super);
         return UCS_ARBITER_CB_RESULT_STOP;
     }
 }
 
+// What the user does then may destroy endpoints, this one too.
+[[gnu::noinline, gnu::cold]] static void tell_untold(TernIface& iface) {
+    for (bool found = true; found;) {
+        found = false;
+        TernEp* ep;
+        ucs_list_for_each(ep, &iface.endpoints, in_interface) {
+            found = std::exchange(ep->untold, false);
+            if (!found) continue;
+            (void)uct_iface_handle_ep_err(ep->super.super.iface, &ep->super.super, ep->failed);
+            break;
+        }
+    }
+}
+
 unsigned dispatch_pending(TernIface& iface) {
-    unsigned count = 0;
-    ucs_arbiter_dispatch(&iface.arbiter, 1, dispatch_one, &count);
-    return count;
+    Dispatch dispatch;
+    ucs_arbiter_dispatch(&iface.arbiter, 1, dispatch_one, &dispatch);
+    if (dispatch.untold) tell_untold(iface);
+    return dispatch.sent;
 }
 
 void ep_pending_purge(uct_ep_h uct_ep, uct_pending_purge_callback_t callback, void* argument) {

@@ -22,10 +22,12 @@
 #include <cstring>
 #include <memory>
 #include <new>
+#include <utility>
 
 #include "common/assert.h"
 #include "tern/base/trace.h"
 #include "tern/uct/compat.h"
+#include "tern/uct/send.h"
 #include "tern/uct/tag.h"
 
 namespace tern {
@@ -89,7 +91,12 @@ bool is_passed(TernEp& ep, Fence& fence) {
 
 // Whether the message, at the head of the queue, is sent, or has nobody to go to.
 bool is_sent(TernEp& ep, const Fence& kept) {
-    if (ep.failed != UCS_OK || !attach(ep)) return true;
+    if (ep.failed != UCS_OK) return true;
+    if (!attach(ep)) {
+        // UCX's arbiter is at work: its user is told behind it.
+        ep.untold = true;
+        return true;
+    }
     uint32_t length = 0;
     return iface_of(&ep.super.super)
                .engine->am_bcopy(
@@ -152,15 +159,24 @@ bool may_keep(const TernEp& ep) {
 }
 
 ssize_t keep_message(TernEp& ep, uct_pack_callback_t pack, void* argument) {
-    const size_t most = iface_of(&ep.super.super).engine->settings().segment_size;
-    auto kept = std::make_unique<Fence>();
-    kept->message = std::make_unique<std::byte[]>(most);
-    kept->length = pack(kept->message.get(), argument);
-    const size_t length = kept->length;
-    TERN_DEBUG("endpoint %p: a message of %zu bytes that sets up endpoints is kept",
+    TernIface& iface = iface_of(&ep.super.super);
+    const size_t most = iface.engine->settings().segment_size;
+    std::unique_ptr<std::byte[]> packed(new (std::nothrow) std::byte[most]);
+    std::unique_ptr<Fence> kept(new (std::nothrow) Fence{});
+    if (!packed || !kept) return UCS_ERR_NO_RESOURCE;
+    kept->length = pack(packed.get(), argument);
+    dump_message(iface, UCT_AM_TRACE_TYPE_SEND, compat::kUcpWireup, packed.get(), kept->length,
+                 "TX: AM_BCOPY, kept");
+    kept->message.reset(new (std::nothrow) std::byte[kept->length]);
+    if (kept->message)
+        memcpy(kept->message.get(), packed.get(), kept->length);
+    else
+        kept->message = std::move(packed);
+    const auto length = static_cast<ssize_t>(kept->length);
+    TERN_DEBUG("endpoint %p: a message of %zd bytes that sets up endpoints is kept",
                static_cast<void*>(&ep), length);
     queue(ep, kept.release());
-    return static_cast<ssize_t>(length);
+    return length;
 }
 
 ucs_status_t iface_fence(uct_iface_h uct_iface, unsigned) {
@@ -187,7 +203,8 @@ FenceState fence_at(TernEp& ep, const ucs_arbiter_elem_t* element) {
     const bool over = ep.fences->message ? is_sent(ep, *ep.fences) : is_passed(ep, *ep.fences);
     if (!over) return FenceState::kWaits;
     if (ep.fences == ep.last_fence) ep.fence_is_last = false;
-    TERN_TRACE("endpoint %p: the fence has passed", static_cast<void*>(&ep));
+    TERN_TRACE("endpoint %p: the %s", static_cast<void*>(&ep),
+               ep.fences->message ? "kept message is sent" : "fence has passed");
     remove_first(ep);
     return FenceState::kPassed;
 }

@@ -148,7 +148,9 @@ template <bool usual>
                                                     ucs_status_t status) {
     const EngineSettings& settings = iface_of(&ep.super.super).engine->settings();
     const bool of_ucp = id == settings.urgent_id && !settings.early_sends;
-    if (!of_ucp || status != UCS_ERR_NO_RESOURCE || !may_keep(ep))
+    // A pending request that has its turn stays at the head of the queue.
+    const bool has_turn = ep.ready != nullptr && !ucs_arbiter_group_is_empty(&ep.pending);
+    if (!of_ucp || status != UCS_ERR_NO_RESOURCE || has_turn || !may_keep(ep))
         return static_cast<ssize_t>(status);
     const PackingMessage packing(Packer::kOtherMessage);
     return keep_message(ep, pack, argument);

@@ -65,6 +65,7 @@ struct TernEp {
     tern::Fence* fences;  // the fences among the elements of `pending`, in order
     tern::Fence* last_fence;
     bool fence_is_last;   // the last element of `pending` is a fence
+    bool untold;          // has failed with a kept message, and the user does not know it yet
     ucs_status_t failed;  // UCS_OK, or why the endpoint has failed
     ucs_list_link_t in_interface;
 };
@@ -127,7 +128,7 @@ ucs_status_t iface_fence(uct_iface_h iface, unsigned flags);
 // Whether there are not yet too many kept messages.
 bool may_keep(const TernEp& ep);
 // Queues a copy of a message that has been refused, and that UCP cannot queue itself
-// (compat::kUcpWireup). Returns its length. Throws std::bad_alloc.
+// (compat::kUcpWireup). Returns its length, or UCS_ERR_NO_RESOURCE.
 ssize_t keep_message(TernEp& ep, uct_pack_callback_t pack, void* argument);
 // Whether a fence on the endpoint would end at once, without the device's help.
 bool nothing_to_fence(TernEp& ep, const Channel& channel);
