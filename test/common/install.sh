@@ -50,7 +50,7 @@ check_match "its name has the interface's number" 'SONAME.*\[librwapi\.so\.0\]' 
 check_match 'the macros of rwapi.h have the version of the package' "^$("$SOFTHCA" --version | sed 's/[^0-9]*//; s/\.[0-9]*$//')$" \
     sh -c "printf '#include \"%s\"\nRWAPI_VERSION_MAJOR.RWAPI_VERSION_MINOR\n' '$header' | cc -E -P -x c - | tail -n 1 | tr -d ' '"
 
-documents=$(dirname "$(find "$root" -path '*/doc/*' -name tern.md)")
+documents=$(dirname "$(find "$root" -path '*/doc/*' -name architecture.md)")
 for document in README.md NEWS SECURITY.md; do
     check "$document is beside the documents" test -f "$documents/$document"
 done

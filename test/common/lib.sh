@@ -27,7 +27,7 @@ clean_up() {
     for pid in ${pids[@]+"${pids[@]}"}; do
         kill -KILL -- "-$pid" 2>/dev/null
     done
-    "$SOFTHCA" clean >/dev/null 2>&1
+    "$SOFTHCA" clean --fabric "$SOFTHCA_FABRIC" >/dev/null 2>&1 # not those of tests that run beside
     rm -rf "$tmp"
 }
 trap clean_up EXIT

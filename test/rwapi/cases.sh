@@ -15,7 +15,7 @@ export SOFTHCA_FABRIC UCX_LOG_LEVEL=error UCX_TERN_TIMEOUT=20ms UCX_TERN_RETRY_C
     UCX_RC_VERBS_TIMEOUT=20ms UCX_RC_VERBS_RETRY_COUNT=3 \
     UCX_UD_VERBS_TIMEOUT=2s UCX_TERN_CONNECT_TIMEOUT=2s
 tmp=$(mktemp -d)
-trap '"$SOFTHCA" clean >/dev/null 2>&1; rm -rf "$tmp"' EXIT
+trap '"$SOFTHCA" clean --fabric "$SOFTHCA_FABRIC" >/dev/null 2>&1; rm -rf "$tmp"' EXIT
 trap 'exit 1' HUP INT TERM
 all_cases=$(./rwapi-job) && [ -n "$all_cases" ] || { echo 'Bail out! rwapi-job does not name its cases'; exit 1; }
 number=0
@@ -66,7 +66,7 @@ cases() {
 }
 
 finish() {
-    "$SOFTHCA" clean >"$tmp/output" 2>&1
+    "$SOFTHCA" clean --fabric "$SOFTHCA_FABRIC" >"$tmp/output" 2>&1
     result $? 'nobody is left in the fabric'
     echo "1..$number"
 }

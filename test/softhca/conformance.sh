@@ -10,5 +10,5 @@ if ldd ./verbs-conformance | grep -q tsan; then
 fi
 "$(dirname "$0")/../common/gtest_tap.sh" "$SOFTHCA" run "$@" -- ./verbs-conformance ${filter[@]+"${filter[@]}"}
 status=$?
-"$SOFTHCA" clean >/dev/null
+"$SOFTHCA" clean --fabric "$SOFTHCA_FABRIC" >/dev/null
 exit $status

@@ -119,7 +119,7 @@ int inject_main(const Command& self, int argc, char** argv) {
 int clean_main(const Command& self, int argc, char** argv) {
     Value fabric;
     CLI::App app = make_app(self);
-    add_fabric(&app, &fabric);
+    add_value(&app, "fabric", "NAME", "the fabric; otherwise all of this user", &fabric);
     return tools::run_command(&app, self.synopsis, argc, argv, [&](char** words) {
         refuse_words(words);
         return clean(fabric);

@@ -42,7 +42,7 @@ void FabricTest::SetUp() {
 
 void FabricTest::TearDown() {
     if (is_team_process()) return;
-    command("clean");
+    command("clean --fabric \"$SOFTHCA_FABRIC\"");
     EXPECT_NE(access(member_file().c_str(), F_OK), 0) << member_file() << " is left";
 }
 

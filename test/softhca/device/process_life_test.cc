@@ -234,7 +234,7 @@ TEST_P(LifeTest, StormOfProcessesDoesNotDisturbOthers) {
     team.finish();
     // A visitor that died without leaving the fabric may still have been exiting when the last
     // process left.
-    command("clean");
+    command("clean --fabric \"$SOFTHCA_FABRIC\"");
     EXPECT_EQ(files_of_this_fabric(), 0u);
 }
 

@@ -41,7 +41,7 @@ limit=${UCX_GTEST_LIMIT:-120} # seconds, for one test; some take 40 over any tra
 
 tmp=$(mktemp -d) || exit 1
 clean_up() {
-    "$SOFTHCA" clean >/dev/null 2>&1
+    "$SOFTHCA" clean --fabric "$SOFTHCA_FABRIC" >/dev/null 2>&1
     rm -rf "$tmp"
 }
 trap clean_up EXIT
