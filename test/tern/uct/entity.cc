@@ -339,6 +339,11 @@ bool writes_in_order() {
     return promised;
 }
 
+void as_ucp(uct_iface_params_t& params) {
+    params.field_mask |= UCT_IFACE_PARAM_FIELD_RX_HEADROOM;
+    params.rx_headroom = 64;
+}
+
 void end_faults() {
     if (on_software_hca()) conformance::softhca::command("inject none || :");
 }

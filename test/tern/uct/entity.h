@@ -141,6 +141,9 @@ struct Failure {
     ucs_status_t status;
 };
 
+// For Entity's `more`: opens the interface as UCP does, which queues refused messages itself.
+void as_ucp(uct_iface_params_t& params);
+
 // An interface with its message handlers; progresses only when told to. Destroy its endpoints
 // before it.
 class Entity {

@@ -83,10 +83,7 @@ TEST_F(FirstSendTest, SeveralAreSentInOrder) {
 // UCP, which sets rx_headroom, queues messages itself, except those that set up its endpoints,
 // which have its first id.
 TEST_F(FirstSendTest, OfUcpOnlyWhatSetsUpEndpointsIsTaken) {
-    Entity c({}, std::make_shared<Host>(), [](uct_iface_params_t& params) {
-        params.field_mask |= UCT_IFACE_PARAM_FIELD_RX_HEADROOM;
-        params.rx_headroom = 64;
-    });
+    Entity c({}, std::make_shared<Host>(), as_ucp);
     const Endpoint ep = c.connect(b_);
     EXPECT_STATUS(UCS_ERR_NO_RESOURCE, am_bcopy(ep, 2, pattern(0, kLength)));
     EXPECT_STATUS(UCS_OK, send(ep));

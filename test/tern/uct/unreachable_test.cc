@@ -183,10 +183,7 @@ TEST_F(UnreachableTest, DestroyedWhileConnecting) {
 
 // UCP queues its own messages, so none wait for the connection.
 TEST_F(UnreachableTest, DestroyedWhileNobodyAnswers) {
-    Entity a({}, std::make_shared<Host>(), [](uct_iface_params_t& params) {
-        params.field_mask |= UCT_IFACE_PARAM_FIELD_RX_HEADROOM;
-        params.rx_headroom = 64;
-    });
+    Entity a({}, std::make_shared<Host>(), as_ucp);
     const Address there = nobody();
     const uint64_t queue_pairs = objects("queue_pairs");
     Endpoint ep = a.connect(there);

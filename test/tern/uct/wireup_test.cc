@@ -13,11 +13,7 @@ constexpr uint8_t kOther = 2;
 
 // As UCP opens it.
 std::unique_ptr<Entity> ucp_entity(const Settings& settings = {}) {
-    return std::make_unique<Entity>(settings, std::make_shared<Host>(),
-                                    [](uct_iface_params_t& params) {
-                                        params.field_mask |= UCT_IFACE_PARAM_FIELD_RX_HEADROOM;
-                                        params.rx_headroom = 64;
-                                    });
+    return std::make_unique<Entity>(settings, std::make_shared<Host>(), as_ucp);
 }
 
 class WireupTest : public TernTest {
