@@ -73,10 +73,10 @@ spelling() {
     tracked '*.cc' '*.h' '*.hpp' '*.c' '*.f90' '*.md' '*.sh' '*.py' '*.am' '*.ac' '*.1' '*.7' | xargs codespell
 }
 
-# Methods and data members of classes, and arguments of their constructors, but for softhca's (CONTRIBUTING.md).
+# Methods and data members of classes, and arguments of their constructors (CONTRIBUTING.md).
 # Constructors, destructors, assignments and constants do not count as methods or members.
 class_sizes() {
-    tracked 'src/*.h' 'src/*.cc' | grep -Ev '^src/softhca/' |
+    tracked 'src/*.h' 'src/*.cc' |
         xargs ctags -f - --languages=C++ --langmap=C++:.h.cc --kinds-C++=+p --fields=+KS |
         awk -F'\t' '
             # The number of arguments: commas that stand in no inner brackets, and one.

@@ -61,8 +61,8 @@ Reason set_choice(Value& target, std::string_view value, std::string_view first,
 
 Reason set_link_layer(Settings& settings, std::string_view value) {
     if (value == "auto") {
-        settings.link_layer =
-            settings.personality.ethernet != 0 ? LinkLayer::kEthernet : LinkLayer::kInfiniband;
+        settings.link_layer = settings.personality.ports.ethernet != 0 ? LinkLayer::kEthernet
+                                                                       : LinkLayer::kInfiniband;
         return std::nullopt;
     }
     if (set_choice(settings.link_layer, value, "infiniband", LinkLayer::kInfiniband, "ethernet",

@@ -130,14 +130,14 @@ void send_request(Id& id) {
     Registry& registry = Registry::instance();
     const int error = connect_port(
         id.fd, {fabric_name(), static_cast<uint32_t>(id.rdma.ps), port_number(id.destination())});
-    id.waits_for_listener = error != 0 && Watcher::Clock::now() < id.give_up;
-    if (id.waits_for_listener)
+    id.request.waits_for_listener = error != 0 && Watcher::Clock::now() < id.request.give_up;
+    if (id.request.waits_for_listener)
         registry.set_deadline(id, kRetry);
     else if (error == ECONNREFUSED)
         apply(id, id.datagram() ? Input::kRefusedDatagram : Input::kRefused);
     else if (error != 0)  // a listener that is stopped has more connections than it can keep
         apply(id, Input::kTimeout);
-    else if (registry.watch(id) && send_message(id.fd, id.request))
+    else if (registry.watch(id) && send_message(id.fd, id.request.message))
         registry.set_deadline(id, kAnswerTimeout);
     else
         apply(id, Input::kHangUp);

@@ -16,7 +16,7 @@ constexpr uint32_t kMaxBacklog = 1024;
 
 uint8_t most_reads(const Id& id) {
     return static_cast<uint8_t>(
-        std::min<int32_t>(personality_of(id.rdma.verbs).rd_atomic, RDMA_MAX_RESP_RES - 1));
+        std::min<int32_t>(personality_of(id.rdma.verbs).limits.rd_atomic, RDMA_MAX_RESP_RES - 1));
 }
 
 // 0, or EINVAL if the device does not have so many reads.
@@ -93,8 +93,8 @@ int request(Id& id, const rdma_conn_param* given) {
     if (!add_given_data(id, message, given)) return EINVAL;
     if (!Registry::instance().start()) return errno;
     id.state = next->next;
-    id.request = message;
-    id.give_up = Watcher::Clock::now() + kListenerWait;
+    id.request.message = message;
+    id.request.give_up = Watcher::Clock::now() + kListenerWait;
     send_request(id);
     return 0;
 }

@@ -81,7 +81,7 @@ int join(rdma_cm_id* id, const sockaddr* address, void* context, bool receives) 
     Id& object = *Id::of(id);
     if (!is_ip(address)) return fail_call(address == nullptr ? EINVAL : EAFNOSUPPORT);
     if (id->verbs == nullptr || !object.datagram()) return fail_call(EINVAL);
-    if (personality_of(id->verbs).multicast == 0) return fail_call(EOPNOTSUPP);
+    if (personality_of(id->verbs).has.multicast == 0) return fail_call(EOPNOTSUPP);
     const SocketAddress copy = copy_address(address);
     if (locate(copy).whose != Whose::kGroup) return fail_call(EINVAL);
     const Joined joined{copy, group_address(object, copy), receives && id->qp != nullptr};

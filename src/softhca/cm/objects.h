@@ -69,9 +69,11 @@ struct Id {
     bool failed_to_connect = false;  // the queue pair: later events of the connection are dropped
     uint8_t timeout = 18;            // of acknowledgments, as ibv_qp_attr::timeout
     ibv_sa_path_rec path{};
-    bool waits_for_listener = false;  // to send this request, and until when:
-    Message request{};
-    Watcher::Clock::time_point give_up{};
+    struct Request {
+        Message message{};
+        bool waits_for_listener = false;  // to be sent, and until when:
+        Watcher::Clock::time_point give_up{};
+    } request;
     std::vector<Joined> groups;
 
     // of a listening identifier

@@ -236,7 +236,7 @@ void Registry::expired(uint64_t key) try {
         if (!watch(*id)) set_deadline(*id, kDescriptorWait);
         return;
     }
-    if (id->waits_for_listener) return send_request(*id);
+    if (id->request.waits_for_listener) return send_request(*id);
     close_socket(*id);
     apply(*id, Input::kTimeout);
 } catch (const std::bad_alloc&) {

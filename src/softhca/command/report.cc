@@ -281,7 +281,7 @@ Report make_report(const std::string& name, FabricView* fabric) {
         report.processes.push_back(read_process(*fabric, slot, process));
     }
     std::ranges::sort(report.processes, {}, &ProcessReport::pid);
-    report.queue_driver = queue_driver_name(header.config.personality.queue_driver);
+    report.queue_driver = queue_driver_name(header.config.personality.memory.queue_driver);
     for (uint32_t kind = 0; kind < QueueUsage::kKinds; ++kind) {
         report.queues.peak[kind] = header.queue_peaks[kind].load(kRelaxed);
         for (const ProcessReport& process : report.processes)

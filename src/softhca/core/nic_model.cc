@@ -87,104 +87,95 @@ struct Profile {
 // issue 4738 0.32, Mooncake PR 855 0.40): 0.32 us, 12.8 GB/s. Deregistration 0.095 us a page
 // (Mooncake PR 855), and 2.4 us, which is an assumption. Their completion is 0: perftest's latency
 // of a write waits for it, so that it is in the latency.
+constexpr MemoryCosts kRegistration{16'000, 12.8};
+constexpr MemoryCosts kDeregistration{2'400, 43.1};
+
 constexpr Profile kProfiles[] = {
     {"ideal", {}},
-    {"graphene", {2300, 2.0, 100, 0, 200, 68'000, 20.0}},
-    {"infini", {1600, 3.2, 50, 0, 150, 68'000, 20.0}},
-    {"hdr200", {1000, 24.5, 5, 0, 100, 30'000, 30.0}},
-    {"muse", {4000, 0.79, 0, 1760, 200, 68'000, 20.0}},
+    {"graphene", {2300, 2.0, 100, 0, 200, {68'000, 20.0}}},
+    {"infini", {1600, 3.2, 50, 0, 150, {68'000, 20.0}}},
+    {"hdr200", {1000, 24.5, 5, 0, 100, {30'000, 30.0}}},
+    {"muse", {4000, 0.79, 0, 1760, 200, {68'000, 20.0}}},
     {"cx3-fdr",
      {.latency_ns = 935,
       .bandwidth = 6.0,
       .interval_ns = 38,
-      .registration_ns = 16'000,
-      .registration_bandwidth = 12.8,
-      .deregistration_ns = 2'400,
-      .deregistration_bandwidth = 43.1,
+      .registration = kRegistration,
+      .deregistration = kDeregistration,
       .send_ns = 90,
       .read_ns = 1984,
       .atomic_ns = 2334,
       .gather_ns = 670,
       .inline_bandwidth = 0.91,
       .packet_bandwidth = 1.25,
-      .qp_write_ns = 130,
-      .qp_send_ns = 188,
-      .qp_read_ns = 161,
+      .queue_pair = {.write_ns = 130, .send_ns = 188, .read_ns = 161},
       .read_interval_ns = 90,
       .atomic_interval_ns = 370}},
     {"cx5-edr",
      {.latency_ns = 944,
       .bandwidth = 11.7,
       .interval_ns = 11,
-      .registration_ns = 16'000,
-      .registration_bandwidth = 12.8,
-      .deregistration_ns = 2'400,
-      .deregistration_bandwidth = 43.1,
+      .registration = kRegistration,
+      .deregistration = kDeregistration,
       .send_ns = 50,
       .read_ns = 1908,
       .gather_ns = 390,
       .inline_bandwidth = 2.08,
       .packet_bandwidth = 4.55,
-      .qp_write_ns = 370,
-      .qp_send_ns = 370,
-      .qp_read_ns = 370,
+      .queue_pair = {.write_ns = 370, .send_ns = 370, .read_ns = 370},
       .read_interval_ns = 17,
       .atomic_interval_ns = 200}},
     {"cx6-hdr",
      {.latency_ns = 1255,
       .bandwidth = 23.3,
       .interval_ns = 8,
-      .registration_ns = 16'000,
-      .registration_bandwidth = 12.8,
-      .deregistration_ns = 2'400,
-      .deregistration_bandwidth = 43.1,
+      .registration = kRegistration,
+      .deregistration = kDeregistration,
       .send_ns = 10,
       .read_ns = 2388,
       .gather_ns = 480,
       .inline_bandwidth = 2.33,
       .packet_bandwidth = 4.55,
-      .qp_gap_ns = 100,
-      .qp_write_ns = 380,
-      .qp_send_ns = 205,
-      .qp_read_ns = 380,
+      .queue_pair = {.gap_ns = 100, .write_ns = 380, .send_ns = 205, .read_ns = 380},
       .read_interval_ns = 12,
       .atomic_interval_ns = 460}},
 };
 
-// A parameter is a time or a bandwidth.
+template <auto... path>
+auto& parameter_at(NicParameters& nic) {
+    return (nic.*....*path);
+}
+
+// A parameter is a time or a bandwidth; the other one is null.
 struct Parameter {
     std::string_view name;
-    uint64_t NicParameters::*time;
-    double NicParameters::*bandwidth = nullptr;
-
-    constexpr Parameter(std::string_view key, uint64_t NicParameters::*field)
-        : name(key), time(field) {}
-    constexpr Parameter(std::string_view key, double NicParameters::*field)
-        : name(key), time(nullptr), bandwidth(field) {}
+    uint64_t& (*time)(NicParameters&);
+    double& (*bandwidth)(NicParameters&) = nullptr;
 };
 
 constexpr Parameter kParameters[] = {
-    {"latency", &NicParameters::latency_ns},
-    {"bandwidth", &NicParameters::bandwidth},
-    {"gap", &NicParameters::gap_ns},
-    {"interval", &NicParameters::interval_ns},
-    {"completion", &NicParameters::completion_ns},
-    {"reg-latency", &NicParameters::registration_ns},
-    {"reg-bandwidth", &NicParameters::registration_bandwidth},
-    {"dereg-latency", &NicParameters::deregistration_ns},
-    {"dereg-bandwidth", &NicParameters::deregistration_bandwidth},
-    {"send", &NicParameters::send_ns},
-    {"read", &NicParameters::read_ns},
-    {"atomic", &NicParameters::atomic_ns},
-    {"gather", &NicParameters::gather_ns},
-    {"inline-bandwidth", &NicParameters::inline_bandwidth},
-    {"packet-bandwidth", &NicParameters::packet_bandwidth},
-    {"qp-gap", &NicParameters::qp_gap_ns},
-    {"qp-write", &NicParameters::qp_write_ns},
-    {"qp-send", &NicParameters::qp_send_ns},
-    {"qp-read", &NicParameters::qp_read_ns},
-    {"read-interval", &NicParameters::read_interval_ns},
-    {"atomic-interval", &NicParameters::atomic_interval_ns},
+    {"latency", parameter_at<&NicParameters::latency_ns>},
+    {"bandwidth", nullptr, parameter_at<&NicParameters::bandwidth>},
+    {"gap", parameter_at<&NicParameters::gap_ns>},
+    {"interval", parameter_at<&NicParameters::interval_ns>},
+    {"completion", parameter_at<&NicParameters::completion_ns>},
+    {"reg-latency", parameter_at<&NicParameters::registration, &MemoryCosts::fixed_ns>},
+    {"reg-bandwidth", nullptr, parameter_at<&NicParameters::registration, &MemoryCosts::bandwidth>},
+    {"dereg-latency", parameter_at<&NicParameters::deregistration, &MemoryCosts::fixed_ns>},
+    {"dereg-bandwidth", nullptr,
+     parameter_at<&NicParameters::deregistration, &MemoryCosts::bandwidth>},
+    {"send", parameter_at<&NicParameters::send_ns>},
+    {"read", parameter_at<&NicParameters::read_ns>},
+    {"atomic", parameter_at<&NicParameters::atomic_ns>},
+    {"gather", parameter_at<&NicParameters::gather_ns>},
+    {"inline-bandwidth", nullptr, parameter_at<&NicParameters::inline_bandwidth>},
+    {"packet-bandwidth", nullptr, parameter_at<&NicParameters::packet_bandwidth>},
+    {"qp-gap", parameter_at<&NicParameters::queue_pair, &NicParameters::QueuePair::gap_ns>},
+    {"qp-write", parameter_at<&NicParameters::queue_pair, &NicParameters::QueuePair::write_ns>},
+    {"qp-send", parameter_at<&NicParameters::queue_pair, &NicParameters::QueuePair::send_ns>},
+    {"qp-read", parameter_at<&NicParameters::queue_pair, &NicParameters::QueuePair::read_ns>},
+    {"read-interval", parameter_at<&NicParameters::read_interval_ns>},
+    {"atomic-interval", parameter_at<&NicParameters::atomic_interval_ns>},
 };
 constexpr size_t kAlwaysShown = 7;
 
@@ -223,7 +214,7 @@ std::optional<std::string> set_parameter(const ListEntry& entry, const Parameter
                    "not '" +
                    std::string(entry.value) + "'";
         }
-        nic.*parameter.time = *ns;
+        parameter.time(nic) = *ns;
         return std::nullopt;
     }
     const auto value = parse_decimal(entry.value);
@@ -232,7 +223,7 @@ std::optional<std::string> set_parameter(const ListEntry& entry, const Parameter
                " wants a number of GB/s (such as 2.0; 0 is infinite), not '" +
                std::string(entry.value) + "'";
     }
-    nic.*parameter.bandwidth = *value;
+    parameter.bandwidth(nic) = *value;
     return std::nullopt;
 }
 
@@ -242,8 +233,8 @@ std::optional<std::string> apply_override(const ListEntry& entry, NicParameters&
     return "unknown parameter '" + std::string(entry.key) + "'; choose from " + parameter_names();
 }
 
-bool is_set(const NicParameters& nic, const Parameter& parameter) {
-    return parameter.time != nullptr ? nic.*parameter.time != 0 : nic.*parameter.bandwidth != 0;
+bool is_set(NicParameters nic, const Parameter& parameter) {
+    return parameter.time != nullptr ? parameter.time(nic) != 0 : parameter.bandwidth(nic) != 0;
 }
 
 // What the bytes add to the latency: their way to the NIC, and the first packet, which is stored
@@ -271,10 +262,10 @@ uint64_t interval_ns(const NicParameters& nic, RequestKind kind) {
 
 // Time from the start of a request to that of the next one, as far as the queue pair is concerned.
 uint64_t qp_spacing_ns(const NicParameters& nic, const Request& request) {
-    const uint64_t least = request.kind == RequestKind::kWrite  ? nic.qp_write_ns
-                           : request.kind == RequestKind::kSend ? nic.qp_send_ns
-                                                                : nic.qp_read_ns;
-    return std::max(least, transmit_ns(nic, request.bytes) + nic.qp_gap_ns);
+    const uint64_t least = request.kind == RequestKind::kWrite  ? nic.queue_pair.write_ns
+                           : request.kind == RequestKind::kSend ? nic.queue_pair.send_ns
+                                                                : nic.queue_pair.read_ns;
+    return std::max(least, transmit_ns(nic, request.bytes) + nic.queue_pair.gap_ns);
 }
 
 }  // namespace
@@ -295,6 +286,7 @@ std::string profile_names() {
 }
 
 std::string describe(const NicParameters& nic) {
+    NicParameters shown = nic;
     std::string text;
     for (size_t i = 0; i < std::size(kParameters); ++i) {
         const Parameter& parameter = kParameters[i];
@@ -302,8 +294,8 @@ std::string describe(const NicParameters& nic) {
         if (i != 0) text += ',';
         text += parameter.name;
         text += '=';
-        text += parameter.time != nullptr ? time_text(nic.*parameter.time)
-                                          : decimal_text(nic.*parameter.bandwidth);
+        text += parameter.time != nullptr ? time_text(parameter.time(shown))
+                                          : decimal_text(parameter.bandwidth(shown));
     }
     return text;
 }
@@ -313,6 +305,7 @@ std::string parameter_names() {
 }
 
 std::vector<ParameterValue> parameter_values(const NicParameters& nic) {
+    NicParameters shown = nic;
     std::vector<ParameterValue> values;
     for (const Parameter& parameter : kParameters) {
         const bool is_time = parameter.time != nullptr;
@@ -320,7 +313,7 @@ std::vector<ParameterValue> parameter_values(const NicParameters& nic) {
         std::ranges::replace(name, '-', '_');
         values.push_back(
             {name + (is_time ? "_ns" : "_gb_per_s"),
-             is_time ? static_cast<double>(nic.*parameter.time) : nic.*parameter.bandwidth,
+             is_time ? static_cast<double>(parameter.time(shown)) : parameter.bandwidth(shown),
              is_time});
     }
     return values;
@@ -338,9 +331,9 @@ NicParameters slowed(const NicParameters& nic, uint64_t factor) {
     NicParameters slow = nic;
     for (const Parameter& parameter : kParameters) {
         if (parameter.time != nullptr)
-            slow.*parameter.time *= factor;
+            parameter.time(slow) *= factor;
         else
-            slow.*parameter.bandwidth /= static_cast<double>(factor);
+            parameter.bandwidth(slow) /= static_cast<double>(factor);
     }
     return slow;
 }
@@ -370,12 +363,8 @@ uint64_t receive_ns(const NicParameters& nic, RequestKind kind) {
     return nic.completion_ns + (kind == RequestKind::kSend ? nic.send_ns : 0);
 }
 
-uint64_t registration_time_ns(const NicParameters& nic, uint64_t bytes) {
-    return nic.registration_ns + bytes_over_bandwidth(bytes, nic.registration_bandwidth);
-}
-
-uint64_t deregistration_time_ns(const NicParameters& nic, uint64_t bytes) {
-    return nic.deregistration_ns + bytes_over_bandwidth(bytes, nic.deregistration_bandwidth);
+uint64_t MemoryCosts::time_ns(uint64_t bytes) const {
+    return fixed_ns + bytes_over_bandwidth(bytes, bandwidth);
 }
 
 Booking book(const NicParameters& nic, const Request& request, QpClock& qp, LinkPair& mine,

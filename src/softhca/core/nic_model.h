@@ -13,18 +13,23 @@
 
 namespace softhca {
 
+// What it costs to register memory, or to deregister it.
+struct MemoryCosts {
+    uint64_t fixed_ns = 0;
+    double bandwidth = 0;  // bytes per ns; 0: infinite
+
+    uint64_t time_ns(uint64_t bytes) const;
+};
+
 // LogP-like parameters. All zero is the ideal NIC, which takes no time.
 struct NicParameters {
-    uint64_t latency_ns = 0;       // end to end, for the first byte of a write
-    double bandwidth = 0;          // bytes per ns (GB/s); 0: infinite
-    uint64_t gap_ns = 0;           // between the end of a message and the start of the next one
-    uint64_t interval_ns = 0;      // at least, between the starts of two messages on a link
-    uint64_t completion_ns = 0;    // from data visible in memory to its completion visible
-    uint64_t registration_ns = 0;  // fixed part of a memory registration
-    double registration_bandwidth = 0;  // bytes per ns; 0: infinite
-
-    uint64_t deregistration_ns = 0;
-    double deregistration_bandwidth = 0;
+    uint64_t latency_ns = 0;     // end to end, for the first byte of a write
+    double bandwidth = 0;        // bytes per ns (GB/s); 0: infinite
+    uint64_t gap_ns = 0;         // between the end of a message and the start of the next one
+    uint64_t interval_ns = 0;    // at least, between the starts of two messages on a link
+    uint64_t completion_ns = 0;  // from data visible in memory to its completion visible
+    MemoryCosts registration;
+    MemoryCosts deregistration;
     uint64_t send_ns = 0;         // what the receiver's completion of a send takes in addition
     uint64_t read_ns = 0;         // round trip of a read of no bytes; 0: twice the latency
     uint64_t atomic_ns = 0;       // round trip of an atomic; 0: as a read
@@ -35,10 +40,10 @@ struct NicParameters {
     double packet_bandwidth = 0;
     // One queue pair is slower than the port: time between the end of a request and the start of
     // the next one, and least time between two starts.
-    uint64_t qp_gap_ns = 0;
-    uint64_t qp_write_ns = 0;
-    uint64_t qp_send_ns = 0;
-    uint64_t qp_read_ns = 0;
+    struct QueuePair {
+        uint64_t gap_ns = 0;
+        uint64_t write_ns = 0, send_ns = 0, read_ns = 0;
+    } queue_pair;
     uint64_t read_interval_ns = 0;    // interval of reads at the responder; 0: interval_ns
     uint64_t atomic_interval_ns = 0;  // the same of atomics
 
@@ -95,9 +100,6 @@ uint64_t arrival_ns(const NicParameters& nic, const Request& request);
 uint64_t request_ns(const NicParameters& nic, RequestKind kind);
 // Time from the arrival of a message at the receiver to its completion.
 uint64_t receive_ns(const NicParameters& nic, RequestKind kind);
-// Time that the registration and the deregistration of `bytes` take.
-uint64_t registration_time_ns(const NicParameters& nic, uint64_t bytes);
-uint64_t deregistration_time_ns(const NicParameters& nic, uint64_t bytes);
 
 // When one direction of one port becomes free. Lives in shared memory.
 struct LinkClock {

@@ -31,49 +31,55 @@ enum Numbers : int32_t { kOldestFirst = 0, kLowestFirst = 1, kNewestFirst = 2 };
 // not above those of the device itself (verbs/limits.h); features are 0 or 1; errors are what a
 // verb returns, in the sign that it returns.
 struct Personality {
-    int32_t ethernet;  // whether ports are Ethernet unless the settings say otherwise
-
-    int32_t max_inline;  // bytes
-    int32_t send_sge, recv_sge, srq_sge, read_sge;
-    int32_t queue_entries, srq_entries, max_cqe;
-    int32_t max_qp;  // of a device
-    int32_t srqs;    // of each process
-    int32_t rd_atomic;
-    int32_t message;  // bytes
-
-    int32_t queue_rounding, least_queue;
-    int32_t cq_rounding, least_cq;
-    int32_t inline_rounding;
-
-    int32_t uc, srq, xrc, srq_resize, cq_resize, cq_moderation;
-    int32_t atomics, write_imm, windows, device_memory, dma_buf, null_mr, mr_change;
-    int32_t parent_domain, cq_ex, wr_api, timestamps;
-    int32_t multicast;
-    int32_t in_order;
-
-    int32_t inline_at_create;
-    int32_t create_error;  // 0: errno stays as it was
-    int32_t limit_error;
-    int32_t inline_error, sge_error, recv_sge_error, full_error, recv_full_error;
-    int32_t srq_full_error, srq_sge_error;
-    int32_t early_send, early_error;
-    int32_t opcode_error;
-
-    int32_t empty_send_queue;
-
-    int32_t qp_numbers, keys;
-
-    int32_t grh_required;
-    int32_t psn, path_mtu, rd_atomic_match;
-    int32_t locked_memory, fork;
-    int32_t destroyed_completions;
-    int32_t receive_ahead, flush_delay, last_receive_event;
-    int32_t least_timeout, timer_step;
-    int32_t retry_forever;
-    int32_t neighbor_timeout;  // ms
-    int32_t gid_table;
-    int32_t odp, odp_faults;
-    int32_t queue_driver;
+    struct Ports {
+        int32_t ethernet;  // whether they are so unless the settings say otherwise
+        int32_t grh_required, gid_table;
+    } ports;
+    struct Limits {
+        int32_t inline_data, message;  // bytes
+        int32_t send_sge, recv_sge, srq_sge, read_sge;
+        int32_t queue_entries, srq_entries, cqe;
+        int32_t qps;   // of a device
+        int32_t srqs;  // of each process
+        int32_t rd_atomic;
+    } limits;
+    struct Rounding {
+        int32_t queue, least_queue;
+        int32_t cq, least_cq;
+        int32_t inline_data;
+    } rounding;
+    struct Capabilities {
+        int32_t uc, srq, xrc, multicast;
+        int32_t srq_resize, cq_resize, cq_moderation;
+        int32_t atomics, write_imm, windows, device_memory, dma_buf, null_mr, mr_change, odp;
+        int32_t parent_domain, cq_ex, wr_api, timestamps;
+    } has;
+    struct Errors {
+        int32_t create;  // 0: errno stays as it was
+        int32_t limit, opcode, early;
+        int32_t inline_data, sge, recv_sge, srq_sge;
+        int32_t full, recv_full, srq_full;
+    } errors;
+    struct SendQueue {
+        int32_t inline_at_create, early, may_be_empty;
+    } send_queue;
+    struct Numbers {
+        int32_t objects, keys;
+    } numbers;
+    struct Connection {
+        int32_t psn, path_mtu, rd_atomic_match;
+    } connection;
+    struct Ordering {
+        int32_t in_order, destroyed_completions, receive_ahead, last_receive_event;
+    } ordering;
+    struct Times {
+        int32_t flush_delay, neighbor_timeout;  // ms
+        int32_t timer_step, odp_faults;         // us
+        int32_t least_timeout, retry_forever;
+    } times;
+    struct Memory {
+        int32_t locked, fork, queue_driver;
+    } memory;
 };
 
 // Entries of a queue for which a program asks for `asked` entries; 0 stays 0.

@@ -13,9 +13,6 @@ constexpr bool is_requester(QpType type) {
 constexpr bool is_responder(QpType type) {
     return type == QpType::kRc || type == QpType::kXrcRecv;
 }
-constexpr bool is_reliable(QpType type) {
-    return is_requester(type) || is_responder(type);
-}
 constexpr uint32_t when(bool condition, uint32_t mask) {
     return condition ? mask : 0;
 }

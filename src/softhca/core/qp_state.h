@@ -19,6 +19,11 @@ enum class QpState : uint8_t {
 
 enum class QpType : uint8_t { kRc = 2, kUc = 3, kUd = 4, kXrcSend = 9, kXrcRecv = 10 };
 
+// Whether each message is acknowledged, or it fails.
+constexpr bool is_reliable(QpType type) {
+    return type != QpType::kUc && type != QpType::kUd;
+}
+
 // Bits of the attribute mask of ibv_modify_qp().
 namespace qp_attr {
 constexpr uint32_t kState = 1u << 0;
@@ -44,6 +49,36 @@ constexpr uint32_t kCap = 1u << 19;
 constexpr uint32_t kDestQpn = 1u << 20;
 constexpr uint32_t kRateLimit = 1u << 25;
 }  // namespace qp_attr
+
+// The attributes that other processes read: those of the responder, and what its peer must fit.
+struct ResponderAttributes {
+    uint32_t link = 0;    // device * kMaxPorts + port - 1
+    uint32_t access = 0;  // access flags: the remote operations that the queue pair permits
+    uint32_t qkey = 0;
+    uint32_t peer_number = 0;
+    uint32_t peer_link = 0;
+    uint32_t receive_psn = 0;  // the first ones
+    uint32_t send_psn = 0;
+    uint8_t path_mtu = 0;  // code
+    uint8_t min_rnr_timer = 0;
+    uint8_t max_dest_rd_atomic = 0;
+};
+
+struct RequesterAttributes {
+    uint8_t retry_count = 0;
+    uint8_t rnr_retry = 0;
+    uint8_t timeout = 0;
+    uint8_t max_rd_atomic = 0;
+    bool drained_event = false;
+};
+
+// A modification. A field is valid if `mask` (qp_attr bits) names it.
+struct QpChange {
+    uint32_t mask = 0;
+    QpState state = QpState::kReset;
+    ResponderAttributes responder;
+    RequesterAttributes requester;
+};
 
 // The attribute mask of one transition, without kState.
 struct QpTransition {

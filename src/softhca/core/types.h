@@ -77,6 +77,12 @@ struct Sge {
     uint32_t lkey;
 };
 
+// Memory of the responder, as the headers of RDMA and atomic packets name it.
+struct RemoteAddress {
+    uint64_t address;
+    uint32_t rkey;
+};
+
 constexpr uint32_t kGrhBytes = 40;  // of the GRH at the start of UD receive buffers
 
 }  // namespace softhca

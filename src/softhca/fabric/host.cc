@@ -89,11 +89,11 @@ std::unique_ptr<Host> Host::join(std::shared_ptr<Segment> segment, bool thread_e
 }
 
 void Host::configure_pools() {
-    const auto numbers = static_cast<rule::Numbers>(personality().qp_numbers);
+    const auto numbers = static_cast<rule::Numbers>(personality().numbers.objects);
     qp_indices.configure(numbers, kMaxObjects - 1);
-    srq_indices.configure(numbers, static_cast<uint32_t>(personality().srqs));
+    srq_indices.configure(numbers, static_cast<uint32_t>(personality().limits.srqs));
     cq_indices.configure(numbers, kMaxObjects - 1);
-    key_indices.configure(static_cast<rule::Numbers>(personality().keys), kMaxKeys - 1);
+    key_indices.configure(static_cast<rule::Numbers>(personality().numbers.keys), kMaxKeys - 1);
 }
 
 bool Host::claim_slot(bool thread_executor, void (*body)(void*), void* argument,
@@ -199,10 +199,10 @@ bool Host::accessed(uint32_t slot) {
     for_each_member([&](uint32_t other) {
         if (found || other == slot) return;
         const Life life = process(other).get_life();
-        const uint32_t lanes = process(other).lanes_used.load();
+        const uint32_t lanes = process(other).guards.used.load();
         bool has_access = false;
         for (uint32_t i = 0; i < lanes; ++i) {
-            for (const auto& word : process(other).lanes[i].words)
+            for (const auto& word : process(other).guards.lanes[i].words)
                 has_access = has_access || (word.load() & 0xffff) == slot + 1;
         }
         found = has_access && !ended(other, life.incarnation);
@@ -290,19 +290,19 @@ void Host::wait_for_accesses() {
     for_each_member([this](uint32_t other) {
         const Life life = process(other).get_life();
         if (life.state != SlotState::kAlive && life.state != SlotState::kLeaving) return;
-        const uint32_t lanes = process(other).lanes_used.load();
+        const uint32_t lanes = process(other).guards.used.load();
         // This process's accesses count for every target: they read and write this process's
         // memory, too.
         for (uint32_t i = 0; i < lanes; ++i) {
-            wait_for_lane(process(other).lanes[i], other, life.incarnation,
+            wait_for_lane(process(other).guards.lanes[i], other, life.incarnation,
                           [&](uint32_t target) { return target == slot_ || other == slot_; });
         }
     });
 }
 
 void Host::wait_for_own_accesses() {
-    for (uint32_t i = 0; i < self_->lanes_used.load(); ++i)
-        wait_for_lane(self_->lanes[i], slot_, incarnation_, [](uint32_t) { return true; });
+    for (uint32_t i = 0; i < self_->guards.used.load(); ++i)
+        wait_for_lane(self_->guards.lanes[i], slot_, incarnation_, [](uint32_t) { return true; });
 }
 
 void Host::leave() {
@@ -312,9 +312,9 @@ void Host::leave() {
 }
 
 void ring_doorbell(ProcessSlot& process) {
-    process.doorbell.fetch_add(1, std::memory_order_seq_cst);
-    if (process.sleeping.load(std::memory_order_seq_cst) != 0)
-        syscall(SYS_futex, &process.doorbell, FUTEX_WAKE, 1, nullptr, nullptr, 0);
+    process.doorbell.rings.fetch_add(1, std::memory_order_seq_cst);
+    if (process.doorbell.sleeping.load(std::memory_order_seq_cst) != 0)
+        syscall(SYS_futex, &process.doorbell.rings, FUTEX_WAKE, 1, nullptr, nullptr, 0);
 }
 
 }  // namespace softhca

@@ -156,8 +156,8 @@ void ring_doorbell(ProcessSlot& process);
 class AccessGuard {
   public:
     AccessGuard(Host& host, uint32_t target) : thread_(this_thread()), before_(thread_.place) {
-        GuardLane* const lanes = host.self().lanes;
-        if (before_.lane < lanes || before_.lane >= lanes + kMaxLanes) {
+        GuardLane* const lanes = host.self().guards.lanes;
+        if (before_.lane < lanes || before_.lane >= lanes + GuardLanes::kMost) {
             take_lane(host, target);
             return;
         }
@@ -200,21 +200,22 @@ class AccessGuard {
 inline void AccessGuard::take_lane(Host& host, uint32_t target) {
     ProcessSlot& self = host.self();
     for (uint32_t i = thread_.hint;; ++i) {
-        const uint32_t index = i % kMaxLanes;
+        const uint32_t index = i % GuardLanes::kMost;
         // The owner of an object that reads the old number of lanes has withdrawn the object
         // before, which this thread will see.
-        uint32_t used = self.lanes_used.load(std::memory_order_relaxed);
-        while (used <= index && !self.lanes_used.compare_exchange_weak(used, index + 1)) continue;
-        word_ = &self.lanes[index].words[0];
+        uint32_t used = self.guards.used.load(std::memory_order_relaxed);
+        while (used <= index && !self.guards.used.compare_exchange_weak(used, index + 1)) continue;
+        word_ = &self.guards.lanes[index].words[0];
         uint32_t seen = word_->load(std::memory_order_relaxed);
         value_ = next_value(seen, target);
         if ((seen & 0xffff) == 0 &&
             word_->compare_exchange_strong(seen, value_, std::memory_order_seq_cst)) {
             thread_.hint = index;
-            thread_.place = {&self.lanes[index], 1};
+            thread_.place = {&self.guards.lanes[index], 1};
             return;
         }
-        if (index == kMaxLanes - 1) host.yield(i / kMaxLanes);  // others have all lanes
+        if (index == GuardLanes::kMost - 1)
+            host.yield(i / GuardLanes::kMost);  // others have all lanes
     }
 }
 

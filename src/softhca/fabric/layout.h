@@ -26,7 +26,7 @@
 namespace softhca {
 
 constexpr uint64_t kFabricMagic = 0x31414348'74666f73;  // "softHCA1"
-constexpr uint32_t kLayoutVersion = 17;
+constexpr uint32_t kLayoutVersion = 18;
 constexpr uint32_t kMaxDevices = 16;
 constexpr uint32_t kMaxPorts = 2;
 constexpr uint32_t kMaxLinks = kMaxDevices * kMaxPorts;
@@ -141,23 +141,14 @@ struct alignas(64) QpShared {
     std::atomic<uint32_t> number{0};
     std::atomic<QpState> state{QpState::kReset};
     QpType type = QpType::kRc;
-    uint8_t min_rnr_timer = 0;
-    uint8_t max_dest_rd_atomic = 0;
-    uint32_t link = 0;  // device * kMaxPorts + port - 1
+    ResponderAttributes attributes;
     uint32_t pd = 0;
-    uint32_t access = 0;  // access flags: the remote operations that the queue pair permits
-    uint32_t qkey = 0;
-    uint32_t peer_number = 0;
-    uint32_t peer_link = 0;
     uint32_t recv_cq = 0;
     uint32_t srq = 0;
     uint32_t xrc_domain = 0;
     uint32_t device = 0;
     std::atomic<uint32_t> established{0};
     std::atomic<uint32_t> notices{0};
-    uint32_t receive_psn : 24 = 0;  // the first PSNs
-    uint32_t path_mtu : 8 = 0;      // code
-    uint32_t send_psn = 0;
 
     alignas(64) RobustLock lock;  // for the responder: claim, receive ring, state
     Claim claim;
@@ -179,7 +170,13 @@ struct alignas(64) GuardLane {
     // lane. Cleared with release.
     std::atomic<uint32_t> words[kDepth] = {};
 };
-constexpr uint32_t kMaxLanes = 64;
+struct GuardLanes {
+    static constexpr uint32_t kMost = 64;
+
+    // Lanes that have been used; only grows. Raised, seq_cst, before a lane is taken.
+    std::atomic<uint32_t> used{0};
+    GuardLane lanes[kMost];
+};
 
 struct Counters {
     std::atomic<uint64_t> messages{0};  // messages sent
@@ -213,20 +210,21 @@ struct alignas(64) InboundWrite {
     // Of a send: receive_name() of the receive whose memory it fills. kNoReceive: an RDMA write.
     std::atomic<uint64_t> receive{kNoReceive};
     // The rest under `lock`.
-    uint32_t previous = kNone;       // the entry of the write before this one in the queue
-    uint64_t previous_position = 0;  // of that write
-    uint32_t responder = 0;          // QP number
-    bool staged = false;             // the bytes are in ProcessSlot::staged
+    struct Before {
+        uint32_t index = kNone;
+        uint64_t position = 0;  // in the sender's queue
+    } before;                   // the entry of the write before this one in that queue
+    uint32_t responder = 0;     // QP number
+    bool staged = false;        // the bytes are in ProcessSlot::staged
     // 1: staged, and a later send may have been delivered: the bytes arrive even if the sender
     // dies or fails. Stored before that send's completion is published.
     std::atomic<uint32_t> committed{0};
     bool abandoned = false;  // committed, and the sender has forgotten it: the receiver frees it
     uint32_t num_sge = 0;    // of `sges`
-    uint32_t rkey = 0;
-    uint32_t pd = 0;  // of a send: of the receive's memory
+    uint32_t pd = 0;         // of a send: of the receive's memory
     uint64_t progress = 0;
     uint64_t length = 0;
-    uint64_t remote_address = 0;
+    RemoteAddress remote = {};
     uint64_t posted_at = 0;
     Booking booking = {};
     // Of a send, the receive's memory, as long as the message; of a write that is not staged, the
@@ -239,11 +237,21 @@ struct alignas(64) InboundWrite {
     }
 };
 
+struct InboundWrites {
+    std::atomic<uint64_t> used{0};  // one bit for each entry
+    InboundWrite entries[kMaxInbound];
+};
+
 // A queue pair's place in a multicast group. Its owner writes it; senders to the group read it.
 struct Attachment {
     std::atomic<uint32_t> qp{0};  // number; 0: free. Stored last
     uint32_t lid = 0;             // for the owner
     std::atomic<uint64_t> gid[2] = {};
+};
+
+struct Attachments {
+    std::atomic<uint32_t> used{0};  // only grows
+    Attachment entries[kMaxAttachments];
 };
 
 // The life of a process in its slot:
@@ -277,6 +285,15 @@ struct NodePorts {
     LinkPair links[kMaxLinks];
 };
 
+// Wakes the progress engine of a process, and says which objects have notices for it.
+struct alignas(64) Doorbell {
+    std::atomic<uint32_t> rings{0};  // futex: counts calls of ring_doorbell()
+    std::atomic<uint32_t> sleeping{0};
+    std::atomic<uint64_t> dirty_cqs[kMaxObjects / 64];
+    std::atomic<uint64_t> dirty_qps[kMaxObjects / 64];
+    std::atomic<uint64_t> dirty_srqs[kMaxObjects / 64];
+};
+
 struct alignas(4096) ProcessSlot {
     std::atomic<uint32_t> life{0};  // a Life; changed under the member file's lock, or by CAS
     std::atomic<int32_t> pid{0};
@@ -287,24 +304,14 @@ struct alignas(4096) ProcessSlot {
     char name[32];
     uint32_t thread_executor = 0;
     RobustLock atomics;  // serializes remote atomic operations on this process's memory
-    // Lanes that have been used; only grows. Raised, seq_cst, before a lane is taken.
-    std::atomic<uint32_t> lanes_used{0};
-    GuardLane lanes[kMaxLanes];
-
-    alignas(64) std::atomic<uint32_t> doorbell{0};  // futex: counts calls of ring_doorbell()
-    std::atomic<uint32_t> sleeping{0};
-    std::atomic<uint64_t> dirty_cqs[kMaxObjects / 64];
-    std::atomic<uint64_t> dirty_qps[kMaxObjects / 64];
-    std::atomic<uint64_t> dirty_srqs[kMaxObjects / 64];
-
+    GuardLanes guards;
+    Doorbell doorbell;
     alignas(64) Counters counters;
     Lateness lateness;
     QueueUsage queues;
     std::atomic<uint32_t> device_queue_pairs[kMaxDevices];
-    std::atomic<uint32_t> attachments_used{0};  // only grows
-    Attachment attachments[kMaxAttachments];
-    std::atomic<uint64_t> inbound_used{0};  // one bit for each entry of `inbound`
-    InboundWrite inbound[kMaxInbound];
+    Attachments attachments;
+    InboundWrites inbound;
     LinkPair links[kMaxLinks];      // the model gives each process ports of its own
     std::atomic<uint32_t> node{0};  // unless it shares those of FabricHeader::nodes[node - 1]
     // The bytes of staged inbound writes. Last, and not cleared when the slot is freed: most of it

@@ -56,7 +56,7 @@ void remove_queues(Host& host, const QueueAmounts& amounts) {
 // Counts first, so that two processes never get the last one both; perhaps neither does.
 bool take_queue_pair(Host& host, uint32_t device) {
     host.self().device_queue_pairs[device].fetch_add(1);
-    if (queue_pairs_of(host, device) <= static_cast<uint64_t>(host.personality().max_qp))
+    if (queue_pairs_of(host, device) <= static_cast<uint64_t>(host.personality().limits.qps))
         return true;
     return_queue_pair(host, device);
     return false;
@@ -67,7 +67,7 @@ void return_queue_pair(Host& host, uint32_t device) {
 }
 
 bool has_all_queue_pairs(Host& host, uint32_t device) {
-    return queue_pairs_of(host, device) >= static_cast<uint64_t>(host.personality().max_qp);
+    return queue_pairs_of(host, device) >= static_cast<uint64_t>(host.personality().limits.qps);
 }
 
 }  // namespace softhca

@@ -106,7 +106,7 @@ uint64_t softhca_inspect_spacing_ns(const softhca_inspect_model* model,
 }
 
 uint64_t softhca_inspect_registration_ns(const softhca_inspect_model* model, uint64_t bytes) {
-    return softhca::registration_time_ns(parameters_of(*model), bytes);
+    return parameters_of(*model).registration.time_ns(bytes);
 }
 
 softhca_inspect_fabric* softhca_inspect_open(const char* name, char* error, size_t size) {

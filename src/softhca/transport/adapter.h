@@ -80,7 +80,7 @@ class Adapter {
     }
     // The next number for the object at `index`.
     uint32_t next_number(uint32_t index) {
-        const bool again = host_->personality().qp_numbers != rule::kOldestFirst;
+        const bool again = host_->personality().numbers.objects != rule::kOldestFirst;
         return ObjectNumber::make(host_->slot(), index, again ? 0 : next_generation());
     }
     uint32_t next_generation() { return generation_.fetch_add(1, std::memory_order_relaxed); }

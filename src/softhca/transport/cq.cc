@@ -206,7 +206,8 @@ void Cq::move_head(uint64_t head) {
 bool Cq::release_entry(const Cqe& cqe) {
     switch (cqe.wc.releases) {
         case Releases::kSendQueue:
-            if (Qp* qp = adapter_.qps.get(cqe.wc.owner)) qp->release_send(cqe.position);
+            if (Qp* qp = adapter_.qps.get(cqe.wc.owner))
+                qp->requester.queue().release(cqe.position);
             break;
         case Releases::kReceiveQueue:
             if (Qp* qp = adapter_.qps.get(cqe.wc.owner))

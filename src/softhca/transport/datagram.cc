@@ -16,6 +16,7 @@ namespace softhca {
 
 namespace {
 
+constexpr uint32_t kMtu = 4096;  // of every port
 constexpr uint32_t kControlledQkey = 0x80000000;
 
 struct Grh {
@@ -29,7 +30,7 @@ struct Grh {
 static_assert(sizeof(Grh) == kGrhBytes);
 
 Grh make_grh(const Wqe& wqe) {
-    const Destination& to = wqe.destination;
+    const Destination& to = wqe.datagram.path;
     Grh grh{};
     grh.version_class_flow =
         __builtin_bswap32(6u << 28 | uint32_t{to.traffic_class} << 20 | to.flow_label);
@@ -43,14 +44,16 @@ Grh make_grh(const Wqe& wqe) {
 }
 
 bool accepts_datagram(Qp& qp, const Wqe& wqe, const QpShared* target) {
-    const Destination& to = wqe.destination;
-    const uint32_t qkey = (wqe.qkey & kControlledQkey) != 0 ? qp.shared().qkey : wqe.qkey;
+    const Destination& to = wqe.datagram.path;
+    const uint32_t qkey = (wqe.datagram.qkey & kControlledQkey) != 0 ? qp.shared().attributes.qkey
+                                                                     : wqe.datagram.qkey;
     // The state comes first: before, a new queue pair with this number may still be set up.
     return target != nullptr && responds(target->state.load(std::memory_order_acquire)) &&
-           target->type == QpType::kUd && (to.multicast || target->link == to.link) &&
-           same_subnet(qp.adapter().host().header().config, qp.shared().link, target->link) &&
-           (to.process == kAnyProcess || to.process == ObjectNumber::process(wqe.remote_qp)) &&
-           target->qkey == qkey;
+           target->type == QpType::kUd && (to.multicast || target->attributes.link == to.link) &&
+           same_subnet(qp.adapter().host().header().config, qp.shared().attributes.link,
+                       target->attributes.link) &&
+           (to.process == kAnyProcess || to.process == ObjectNumber::process(wqe.datagram.qp)) &&
+           target->attributes.qkey == qkey;
 }
 
 bool port_is_down(Host& host, uint32_t link) {
@@ -60,7 +63,7 @@ bool port_is_down(Host& host, uint32_t link) {
 // A datagram as it comes to the receive's memory.
 struct Packet {
     Packet(const Wqe& wqe, const IovList& local) {
-        if (wqe.destination.global) {
+        if (wqe.datagram.path.global) {
             grh = make_grh(wqe);
             source.add(reinterpret_cast<uint64_t>(&grh), sizeof grh);
             offset = 0;
@@ -81,11 +84,11 @@ void complete_datagram(Qp& qp, const Wqe& wqe, QpShared& target, uint32_t number
     Completion wc = receive_completion(target, number, receive, receive_visible_at(qp, wqe, now));
     wc.byte_len = wqe.length + kGrhBytes;
     wc.src_qp = qp.number();
-    wc.slid = wqe.destination.slid;
+    wc.slid = wqe.datagram.path.slid;
     wc.imm = wqe.imm;
     wc.solicited = (wqe.flags & send_flag::kSolicited) != 0;
     wc.flags = (wqe.opcode == WrOpcode::kSendImm ? wc_flag::kWithImm : 0) |
-               (wqe.destination.global ? wc_flag::kGrh : 0);
+               (wqe.datagram.path.global ? wc_flag::kGrh : 0);
     CqShared* cq = adapter.host().cq(target.recv_cq);
     if (cq == nullptr || !write_completion(adapter, *cq, wc))
         fail_responder(adapter, target, number, Notice::kQpFatal);
@@ -113,7 +116,7 @@ Outcome deliver_datagram(Qp& qp, Wqe& wqe, const Packet& packet, QpShared& targe
         fail_responder(qp.adapter(), target, number, 0);
         return Outcome::complete();
     }
-    if (host.models_time() && !wqe.destination.multicast) {
+    if (host.models_time() && !wqe.datagram.path.multicast) {
         const MessageTarget to{.process = slot,
                                .responder = number,
                                .receive = receive,
@@ -147,15 +150,15 @@ Outcome execute_multicast(Qp& qp, Wqe& wqe, uint64_t now) {
     IovList local;
     if (!build_gather_list(qp, wqe, 0, &local))
         return Outcome::complete(WcStatus::kLocalProtectionError);
-    if (qp_dropped(host.header().faults, qp.number()) || port_is_down(host, wqe.destination.link))
+    if (qp_dropped(host.header().faults, qp.number()) || port_is_down(host, wqe.datagram.path.link))
         return drop_message(qp);
     const Packet packet(wqe, local);
     Outcome outcome = Outcome::complete();
-    const GroupName group(wqe.destination.target_gid);
+    const GroupName group(wqe.datagram.path.target_gid);
     for_each_attached(host, group, [&](uint32_t number) {
         QpShared* target = host.qp(number);
         if (outcome.status == WcStatus::kSuccess && accepts_datagram(qp, wqe, target) &&
-            !port_is_down(host, target->link) && !take_loss(host.header().faults))
+            !port_is_down(host, target->attributes.link) && !take_loss(host.header().faults))
             outcome = deliver_datagram(qp, wqe, packet, *target, number, now);
     });
     return outcome;
@@ -165,23 +168,24 @@ Outcome execute_multicast(Qp& qp, Wqe& wqe, uint64_t now) {
 
 Outcome execute_datagram(Qp& qp, Wqe& wqe, uint64_t now) {
     Host& host = qp.adapter().host();
-    if (wqe.length > qp.mtu()) return Outcome::complete(WcStatus::kLocalLengthError);
-    if (wqe.destination.multicast) return execute_multicast(qp, wqe, now);
-    const uint32_t slot = ObjectNumber::process(wqe.remote_qp);
+    if (wqe.length > kMtu) return Outcome::complete(WcStatus::kLocalLengthError);
+    if (wqe.datagram.path.multicast) return execute_multicast(qp, wqe, now);
+    const uint32_t slot = ObjectNumber::process(wqe.datagram.qp);
     const AccessGuard guard(host, slot);
     IovList local;
     if (!build_gather_list(qp, wqe, 0, &local))
         return Outcome::complete(WcStatus::kLocalProtectionError);
-    if (wqe.destination.link >= kMaxLinks || !host.alive(slot) ||
-        qp_dropped(host.header().faults, qp.number()) || port_is_down(host, qp.shared().link) ||
-        port_is_down(host, wqe.destination.link))
+    if (wqe.datagram.path.link >= kMaxLinks || !host.alive(slot) ||
+        qp_dropped(host.header().faults, qp.number()) ||
+        port_is_down(host, qp.shared().attributes.link) ||
+        port_is_down(host, wqe.datagram.path.link))
         return drop_message(qp);
-    QpShared* target = host.qp(wqe.remote_qp);
+    QpShared* target = host.qp(wqe.datagram.qp);
     if (!accepts_datagram(qp, wqe, target)) return drop_message(qp);
-    if (!wqe.spared && take_loss(host.header().faults)) return drop_message(qp);
-    wqe.spared = true;
+    if (!wqe.state.spared && take_loss(host.header().faults)) return drop_message(qp);
+    wqe.state.spared = true;
     const Packet packet(wqe, local);
-    return deliver_datagram(qp, wqe, packet, *target, wqe.remote_qp, now);
+    return deliver_datagram(qp, wqe, packet, *target, wqe.datagram.qp, now);
 }
 
 }  // namespace softhca

@@ -32,18 +32,20 @@ QpType partner(QpType type) {
 
 // Whether the responder takes the requester's packets for those that it expects.
 bool in_step(const Personality& personality, const QpShared& sender, const QpShared& receiver) {
-    return personality.psn == 0 || sender.type == QpType::kUc ||
-           sender.send_psn == receiver.receive_psn;
+    return personality.connection.psn == 0 || sender.type == QpType::kUc ||
+           sender.attributes.send_psn == receiver.attributes.receive_psn;
 }
 
 // Whether the attributes of both sides fit the request.
 bool sides_agree(const Personality& personality, const Qp& qp, const QpShared& sender,
                  const QpShared& receiver, const Wqe& wqe) {
-    if (personality.path_mtu != 0 && sender.path_mtu != receiver.path_mtu &&
-        wqe.length > mtu_bytes(std::min<uint8_t>(sender.path_mtu, receiver.path_mtu)))
+    if (personality.connection.path_mtu != 0 &&
+        sender.attributes.path_mtu != receiver.attributes.path_mtu &&
+        wqe.length >
+            mtu_bytes(std::min<uint8_t>(sender.attributes.path_mtu, receiver.attributes.path_mtu)))
         return false;
-    return personality.rd_atomic_match == 0 || !wqe.reads() ||
-           qp.max_rd_atomic() <= receiver.max_dest_rd_atomic;
+    return personality.connection.rd_atomic_match == 0 || !wqe.reads() ||
+           qp.requester.attributes().max_rd_atomic <= receiver.attributes.max_dest_rd_atomic;
 }
 
 // In virtual time: the process may see what has been placed.
@@ -55,7 +57,7 @@ void note_virtual(uint32_t slot) {
 }  // namespace
 
 Target::Target(Qp& sender)
-    : qp_number(sender.shared().peer_number),
+    : qp_number(sender.shared().attributes.peer_number),
       slot(ObjectNumber::process(qp_number)),
       guard_(sender.adapter().host(), slot) {}
 
@@ -63,11 +65,13 @@ bool Target::find(Qp& sender, const Wqe& wqe) {
     Host& host = sender.adapter().host();
     const QpShared& mine = sender.shared();
     if (!host.alive(slot) || qp_dropped(host.header().faults, sender.number()) ||
-        !ports_up(host, mine.link, mine.peer_link))
+        !ports_up(host, mine.attributes.link, mine.attributes.peer_link))
         return false;
     qp = host.qp(qp_number);
-    if (qp == nullptr || qp->type != partner(mine.type) || qp->link != mine.peer_link ||
-        qp->peer_number != sender.number() || qp->peer_link != mine.link ||
+    if (qp == nullptr || qp->type != partner(mine.type) ||
+        qp->attributes.link != mine.attributes.peer_link ||
+        qp->attributes.peer_number != sender.number() ||
+        qp->attributes.peer_link != mine.attributes.link ||
         !responds(qp->state.load(std::memory_order_acquire)))
         return false;
     const Personality& personality = host.personality();
@@ -121,7 +125,7 @@ bool under_way(Qp& qp, const Wqe& wqe) {
 
 uint64_t next_arrival(Qp& qp, const Wqe& wqe) {
     return arrival_at(wqe.booking, qp.adapter().host().header().config.nic, wqe.length,
-                      std::min(wqe.progress + kPacketBytes, uint64_t{wqe.length}));
+                      std::min(wqe.state.progress + kPacketBytes, uint64_t{wqe.length}));
 }
 
 uint64_t receive_visible_at(Qp& qp, const Wqe& wqe, uint64_t now) {
@@ -144,30 +148,33 @@ Outcome place_message(Qp& qp, Wqe& wqe, const Target& target, const KeyEntry* ke
     Host& host = adapter.host();
     const Faults& faults = host.header().faults;
     const uint64_t total = wqe.length;
-    if (wqe.progress == 0)
-        wqe.backwards = !wqe.committed && faults.out_of_order.load(std::memory_order_relaxed) != 0;
-    uint64_t segment = wqe.committed ? 0 : faults.segment_bytes.load(std::memory_order_relaxed);
-    if (wqe.backwards && segment == 0) segment = kDefaultSegmentBytes;
+    if (wqe.state.progress == 0)
+        wqe.state.backwards =
+            !wqe.state.committed && faults.out_of_order.load(std::memory_order_relaxed) != 0;
+    uint64_t segment =
+        wqe.state.committed ? 0 : faults.segment_bytes.load(std::memory_order_relaxed);
+    if (wqe.state.backwards && segment == 0) segment = kDefaultSegmentBytes;
     const uint64_t pause = faults.segment_pause_ns.load(std::memory_order_relaxed);
     const bool by_packet = host.models_time();
     // A program may poll any word of an RDMA write, and only the end of other messages.
     const Order order = wqe.sends() || wqe.reads() ? Order::kPages : Order::kAscending;
     *failed = CopyResult::kOk;
     for (;;) {
-        const uint64_t rest = total - wqe.progress;
+        const uint64_t rest = total - wqe.state.progress;
         uint64_t length = std::min(rest, kMaxCopyBytes);
         if (by_packet) {
             // Before the next packet's arrival, waits for it; afterwards places all packets that
             // have arrived.
             const NicParameters& nic = host.header().config.nic;
             const uint64_t packet = std::min(rest, kPacketBytes);
-            const uint64_t due = arrival_at(wqe.booking, nic, total, wqe.progress + packet);
+            const uint64_t due = arrival_at(wqe.booking, nic, total, wqe.state.progress + packet);
             if (now < due && (now = now_ns()) < due) return Outcome::again(due);
             const uint64_t arrived = arrived_by(wqe.booking, nic, total, now);
-            length = std::min(length, std::max(packet, arrived - std::min(arrived, wqe.progress)));
+            length =
+                std::min(length, std::max(packet, arrived - std::min(arrived, wqe.state.progress)));
         }
         if (segment != 0) length = std::min(length, segment);
-        const uint64_t offset = wqe.backwards ? rest - length : wqe.progress;
+        const uint64_t offset = wqe.state.backwards ? rest - length : wqe.state.progress;
         const bool whole = length == total;
         const IovList from = whole ? local : local.slice(offset, length);
         const IovList to = whole ? remote : remote.slice(offset, length);
@@ -175,8 +182,8 @@ Outcome place_message(Qp& qp, Wqe& wqe, const Target& target, const KeyEntry* ke
                               : adapter.process_memory().write(target.slot, key, from, to, order);
         if (*failed != CopyResult::kOk) return Outcome::no_response();
         if (by_packet && !wqe.reads()) note_virtual(target.slot);
-        wqe.progress += length;
-        if (wqe.progress >= total) break;
+        wqe.state.progress += length;
+        if (wqe.state.progress >= total) break;
         if (segment == 0 && !by_packet) return Outcome::again(0);
         if (segment != 0 && pause != 0) return Outcome::again(now_ns() + pause);
     }

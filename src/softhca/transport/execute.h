@@ -90,7 +90,7 @@ uint64_t next_arrival(Qp& qp, const Wqe& wqe);
 
 // With the timing model, a read or atomic has two steps: the responder acts, when the request has
 // arrived there, and the answer arrives. The first step may be made while others of the queue pair
-// are still to be answered; it sets wqe.acted.
+// are still to be answered; it sets wqe.state.acted.
 bool acts_early(Qp& qp, const Wqe& wqe);
 Outcome act_at_responder(Qp& qp, Wqe& wqe, uint64_t now);
 

@@ -35,8 +35,8 @@ bool try_lock(Host& host, InboundWrite& write) {
 void unlock_and_free(ProcessSlot& process, InboundWrite& write) {
     write.sender.store(0, std::memory_order_release);
     write.lock.unlock();
-    const auto index = static_cast<uint32_t>(&write - process.inbound);
-    process.inbound_used.fetch_and(~(uint64_t{1} << index), std::memory_order_release);
+    const auto index = static_cast<uint32_t>(&write - process.inbound.entries);
+    process.inbound.used.fetch_and(~(uint64_t{1} << index), std::memory_order_release);
 }
 
 namespace {
@@ -46,7 +46,7 @@ constexpr uint64_t kLookAgainNs = 1'000'000;
 // Calls visit(index) for each entry in use.
 template <typename Visit>
 void for_each_used(const ProcessSlot& process, Visit&& visit) {
-    for (uint64_t used = process.inbound_used.load(std::memory_order_acquire); used != 0;
+    for (uint64_t used = process.inbound.used.load(std::memory_order_acquire); used != 0;
          used &= used - 1)
         visit(static_cast<uint32_t>(__builtin_ctzll(used)));
 }
@@ -54,10 +54,10 @@ void for_each_used(const ProcessSlot& process, Visit&& visit) {
 // Whether the write before this one in the sender's queue is placed or has ended. An entry that
 // holds another write now shows that it has ended: the sender then freed it with release.
 bool is_next(const ProcessSlot& process, const InboundWrite& write, uint32_t sender) {
-    if (write.previous == InboundWrite::kNone) return true;
-    const InboundWrite& before = process.inbound[write.previous];
+    if (write.before.index == InboundWrite::kNone) return true;
+    const InboundWrite& before = process.inbound.entries[write.before.index];
     return before.sender.load(std::memory_order_acquire) != sender ||
-           before.position.load(std::memory_order_acquire) != write.previous_position ||
+           before.position.load(std::memory_order_acquire) != write.before.position ||
            before.placed.load(std::memory_order_acquire) != 0;
 }
 
@@ -120,7 +120,7 @@ bool sender_permits(Host& host, const InboundWrite& write, uint32_t number, Copy
     if (is_committed(write)) return true;
     const QpShared* sender = host.qp(number);
     return sender != nullptr && sender->state.load(std::memory_order_acquire) == QpState::kRts &&
-           sender->peer_number == write.responder &&
+           sender->attributes.peer_number == write.responder &&
            (write.staged || plan_sources(host, write, *sender, number, plan));
 }
 
@@ -144,15 +144,16 @@ bool plan_copy(Host& host, uint32_t owner, const InboundWrite& write, uint32_t n
                CopyPlan* plan) {
     if (is_send(write)) return plan_receive(host, owner, write, plan);
     QpShared* mine = host.qp(write.responder);
-    if (mine == nullptr || mine->peer_number != number || mine->type != QpType::kRc ||
-        !takes(*mine, write) || (mine->access & access_flag::kRemoteWrite) == 0 ||
-        KeyNumber::process(write.rkey) != owner || !sender_permits(host, write, number, plan))
+    if (mine == nullptr || mine->attributes.peer_number != number || mine->type != QpType::kRc ||
+        !takes(*mine, write) || (mine->attributes.access & access_flag::kRemoteWrite) == 0 ||
+        KeyNumber::process(write.remote.rkey) != owner ||
+        !sender_permits(host, write, number, plan))
         return false;
     plan->responder = mine;
-    plan->target = host.key(write.rkey);
+    plan->target = host.key(write.remote.rkey);
     uint64_t address;
     if (plan->target == nullptr ||
-        check_key(*plan->target, write.rkey, mine->pd, write.responder, write.remote_address,
+        check_key(*plan->target, write.remote.rkey, mine->pd, write.responder, write.remote.address,
                   write.length, access_flag::kRemoteWrite, &address) != KeyCheck::kOk)
         return false;
     plan->to.add(address, write.length);
@@ -167,7 +168,8 @@ CopyResult copy_range(Adapter& adapter, uint32_t owner, const InboundWrite& writ
     const Order order = is_send(write) ? Order::kPages : Order::kAscending;
     if (plan.count == 0) {
         IovList from;
-        from.add(reinterpret_cast<uint64_t>(slot.staged[&write - slot.inbound]) + begin, length);
+        from.add(reinterpret_cast<uint64_t>(slot.staged[&write - slot.inbound.entries]) + begin,
+                 length);
         return memory.write(owner, plan.target, from, plan.to.slice(begin, length), order);
     }
     const auto target = reinterpret_cast<uint64_t>(plan.to.data()[0].iov_base);
@@ -263,7 +265,7 @@ void place_inbound_writes(Adapter& adapter, uint64_t now) {
     while (again) {  // a placed write may have been what another one waits for
         again = false;
         for_each_used(self, [&](uint32_t index) {
-            InboundWrite& write = self.inbound[index];
+            InboundWrite& write = self.inbound.entries[index];
             if (write.due.load(std::memory_order_acquire) <= now && try_lock(host, write))
                 again = place_and_unlock(adapter, host.slot(), write, now) || again;
         });
@@ -275,11 +277,11 @@ namespace {
 // Places a write after those before it. `depth`: how many more of these to place.
 void settle_write(Adapter& adapter, uint32_t index, uint64_t now, uint32_t depth) {
     Host& host = adapter.host();
-    InboundWrite& write = host.self().inbound[index];
+    InboundWrite& write = host.self().inbound.entries[index];
     write.lock.lock(host, [] {});
     const uint32_t sender = write.sender.load(std::memory_order_relaxed);
     if (sender != 0 && depth != 0 && !is_next(host.self(), write, sender)) {
-        const uint32_t previous = write.previous;
+        const uint32_t previous = write.before.index;
         write.lock.unlock();
         settle_write(adapter, previous, now, depth - 1);
         write.lock.lock(host, [] {});
@@ -292,7 +294,7 @@ void settle_write(Adapter& adapter, uint32_t index, uint64_t now, uint32_t depth
 void settle_inbound_writes(Adapter& adapter, uint64_t now) {
     const ProcessSlot& self = adapter.host().self();
     for_each_used(self, [&](uint32_t index) {
-        const InboundWrite& write = self.inbound[index];
+        const InboundWrite& write = self.inbound.entries[index];
         if (is_committed(write) && write.due.load(std::memory_order_acquire) <= now)
             settle_write(adapter, index, now, InboundWrite::kMaxQueued);
     });
@@ -301,7 +303,7 @@ void settle_inbound_writes(Adapter& adapter, uint64_t now) {
 void drop_inbound(Host& host, uint32_t qp_number, bool messages) {
     ProcessSlot& self = host.self();
     for_each_used(self, [&](uint32_t index) {
-        InboundWrite& write = self.inbound[index];
+        InboundWrite& write = self.inbound.entries[index];
         write.lock.lock(host, [] {});
         if (write.sender.load(std::memory_order_relaxed) != 0 && write.responder == qp_number &&
             (write.abandoned || (messages && is_send(write))))
@@ -316,7 +318,7 @@ void drop_message_of_claim(Host& host, const QpShared& qp) {
     const uint64_t name = InboundWrite::receive_name(qp.claim.srq, qp.claim.slot);
     const uint32_t number = qp.number.load(std::memory_order_relaxed);
     for_each_used(process, [&](uint32_t index) {
-        InboundWrite& write = process.inbound[index];
+        InboundWrite& write = process.inbound.entries[index];
         if (write.receive.load(std::memory_order_relaxed) != name) return;
         write.lock.lock(host, [] {});
         if (write.sender.load(std::memory_order_relaxed) != 0 && write.responder == number &&

@@ -15,13 +15,13 @@ namespace {
 
 // Allocates an entry and locks it; kNone if all are in use.
 uint32_t allocate_inbound(Host& host, ProcessSlot& process) {
-    uint64_t used = process.inbound_used.load(std::memory_order_relaxed);
+    uint64_t used = process.inbound.used.load(std::memory_order_relaxed);
     while (~used != 0) {
         const auto index = static_cast<uint32_t>(__builtin_ctzll(~used));
-        if (!process.inbound_used.compare_exchange_weak(used, used | uint64_t{1} << index,
+        if (!process.inbound.used.compare_exchange_weak(used, used | uint64_t{1} << index,
                                                         std::memory_order_acquire))
             continue;
-        process.inbound[index].lock.lock(host, [] {});
+        process.inbound.entries[index].lock.lock(host, [] {});
         return index;
     }
     return InboundWrite::kNone;
@@ -29,7 +29,7 @@ uint32_t allocate_inbound(Host& host, ProcessSlot& process) {
 
 bool fits_inbound(const Qp& qp, const Wqe& wqe) {
     return qp.attributes().type == QpType::kRc && wqe.opcode == WrOpcode::kRdmaWrite &&
-           wqe.length != 0 && !wqe.backwards &&
+           wqe.length != 0 && !wqe.state.backwards &&
            (wqe.length <= InboundWrite::kStagedBytes ||
             (!wqe.is_inline && wqe.num_sge <= InboundWrite::kSges));
 }
@@ -40,10 +40,9 @@ void fill_inbound(InboundWrite& write, const Wqe& wqe) {
     write.committed.store(0, std::memory_order_relaxed);
     write.receive.store(InboundWrite::kNoReceive, std::memory_order_relaxed);
     write.abandoned = false;
-    write.progress = wqe.progress;
+    write.progress = wqe.state.progress;
     write.length = wqe.length;
-    write.remote_address = wqe.remote_address;
-    write.rkey = wqe.rkey;
+    write.remote = wqe.remote;
     write.posted_at = wqe.posted_at;
     write.booking = wqe.booking;
     write.staged = wqe.length <= InboundWrite::kStagedBytes;
@@ -98,7 +97,7 @@ bool stage(ProcessMemory& memory, uint32_t slot, const Wqe& wqe, bool plain, con
 }  // namespace
 
 InboundLock::InboundLock(Qp& qp, Wqe& wqe) : wqe_(wqe) {
-    InboundQueue& queue = qp.inbound();
+    InboundQueue& queue = qp.requester.inbound();
     if (queue.size_ == 0) return;
     Host& host = qp.adapter().host();
     receiver_ = queue.entry(0).process;
@@ -114,15 +113,15 @@ InboundLock::InboundLock(Qp& qp, Wqe& wqe) : wqe_(wqe) {
         queue.clear(host, qp.number());
     } else {
         write_ = &write;
-        wqe.progress = write.progress;
-        wqe.committed = write.committed.load(std::memory_order_relaxed) != 0;
+        wqe.state.progress = write.progress;
+        wqe.state.committed = write.committed.load(std::memory_order_relaxed) != 0;
     }
 }
 
 InboundLock::~InboundLock() {
     if (write_ == nullptr) return;
-    write_->progress = wqe_.progress;
-    if (wqe_.backwards) write_->due.store(InboundWrite::kNotDue, std::memory_order_relaxed);
+    write_->progress = wqe_.state.progress;
+    if (wqe_.state.backwards) write_->due.store(InboundWrite::kNotDue, std::memory_order_relaxed);
     write_->lock.unlock();
 }
 
@@ -136,11 +135,9 @@ bool InboundLock::wait_until(uint64_t due) {
 // Under the entry's lock: shows it to the receiver.
 void InboundQueue::publish(InboundWrite& write, uint32_t process, Qp& qp, const Wqe& wqe) {
     write.position.store(wqe.position, std::memory_order_relaxed);
-    write.previous = InboundWrite::kNone;
-    if (size_ != 0 && entry(size_ - 1).process == process) {
-        write.previous = entry(size_ - 1).index;
-        write.previous_position = entry(size_ - 1).position;
-    }
+    write.before = {};
+    if (size_ != 0 && entry(size_ - 1).process == process)
+        write.before = {entry(size_ - 1).index, entry(size_ - 1).position};
     const uint64_t due = next_arrival(qp, wqe);
     write.due.store(due, std::memory_order_relaxed);
     note_inbound(process, due);
@@ -153,7 +150,7 @@ bool InboundQueue::push(Qp& qp, Wqe& wqe) {
     Host& host = qp.adapter().host();
     if (size_ == kCapacity || !fits_inbound(qp, wqe) || !receiver_may_place(host.header().faults))
         return false;
-    const uint32_t owner = ObjectNumber::process(qp.shared().peer_number);
+    const uint32_t owner = ObjectNumber::process(qp.shared().attributes.peer_number);
     const AccessGuard guard(host, owner);
     if (names_paged_region(host, wqe)) return false;
     IovList local;
@@ -162,14 +159,14 @@ bool InboundQueue::push(Qp& qp, Wqe& wqe) {
     ProcessSlot& process = host.process(owner);
     const uint32_t index = allocate_inbound(host, process);
     if (index == InboundWrite::kNone) return false;
-    InboundWrite& write = process.inbound[index];
+    InboundWrite& write = process.inbound.entries[index];
     fill_inbound(write, wqe);
     if (write.staged && !stage(qp.adapter().process_memory(), host.slot(), wqe,
                                target->share_id != 0, local, process.staged[index])) {
         unlock_and_free(process, write);
         return false;
     }
-    write.responder = qp.shared().peer_number;
+    write.responder = qp.shared().attributes.peer_number;
     publish(write, owner, qp, wqe);
     write.lock.unlock();
     entry(size_++) = {index, owner, wqe.position};
@@ -180,8 +177,8 @@ bool InboundQueue::fits_message(const Qp& qp, const Wqe& wqe) {
     const bool fits =
         wqe.opcode == WrOpcode::kSend || wqe.opcode == WrOpcode::kSendImm ||
         (wqe.opcode == WrOpcode::kRdmaWriteImm && qp.attributes().type == QpType::kRc);
-    return fits && !wqe.destination.multicast && wqe.progress == 0 && !wqe.backwards &&
-           wqe.length <= InboundWrite::kStagedBytes - kGrhBytes;
+    return fits && !wqe.datagram.path.multicast && wqe.state.progress == 0 &&
+           !wqe.state.backwards && wqe.length <= InboundWrite::kStagedBytes - kGrhBytes;
 }
 
 bool InboundQueue::push_message(Qp& qp, const Wqe& wqe, const IovList& local,
@@ -194,7 +191,7 @@ bool InboundQueue::push_message(Qp& qp, const Wqe& wqe, const IovList& local,
     ProcessSlot& process = host.process(target.process);
     const uint32_t index = allocate_inbound(host, process);
     if (index == InboundWrite::kNone) return false;
-    InboundWrite& write = process.inbound[index];
+    InboundWrite& write = process.inbound.entries[index];
     const uint64_t length = local.length();
     fill_message(write, wqe, length, target);
     if (!stage(qp.adapter().process_memory(), host.slot(), wqe, target.plain, local,

@@ -71,7 +71,7 @@ class InboundQueue {
 
     Entry& entry(uint32_t at) { return entries_[(first_ + at) % kCapacity]; }
     InboundWrite& shared(Host& host, const Entry& entry) {
-        return host.process(entry.process).inbound[entry.index];
+        return host.process(entry.process).inbound.entries[entry.index];
     }
     void publish(InboundWrite& write, uint32_t process, Qp& qp, const Wqe& wqe);
     void free_entry(Host& host, uint32_t qp_number, const Entry& entry, bool ended);

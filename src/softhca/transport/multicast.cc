@@ -11,9 +11,9 @@ namespace {
 // The first of this process's entries that fits; nullptr if there is none. With the lock held.
 template <typename Fits>
 Attachment* find_attachment(ProcessSlot& self, Fits&& fits) {
-    const uint32_t used = self.attachments_used.load(std::memory_order_relaxed);
-    Attachment* const end = self.attachments + used;
-    Attachment* const found = std::find_if(self.attachments, end, fits);
+    const uint32_t used = self.attachments.used.load(std::memory_order_relaxed);
+    Attachment* const end = self.attachments.entries + used;
+    Attachment* const found = std::find_if(self.attachments.entries, end, fits);
     return found == end ? nullptr : found;
 }
 
@@ -30,14 +30,14 @@ int attach(Adapter& adapter, uint32_t qp, const GroupName& group, uint16_t lid) 
         self, [&](const Attachment& at) { return names(at, qp) && is_of(at, group); });
     if (before != nullptr) return before->lid == lid ? 0 : EINVAL;
     Attachment* at = find_attachment(self, [](const Attachment& each) { return names(each, 0); });
-    const uint32_t used = self.attachments_used.load(std::memory_order_relaxed);
+    const uint32_t used = self.attachments.used.load(std::memory_order_relaxed);
     const bool grows = at == nullptr;
     if (grows && used == kMaxAttachments) return ENOMEM;
-    if (grows) at = &self.attachments[used];
+    if (grows) at = &self.attachments.entries[used];
     at->lid = lid;
     for (int i = 0; i < 2; ++i) at->gid[i].store(group.words[i], std::memory_order_relaxed);
     at->qp.store(qp, std::memory_order_release);
-    if (grows) self.attachments_used.store(used + 1, std::memory_order_release);
+    if (grows) self.attachments.used.store(used + 1, std::memory_order_release);
     return 0;
 }
 

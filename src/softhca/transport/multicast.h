@@ -37,12 +37,12 @@ template <typename Visit>
 void for_each_attached(Host& host, const GroupName& group, Visit&& visit) {
     host.for_each_member([&](uint32_t slot) {
         ProcessSlot& process = host.process(slot);
-        if (process.attachments_used.load(std::memory_order_acquire) == 0) return;
+        if (process.attachments.used.load(std::memory_order_acquire) == 0) return;
         const AccessGuard guard(host, slot);
         if (!host.alive(slot)) return;
-        const uint32_t used = process.attachments_used.load(std::memory_order_acquire);
+        const uint32_t used = process.attachments.used.load(std::memory_order_acquire);
         for (uint32_t i = 0; i < std::min(used, kMaxAttachments); ++i) {
-            const Attachment& at = process.attachments[i];
+            const Attachment& at = process.attachments.entries[i];
             // Pairs with the owner, which withdraws the number and then reads the guards.
             const uint32_t qp = at.qp.load(std::memory_order_seq_cst);
             if (qp != 0 && is_of(at, group)) visit(qp);

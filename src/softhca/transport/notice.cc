@@ -20,19 +20,19 @@ void mark_dirty(ProcessSlot& process, std::atomic<uint64_t>* dirty, uint32_t num
 void raise_cq_notice(Host& host, CqShared& cq, uint32_t number, uint32_t flags) {
     ProcessSlot& process = host.process(ObjectNumber::process(number));
     cq.notices.fetch_or(flags, std::memory_order_release);
-    mark_dirty(process, process.dirty_cqs, number);
+    mark_dirty(process, process.doorbell.dirty_cqs, number);
 }
 
 void raise_qp_notice(Host& host, QpShared& qp, uint32_t number, uint32_t flags) {
     ProcessSlot& process = host.process(ObjectNumber::process(number));
     qp.notices.fetch_or(flags, std::memory_order_release);
-    mark_dirty(process, process.dirty_qps, number);
+    mark_dirty(process, process.doorbell.dirty_qps, number);
 }
 
 void raise_srq_notice(Host& host, SrqShared& srq, uint32_t number, uint32_t flags) {
     ProcessSlot& process = host.process(ObjectNumber::process(number));
     srq.notices.fetch_or(flags, std::memory_order_release);
-    mark_dirty(process, process.dirty_srqs, number);
+    mark_dirty(process, process.doorbell.dirty_srqs, number);
 }
 
 void notify_cq(Adapter& adapter, CqShared& cq, uint32_t number, uint32_t flags) {

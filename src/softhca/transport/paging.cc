@@ -74,7 +74,7 @@ bool map_pages(Host& host, uint32_t slot, const KeyEntry& key, uint64_t address,
 }
 
 uint64_t fault_ns(Host& host) {
-    return static_cast<uint64_t>(host.personality().odp_faults) * 1000;
+    return static_cast<uint64_t>(host.personality().times.odp_faults) * 1000;
 }
 
 bool paged(Host& host, uint32_t key) {
@@ -83,25 +83,21 @@ bool paged(Host& host, uint32_t key) {
            entry->paged != 0;
 }
 
-bool reliable_transport(QpType type) {
-    return type == QpType::kRc || type == QpType::kXrcSend;
-}
-
 // With the timing model, the request waits until it has arrived, and nobody places it before.
 bool arrives_later(Qp& qp, const Wqe& wqe) {
     return qp.adapter().host().models_time() &&
-           (under_way(qp, wqe) || wqe.position != qp.head_position());
+           (under_way(qp, wqe) || wqe.position != qp.requester.head_position());
 }
 
 bool may_fault(Qp& qp, const Wqe& wqe) {
-    return qp.adapter().host().personality().odp_faults != 0 && !wqe.faulted_remote &&
-           reliable_transport(qp.attributes().type);
+    return qp.adapter().host().personality().times.odp_faults != 0 && !wqe.state.faulted_remote &&
+           is_reliable(qp.attributes().type);
 }
 
 Outcome refuse_for_fault(Qp& qp, Wqe& wqe, const Target& target) {
-    wqe.faulted_remote = true;
+    wqe.state.faulted_remote = true;
     return Outcome::rnr(
-        std::max(rnr_timer_ns(target.qp->min_rnr_timer), fault_ns(qp.adapter().host())));
+        std::max(rnr_timer_ns(target.qp->attributes.min_rnr_timer), fault_ns(qp.adapter().host())));
 }
 
 }  // namespace
@@ -109,12 +105,13 @@ Outcome refuse_for_fault(Qp& qp, Wqe& wqe, const Target& target) {
 bool pages_for(Qp& qp, const KeyEntry& key) {
     constexpr int32_t kNotXrc = 2;
     return qp.attributes().type != QpType::kXrcSend || key.paged == 0 ||
-           qp.adapter().host().personality().odp != kNotXrc;
+           qp.adapter().host().personality().has.odp != kNotXrc;
 }
 
 bool names_paged_region(Host& host, const Wqe& wqe) {
-    if (host.personality().odp_faults == 0) return false;
-    if (!wqe.sends() && !wqe.is_local() && wqe.length != 0 && paged(host, wqe.rkey)) return true;
+    if (host.personality().times.odp_faults == 0) return false;
+    if (!wqe.sends() && !wqe.is_local() && wqe.length != 0 && paged(host, wqe.remote.rkey))
+        return true;
     if (wqe.is_inline) return false;
     return std::any_of(wqe.sges(), wqe.sges() + wqe.num_sge,
                        [&](const Sge& sge) { return sge.length != 0 && paged(host, sge.lkey); });
@@ -122,9 +119,10 @@ bool names_paged_region(Host& host, const Wqe& wqe) {
 
 std::optional<Outcome> fault_local(Qp& qp, Wqe& wqe) {
     Host& host = qp.adapter().host();
-    if (host.personality().odp_faults == 0 || wqe.faulted_local || wqe.is_inline || wqe.is_local())
+    if (host.personality().times.odp_faults == 0 || wqe.state.faulted_local || wqe.is_inline ||
+        wqe.is_local())
         return std::nullopt;
-    wqe.faulted_local = true;
+    wqe.state.faulted_local = true;
     bool lacks = false;
     for (uint32_t i = 0; i < wqe.num_sge; ++i) {
         const Sge& sge = wqe.sges()[i];

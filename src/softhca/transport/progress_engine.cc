@@ -47,9 +47,9 @@ void ProgressEngine::run() {
     if (phase_.load(std::memory_order_acquire) != 1) return;
     ProcessSlot& self = adapter_.host().self();
     // This thread then only shows that the process lives.
-    while (virtual_clock != nullptr) wait_for_doorbell(self.doorbell.load(), kNever);
+    while (virtual_clock != nullptr) wait_for_doorbell(self.doorbell.rings.load(), kNever);
     for (;;) {
-        const uint32_t doorbell = self.doorbell.load(std::memory_order_seq_cst);
+        const uint32_t doorbell = self.doorbell.rings.load(std::memory_order_seq_cst);
         handle_notices();
         check_ports();
         const uint64_t now = now_ns();
@@ -67,7 +67,7 @@ void ProgressEngine::progress() {
     if (virtual_clock != nullptr) [[unlikely]]
         return;
     const bool models_time = adapter_.host().models_time();
-    const bool inbound = adapter_.host().self().inbound_used.load(std::memory_order_relaxed) != 0;
+    const bool inbound = adapter_.host().self().inbound.used.load(std::memory_order_relaxed) != 0;
     uint64_t due = kNever;
     if (!adapter_.thread_executor()) {
         due = next_due_.load(std::memory_order_relaxed);
@@ -87,7 +87,7 @@ void ProgressEngine::progress() {
 }
 
 void ProgressEngine::run_at(uint64_t now) {
-    const uint32_t rung = adapter_.host().self().doorbell.load(std::memory_order_relaxed);
+    const uint32_t rung = adapter_.host().self().doorbell.rings.load(std::memory_order_relaxed);
     if (std::exchange(doorbell_seen_, rung) != rung) {
         handle_notices();
         check_ports();
@@ -96,7 +96,7 @@ void ProgressEngine::run_at(uint64_t now) {
         const std::lock_guard lock(run_mutex_);
         run_due(now);
     }
-    if (adapter_.host().self().inbound_used.load(std::memory_order_relaxed) != 0)
+    if (adapter_.host().self().inbound.used.load(std::memory_order_relaxed) != 0)
         place_inbound_writes(adapter_, now);
 }
 
@@ -117,8 +117,8 @@ void ProgressEngine::note_virtual(const Task& task) {
     virtual_events.acts(adapter_.host().slot(), task.due);
     if (task.kind != Kind::kQueuePair) return;
     Qp* qp = adapter_.qps.get(task.number);
-    if (qp != nullptr && qp->shared().peer_number != 0)
-        virtual_events.seen(ObjectNumber::process(qp->shared().peer_number), task.due);
+    if (qp != nullptr && qp->shared().attributes.peer_number != 0)
+        virtual_events.seen(ObjectNumber::process(qp->shared().attributes.peer_number), task.due);
 }
 
 // Runs tasks that are due at `now`, in order of time. The caller holds run_mutex_.
@@ -162,9 +162,9 @@ void ProgressEngine::deliver_cq_event(uint32_t number) {
 void ProgressEngine::handle_notices() {
     ProcessSlot& self = adapter_.host().self();
     const std::lock_guard lock(run_mutex_);
-    for_each_dirty(self.dirty_cqs, [this](uint32_t index) { handle_cq(index); });
-    for_each_dirty(self.dirty_qps, [this](uint32_t index) { handle_qp(index); });
-    for_each_dirty(self.dirty_srqs, [this](uint32_t index) { handle_srq(index); });
+    for_each_dirty(self.doorbell.dirty_cqs, [this](uint32_t index) { handle_cq(index); });
+    for_each_dirty(self.doorbell.dirty_qps, [this](uint32_t index) { handle_qp(index); });
+    for_each_dirty(self.doorbell.dirty_srqs, [this](uint32_t index) { handle_srq(index); });
 }
 
 void ProgressEngine::handle_cq(uint32_t index) {
@@ -213,7 +213,7 @@ void ProgressEngine::check_ports() {
 void ProgressEngine::wait_for_doorbell(uint32_t seen_doorbell, uint64_t ns) {
     const timespec timeout{static_cast<time_t>(ns / 1'000'000'000),
                            static_cast<long>(ns % 1'000'000'000)};
-    syscall(SYS_futex, &adapter_.host().self().doorbell, FUTEX_WAIT, seen_doorbell,
+    syscall(SYS_futex, &adapter_.host().self().doorbell.rings, FUTEX_WAIT, seen_doorbell,
             ns == kNever ? nullptr : &timeout, nullptr, 0);
 }
 
@@ -227,13 +227,13 @@ void ProgressEngine::sleep(uint32_t seen_doorbell) {
         // A polling thread runs the tasks in time. The engine checks from time to time whether
         // threads still poll; waking for each task would take the core from them. Peers may ring
         // the doorbell.
-        self.sleeping.store(1, std::memory_order_seq_cst);
+        self.doorbell.sleeping.store(1, std::memory_order_seq_cst);
         wait_for_doorbell(seen_doorbell, kPolledSleepNs);
-        self.sleeping.store(0, std::memory_order_relaxed);
+        self.doorbell.sleeping.store(0, std::memory_order_relaxed);
         return;
     }
     sleeping_until_.store(due, std::memory_order_seq_cst);
-    self.sleeping.store(1, std::memory_order_seq_cst);
+    self.doorbell.sleeping.store(1, std::memory_order_seq_cst);
     // This load sees a task that came before sleeping_until_ was stored, and rang no doorbell.
     if (next_due_.load(std::memory_order_seq_cst) >= due) {
         const uint64_t now = now_ns();
@@ -243,7 +243,7 @@ void ProgressEngine::sleep(uint32_t seen_doorbell) {
         else if (due > now + early)
             wait_for_doorbell(seen_doorbell, due - now - early);
     }
-    self.sleeping.store(0, std::memory_order_relaxed);
+    self.doorbell.sleeping.store(0, std::memory_order_relaxed);
     sleeping_until_.store(0, std::memory_order_relaxed);
 }
 

@@ -5,7 +5,6 @@
 #include <cerrno>
 #include <new>
 
-#include "softhca/core/qp_state.h"
 #include "softhca/transport/adapter.h"
 #include "softhca/transport/cq.h"
 #include "softhca/transport/inbound.h"
@@ -13,14 +12,6 @@
 #include "softhca/transport/srq.h"
 
 namespace softhca {
-
-Qp::Qp(Adapter& adapter, const Attributes& attributes, QpShared* shared, uint32_t number)
-    : adapter_(adapter),
-      attributes_(attributes),
-      shared_(shared),
-      number_(number),
-      ring_(std::max<uint32_t>(attributes.max_send_wr, 1), attributes.max_send_sge,
-            attributes.max_inline, attributes.allocator) {}
 
 Qp* Qp::create(Adapter& adapter, const Attributes& attributes) {
     Host& host = adapter.host();
@@ -42,8 +33,7 @@ Qp* Qp::create(Adapter& adapter, const Attributes& attributes) {
     shared.recv_cq = attributes.recv_cq == nullptr ? 0 : attributes.recv_cq->number();
     shared.srq = attributes.srq == nullptr ? 0 : attributes.srq->number();
     shared.xrc_domain = attributes.xrc_domain;
-    shared.access = 0;
-    shared.peer_number = 0;
+    shared.attributes = {};
     shared.established.store(0, std::memory_order_relaxed);
     shared.notices.store(0, std::memory_order_relaxed);
     shared.claim.valid.store(0, std::memory_order_relaxed);
@@ -71,7 +61,7 @@ Qp::~Qp() {
     Host& host = adapter_.host();
     const uint32_t index = ObjectNumber::index(number_);
     ends_ = true;
-    Change reset;
+    QpChange reset;
     reset.mask = qp_attr::kState;
     reset.state = QpState::kReset;
     modify(reset);
@@ -112,150 +102,102 @@ class Setter {
 
 }  // namespace
 
-namespace {
-constexpr uint32_t kPsnMask = 0xffffff;
-}
-
-void set_responder_fields(QpShared& shared, const Qp::Change& change) {
+void set_responder_fields(QpShared& shared, const QpChange& change) {
     const Setter set(change.mask);
-    set(qp_attr::kPort, shared.link, change.link);
-    set(qp_attr::kAccessFlags, shared.access, change.access);
-    set(qp_attr::kQkey, shared.qkey, change.qkey);
-    set(qp_attr::kDestQpn, shared.peer_number, change.peer_number);
-    set(qp_attr::kAv, shared.peer_link, change.peer_link);
-    set(qp_attr::kMinRnrTimer, shared.min_rnr_timer, change.min_rnr_timer);
-    set(qp_attr::kMaxDestRdAtomic, shared.max_dest_rd_atomic, change.max_dest_rd_atomic);
-    set(qp_attr::kSqPsn, shared.send_psn, change.send_psn);
-    if (set.has(qp_attr::kRqPsn)) shared.receive_psn = change.receive_psn & kPsnMask;
-    if (set.has(qp_attr::kPathMtu)) shared.path_mtu = change.path_mtu;
+    ResponderAttributes& to = shared.attributes;
+    const ResponderAttributes& from = change.responder;
+    set(qp_attr::kPort, to.link, from.link);
+    set(qp_attr::kAccessFlags, to.access, from.access);
+    set(qp_attr::kQkey, to.qkey, from.qkey);
+    set(qp_attr::kDestQpn, to.peer_number, from.peer_number);
+    set(qp_attr::kAv, to.peer_link, from.peer_link);
+    set(qp_attr::kMinRnrTimer, to.min_rnr_timer, from.min_rnr_timer);
+    set(qp_attr::kMaxDestRdAtomic, to.max_dest_rd_atomic, from.max_dest_rd_atomic);
+    set(qp_attr::kSqPsn, to.send_psn, from.send_psn);
+    set(qp_attr::kRqPsn, to.receive_psn, from.receive_psn);
+    set(qp_attr::kPathMtu, to.path_mtu, from.path_mtu);
     if (set.has(qp_attr::kState)) shared.state.store(change.state, std::memory_order_seq_cst);
 }
 
-// Devices have a shortest time-out; 0 switches time-outs off on all of them.
-uint8_t Qp::effective_timeout(uint8_t code) const {
-    const auto least = static_cast<uint8_t>(adapter_.host().personality().least_timeout);
-    return code == 0 ? code : std::max(code, least);
-}
-
-void Qp::set_requester_fields(const Change& change) {
+void Requester::modify(const QpChange& change) {
     const Setter set(change.mask);
-    set(qp_attr::kMaxQpRdAtomic, max_rd_atomic_, change.max_rd_atomic);
-    if ((change.mask & qp_attr::kMaxQpRdAtomic) != 0 && adapter_.host().models_time())
-        clock_.set_read_depth(max_rd_atomic_);
-    set(qp_attr::kRetryCnt, retry_count_, change.retry_count);
-    set(qp_attr::kRnrRetry, rnr_retry_, change.rnr_retry);
-    set(qp_attr::kTimeout, timeout_, change.timeout);
-    set(qp_attr::kEnSqdAsyncNotify, drained_event_, change.drained_event);
-    if (set.has(qp_attr::kPathMtu)) mtu_ = mtu_bytes(change.path_mtu);
+    const RequesterAttributes& from = change.requester;
+    set(qp_attr::kMaxQpRdAtomic, attributes_.max_rd_atomic, from.max_rd_atomic);
+    set(qp_attr::kRetryCnt, attributes_.retry_count, from.retry_count);
+    set(qp_attr::kRnrRetry, attributes_.rnr_retry, from.rnr_retry);
+    set(qp_attr::kTimeout, attributes_.timeout, from.timeout);
+    set(qp_attr::kEnSqdAsyncNotify, attributes_.drained_event, from.drained_event);
+    const Host& host = qp_.adapter().host();
+    if (set.has(qp_attr::kMaxQpRdAtomic) && host.models_time())
+        clock_.set_read_depth(attributes_.max_rd_atomic);
     if (!set.has(qp_attr::kRetryCnt | qp_attr::kRnrRetry | qp_attr::kTimeout)) return;
     constexpr uint64_t kMicrosecond = 1000;
-    const Personality& personality = adapter_.host().personality();
-    retry_.configure(retry_count_, rnr_retry_, ack_timeout_ns(effective_timeout(timeout_)),
-                     {.step = static_cast<uint64_t>(personality.timer_step) * kMicrosecond,
-                      .unlimited = personality.retry_forever != 0});
+    const Personality::Times& times = host.personality().times;
+    // Devices have a shortest time-out; 0 switches time-outs off on all of them.
+    const uint8_t timeout =
+        attributes_.timeout == 0
+            ? attributes_.timeout
+            : std::max(attributes_.timeout, static_cast<uint8_t>(times.least_timeout));
+    retry_.configure(attributes_.retry_count, attributes_.rnr_retry, ack_timeout_ns(timeout),
+                     {.step = static_cast<uint64_t>(times.timer_step) * kMicrosecond,
+                      .unlimited = times.retry_forever != 0});
 }
 
-void Qp::modify(const Change& change) {
+void Qp::modify(const QpChange& change) {
+    Host& host = adapter_.host();
     const bool new_state = (change.mask & qp_attr::kState) != 0;
     {
-        const std::lock_guard lock(execute_mutex_);
+        const std::lock_guard lock(execute_mutex);
         {
-            const AccessGuard guard(adapter_.host(), adapter_.host().slot());
-            lock_qp(adapter_.host(), *shared_);
-            set_requester_fields(change);
+            const AccessGuard guard(host, host.slot());
+            const ResponderLock responder_lock(host, *shared_);
+            requester.modify(change);
             set_responder_fields(*shared_, change);
-            shared_->lock.unlock();
         }
-        if (new_state && (change.state == QpState::kRts || change.state == QpState::kSqd))
-            after_transition(change.state);
+        if (new_state) requester.after_transition(change.state);
     }
     if (!new_state || (change.state != QpState::kErr && change.state != QpState::kReset)) return;
     // RDMA takes no lock at the responder: accesses must end before anybody learns of the new
     // state.
-    adapter_.host().wait_for_accesses();
+    host.wait_for_accesses();
     if (change.state == QpState::kErr)
         flush();
     else
         clear_queues();
 }
 
-void Qp::after_transition(QpState state) {
-    if (state == QpState::kRts)
-        run_send_queue(now_ns(), kNoLimit);
-    else if (!head_started_)
-        report_drained();
+void Qp::run_scheduled(uint64_t now) {
+    const std::lock_guard lock(execute_mutex);
+    requester.run_scheduled(now);
+    receive_queue.run_scheduled(now);
 }
 
-void Qp::report_drained() {
-    if (drained_event_) {
-        drained_event_ = false;
-        adapter_.sink().qp_event(*this, QpEvent::kDrained);
-    }
+void Qp::flush() {
+    const std::lock_guard lock(execute_mutex);
+    const QpState current = state();
+    if (current == QpState::kErr || current == QpState::kSqe) requester.end();
+    if (current == QpState::kErr) receive_queue.end();
 }
 
-// Under the queue pair's lock: releases a claimed receive of a shared queue, which completes
-// nowhere. Some devices never release it.
-void Qp::release_claim() {
-    Host& host = adapter_.host();
-    if (host.personality().receive_ahead != 0) {
-        if (!receives_end_) claim_ahead(adapter_, *shared_);
-        shared_->claim.valid.store(0, std::memory_order_release);
-        return;
-    }
-    if (shared_->claim.valid.exchange(0, std::memory_order_acq_rel) == 0 || shared_->claim.srq == 0)
-        return;
-    const uint32_t owner = ObjectNumber::process(shared_->claim.srq);
-    const AccessGuard guard(host, owner);
-    SrqShared* srq = host.alive(owner) ? srq_of_claim(host, *shared_) : nullptr;
-    if (srq != nullptr) {
-        lock_srq(host, *srq);
-        srq->ring.release_slot(host.arena(owner), shared_->claim.slot);
-        srq->lock.unlock();
-    }
+uint64_t Qp::flush_delay() const {
+    constexpr uint64_t kMillisecond = 1'000'000;
+    return static_cast<uint64_t>(adapter_.host().personality().times.flush_delay) * kMillisecond;
 }
 
 // Makes the queue pair like a new one: no work requests, and no completions in its queues.
 void Qp::clear_queues() {
     Host& host = adapter_.host();
-    const std::scoped_lock lock(post_mutex, execute_mutex_);
-    {
-        const AccessGuard guard(host, host.slot());  // before the lock, as senders do
-        lock_qp(host, *shared_);
-        release_claim();
-        shared_->ring.head.store(shared_->ring.tail.load(std::memory_order_relaxed),
-                                 std::memory_order_release);
-        shared_->established.store(0, std::memory_order_relaxed);
-        shared_->uses_srq = 0;
-        shared_->lock.unlock();
-    }
+    const std::scoped_lock lock(requester.post_mutex, execute_mutex);
+    receive_queue.clear();
     // Some devices leave the completions of a destroyed queue pair in its queues.
-    const bool removes = !ends_ || host.personality().destroyed_completions == 0;
+    const bool removes = !ends_ || host.personality().ordering.destroyed_completions == 0;
     Cq* const shared_cq = attributes_.srq != nullptr ? attributes_.srq->cq() : nullptr;
     for (Cq* cq : {attributes_.send_cq, attributes_.recv_cq, shared_cq})
         if (cq != nullptr) removes ? cq->purge(number_) : cq->disown(number_);
     shared_->ring.drop_all(host.arena());
-    inbound_.clear(host, number_);
-    answers_.clear();
+    requester.clear();
     // Those of an XRC receiver have completions in queues of others.
     drop_inbound(host, number_, removes && attributes_.type != QpType::kXrcRecv);
-    executed_ = posted_.load(std::memory_order_relaxed);
-    released_.store(executed_, std::memory_order_release);
-    retry_.progress();
-    wait_until_ = 0;
-    head_started_ = false;
-    receives_end_ = false;
-    flush_sends_at_ = 0;
-    flush_receives_at_ = 0;
-    last_receive_event_ = false;
-}
-
-int Qp::post_receive(uint64_t wr_id, const Sge* sges, uint32_t count) {
-    const std::lock_guard lock(receive_mutex_);
-    const int error = post_to_ring(adapter_.host(), shared_->ring, wr_id, sges, count);
-    if (error == 0) [[likely]]
-        return 0;
-    const Personality& personality = adapter_.host().personality();
-    return error == ENOMEM ? personality.recv_full_error : personality.recv_sge_error;
 }
 
 }  // namespace softhca

@@ -17,15 +17,16 @@ constexpr uint64_t kAtomicBytes = 8;
 // Looks up and checks the remote memory. Returns success, or the status of the responder's NAK.
 WcStatus resolve_remote_memory(Qp& qp, const Wqe& wqe, const Target& target, uint32_t need,
                                const KeyEntry** key, IovList* list) {
-    if (target.bad_request || (target.qp->access & need) != need)
+    if (target.bad_request || (target.qp->attributes.access & need) != need)
         return WcStatus::kRemoteInvalidRequest;
     if (wqe.length == 0) return WcStatus::kSuccess;
     Host& host = qp.adapter().host();
-    KeyEntry* entry = KeyNumber::process(wqe.rkey) == target.slot ? host.key(wqe.rkey) : nullptr;
+    KeyEntry* entry =
+        KeyNumber::process(wqe.remote.rkey) == target.slot ? host.key(wqe.remote.rkey) : nullptr;
     uint64_t address;
     if (entry == nullptr ||
-        check_key(*entry, wqe.rkey, target.pd, target.qp_number, wqe.remote_address, wqe.length,
-                  need, &address) != KeyCheck::kOk ||
+        check_key(*entry, wqe.remote.rkey, target.pd, target.qp_number, wqe.remote.address,
+                  wqe.length, need, &address) != KeyCheck::kOk ||
         !pages_for(qp, *entry))
         return WcStatus::kRemoteAccessError;
     *key = entry;
@@ -108,7 +109,8 @@ Outcome execute_rdma(Qp& qp, Wqe& wqe, uint32_t local_right, uint32_t remote_rig
     const KeyEntry* key = nullptr;
     IovList remote;
     WcStatus status = resolve_remote_memory(qp, wqe, target, remote_right, &key, &remote);
-    if (status == WcStatus::kSuccess && wqe.reads() && target.qp->max_dest_rd_atomic == 0)
+    if (status == WcStatus::kSuccess && wqe.reads() &&
+        target.qp->attributes.max_dest_rd_atomic == 0)
         status = WcStatus::kRemoteInvalidRequest;
     if (status != WcStatus::kSuccess) return lock_and_refuse(qp, target, status);
     if (const auto fault = fault_target(qp, wqe, target, key, remote)) return *fault;
@@ -135,13 +137,13 @@ Outcome execute_write(Qp& qp, Wqe& wqe, uint64_t now) {
         return execute_rdma(qp, wqe, 0, access_flag::kRemoteWrite, now);
     InboundLock lock(qp, wqe);
     if (lock.busy()) return Outcome::again(now_ns() + InboundWrite::kLockRetryNs);
-    if (wqe.length != 0 && wqe.progress == wqe.length) {
+    if (wqe.length != 0 && wqe.state.progress == wqe.length) {
         // The receiver has placed all, and may have deregistered the memory since.
         return Outcome::complete();
     }
     const Outcome outcome = execute_rdma(qp, wqe, 0, access_flag::kRemoteWrite, now);
     const bool waits = outcome.kind == Outcome::Kind::kAgain && outcome.time != 0;
-    if (waits && !lock.wait_until(outcome.time)) qp.inbound().push(qp, wqe);
+    if (waits && !lock.wait_until(outcome.time)) qp.requester.inbound().push(qp, wqe);
     return outcome;
 }
 
@@ -158,9 +160,10 @@ CopyResult apply_atomic(Qp& qp, const Wqe& wqe, const Target& target, const KeyE
     RobustLock& lock = host.process(target.slot).atomics;
     lock.lock(host, [] {});
     CopyResult copied = adapter.process_memory().read(target.slot, key, remote, mine);
-    const bool swaps = wqe.opcode == WrOpcode::kFetchAdd || *before == wqe.compare_add;
+    const bool swaps = wqe.opcode == WrOpcode::kFetchAdd || *before == wqe.atomic.compare_add;
     if (copied == CopyResult::kOk && swaps) {
-        uint64_t after = wqe.opcode == WrOpcode::kFetchAdd ? *before + wqe.compare_add : wqe.swap;
+        uint64_t after =
+            wqe.opcode == WrOpcode::kFetchAdd ? *before + wqe.atomic.compare_add : wqe.atomic.swap;
         IovList result;
         result.add(reinterpret_cast<uint64_t>(&after), kAtomicBytes);
         copied = adapter.process_memory().write(target.slot, key, result, remote);
@@ -174,7 +177,7 @@ CopyResult answer_atomic(Qp& qp, Wqe& wqe, const Target& target, const KeyEntry*
                          const IovList& remote) {
     uint64_t before = 0;
     const CopyResult copied = apply_atomic(qp, wqe, target, key, remote, &before);
-    if (copied == CopyResult::kOk) wqe.swap = before;
+    if (copied == CopyResult::kOk) wqe.atomic.swap = before;
     return copied;
 }
 
@@ -184,7 +187,7 @@ CopyResult answer_read(Qp& qp, const Wqe& wqe, const Target& target, const KeyEn
     IovList mine;
     mine.add(reinterpret_cast<uint64_t>(bytes), wqe.length);
     const CopyResult copied = qp.adapter().process_memory().read(target.slot, key, remote, mine);
-    if (copied != CopyResult::kOk) qp.answers().take_back();
+    if (copied != CopyResult::kOk) qp.requester.answers().take_back();
     return copied;
 }
 
@@ -198,16 +201,17 @@ Outcome place_answer(Qp& qp, Wqe& wqe, char* bytes, const IovList& local, uint64
     Adapter& adapter = qp.adapter();
     Host& host = adapter.host();
     const NicParameters& nic = host.header().config.nic;
-    while (wqe.progress < wqe.length) {
-        const uint64_t length = std::min(wqe.length - wqe.progress, kPacketBytes);
-        const uint64_t due = arrival_at(wqe.booking, nic, wqe.length, wqe.progress + length);
+    while (wqe.state.progress < wqe.length) {
+        const uint64_t length = std::min(wqe.length - wqe.state.progress, kPacketBytes);
+        const uint64_t due = arrival_at(wqe.booking, nic, wqe.length, wqe.state.progress + length);
         if (now < due && (now = now_ns()) < due) return Outcome::again(due);
         IovList from;
-        from.add(reinterpret_cast<uint64_t>(bytes) + wqe.progress, length);
+        from.add(reinterpret_cast<uint64_t>(bytes) + wqe.state.progress, length);
         if (adapter.process_memory().write(host.slot(), nullptr, from,
-                                           local.slice(wqe.progress, length)) != CopyResult::kOk)
+                                           local.slice(wqe.state.progress, length)) !=
+            CopyResult::kOk)
             return Outcome::complete(WcStatus::kLocalProtectionError);
-        wqe.progress += length;
+        wqe.state.progress += length;
     }
     if (host.models_time()) {
         // As late as it was at the responder, if it was later there.
@@ -223,7 +227,7 @@ bool acts_early(Qp& qp, const Wqe& wqe) {
     if (wqe.opcode != WrOpcode::kRdmaRead) return wqe.reads();
     Host& host = qp.adapter().host();
     return host.models_time() && wqe.length != 0 && wqe.length <= ReadAnswers::kMaxBytes &&
-           wqe.progress == 0 && receiver_may_place(host.header().faults);
+           wqe.state.progress == 0 && receiver_may_place(host.header().faults);
 }
 
 namespace {
@@ -237,18 +241,18 @@ Outcome act(Qp& qp, Wqe& wqe, Target& target, uint64_t now) {
     IovList remote;
     const bool reads = wqe.opcode == WrOpcode::kRdmaRead;
     WcStatus status = resolve_remote_memory(qp, wqe, target, remote_right(wqe), &key, &remote);
-    if (status == WcStatus::kSuccess &&
-        ((!reads && wqe.remote_address % kAtomicBytes != 0) || target.qp->max_dest_rd_atomic == 0))
+    if (status == WcStatus::kSuccess && ((!reads && wqe.remote.address % kAtomicBytes != 0) ||
+                                         target.qp->attributes.max_dest_rd_atomic == 0))
         status = WcStatus::kRemoteInvalidRequest;
     if (status != WcStatus::kSuccess) return lock_and_refuse(qp, target, status);
     if (const auto fault = fault_target(qp, wqe, target, key, remote)) return *fault;
-    char* const bytes = reads ? qp.answers().add(wqe.length) : nullptr;
+    char* const bytes = reads ? qp.requester.answers().add(wqe.length) : nullptr;
     if (reads && bytes == nullptr) return Outcome::again(now_ns() + InboundWrite::kLockRetryNs);
     const CopyResult copied = reads ? answer_read(qp, wqe, target, key, remote, bytes)
                                     : answer_atomic(qp, wqe, target, key, remote);
     if (copied != CopyResult::kOk) return copy_failed(qp, target, copied, false);
     report_established(qp.adapter(), *target.qp, target.qp_number);
-    wqe.acted = true;
+    wqe.state.acted = true;
     wqe.acted_late = models_time ? now_ns() - wqe.booking.start : 0;
     return Outcome::complete();
 }
@@ -261,34 +265,36 @@ Outcome act_at_responder(Qp& qp, Wqe& wqe, uint64_t now) {
 }
 
 Outcome execute_read(Qp& qp, Wqe& wqe, uint64_t now) {
-    if (qp.max_rd_atomic() == 0) return Outcome::complete(WcStatus::kLocalQpOperationError);
-    if (!wqe.acted && !acts_early(qp, wqe))
+    if (qp.requester.attributes().max_rd_atomic == 0)
+        return Outcome::complete(WcStatus::kLocalQpOperationError);
+    if (!wqe.state.acted && !acts_early(qp, wqe))
         return execute_rdma(qp, wqe, access_flag::kLocalWrite, access_flag::kRemoteRead, now);
     Target target(qp);
     IovList local;
     if (!build_gather_list(qp, wqe, access_flag::kLocalWrite, &local))
         return Outcome::complete(WcStatus::kLocalProtectionError);
-    if (!wqe.acted) {
+    if (!wqe.state.acted) {
         const Outcome outcome = act(qp, wqe, target, now);
-        if (!wqe.acted) return outcome;
+        if (!wqe.state.acted) return outcome;
     }
-    const Outcome outcome = place_answer(qp, wqe, qp.answers().first(), local, now);
-    if (outcome.kind == Outcome::Kind::kComplete) qp.answers().pop();
+    const Outcome outcome = place_answer(qp, wqe, qp.requester.answers().first(), local, now);
+    if (outcome.kind == Outcome::Kind::kComplete) qp.requester.answers().pop();
     return outcome;
 }
 
 Outcome execute_atomic(Qp& qp, Wqe& wqe, uint64_t now) {
-    if (qp.max_rd_atomic() == 0) return Outcome::complete(WcStatus::kLocalQpOperationError);
+    if (qp.requester.attributes().max_rd_atomic == 0)
+        return Outcome::complete(WcStatus::kLocalQpOperationError);
     Target target(qp);
     IovList local;
     if (!build_gather_list(qp, wqe, access_flag::kLocalWrite, &local))
         return Outcome::complete(WcStatus::kLocalProtectionError);
     if (local.length() < kAtomicBytes) return Outcome::complete(WcStatus::kLocalLengthError);
-    if (!wqe.acted) {
+    if (!wqe.state.acted) {
         const Outcome outcome = act(qp, wqe, target, now);
-        if (!wqe.acted) return outcome;
+        if (!wqe.state.acted) return outcome;
     }
-    return place_answer(qp, wqe, reinterpret_cast<char*>(&wqe.swap), local, now);
+    return place_answer(qp, wqe, reinterpret_cast<char*>(&wqe.atomic.swap), local, now);
 }
 
 }  // namespace softhca

@@ -63,7 +63,7 @@ bool may_lock_all() {
 // Whether a registration of `bytes` keeps the registered memory within the limit of locked memory.
 bool within_locked_limit(Host& host, uint64_t bytes) {
     rlimit limit;
-    if (host.personality().locked_memory == 0 || getrlimit(RLIMIT_MEMLOCK, &limit) != 0 ||
+    if (host.personality().memory.locked == 0 || getrlimit(RLIMIT_MEMLOCK, &limit) != 0 ||
         limit.rlim_cur == RLIM_INFINITY)
         return true;
     const uint64_t registered =
@@ -92,7 +92,7 @@ uint32_t next_key(Adapter& adapter, uint32_t index) {
 }
 
 uint32_t region_key(Adapter& adapter, uint32_t index) {
-    const bool again = adapter.host().personality().keys != rule::kOldestFirst;
+    const bool again = adapter.host().personality().numbers.keys != rule::kOldestFirst;
     return again ? KeyNumber::make(adapter.host().slot(), index, 0) : next_key(adapter, index);
 }
 
@@ -119,7 +119,7 @@ void delay_until(Adapter& adapter, uint64_t end) {
 void delay_registration(Adapter& adapter, uint64_t begun, uint64_t bytes) {
     Host& host = adapter.host();
     if (!host.models_time()) return;
-    delay_until(adapter, begun + registration_time_ns(host.header().config.nic, bytes));
+    delay_until(adapter, begun + host.header().config.nic.registration.time_ns(bytes));
 }
 
 uint32_t publish_region(Adapter& adapter, uint32_t key, const RegionAttributes& attributes,
@@ -159,8 +159,8 @@ bool withdraw_region(Adapter& adapter, uint32_t index, const std::function<bool(
     host.self().counters.registered_bytes.fetch_sub(registered_bytes(entry),
                                                     std::memory_order_relaxed);
     if (host.models_time()) {
-        delay_until(adapter, begun + deregistration_time_ns(host.header().config.nic,
-                                                            entry.paged != 0 ? 0 : entry.length));
+        const uint64_t bytes = entry.paged != 0 ? 0 : entry.length;
+        delay_until(adapter, begun + host.header().config.nic.deregistration.time_ns(bytes));
     }
     return true;
 }

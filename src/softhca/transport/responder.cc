@@ -110,7 +110,7 @@ bool claim_from_srq(Adapter& adapter, QpShared& qp, SrqShared& srq, uint32_t num
 
 }  // namespace
 
-void lock_qp(Host& host, QpShared& qp) {
+ResponderLock::ResponderLock(Host& host, QpShared& qp) : qp_(qp) {
     qp.lock.lock(host, [&] { repair_qp(host, qp); });
 }
 

@@ -11,9 +11,20 @@ namespace softhca {
 
 class Adapter;
 
-// Takes the lock of a queue pair or SRQ; repairs what a dead holder left.
-void lock_qp(Host& host, QpShared& qp);
+// Takes the lock of an SRQ; repairs what a dead holder left.
 void lock_srq(Host& host, SrqShared& srq);
+
+// The same for a queue pair, while it lives.
+class ResponderLock {
+  public:
+    ResponderLock(Host& host, QpShared& qp);
+    ~ResponderLock() { qp_.lock.unlock(); }
+    ResponderLock(const ResponderLock&) = delete;
+    ResponderLock& operator=(const ResponderLock&) = delete;
+
+  private:
+    QpShared& qp_;
+};
 
 // The receive for the next message to `qp`: the claimed one, or the next one of the shared queue
 // `srq` (0: of the queue pair's own queue), which it claims. nullptr if none is posted, or the

@@ -15,7 +15,7 @@ namespace softhca {
 namespace {
 
 bool reliable(const Qp& qp) {
-    return qp.attributes().type == QpType::kRc || qp.attributes().type == QpType::kXrcSend;
+    return is_reliable(qp.attributes().type);
 }
 
 // Completes the receive with an error `status`, and puts the responder into the error state. A
@@ -104,8 +104,8 @@ Outcome complete_receive(Qp& qp, const Wqe& wqe, Target& target, const RecvWqe& 
         receive_completion(*target.qp, target.qp_number, receive, receive_visible_at(qp, wqe, now));
     wc.byte_len = wqe.length;
     wc.src_qp = qp.number();
-    wc.slid = lid_of_place(
-        place_of(adapter.host().header().config, adapter.host().slot(), qp.shared().link));
+    wc.slid = lid_of_place(place_of(adapter.host().header().config, adapter.host().slot(),
+                                    qp.shared().attributes.link));
     wc.solicited = (wqe.flags & send_flag::kSolicited) != 0;
     wc.imm = wqe.imm;
     if (wqe.opcode == WrOpcode::kSendImm || wqe.opcode == WrOpcode::kRdmaWriteImm)
@@ -148,7 +148,7 @@ const RecvWqe* find_receive(Qp& qp, const Wqe& wqe, Target& target, Outcome* out
     if (under_way(qp, wqe))
         *outcome = Outcome::again(wqe.booking.arrival_end);  // a receive may still be posted
     else if (reliable(qp))
-        *outcome = Outcome::rnr(rnr_timer_ns(target.qp->min_rnr_timer));
+        *outcome = Outcome::rnr(rnr_timer_ns(target.qp->attributes.min_rnr_timer));
     else
         *outcome = drop_message(qp);
     return nullptr;

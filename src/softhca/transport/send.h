@@ -12,17 +12,6 @@
 
 namespace softhca {
 
-class ResponderLock {
-  public:
-    ResponderLock(Host& host, QpShared& qp) : qp_(qp) { lock_qp(host, qp); }
-    ~ResponderLock() { qp_.lock.unlock(); }
-    ResponderLock(const ResponderLock&) = delete;
-    ResponderLock& operator=(const ResponderLock&) = delete;
-
-  private:
-    QpShared& qp_;
-};
-
 // Claims the receive for the message. nullptr if there is none; then *outcome is for
 // the requester: kAgain before the message's arrival, then kRnr for reliable transports, a
 // dropped message for others. Under the responder's lock.
@@ -35,17 +24,17 @@ template <typename Complete>
 std::optional<Outcome> deliver(Qp& qp, Wqe& wqe, const IovList& local, const MessageTarget& target,
                                Complete&& complete) {
     bool failed = false;
-    if (qp.inbound().push_message(qp, wqe, local, target, &failed)) {
+    if (qp.requester.inbound().push_message(qp, wqe, local, target, &failed)) {
         const Outcome completed = complete();
         if (completed.status != WcStatus::kSuccess) {
-            qp.inbound().take_back(qp.adapter().host(), qp.number());
+            qp.requester.inbound().take_back(qp.adapter().host(), qp.number());
             return completed;
         }
-        wqe.delivered = true;
+        wqe.state.delivered = WcStatus::kSuccess;
         return Outcome::again(next_arrival(qp, wqe));
     }
     if (failed) return Outcome::complete(WcStatus::kLocalProtectionError);
-    if (wqe.position == qp.head_position()) return std::nullopt;
+    if (wqe.position == qp.requester.head_position()) return std::nullopt;
     return Outcome::again(wqe.booking.arrival_end);  // others come first
 }
 

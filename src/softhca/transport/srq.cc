@@ -93,7 +93,7 @@ int Srq::Posts::post(uint64_t wr_id, const Sge* sges, uint32_t count) {
     if (error == 0) [[likely]]
         return 0;
     const Personality& personality = host.personality();
-    return error == ENOMEM ? personality.srq_full_error : personality.srq_sge_error;
+    return error == ENOMEM ? personality.errors.srq_full : personality.errors.srq_sge;
 }
 
 void Srq::release(uint32_t slot) {

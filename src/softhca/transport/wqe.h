@@ -3,11 +3,13 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cstdint>
 #include <cstring>
 #include <memory>
 #include <new>
+#include <optional>
 
 #include "softhca/core/nic_model.h"
 #include "softhca/core/types.h"
@@ -38,6 +40,31 @@ struct WindowBind {
     uint32_t new_key;     // the window's key after
 };
 
+// Of a datagram.
+struct DatagramAddress {
+    Destination path;
+    uint32_t qp;
+    uint32_t qkey;
+};
+
+struct AtomicOperands {
+    uint64_t compare_add;
+    uint64_t swap;  // and, when the responder has acted, the value from before
+};
+
+// How far a work request has come.
+struct RequestState {
+    uint64_t progress;                  // bytes placed so far
+    std::optional<WcStatus> delivered;  // executed, but for bytes that the receiver has
+    bool attempted;                     // an attempt to start it ahead of its turn has failed
+    bool spared;                        // a datagram that the fault `lose` leaves alone
+    bool committed;       // a write that later sends have overtaken: no fault reorders it
+    bool acted;           // a read or atomic: the responder has
+    bool faulted_local;   // its pages there have been looked at or faulted in, which
+    bool faulted_remote;  // a work request does once, so that it gets on
+    bool backwards;       // by a fault, placed from the end; set before the first byte
+};
+
 struct Wqe {
     uint64_t wr_id;
     WrOpcode opcode;
@@ -46,26 +73,12 @@ struct Wqe {
     bool is_inline;   // the data is in the entry
     uint32_t length;  // of the message in bytes
     uint32_t imm;     // immediate data or the rkey to invalidate
-    uint32_t rkey;
-    uint32_t srq;  // XRC: the SRQ that the message addresses
-    uint64_t remote_address;
-    uint64_t compare_add;
-    uint64_t swap;
-    uint32_t remote_qp;
-    uint32_t qkey;
-    Destination destination;
+    uint32_t srq;     // XRC: the SRQ that the message addresses
+    RemoteAddress remote;
+    AtomicOperands atomic;
+    DatagramAddress datagram;
     WindowBind bind;
-
-    bool attempted;            // an attempt to start it ahead of its turn has failed
-    bool spared;               // a datagram that the fault `lose` leaves alone
-    bool committed;            // a write that later sends have overtaken: no fault reorders it
-    bool delivered;            // executed, but for bytes that the receiver's InboundWrite has
-    WcStatus delivery_status;  // its result
-    bool acted;                // a read or atomic: the responder has
-    bool faulted_local;        // its pages there have been looked at or faulted in, which
-    bool faulted_remote;       // a work request does once, so that it gets on
-    uint64_t progress;         // bytes placed so far
-    bool backwards;            // by a fault, placed from the end; set before the first byte
+    RequestState state;
     // With the timing model, else zero:
     uint64_t position;    // in the send queue
     uint64_t posted_at;   // ns
@@ -103,12 +116,13 @@ struct QueueAllocator {
     void* user = nullptr;
 };
 
-// Entries of one size; indices only grow.
-class SendRing {
+// Entries of one size. Indices only grow: those released are below those executed, and these below
+// those posted.
+class SendQueue {
   public:
     // Throws std::bad_alloc.
-    SendRing(uint32_t entries, uint32_t max_sge, uint32_t max_inline,
-             const QueueAllocator& allocator) {
+    SendQueue(uint32_t entries, uint32_t max_sge, uint32_t max_inline,
+              const QueueAllocator& allocator) {
         const uint32_t payload = std::max<uint32_t>(max_sge * sizeof(Sge), max_inline);
         stride_ = (sizeof(Wqe) + payload + 63) & ~uint64_t{63};
         capacity_ = entries;
@@ -128,6 +142,19 @@ class SendRing {
     Wqe& at(uint64_t index) {
         return *reinterpret_cast<Wqe*>(bytes_.get() + (index & mask_) * stride_);
     }
+    // The free entry at distance `ahead` from the next one, cleared; nullptr if the queue is full.
+    Wqe* reserve(uint64_t ahead = 0) {
+        const uint64_t index = posted() + ahead;
+        if (index - released_.load(std::memory_order_acquire) >= capacity_) return nullptr;
+        Wqe* wqe = &at(index);
+        *wqe = Wqe{};
+        return wqe;
+    }
+    // Posts the reserved entry.
+    void commit() { posted_.store(posted() + 1, std::memory_order_release); }
+    uint64_t posted() const { return posted_.load(std::memory_order_acquire); }
+    // Frees the entries below `position`, whose completions were polled.
+    void release(uint64_t position) { released_.store(position, std::memory_order_release); }
 
   private:
     static constexpr size_t kAlignment = 64;
@@ -145,6 +172,8 @@ class SendRing {
     uint64_t mask_;
     uint32_t capacity_;
     std::unique_ptr<char[], Free> bytes_;
+    std::atomic<uint64_t> posted_{0};
+    std::atomic<uint64_t> released_{0};  // stored by the thread that polls
 };
 
 }  // namespace softhca

@@ -35,13 +35,13 @@ bool is_ipv4(const union ibv_gid& gid) {
 
 bool grh_required(const FabricConfig& config) {
     return config.link_layer == LinkLayer::kEthernet ||
-           config.personality.grh_required == rule::kGrhAlways;
+           config.personality.ports.grh_required == rule::kGrhAlways;
 }
 
 int resolve_neighbor(Host& host, const ibv_ah_attr& address) {
     const FabricHeader& header = host.header();
     const FabricConfig& config = header.config;
-    const auto timeout = static_cast<uint32_t>(config.personality.neighbor_timeout);
+    const auto timeout = static_cast<uint32_t>(config.personality.times.neighbor_timeout);
     if (config.link_layer != LinkLayer::kEthernet || timeout == 0) return 0;
     if (is_multicast(address.grh.dgid)) return 0;
     const union ibv_gid source = port_gid(config, 0, address.grh.sgid_index);
@@ -65,7 +65,7 @@ uint64_t port_guid(uint32_t place) {
 
 union ibv_gid port_gid(const FabricConfig& config, uint32_t place, int index) {
     union ibv_gid gid = {};
-    const bool twice = config.personality.gid_table == rule::kVersions1And2;
+    const bool twice = config.personality.ports.gid_table == rule::kVersions1And2;
     if (index / (twice ? 2 : 1) == 0) {
         gid.global.subnet_prefix = htobe64(subnet_prefix(config, place));
         gid.global.interface_id = port_guid(place);

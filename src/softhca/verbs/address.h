@@ -15,7 +15,7 @@ namespace softhca {
 // once or twice.
 inline int gids_of(const FabricConfig& config) {
     if (config.link_layer != LinkLayer::kEthernet) return 1;
-    return config.personality.gid_table == rule::kVersions1And2 ? 4 : 2;
+    return config.personality.ports.gid_table == rule::kVersions1And2 ? 4 : 2;
 }
 
 // Size of a port's GID table. The last entry is not set, as most are not on real cards.
@@ -25,8 +25,8 @@ inline int gid_table_of(const FabricConfig& config) {
 
 // Whether the GID at an index of an Ethernet port is for RoCE v2.
 inline bool is_roce_v2(const FabricConfig& config, int index) {
-    return config.personality.gid_table == rule::kVersion2 ||
-           (config.personality.gid_table == rule::kVersions1And2 && index % 2 == 1);
+    return config.personality.ports.gid_table == rule::kVersion2 ||
+           (config.personality.ports.gid_table == rule::kVersions1And2 && index % 2 == 1);
 }
 
 // Whether addresses must have a GRH; ports of Ethernet need it whatever their flag says.

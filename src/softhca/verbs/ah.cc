@@ -33,7 +33,7 @@ SOFTHCA_EXPORT ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attributes) try {
     if (take_creation_failure(faults_of(context))) return fail(ENOMEM);
     auto ah = std::make_unique<AhObject>();
     if (!ah->quota_use.begin(Context::of(context)->device->address_handles))
-        return fail(personality_of(context).limit_error);
+        return fail(personality_of(context).errors.limit);
     Host& host = adapter_of(context).host();
     if (const int error = resolve_neighbor(host, *attributes)) return fail(error);
     ah->ibv.context = context;

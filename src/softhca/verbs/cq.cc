@@ -36,8 +36,8 @@ SOFTHCA_EXPORT int ibv_destroy_comp_channel(ibv_comp_channel* ibv) {
 namespace {
 
 uint32_t rounded_cq(const Personality& personality, uint32_t entries) {
-    return rounded_entries(entries, personality.cq_rounding, personality.least_cq,
-                           personality.max_cqe);
+    return rounded_entries(entries, personality.rounding.cq, personality.rounding.least_cq,
+                           personality.limits.cqe);
 }
 
 }  // namespace
@@ -46,7 +46,7 @@ CqObject* make_cq(ibv_context* context, uint32_t entries, void* cq_context,
                   ibv_comp_channel* channel, uint32_t vector) {
     const Personality& personality = personality_of(context);
     if (inherited(context) || entries == 0 ||
-        entries > static_cast<uint32_t>(personality.max_cqe) ||
+        entries > static_cast<uint32_t>(personality.limits.cqe) ||
         vector >= limits::kCompletionVectors) {
         set_error(EINVAL);
         return nullptr;
@@ -87,8 +87,8 @@ SOFTHCA_EXPORT ibv_cq* ibv_create_cq(ibv_context* context, int entries, void* cq
 
 SOFTHCA_EXPORT int ibv_resize_cq(ibv_cq* ibv, int entries) {
     const Personality& personality = personality_of(ibv->context);
-    if (personality.cq_resize == 0) return EOPNOTSUPP;
-    if (entries <= 0 || entries > personality.max_cqe || inherited(ibv->context)) return EINVAL;
+    if (personality.has.cq_resize == 0) return EOPNOTSUPP;
+    if (entries <= 0 || entries > personality.limits.cqe || inherited(ibv->context)) return EINVAL;
     auto* object = object_of<CqObject>(ibv);
     const auto asked = static_cast<uint32_t>(entries);
     const int status =

@@ -94,7 +94,7 @@ uint64_t read_completion_wallclock_ns(ibv_cq_ex* cq) {
 uint64_t known_fields(const Personality& personality) {
     constexpr uint64_t kTimestamps =
         IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
-    return uint64_t{IBV_WC_STANDARD_FLAGS} | (personality.timestamps != 0 ? kTimestamps : 0);
+    return uint64_t{IBV_WC_STANDARD_FLAGS} | (personality.has.timestamps != 0 ? kTimestamps : 0);
 }
 
 constexpr uint32_t kKnownFlags = IBV_CREATE_CQ_ATTR_SINGLE_THREADED;

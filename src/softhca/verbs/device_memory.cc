@@ -184,7 +184,7 @@ int check_buffer(uint64_t offset, size_t length, uint64_t iova, int fd, uint32_t
 SOFTHCA_EXPORT ibv_mr* ibv_reg_dmabuf_mr(ibv_pd* ibv, uint64_t offset, size_t length, uint64_t iova,
                                          int fd, int access) try {
     if (inherited(ibv->context)) return fail(ENODEV);
-    if (personality_of(ibv->context).dma_buf == 0) return fail(EOPNOTSUPP);
+    if (personality_of(ibv->context).has.dma_buf == 0) return fail(EOPNOTSUPP);
     const auto rights = static_cast<uint32_t>(access);
     if (const int error = check_buffer(offset, length, iova, fd, rights)) return fail(error);
     const uint64_t begun = now_ns();

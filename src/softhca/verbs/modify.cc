@@ -50,9 +50,9 @@ bool values_valid(ibv_context* context, const ibv_qp_attr& attr, uint32_t mask, 
            (!has(qp_attr::kRnrRetry) || attr.rnr_retry <= 7) &&
            (!has(qp_attr::kMinRnrTimer) || attr.min_rnr_timer < 32) &&
            (!has(qp_attr::kMaxQpRdAtomic) ||
-            attr.max_rd_atomic <= personality_of(context).rd_atomic) &&
+            attr.max_rd_atomic <= personality_of(context).limits.rd_atomic) &&
            (!has(qp_attr::kMaxDestRdAtomic) ||
-            attr.max_dest_rd_atomic <= personality_of(context).rd_atomic) &&
+            attr.max_dest_rd_atomic <= personality_of(context).limits.rd_atomic) &&
            (!has(qp_attr::kAv) || valid_address(config, attr.ah_attr, port));
 }
 
@@ -88,36 +88,36 @@ void store_attributes(ibv_qp_attr& record, const ibv_qp_attr& given, uint32_t ma
     }
 }
 
-Qp::Change device_change(ibv_context* context, const ibv_qp_attr& attr, uint32_t mask,
-                         uint32_t port) {
+QpChange device_change(ibv_context* context, const ibv_qp_attr& attr, uint32_t mask,
+                       uint32_t port) {
     const uint32_t place = place_of_address(config_of(context), attr.ah_attr);
     const uint32_t process = process_of_place(config_of(context), place);
     const bool wrong = (mask & qp_attr::kDestQpn) != 0 && process != kAnyProcess &&
                        process != ObjectNumber::process(attr.dest_qp_num);
-    Qp::Change change;
+    QpChange change;
     change.mask = mask;
     change.state = static_cast<QpState>(attr.qp_state);
-    change.link = Context::of(context)->device->index * kMaxPorts + port - 1;
-    change.access = attr.qp_access_flags & kQpAccess;
-    change.qkey = attr.qkey;
-    change.peer_number = attr.dest_qp_num;
-    change.peer_link = wrong ? Destination::kNoLink : link_of_place(place);
-    change.receive_psn = attr.rq_psn;
-    change.send_psn = attr.sq_psn;
-    change.min_rnr_timer = attr.min_rnr_timer;
-    change.retry_count = attr.retry_cnt;
-    change.rnr_retry = attr.rnr_retry;
-    change.timeout = attr.timeout;
-    change.path_mtu = static_cast<uint8_t>(attr.path_mtu);
-    change.max_rd_atomic = attr.max_rd_atomic;
-    change.max_dest_rd_atomic = attr.max_dest_rd_atomic;
-    change.drained_event = attr.en_sqd_async_notify != 0;
+    change.responder.link = Context::of(context)->device->index * kMaxPorts + port - 1;
+    change.responder.access = attr.qp_access_flags & kQpAccess;
+    change.responder.qkey = attr.qkey;
+    change.responder.peer_number = attr.dest_qp_num;
+    change.responder.peer_link = wrong ? Destination::kNoLink : link_of_place(place);
+    change.responder.receive_psn = attr.rq_psn;
+    change.responder.send_psn = attr.sq_psn;
+    change.responder.min_rnr_timer = attr.min_rnr_timer;
+    change.requester.retry_count = attr.retry_cnt;
+    change.requester.rnr_retry = attr.rnr_retry;
+    change.requester.timeout = attr.timeout;
+    change.responder.path_mtu = static_cast<uint8_t>(attr.path_mtu);
+    change.requester.max_rd_atomic = attr.max_rd_atomic;
+    change.responder.max_dest_rd_atomic = attr.max_dest_rd_atomic;
+    change.requester.drained_event = attr.en_sqd_async_notify != 0;
     return change;
 }
 
 // Checks a modification against the queue pair's state. 0, with *change set, or EINVAL.
 int check_change(QpObject& object, const QpShared& shared, const ibv_qp_attr& attr, uint32_t mask,
-                 Qp::Change* change) {
+                 QpChange* change) {
     const ibv_qp& ibv = object.ibv.qp_base;
     const QpState from = shared.state.load(std::memory_order_acquire);
     const QpState to = (mask & qp_attr::kState) != 0 ? static_cast<QpState>(attr.qp_state) : from;
@@ -148,11 +148,12 @@ int modify_opened(QpObject& object, const ibv_qp_attr& attr, uint32_t mask) {
     Host& host = adapter_of(object.ibv.qp_base.context).host();
     const AccessGuard guard(host, ObjectNumber::process(object.ibv.qp_base.qp_num));
     QpShared* shared = shared_part(object);
-    Qp::Change change;
+    QpChange change;
     if (shared == nullptr || check_change(object, *shared, attr, mask, &change) != 0) return EINVAL;
-    lock_qp(host, *shared);
-    set_responder_fields(*shared, change);
-    shared->lock.unlock();
+    {
+        const ResponderLock lock(host, *shared);
+        set_responder_fields(*shared, change);
+    }
     if (shared->state.load(std::memory_order_relaxed) == QpState::kErr) {
         raise_qp_notice(host, *shared, object.ibv.qp_base.qp_num,
                         Notice::kQpError);  // its owner flushes it
@@ -169,7 +170,7 @@ SOFTHCA_EXPORT int ibv_modify_qp(ibv_qp* ibv, ibv_qp_attr* attr, int attr_mask) 
     const uint32_t mask = own_half(ibv->qp_type, static_cast<uint32_t>(attr_mask));
     const std::lock_guard lock(object->modify_mutex);
     if (object->qp == nullptr) return modify_opened(*object, *attr, mask);
-    Qp::Change change;
+    QpChange change;
     if (check_change(*object, object->qp->shared(), *attr, mask, &change) != 0)
         return error_of(EINVAL);
     if ((mask & qp_attr::kAv) != 0) {

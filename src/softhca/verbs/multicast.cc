@@ -12,7 +12,7 @@ namespace {
 
 // Ethernet ignores the LID.
 int check_group(const ibv_qp& qp, const union ibv_gid& gid, uint16_t lid) {
-    if (personality_of(qp.context).multicast == 0) return EOPNOTSUPP;
+    if (personality_of(qp.context).has.multicast == 0) return EOPNOTSUPP;
     const bool lid_counts = config_of(qp.context).link_layer == LinkLayer::kInfiniband;
     const bool valid = !inherited(qp.context) && qp.qp_type == IBV_QPT_UD && is_multicast(gid) &&
                        (!lid_counts || is_multicast(lid));

@@ -16,7 +16,7 @@ SOFTHCA_EXPORT ibv_pd* ibv_alloc_pd(ibv_context* context) try {
     }
     auto pd = std::make_unique<PdObject>();
     if (!pd->quota_use.begin(Context::of(context)->device->domains))
-        return fail(personality_of(context).limit_error);
+        return fail(personality_of(context).errors.limit);
     pd->ibv.context = context;
     pd->context_use.begin(context);
     pd->id = adapter_of(context).next_pd();
@@ -44,7 +44,7 @@ bool valid_range(uint64_t address, uint64_t length) {
 }
 
 int check_access(ibv_context* context, uint32_t access) {
-    if ((access & access_flag::kOnDemand) != 0 && personality_of(context).odp == 0)
+    if ((access & access_flag::kOnDemand) != 0 && personality_of(context).has.odp == 0)
         return EOPNOTSUPP;
     return access_flags_valid(access) ? 0 : EINVAL;
 }
@@ -138,7 +138,7 @@ SOFTHCA_EXPORT ibv_mr* ibv_reg_mr_iova2(ibv_pd* pd, void* address, size_t length
 SOFTHCA_EXPORT int ibv_rereg_mr(ibv_mr* ibv, int flags, ibv_pd* new_pd, void* address,
                                 size_t length, int access) {
     auto* mr = object_of<MrObject>(ibv);
-    if (personality_of(ibv->context).mr_change == 0) {
+    if (personality_of(ibv->context).has.mr_change == 0) {
         set_error(EOPNOTSUPP);
         return IBV_REREG_MR_ERR_INPUT;
     }

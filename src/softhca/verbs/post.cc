@@ -43,21 +43,21 @@ constexpr uint32_t operations_of_transport(QpType type) {
 
 uint32_t operations_of(const Personality& personality, QpType type) {
     uint32_t operations = operations_of_transport(type);
-    if (personality.atomics == 0) operations &= ~kAtomics;
-    if (personality.write_imm == 0) operations &= ~bits(WrOpcode::kRdmaWriteImm);
-    if (personality.windows == 0) operations &= ~kWindows;
+    if (personality.has.atomics == 0) operations &= ~kAtomics;
+    if (personality.has.write_imm == 0) operations &= ~bits(WrOpcode::kRdmaWriteImm);
+    if (personality.has.windows == 0) operations &= ~kWindows;
     return operations;
 }
 
 Admission admit_send(Qp& qp) {
     Host& host = qp.adapter().host();
     if (take_post_failure(host.header().faults)) [[unlikely]]
-        return {false, host.personality().full_error};
+        return {false, host.personality().errors.full};
     if (can_post_send(qp.state())) [[likely]]
         return {true, 0};
     const Personality& personality = host.personality();
-    return {personality.early_send != rule::kEarlyRefused,
-            personality.early_send == rule::kEarlyQueued ? 0 : personality.early_error};
+    return {personality.send_queue.early != rule::kEarlyRefused,
+            personality.send_queue.early == rule::kEarlyQueued ? 0 : personality.errors.early};
 }
 
 namespace {
@@ -68,13 +68,13 @@ int set_data(Qp& qp, const ibv_send_wr& wr, Wqe& wqe) {
     const uint32_t most =
         wqe.opcode == WrOpcode::kRdmaRead ? attributes.max_read_sge : attributes.max_send_sge;
     if (static_cast<uint32_t>(wr.num_sge) > most)
-        return qp.adapter().host().personality().sge_error;
+        return qp.adapter().host().personality().errors.sge;
     uint64_t length = 0;
     for (int i = 0; i < wr.num_sge; ++i) length += wr.sg_list[i].length;
     wqe.is_inline = (wr.send_flags & IBV_SEND_INLINE) != 0;
     if (length > attributes.max_message) return EINVAL;
     if (wqe.is_inline && (length > attributes.max_inline || !wqe.gathers()))
-        return qp.adapter().host().personality().inline_error;
+        return qp.adapter().host().personality().errors.inline_data;
     wqe.length = static_cast<uint32_t>(length);
     wqe.num_sge = static_cast<uint8_t>(wr.num_sge);
     if (!wqe.is_inline) {
@@ -94,15 +94,12 @@ int set_operation(const ibv_send_wr& wr, Wqe& wqe) {
         case WrOpcode::kRdmaWrite:
         case WrOpcode::kRdmaWriteImm:
         case WrOpcode::kRdmaRead:
-            wqe.remote_address = wr.wr.rdma.remote_addr;
-            wqe.rkey = wr.wr.rdma.rkey;
+            wqe.remote = {wr.wr.rdma.remote_addr, wr.wr.rdma.rkey};
             return 0;
         case WrOpcode::kCompareSwap:
         case WrOpcode::kFetchAdd:
-            wqe.remote_address = wr.wr.atomic.remote_addr;
-            wqe.rkey = wr.wr.atomic.rkey;
-            wqe.compare_add = wr.wr.atomic.compare_add;
-            wqe.swap = wr.wr.atomic.swap;
+            wqe.remote = {wr.wr.atomic.remote_addr, wr.wr.atomic.rkey};
+            wqe.atomic = {wr.wr.atomic.compare_add, wr.wr.atomic.swap};
             wqe.length = sizeof(uint64_t);
             return 0;
         case WrOpcode::kBindMw:
@@ -116,7 +113,7 @@ int set_operation(const ibv_send_wr& wr, Wqe& wqe) {
 int build(Qp& qp, const ibv_send_wr& wr, Wqe& wqe) {
     const auto opcode = static_cast<uint32_t>(wr.opcode);
     if (opcode >= 32 || (qp.attributes().operations >> opcode & 1) == 0)
-        return qp.adapter().host().personality().opcode_error;
+        return qp.adapter().host().personality().errors.opcode;
     wqe.wr_id = wr.wr_id;
     wqe.opcode = static_cast<WrOpcode>(wr.opcode);
     wqe.flags = static_cast<uint8_t>(wr.send_flags);
@@ -126,9 +123,8 @@ int build(Qp& qp, const ibv_send_wr& wr, Wqe& wqe) {
     if (status == 0) status = set_operation(wr, wqe);
     if (type == QpType::kUd) {
         if (wr.wr.ud.ah == nullptr) return EINVAL;
-        wqe.destination = object_of<AhObject>(wr.wr.ud.ah)->destination;
-        wqe.remote_qp = wr.wr.ud.remote_qpn;
-        wqe.qkey = wr.wr.ud.remote_qkey;
+        wqe.datagram = {object_of<AhObject>(wr.wr.ud.ah)->destination, wr.wr.ud.remote_qpn,
+                        wr.wr.ud.remote_qkey};
     } else if (type == QpType::kXrcSend) {
         wqe.srq = wr.qp_type.xrc.remote_srqn;
     }
@@ -136,7 +132,7 @@ int build(Qp& qp, const ibv_send_wr& wr, Wqe& wqe) {
 }
 
 int full_error(Qp& qp) {
-    return qp.adapter().host().personality().full_error;
+    return qp.adapter().host().personality().errors.full;
 }
 
 void charge_chain(const ibv_send_wr* wr) {
@@ -177,21 +173,21 @@ int post_send(ibv_qp* ibv, ibv_send_wr* wr, ibv_send_wr** bad_wr) try {
     if (!admission.queued) return admission.error;
     if (virtual_clock != nullptr) [[unlikely]]
         charge_chain(wr);
-    const uint64_t post_time = qp.post_time();
+    const uint64_t post_time = qp.requester.post_time();
     int status = 0;
     {
-        const std::lock_guard lock(qp.post_mutex);
+        const std::lock_guard lock(qp.requester.post_mutex);
         for (; wr != nullptr; wr = wr->next) {
-            Wqe* wqe = qp.reserve_send();
+            Wqe* wqe = qp.requester.queue().reserve();
             status = wqe == nullptr ? full_error(qp) : build(qp, *wr, *wqe);
             if (status != 0) {
                 *bad_wr = wr;
                 break;
             }
-            qp.commit_send(*wqe, post_time);
+            qp.requester.commit(*wqe, post_time);
         }
     }
-    qp.start_sends();
+    qp.requester.start();
     return status != 0 ? status : admission.error;
 } catch (const std::bad_alloc&) {
     return ENOMEM;
@@ -206,14 +202,14 @@ int post_recv(ibv_qp* ibv, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) try {
     Qp& qp = *object->qp;
     if (!can_post_recv(qp.state())) return EINVAL;
     if (take_post_failure(faults_of(ibv->context))) [[unlikely]]
-        return personality_of(ibv->context).recv_full_error;
+        return personality_of(ibv->context).errors.recv_full;
     int status = 0;
     for (; wr != nullptr && status == 0; wr = wr->next) {
         charge(&softhca_virtual_time::receive);
         status = wr->num_sge < 0
                      ? EINVAL
-                     : qp.post_receive(wr->wr_id, reinterpret_cast<const Sge*>(wr->sg_list),
-                                       static_cast<uint32_t>(wr->num_sge));
+                     : qp.receive_queue.post(wr->wr_id, reinterpret_cast<const Sge*>(wr->sg_list),
+                                             static_cast<uint32_t>(wr->num_sge));
         if (status != 0) *bad_wr = wr;
     }
     if (qp.state() == QpState::kErr) qp.flush();

@@ -107,7 +107,8 @@ void before_fork() {
 void after_fork_in_parent() {
     ProcessAdapter& state = process_adapter();
     for (const auto& adapter : state.adapters) {
-        if (adapter == nullptr || state.fork_protected || adapter->host().personality().fork == 0)
+        if (adapter == nullptr || state.fork_protected ||
+            adapter->host().personality().memory.fork == 0)
             continue;
         const auto& counters = adapter->host().self().counters;
         if (counters.registered_bytes.load(std::memory_order_relaxed) != 0) {
@@ -239,7 +240,7 @@ int protect_forks() {
     const std::lock_guard lock(state.mutex);
     for (const auto& adapter : state.adapters) {
         if (adapter != nullptr && !state.fork_protected &&
-            adapter->host().personality().fork != 0 && adapter->host().key_indices.end() > 1)
+            adapter->host().personality().memory.fork != 0 && adapter->host().key_indices.end() > 1)
             return EINVAL;  // memory was registered before
     }
     state.fork_protected = true;
@@ -249,7 +250,7 @@ int protect_forks() {
 ibv_fork_status fork_protection() {
     ProcessAdapter& state = process_adapter();
     const std::lock_guard lock(state.mutex);
-    if (state.adapter() == nullptr || state.adapter()->host().personality().fork == 0)
+    if (state.adapter() == nullptr || state.adapter()->host().personality().memory.fork == 0)
         return IBV_FORK_UNNEEDED;
     return state.fork_protected ? IBV_FORK_ENABLED : IBV_FORK_DISABLED;
 }

@@ -41,7 +41,7 @@ inline const Personality& personality_of(ibv_context* context) {
 }
 
 inline QueueDriver queue_driver(const Personality& personality) {
-    return static_cast<QueueDriver>(personality.queue_driver);
+    return static_cast<QueueDriver>(personality.memory.queue_driver);
 }
 
 // Contexts that receive asynchronous events of ports and devices.

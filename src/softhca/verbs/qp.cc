@@ -19,10 +19,10 @@ bool supported(const Personality& personality, ibv_qp_type type) {
         case IBV_QPT_UD:
             return true;
         case IBV_QPT_UC:
-            return personality.uc != 0;
+            return personality.has.uc != 0;
         case IBV_QPT_XRC_SEND:
         case IBV_QPT_XRC_RECV:
-            return personality.xrc != 0;
+            return personality.has.xrc != 0;
         default:
             return false;
     }
@@ -35,14 +35,14 @@ bool within(uint32_t value, int32_t limit) {
 bool within_limits(const Personality& personality, const ibv_qp_init_attr_ex& init) {
     const ibv_qp_cap& cap = init.cap;
     if (init.qp_type != IBV_QPT_XRC_RECV && cap.max_send_wr == 0 &&
-        personality.empty_send_queue == 0)
+        personality.send_queue.may_be_empty == 0)
         return false;
-    return within(cap.max_send_wr, personality.queue_entries) &&
-           within(cap.max_recv_wr, personality.queue_entries) &&
-           within(cap.max_send_sge, personality.send_sge) &&
-           within(cap.max_recv_sge, personality.recv_sge) &&
-           (within(cap.max_inline_data, personality.max_inline) ||
-            personality.inline_at_create == rule::kInlineClamped);
+    return within(cap.max_send_wr, personality.limits.queue_entries) &&
+           within(cap.max_recv_wr, personality.limits.queue_entries) &&
+           within(cap.max_send_sge, personality.limits.send_sge) &&
+           within(cap.max_recv_sge, personality.limits.recv_sge) &&
+           (within(cap.max_inline_data, personality.limits.inline_data) ||
+            personality.send_queue.inline_at_create == rule::kInlineClamped);
 }
 
 // Checks the attributes that each type requires. 0, EINVAL, or EOPNOTSUPP for types that the
@@ -61,8 +61,8 @@ int check_required_attributes(const Personality& personality, const ibv_qp_init_
 }
 
 uint32_t rounded_queue(const Personality& personality, uint32_t entries) {
-    return rounded_entries(entries, personality.queue_rounding, personality.least_queue,
-                           personality.queue_entries);
+    return rounded_entries(entries, personality.rounding.queue, personality.rounding.least_queue,
+                           personality.limits.queue_entries);
 }
 
 // Whether the queue pair may bind memory windows: all may, unless the program names what they send.
@@ -75,15 +75,16 @@ bool may_bind(const ibv_qp_init_attr_ex& init) {
 // Sets the size of the send queue, and what may be posted to it.
 void set_send_queue(const Personality& personality, const ibv_qp_init_attr_ex& init,
                     Qp::Attributes* attributes) {
-    const auto most_inline = static_cast<uint32_t>(personality.max_inline);
+    const auto most_inline = static_cast<uint32_t>(personality.limits.inline_data);
     const SendSizes sizes = rounded_send(
         personality, {std::max<uint32_t>(init.cap.max_send_sge, 1),
                       std::min(init.cap.max_inline_data, most_inline), may_bind(init)});
     attributes->operations = operations_of(personality, attributes->type);
-    attributes->max_message = static_cast<uint32_t>(personality.message);
+    attributes->max_message = static_cast<uint32_t>(personality.limits.message);
     attributes->max_send_wr = rounded_queue(personality, init.cap.max_send_wr);
     attributes->max_send_sge = sizes.sge;
-    attributes->max_read_sge = std::min(sizes.sge, static_cast<uint32_t>(personality.read_sge));
+    attributes->max_read_sge =
+        std::min(sizes.sge, static_cast<uint32_t>(personality.limits.read_sge));
     attributes->max_inline = sizes.inline_bytes;
 }
 
@@ -129,7 +130,7 @@ ibv_qp_cap actual_caps(Qp& qp) {
     const Qp::Attributes& attributes = qp.attributes();
     ibv_qp_cap cap{};
     if (attributes.send_cq != nullptr) {
-        cap.max_send_wr = attributes.max_send_wr == 0 ? 0 : qp.send_capacity();
+        cap.max_send_wr = attributes.max_send_wr == 0 ? 0 : qp.requester.queue().capacity();
         cap.max_send_sge = attributes.max_send_sge;
         cap.max_inline_data = attributes.max_inline;
     }
@@ -170,14 +171,14 @@ void fill_public_part(ibv_context* context, const ibv_qp_init_attr_ex& init, QpO
 ibv_qp* make_qp(ibv_context* context, ibv_qp_init_attr_ex* init) {
     if (inherited(context)) return fail(ENODEV);
     const int status = check_required_attributes(personality_of(context), *init);
-    if (status == EINVAL) return fail(personality_of(context).create_error);
+    if (status == EINVAL) return fail(personality_of(context).errors.create);
     if (status != 0) return fail(status);
     if (take_creation_failure(faults_of(context))) return fail(ENOMEM);
     Qp* qp = Qp::create(adapter_of(context), device_attributes(context, *init));
     if (qp == nullptr) {
         const bool full =
             has_all_queue_pairs(adapter_of(context).host(), Context::of(context)->device->index);
-        return fail(full ? personality_of(context).limit_error : ENOMEM);
+        return fail(full ? personality_of(context).errors.limit : ENOMEM);
     }
     auto* object = new QpObject;
     object->qp = qp;
@@ -265,7 +266,7 @@ SOFTHCA_EXPORT int ibv_query_qp_data_in_order(ibv_qp* ibv, ibv_wr_opcode opcode,
                              .host()
                              .header()
                              .faults.out_of_order.load(std::memory_order_relaxed) == 0;
-    const int32_t promise = personality_of(ibv->context).in_order;
+    const int32_t promise = personality_of(ibv->context).ordering.in_order;
     const bool promised =
         promise == rule::kAlways || (promise == rule::kReadyToSend && ibv->state == IBV_QPS_RTS);
     return writes && ordered && promised ? 1 : 0;

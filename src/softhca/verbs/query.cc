@@ -55,8 +55,8 @@ void set_speed(Attributes* attributes, uint32_t speed) {
 }
 
 bool shows_grh_required(const FabricConfig& config) {
-    return config.personality.grh_required == rule::kGrhAlways ||
-           (config.personality.grh_required == rule::kGrhOnEthernet &&
+    return config.personality.ports.grh_required == rule::kGrhAlways ||
+           (config.personality.ports.grh_required == rule::kGrhOnEthernet &&
             config.link_layer == LinkLayer::kEthernet);
 }
 
@@ -64,9 +64,10 @@ unsigned int capabilities(const Personality& personality) {
     unsigned int flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT |
                          IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN |
                          IBV_DEVICE_MEM_MGT_EXTENSIONS;
-    if (personality.srq_resize != 0) flags |= IBV_DEVICE_SRQ_RESIZE;
-    if (personality.xrc != 0) flags |= IBV_DEVICE_XRC;
-    if (personality.windows != 0) flags |= IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B;
+    if (personality.has.srq_resize != 0) flags |= IBV_DEVICE_SRQ_RESIZE;
+    if (personality.has.xrc != 0) flags |= IBV_DEVICE_XRC;
+    if (personality.has.windows != 0)
+        flags |= IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B;
     return flags;
 }
 
@@ -82,27 +83,27 @@ void fill_device(ibv_context* context, ibv_device_attr* attributes) {
     attributes->vendor_id = 0x7366;
     attributes->vendor_part_id = 1;
     attributes->hw_ver = 1;
-    attributes->max_qp = personality.max_qp;
-    attributes->max_qp_wr = personality.queue_entries;
+    attributes->max_qp = personality.limits.qps;
+    attributes->max_qp_wr = personality.limits.queue_entries;
     attributes->device_cap_flags = capabilities(personality);
-    attributes->max_sge = std::min(personality.send_sge, personality.recv_sge);
-    attributes->max_sge_rd = personality.read_sge;
+    attributes->max_sge = std::min(personality.limits.send_sge, personality.limits.recv_sge);
+    attributes->max_sge_rd = personality.limits.read_sge;
     attributes->max_cq = limits::kObjects;
-    attributes->max_cqe = personality.max_cqe;
+    attributes->max_cqe = personality.limits.cqe;
     attributes->max_mr = limits::kKeys;
     attributes->max_pd = limits::kDomains;
-    attributes->max_qp_rd_atom = personality.rd_atomic;
-    attributes->max_res_rd_atom = personality.rd_atomic * personality.max_qp;
-    attributes->max_qp_init_rd_atom = personality.rd_atomic;
-    attributes->atomic_cap = personality.atomics != 0 ? IBV_ATOMIC_HCA : IBV_ATOMIC_NONE;
-    attributes->max_mw = personality.windows != 0 ? static_cast<int>(limits::kKeys) : 0;
+    attributes->max_qp_rd_atom = personality.limits.rd_atomic;
+    attributes->max_res_rd_atom = personality.limits.rd_atomic * personality.limits.qps;
+    attributes->max_qp_init_rd_atom = personality.limits.rd_atomic;
+    attributes->atomic_cap = personality.has.atomics != 0 ? IBV_ATOMIC_HCA : IBV_ATOMIC_NONE;
+    attributes->max_mw = personality.has.windows != 0 ? static_cast<int>(limits::kKeys) : 0;
     attributes->max_ah = limits::kAddressHandles;
-    if (personality.srq != 0) {
-        attributes->max_srq = personality.srqs;
-        attributes->max_srq_wr = personality.srq_entries;
-        attributes->max_srq_sge = personality.srq_sge;
+    if (personality.has.srq != 0) {
+        attributes->max_srq = personality.limits.srqs;
+        attributes->max_srq_wr = personality.limits.srq_entries;
+        attributes->max_srq_sge = personality.limits.srq_sge;
     }
-    if (personality.multicast != 0) {
+    if (personality.has.multicast != 0) {
         attributes->max_mcast_grp = limits::kAttachments;
         attributes->max_mcast_qp_attach = limits::kAttachments;
         attributes->max_total_mcast_qp_attach = limits::kAttachments;
@@ -115,12 +116,12 @@ void fill_device(ibv_context* context, ibv_device_attr* attributes) {
 void fill_paging(const Personality& personality, ibv_device_attr_ex* all) {
     uint32_t connected =
         IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ;
-    if (personality.srq != 0) connected |= IBV_ODP_SUPPORT_SRQ_RECV;
-    if (personality.atomics != 0) connected |= IBV_ODP_SUPPORT_ATOMIC;
+    if (personality.has.srq != 0) connected |= IBV_ODP_SUPPORT_SRQ_RECV;
+    if (personality.has.atomics != 0) connected |= IBV_ODP_SUPPORT_ATOMIC;
     all->odp_caps.general_caps = IBV_ODP_SUPPORT;
     all->odp_caps.per_transport_caps.rc_odp_caps = connected;
     all->odp_caps.per_transport_caps.ud_odp_caps = IBV_ODP_SUPPORT_SEND;
-    all->xrc_odp_caps = personality.xrc != 0 && personality.odp == 1 ? connected : 0;
+    all->xrc_odp_caps = personality.has.xrc != 0 && personality.has.odp == 1 ? connected : 0;
 }
 
 }  // namespace
@@ -135,12 +136,12 @@ int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input
     if (input != nullptr && input->comp_mask != 0) return EINVAL;
     ibv_device_attr_ex all{};
     fill_device(context, &all.orig_attr);
-    if (personality_of(context).timestamps != 0) {
+    if (personality_of(context).has.timestamps != 0) {
         all.completion_timestamp_mask = ~uint64_t{0};
         all.hca_core_clock = 1'000'000;  // kHz: time stamps are in ns
     }
-    if (personality_of(context).device_memory != 0) all.max_dm_size = limits::kDeviceMemory;
-    if (personality_of(context).odp != 0) fill_paging(personality_of(context), &all);
+    if (personality_of(context).has.device_memory != 0) all.max_dm_size = limits::kDeviceMemory;
+    if (personality_of(context).has.odp != 0) fill_paging(personality_of(context), &all);
     all.phys_port_cnt_ex = config_of(context).ports;
     std::memcpy(static_cast<void*>(attributes), &all, std::min(size, sizeof all));
     return 0;
@@ -164,7 +165,7 @@ int query_port(ibv_context* context, uint8_t port, ibv_port_attr* attributes, si
     all.max_mtu = IBV_MTU_4096;
     all.active_mtu = IBV_MTU_4096;
     all.gid_tbl_len = gid_table_of(config_of(context));
-    all.max_msg_sz = static_cast<uint32_t>(personality_of(context).message);
+    all.max_msg_sz = static_cast<uint32_t>(personality_of(context).limits.message);
     all.pkey_tbl_len = 1;
     all.lid = ethernet ? 0 : lid_of_place(own_place(context, port));
     all.sm_lid = ethernet ? 0 : 1;

@@ -10,20 +10,20 @@ namespace softhca {
 namespace {
 
 bool valid_entries(const Personality& personality, uint32_t entries) {
-    return entries != 0 && entries <= static_cast<uint32_t>(personality.srq_entries);
+    return entries != 0 && entries <= static_cast<uint32_t>(personality.limits.srq_entries);
 }
 
 uint32_t rounded(const Personality& personality, uint32_t entries) {
-    return rounded_entries(entries, personality.queue_rounding, personality.least_queue,
-                           personality.srq_entries);
+    return rounded_entries(entries, personality.rounding.queue, personality.rounding.least_queue,
+                           personality.limits.srq_entries);
 }
 
 ibv_srq* make_srq(ibv_context* context, void* srq_context, ibv_pd* pd, ibv_srq_attr* limits_asked,
                   XrcdObject* xrcd, CqObject* cq) {
     const Personality& personality = personality_of(context);
-    if (personality.srq == 0) return fail(EOPNOTSUPP);
+    if (personality.has.srq == 0) return fail(EOPNOTSUPP);
     if (inherited(context) || !valid_entries(personality, limits_asked->max_wr) ||
-        limits_asked->max_sge > static_cast<uint32_t>(personality.srq_sge)) {
+        limits_asked->max_sge > static_cast<uint32_t>(personality.limits.srq_sge)) {
         set_error(EINVAL);
         return nullptr;
     }
@@ -74,7 +74,7 @@ ibv_srq* create_srq_ex(ibv_context* context, ibv_srq_init_attr_ex* attributes) t
     const bool typed = (mask & IBV_SRQ_INIT_ATTR_TYPE) != 0;
     const bool xrc = typed && attributes->srq_type == IBV_SRQT_XRC;
     if ((mask & ~kKnown) != 0 || (typed && attributes->srq_type == IBV_SRQT_TM) ||
-        (xrc && personality_of(context).xrc == 0)) {
+        (xrc && personality_of(context).has.xrc == 0)) {
         set_error(EOPNOTSUPP);
         return nullptr;
     }
@@ -105,7 +105,7 @@ SOFTHCA_EXPORT int ibv_modify_srq(ibv_srq* ibv, ibv_srq_attr* attributes, int ma
     Srq& srq = *object_of<SrqObject>(ibv)->srq;
     if ((mask & IBV_SRQ_MAX_WR) != 0) {
         const Personality& personality = personality_of(ibv->context);
-        if (personality.srq_resize == 0 || !valid_entries(personality, attributes->max_wr))
+        if (personality.has.srq_resize == 0 || !valid_entries(personality, attributes->max_wr))
             return EINVAL;
         const int status =
             srq.resize(attributes->max_wr,
@@ -150,7 +150,7 @@ int post_srq_recv(ibv_srq* ibv, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) try {
     }
     if (take_post_failure(faults_of(ibv->context))) [[unlikely]] {
         *bad_wr = wr;
-        return personality_of(ibv->context).srq_full_error;
+        return personality_of(ibv->context).errors.srq_full;
     }
     Srq::Posts posts(*object_of<SrqObject>(ibv)->srq);
     for (; wr != nullptr; wr = wr->next) {

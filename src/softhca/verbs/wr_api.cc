@@ -40,9 +40,9 @@ Wqe* last(QpObject& object) {
 Wqe* begin(ibv_qp_ex* qp, WrOpcode opcode) {
     QpObject& object = object_of_qp(qp);
     if (object.build_error != 0) return nullptr;
-    Wqe* wqe = object.qp->reserve_send(object.building.size());
+    Wqe* wqe = object.qp->requester.queue().reserve(object.building.size());
     if (wqe == nullptr) {
-        object.build_error = object.qp->adapter().host().personality().full_error;
+        object.build_error = object.qp->adapter().host().personality().errors.full;
         return nullptr;
     }
     wqe->wr_id = qp->wr_id;
@@ -53,10 +53,7 @@ Wqe* begin(ibv_qp_ex* qp, WrOpcode opcode) {
 }
 
 void begin_rdma(ibv_qp_ex* qp, WrOpcode opcode, uint32_t rkey, uint64_t address) {
-    if (Wqe* wqe = begin(qp, opcode)) {
-        wqe->rkey = rkey;
-        wqe->remote_address = address;
-    }
+    if (Wqe* wqe = begin(qp, opcode)) wqe->remote = {address, rkey};
 }
 
 void begin_with_imm(ibv_qp_ex* qp, WrOpcode opcode, uint32_t imm) {
@@ -79,8 +76,7 @@ void begin_atomic(ibv_qp_ex* qp, WrOpcode opcode, uint32_t rkey, uint64_t addres
                   uint64_t compare_add, uint64_t swap) {
     begin_rdma(qp, opcode, rkey, address);
     if (Wqe* wqe = last(object_of_qp(qp))) {
-        wqe->compare_add = compare_add;
-        wqe->swap = swap;
+        wqe->atomic = {compare_add, swap};
         wqe->length = sizeof(uint64_t);
     }
 }
@@ -113,11 +109,8 @@ void bind_window(ibv_qp_ex* qp, ibv_mw* mw, uint32_t rkey, const ibv_mw_bind_inf
 }
 
 void set_ud_addr(ibv_qp_ex* qp, ibv_ah* ah, uint32_t remote_qpn, uint32_t remote_qkey) {
-    if (Wqe* wqe = last(object_of_qp(qp))) {
-        wqe->destination = object_of<AhObject>(ah)->destination;
-        wqe->remote_qp = remote_qpn;
-        wqe->qkey = remote_qkey;
-    }
+    if (Wqe* wqe = last(object_of_qp(qp)))
+        wqe->datagram = {object_of<AhObject>(ah)->destination, remote_qpn, remote_qkey};
 }
 
 void set_xrc_srqn(ibv_qp_ex* qp, uint32_t number) {
@@ -131,7 +124,7 @@ void set_inline_data_list(ibv_qp_ex* qp, size_t count, const ibv_data_buf* list)
     size_t length = 0;
     for (size_t i = 0; i < count; ++i) length += list[i].length;
     if (length > object.qp->attributes().max_inline || !wqe->gathers()) {
-        object.build_error = object.qp->adapter().host().personality().inline_error;
+        object.build_error = object.qp->adapter().host().personality().errors.inline_data;
         return;
     }
     wqe->is_inline = true;
@@ -157,7 +150,7 @@ void set_sge_list(ibv_qp_ex* qp, size_t count, const ibv_sge* list) {
         wqe->opcode == WrOpcode::kRdmaRead ? attributes.max_read_sge : attributes.max_send_sge;
     if (count > most || length > attributes.max_message) {
         object.build_error =
-            count > most ? object.qp->adapter().host().personality().sge_error : EINVAL;
+            count > most ? object.qp->adapter().host().personality().errors.sge : EINVAL;
         return;
     }
     wqe->num_sge = static_cast<uint8_t>(count);
@@ -181,7 +174,7 @@ void start(ibv_qp_ex* qp) {
         object.build_error = EINVAL;
         return;
     }
-    object.qp->post_mutex.lock();
+    object.qp->requester.post_mutex.lock();
     object.building.clear();
     object.build_error = admit_send(*object.qp).error;
 }
@@ -190,27 +183,27 @@ int complete(ibv_qp_ex* qp) {
     QpObject& object = object_of_qp(qp);
     const int status = object.build_error;
     charge_post(object.building.size());
-    const uint64_t post_time = object.qp->post_time();
+    const uint64_t post_time = object.qp->requester.post_time();
     if (after_fork(qp)) return EINVAL;
     if (status == 0)
-        for (Wqe* wqe : object.building) object.qp->commit_send(*wqe, post_time);
+        for (Wqe* wqe : object.building) object.qp->requester.commit(*wqe, post_time);
     object.building.clear();
-    object.qp->post_mutex.unlock();
-    if (status == 0) object.qp->start_sends();
+    object.qp->requester.post_mutex.unlock();
+    if (status == 0) object.qp->requester.start();
     return status;
 }
 
 void abort_requests(ibv_qp_ex* qp) {
     if (!after_fork(qp)) {
         object_of_qp(qp).building.clear();
-        object_of_qp(qp).qp->post_mutex.unlock();
+        object_of_qp(qp).qp->requester.post_mutex.unlock();
     }
 }
 
 }  // namespace
 
 bool send_ops_supported(const Personality& personality, ibv_qp_type type, uint64_t operations) {
-    if (personality.wr_api == 0) return false;
+    if (personality.has.wr_api == 0) return false;
     const uint32_t supported = operations_of(personality, static_cast<QpType>(type));
     for (const Operation& operation : kOperations)
         if ((supported >> static_cast<unsigned>(operation.opcode) & 1) != 0)
@@ -221,7 +214,7 @@ bool send_ops_supported(const Personality& personality, ibv_qp_type type, uint64
 void add_send_ops(QpObject& object, uint64_t operations) {
     ibv_qp_ex& qp = object.ibv;
     object.extended = true;
-    object.building.reserve(object.qp->send_capacity());
+    object.building.reserve(object.qp->requester.queue().capacity());
     const auto offered = [operations](uint64_t bit) { return (operations & bit) != 0; };
     qp.wr_rdma_write = offered(IBV_QP_EX_WITH_RDMA_WRITE) ? rdma_write : nullptr;
     qp.wr_rdma_write_imm = offered(IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM) ? rdma_write_imm : nullptr;

@@ -233,9 +233,9 @@ TEST_F(HostTest, NobodyWaitsForAStoppedProcessToJoin) {
 TEST_F(HostTest, ThreadsDoNotWaitForEachOthersGuards) {
     Child child([&] {
         Host& host = start_adapter(name_)->host();
-        std::barrier all_in(kMaxLanes);
+        std::barrier all_in(GuardLanes::kMost);
         std::vector<std::thread> threads;
-        for (uint32_t i = 0; i < kMaxLanes; ++i) {
+        for (uint32_t i = 0; i < GuardLanes::kMost; ++i) {
             threads.emplace_back([&, i] {
                 const AccessGuard outer(host, i);
                 all_in.arrive_and_wait();
@@ -270,9 +270,9 @@ TEST_F(HostTest, FreedSlotIsWholeAfterEachInstruction) {
     constexpr int kAtItsExit = SIGTRAP | PTRACE_EVENT_EXIT << 8;
     auto& slot = shared_->copy;
     slot.life = Life{SlotState::kDead, 7}.word();
-    slot.lanes_used = 3;
-    slot.inbound_used = 5;
-    slot.dirty_cqs[7] = 9;
+    slot.guards.used = 3;
+    slot.inbound.used = 5;
+    slot.doorbell.dirty_cqs[7] = 9;
     slot.links[kMaxLinks - 1].ingress.free_at = 11;
     Child child([&] {
         ptrace(PTRACE_TRACEME, 0, nullptr, nullptr);
@@ -286,8 +286,9 @@ TEST_F(HostTest, FreedSlotIsWholeAfterEachInstruction) {
     for (int steps = 0; steps < kSteps && status >> 8 != kAtItsExit; ++steps) {
         ASSERT_TRUE(WIFSTOPPED(status)) << "after " << steps;
         ASSERT_EQ(slot.get_life().incarnation, 7u) << "after " << steps << " instructions";
-        const bool clear = slot.lanes_used == 0 && slot.inbound_used == 0 &&
-                           slot.dirty_cqs[7] == 0 && slot.links[kMaxLinks - 1].ingress.free_at == 0;
+        const bool clear = slot.guards.used == 0 && slot.inbound.used == 0 &&
+                           slot.doorbell.dirty_cqs[7] == 0 &&
+                           slot.links[kMaxLinks - 1].ingress.free_at == 0;
         ASSERT_TRUE(clear || slot.state() == SlotState::kDead) << "after " << steps;
         ASSERT_EQ(ptrace(PTRACE_SINGLESTEP, child.pid(), nullptr, nullptr), 0);
         ASSERT_EQ(waitpid(child.pid(), &status, __WALL), child.pid());

@@ -54,18 +54,18 @@ struct Shared {
 };
 
 void connect(Qp& qp, uint32_t peer) {
-    Qp::Change change;
+    QpChange change;
     change.mask = qp_attr::kState | qp_attr::kPort | qp_attr::kAccessFlags | qp_attr::kDestQpn |
                   qp_attr::kAv | qp_attr::kMinRnrTimer | qp_attr::kRetryCnt | qp_attr::kRnrRetry |
                   qp_attr::kTimeout | qp_attr::kMaxQpRdAtomic | qp_attr::kMaxDestRdAtomic;
     change.state = QpState::kRts;
-    change.access = kRemote;
-    change.peer_number = peer;
-    change.min_rnr_timer = 1;
-    change.retry_count = 1;
-    change.rnr_retry = 1;
-    change.timeout = 8;
-    change.max_rd_atomic = change.max_dest_rd_atomic = 1;
+    change.responder.access = kRemote;
+    change.responder.peer_number = peer;
+    change.responder.min_rnr_timer = 1;
+    change.requester.retry_count = 1;
+    change.requester.rnr_retry = 1;
+    change.requester.timeout = 8;
+    change.requester.max_rd_atomic = change.responder.max_dest_rd_atomic = 1;
     qp.modify(change);
 }
 
@@ -83,20 +83,19 @@ Qp* make_qp(Adapter& adapter, Cq* cq, Srq* srq) {
 
 void post(Qp& qp, const Wqe& what, const Sge& local) {
     {
-        const std::lock_guard lock(qp.post_mutex);
-        Wqe* wqe = qp.reserve_send();
+        const std::lock_guard lock(qp.requester.post_mutex);
+        Wqe* wqe = qp.requester.queue().reserve();
         wqe->opcode = what.opcode;
         wqe->is_inline = what.gathers();
         wqe->num_sge = wqe->is_inline ? 0 : 1;
         if (!wqe->is_inline) wqe->sges()[0] = local;
         wqe->length = 8;
-        wqe->remote_address = what.remote_address;
-        wqe->rkey = what.rkey;
-        wqe->compare_add = 1;
+        wqe->remote = what.remote;
+        wqe->atomic.compare_add = 1;
         wqe->flags = send_flag::kSignaled;
-        qp.commit_send(*wqe, qp.post_time());
+        qp.requester.commit(*wqe, qp.requester.post_time());
     }
-    qp.start_sends();
+    qp.requester.start();
 }
 
 // Memory of this process that the device may use, with its key.
@@ -131,8 +130,7 @@ int victim(const std::string& fabric, Shared& shared, WrOpcode opcode) {
     raise(SIGSTOP);
     Wqe what{};
     what.opcode = opcode;
-    what.remote_address = shared.address;
-    what.rkey = shared.rkey;
+    what.remote = {shared.address, shared.rkey};
     post(*qp, what, memory.at(0, 8));
     shared.sent = 1;
     pause();
@@ -172,7 +170,7 @@ class Survivor {
             return shared_.killed == 1;
         };
         if (!wait_for(killed, std::chrono::minutes(2))) return 3;
-        Qp::Change change;
+        QpChange change;
         change.mask = qp_attr::kState;
         change.state = QpState::kErr;
         qp->modify(change);

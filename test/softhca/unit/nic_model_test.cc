@@ -38,7 +38,7 @@ TEST(NicModel, IdealTakesNoTime) {
         EXPECT_EQ(booking.arrival_end, 77u);
         EXPECT_EQ(arrival_at(booking, *ideal, 1 << 30, 5), 77u);
     }
-    EXPECT_EQ(registration_time_ns(*ideal, 1 << 30), 0u);
+    EXPECT_EQ(ideal->registration.time_ns(1 << 30), 0u);
 }
 
 TEST(NicModel, LoneMessageTakesLatencyAndTransmission) {
@@ -188,11 +188,11 @@ TEST(NicModel, HugeTimesDoNotOverflow) {
 }
 
 TEST(NicModel, Registration) {
-    EXPECT_EQ(registration_time_ns(kNic, 0), 5000u);
-    EXPECT_EQ(registration_time_ns(kNic, 4000), 6000u);
+    EXPECT_EQ(kNic.registration.time_ns(0), 5000u);
+    EXPECT_EQ(kNic.registration.time_ns(4000), 6000u);
     const NicParameters* graphene = find_profile("graphene");
     ASSERT_NE(graphene, nullptr);
-    EXPECT_EQ(registration_time_ns(*graphene, 1'000'000), 68'000u + 50'000u);
+    EXPECT_EQ(graphene->registration.time_ns(1'000'000), 68'000u + 50'000u);
 }
 
 TEST(NicModel, ProfilesAreThoseNamed) {
@@ -218,10 +218,10 @@ TEST(NicModel, EachParameterCanBeSetAlone) {
               std::nullopt);
     EXPECT_EQ(nic.gap_ns, 7u);
     EXPECT_EQ(nic.completion_ns, 250u);
-    EXPECT_EQ(nic.registration_ns, 2'000'000u);
+    EXPECT_EQ(nic.registration.fixed_ns, 2'000'000u);
     EXPECT_EQ(apply_model_overrides("bandwidth=12.25,reg-bandwidth=0", nic), std::nullopt);
     EXPECT_DOUBLE_EQ(nic.bandwidth, 12.25);
-    EXPECT_DOUBLE_EQ(nic.registration_bandwidth, 0);
+    EXPECT_DOUBLE_EQ(nic.registration.bandwidth, 0);
 }
 
 TEST(NicModel, WrongOverridesNameTheChoicesAndChangeNothing) {
@@ -247,7 +247,7 @@ TEST(NicModel, DescriptionReadsBack) {
         ASSERT_EQ(apply_model_overrides(describe(*find_profile(name)), nic), std::nullopt)
             << describe(*find_profile(name));
         EXPECT_EQ(describe(nic), describe(*find_profile(name)));
-        EXPECT_EQ(nic.registration_ns, find_profile(name)->registration_ns);
+        EXPECT_EQ(nic.registration.fixed_ns, find_profile(name)->registration.fixed_ns);
     }
 }
 
@@ -296,8 +296,8 @@ constexpr Request kWord{RequestKind::kWrite, 8, true};
 TEST(QpClock, RequestsOfOneQueuePairAreSpacedAndThePortIsFreeForOthers) {
     NicParameters nic = kNic;
     nic.gap_ns = 0;
-    nic.qp_write_ns = 400;
-    nic.qp_gap_ns = 100;
+    nic.queue_pair.write_ns = 400;
+    nic.queue_pair.gap_ns = 100;
     LinkPair mine{}, peer{};
     QpClock slow, other;
     for (uint64_t i = 0; i < 10; ++i)
@@ -388,8 +388,7 @@ TEST(NicModel, SlowedNicHasTheSameProportions) {
                 }
             }
         }
-        EXPECT_NEAR(registration_time_ns(slow, 1 << 20), 20 * registration_time_ns(nic, 1 << 20),
-                    20);
+        EXPECT_NEAR(slow.registration.time_ns(1 << 20), 20 * nic.registration.time_ns(1 << 20), 20);
     }
     EXPECT_FALSE(slowed({}, 20).models_time());
 }
@@ -459,11 +458,11 @@ TEST(NicModel, RegistrationIsWithinThePublishedRange) {
     for (const char* name : {"cx3-fdr", "cx5-edr", "cx6-hdr"}) {
         const NicParameters& nic = *find_profile(name);
         constexpr uint64_t kPages = 1 << 20;
-        const uint64_t ns = registration_time_ns(nic, kPages * 4096);
+        const uint64_t ns = nic.registration.time_ns(kPages * 4096);
         EXPECT_GE(ns, kPages * 250) << name;
         EXPECT_LE(ns, kPages * 400) << name;
-        EXPECT_EQ(registration_time_ns(nic, 0), 16'000u) << name;
-        EXPECT_NEAR(deregistration_time_ns(nic, kPages * 4096), kPages * 95, kPages * 5) << name;
+        EXPECT_EQ(nic.registration.time_ns(0), 16'000u) << name;
+        EXPECT_NEAR(nic.deregistration.time_ns(kPages * 4096), kPages * 95, kPages * 5) << name;
     }
 }
 

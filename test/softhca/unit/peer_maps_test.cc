@@ -202,10 +202,10 @@ TEST_F(PeerMapsTest, MemoryInUseIsUnmappedAfterwards) {
         const uint64_t* used = first->reach();
         const uint64_t value = *used;
         first.reset();
-        const uint32_t rung = node.host.self().doorbell.load();
+        const uint32_t rung = node.host.self().doorbell.rings.load();
         for (uint32_t i = 1; i < kInSlack; ++i) Region(node, 1).reach();
         EXPECT_EQ(*used, value) << "an access may have begun before";
-        EXPECT_NE(node.host.self().doorbell.load(), rung) << "the engine is to collect";
+        EXPECT_NE(node.host.self().doorbell.rings.load(), rung) << "the engine is to collect";
         EXPECT_EQ(mappings(), kInSlack);
         node.maps.collect();
         EXPECT_EQ(mappings(), 1u) << "the last one, still registered when others were dropped";

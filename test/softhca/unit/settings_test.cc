@@ -64,9 +64,9 @@ TEST(Settings, EveryVariableIsRead) {
     EXPECT_EQ(settings.devices, 16u);
     EXPECT_EQ(settings.ports, 2u);
     EXPECT_EQ(settings.personality_name, "irdma");
-    EXPECT_EQ(settings.personality.max_inline, 64);
-    EXPECT_EQ(settings.personality.srq, 1);
-    EXPECT_EQ(settings.personality.send_sge, 13);
+    EXPECT_EQ(settings.personality.limits.inline_data, 64);
+    EXPECT_EQ(settings.personality.has.srq, 1);
+    EXPECT_EQ(settings.personality.limits.send_sge, 13);
     EXPECT_EQ(settings.link_layer, LinkLayer::kEthernet);
     EXPECT_TRUE(settings.own_addresses);
     EXPECT_TRUE(settings.subnets);
@@ -74,7 +74,7 @@ TEST(Settings, EveryVariableIsRead) {
     EXPECT_EQ(settings.executor, Executor::kThread);
     EXPECT_EQ(settings.profile, "graphene");
     EXPECT_EQ(settings.nic.gap_ns, 1000u) << "the model refines the profile";
-    EXPECT_EQ(settings.nic.registration_ns, 68'000u);
+    EXPECT_EQ(settings.nic.registration.fixed_ns, 68'000u);
     EXPECT_EQ(settings.faults, "rnr=3");
     EXPECT_FALSE(settings.shared);
     EXPECT_TRUE(settings.virtual_time);
@@ -129,7 +129,7 @@ TEST(Settings, FabricGetsWhatWasSet) {
     EXPECT_EQ(config.devices, 3u);
     EXPECT_EQ(config.ports, 2u);
     EXPECT_EQ(config.link_layer, LinkLayer::kEthernet) << "the device has no other";
-    EXPECT_EQ(config.personality.read_sge, 1);
+    EXPECT_EQ(config.personality.limits.read_sge, 1);
     EXPECT_STREQ(config.personality_name, "hns");
     EXPECT_STREQ(config.profile, "hdr200");
     EXPECT_EQ(config.nic.latency_ns, 27'000u);

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The requester of a queue pair: executes the send queue in order, retries, completes and flushes.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <utility>
+
+#include "softhca/core/qp_state.h"
+#include "softhca/core/retry.h"
+#include "softhca/transport/inbound_queue.h"
+#include "softhca/transport/wqe.h"
+
+namespace softhca {
+
+class Adapter;
+class Qp;
+
+// With the timing model, the answers on their way to reads that the responder has acted on, in the
+// order of the send queue. Under the queue pair's execute_mutex.
+class ReadAnswers {
+  public:
+    // Longer answers are copied when they arrive.
+    static constexpr uint64_t kMaxBytes = 64 << 10;
+
+    // Room for the next answer; nullptr if there is no memory.
+    char* add(uint64_t bytes) {
+        std::unique_ptr<char[]> answer(new (std::nothrow) char[bytes]);
+        if (answer == nullptr) return nullptr;
+        answers_.push_back(std::move(answer));
+        return answers_.back().get();
+    }
+    void take_back() { answers_.pop_back(); }
+    char* first() { return answers_.front().get(); }
+    void pop() { answers_.pop_front(); }
+    void clear() { answers_.clear(); }
+
+  private:
+    std::deque<std::unique_ptr<char[]>> answers_;
+};
+
+class Requester {
+  public:
+    explicit Requester(Qp& qp);
+
+    // Posts, under `post_mutex`: fill an entry of the queue, and commit it. The time (ns) at which
+    // the timing model begins a post is that of post_time(), 0 without model; at it, the links are
+    // booked.
+    std::mutex post_mutex;
+    SendQueue& queue() { return queue_; }
+    uint64_t post_time() const;
+    void commit(Wqe& wqe, uint64_t post_time);
+    // Starts what was posted: executes it now, or schedules it in the progress engine.
+    void start();
+
+    // All that follows is under the queue pair's execute_mutex.
+    void modify(const QpChange& change);
+    void after_transition(QpState state);
+    // What is due at `now`; called by the progress engine.
+    void run_scheduled(uint64_t now);
+    // In state err or sqe: nothing is executed any more, and all is flushed, by some devices later.
+    void end();
+    // Forgets all work requests. Also under `post_mutex`.
+    void clear();
+
+    const RequesterAttributes& attributes() const { return attributes_; }
+    InboundQueue& inbound() { return inbound_; }
+    ReadAnswers& answers() { return answers_; }
+    uint64_t head_position() const { return executed_; }
+
+  private:
+    static constexpr uint32_t kMaxStepsPerRun = 16;  // then the engine turns to other queue pairs
+    static constexpr uint32_t kNoLimit = ~uint32_t{0};
+    bool run(uint64_t now, uint32_t steps);
+    bool execute_head(Wqe& wqe, uint64_t now);
+    void run_ahead(uint64_t now);
+    bool start_ahead(Wqe& wqe, uint64_t now);
+    bool deliver_ahead(Wqe& wqe, uint64_t now);
+    bool act_ahead(Wqe& wqe, uint64_t now);
+    bool head_is_under_way();
+    bool awaits_answers();
+    void run_again_at(uint64_t time);
+    void send_again();
+    void finish_head(Wqe& wqe, WcStatus status, uint64_t now);
+    void fail();
+    void complete(const Wqe& wqe, WcStatus status, uint64_t visible_at);
+    void flush();
+    void report_drained();
+    uint64_t visible_at(const Wqe& wqe, uint64_t now);
+
+    Qp& qp_;
+    Adapter& adapter_;
+    Host& host_;
+    SendQueue queue_;
+    uint64_t last_posted_at_ = 0;  // ns; under post_mutex
+    QpClock clock_;                // of the timing model; under post_mutex
+    // ns: before that, no new request starts, because those before it are sent again.
+    std::atomic<uint64_t> sent_again_at_{0};
+    std::atomic<bool> scheduled_{false};  // to run at once
+    RequesterAttributes attributes_;
+    RetryState retry_;
+    uint64_t executed_ = 0;     // the index of the head
+    uint64_t ahead_ = 0;        // the next one to start ahead of the head
+    uint64_t ahead_again_ = 0;  // ns: when that is scheduled; 0: not
+    uint64_t wait_until_ = 0;
+    uint64_t last_visible_ = 0;  // the latest `visible_at` of a completion
+    uint64_t flush_at_ = 0;      // ns; 0: not scheduled
+    InboundQueue inbound_;       // writes from the head on that the receiver may place
+    ReadAnswers answers_;        // of reads from the head on
+    bool head_started_ = false;  // whether the work request at the head has been executed once
+};
+
+}  // namespace softhca
