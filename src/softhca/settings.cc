@@ -25,28 +25,12 @@ Reason set_name(std::string& target, std::string_view value) {
     return std::nullopt;
 }
 
-Reason set_fabric(Settings& settings, std::string_view value) {
-    return set_name(settings.fabric, value);
-}
-
-Reason set_node(Settings& settings, std::string_view value) {
-    return value.empty() ? std::nullopt : set_name(settings.node, value);
-}
-
 Reason set_count(unsigned& target, std::string_view value, unsigned max) {
     const auto number = parse_number(value);
     if (!number || *number < 1 || *number > max)
         return "must be a number from 1 to " + std::to_string(max);
     target = static_cast<unsigned>(*number);
     return std::nullopt;
-}
-
-Reason set_devices(Settings& settings, std::string_view value) {
-    return set_count(settings.devices, value, kMaxDevices);
-}
-
-Reason set_ports(Settings& settings, std::string_view value) {
-    return set_count(settings.ports, value, kMaxPorts);
 }
 
 // Sets a setting with two choices.
@@ -79,41 +63,12 @@ Reason set_personality(Settings& settings, std::string_view value) {
     return std::nullopt;
 }
 
-Reason set_rules(Settings& settings, std::string_view value) {
-    return apply_rules(value, settings.personality);
-}
-
-Reason set_addresses(Settings& settings, std::string_view value) {
-    return set_choice(settings.own_addresses, value, "shared", false, "per-process", true);
-}
-
-Reason set_subnets(Settings& settings, std::string_view value) {
-    return set_choice(settings.subnets, value, "one", false, "per-port", true);
-}
-
-Reason set_executor(Settings& settings, std::string_view value) {
-    return set_choice(settings.executor, value, "inline", Executor::kInline, "thread",
-                      Executor::kThread);
-}
-
-Reason set_clock(Settings& settings, std::string_view value) {
-    return set_choice(settings.virtual_time, value, "real", false, "virtual", true);
-}
-
-Reason set_shared(Settings& settings, std::string_view value) {
-    return set_choice(settings.shared, value, "auto", true, "off", false);
-}
-
 Reason set_profile(Settings& settings, std::string_view value) {
     const NicParameters* nic = find_profile(value);
     if (nic == nullptr) return "choose from " + profile_names();
     settings.profile = value;
     settings.nic = *nic;
     return std::nullopt;
-}
-
-Reason set_model(Settings& settings, std::string_view value) {
-    return apply_model_overrides(value, settings.nic);
 }
 
 // Behind the profile and the model, which it slows down.
@@ -139,39 +94,66 @@ std::string code(std::string_view text) {
 
 const std::array<Setting, kSettingCount> kSettings = {{
     {"SOFTHCA_FABRIC", "default", "a name",
-     "processes of one user with the same name share a fabric", set_fabric},
-    {"SOFTHCA_DEVICES", "1", "1..16", "number of devices: softhca0, softhca1, ...", set_devices},
-    {"SOFTHCA_PORTS", "1", "1, 2", "ports of each device", set_ports},
+     "processes of one user with the same name share a fabric",
+     [](Settings& settings, std::string_view value) { return set_name(settings.fabric, value); }},
+    {"SOFTHCA_DEVICES", "1", "1..16", "number of devices: softhca0, softhca1, ...",
+     [](Settings& settings, std::string_view value) {
+         return set_count(settings.devices, value, kMaxDevices);
+     }},
+    {"SOFTHCA_PORTS", "1", "1, 2", "ports of each device",
+     [](Settings& settings, std::string_view value) {
+         return set_count(settings.ports, value, kMaxPorts);
+     }},
     {"SOFTHCA_PERSONALITY", "default", "default, mlx5, mlx4, irdma, bnxt_re, hns, rxe, strict",
      "the device whose limits, features and refusals are imitated", set_personality},
     {"SOFTHCA_RULES", "", "comma list RULE=NUMBER", "single rules that differ from the personality",
-     set_rules},
+     [](Settings& settings, std::string_view value) {
+         return apply_rules(value, settings.personality);
+     }},
     {"SOFTHCA_LINK_LAYER", "auto", "auto, infiniband, ethernet",
      "addresses: LID, or GID as with RoCE; auto: as the personality has it", set_link_layer},
     {"SOFTHCA_ADDRESSES", "shared", "shared, per-process",
-     "whether processes have the same LIDs and GIDs, or each its own", set_addresses},
+     "whether processes have the same LIDs and GIDs, or each its own",
+     [](Settings& settings, std::string_view value) {
+         return set_choice(settings.own_addresses, value, "shared", false, "per-process", true);
+     }},
     {"SOFTHCA_SUBNETS", "one", "one, per-port",
      "whether ports 1 and ports 2 are in different subnets, and cannot reach each other",
-     set_subnets},
+     [](Settings& settings, std::string_view value) {
+         return set_choice(settings.subnets, value, "one", false, "per-port", true);
+     }},
     {"SOFTHCA_EXECUTOR", "inline", "inline, thread",
-     "who moves the data: the caller, or a thread per process", set_executor},
+     "who moves the data: the caller, or a thread per process",
+     [](Settings& settings, std::string_view value) {
+         return set_choice(settings.executor, value, "inline", Executor::kInline, "thread",
+                           Executor::kThread);
+     }},
     {"SOFTHCA_PROFILE", "ideal", "ideal, graphene, infini, hdr200, muse, cx3-fdr, cx5-edr, cx6-hdr",
      "the NIC whose timing is modeled", set_profile},
     {"SOFTHCA_MODEL", "",
      "comma list of PARAMETER=TIME (us; suffix ns, us, ms, s) and PARAMETER=GB/s",
-     "single parameters that differ from the profile", set_model},
+     "single parameters that differ from the profile",
+     [](Settings& settings, std::string_view value) {
+         return apply_model_overrides(value, settings.nic);
+     }},
     {"SOFTHCA_NODE", "", "a name",
      "processes with the same name share their ports in the model; without one, each has its own",
-     set_node},
+     [](Settings& settings, std::string_view value) {
+         return value.empty() ? std::nullopt : set_name(settings.node, value);
+     }},
     {"SOFTHCA_SLOW", "1", "1..10000",
      "how many times as slow as modeled the network and registrations are", set_slow},
     {"SOFTHCA_FAULTS", "", "comma list of faults", "faults in force from the start of the fabric",
      set_faults},
     {"SOFTHCA_SHARED", "auto", "auto, off", "copy directly where memory is shared already",
-     set_shared},
+     [](Settings& settings, std::string_view value) {
+         return set_choice(settings.shared, value, "auto", true, "off", false);
+     }},
     {"SOFTHCA_CLOCK", "real", "real, virtual",
      "whose time the device follows: the machine's, or that of a simulation in this process",
-     set_clock},
+     [](Settings& settings, std::string_view value) {
+         return set_choice(settings.virtual_time, value, "real", false, "virtual", true);
+     }},
 }};
 
 std::string option_name(const Setting& setting) {

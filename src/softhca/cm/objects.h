@@ -167,9 +167,4 @@ int modify_to_error(Id& id);
 // For an identifier without a channel of the program: waits for the event of what has begun.
 int complete(Id& id);
 
-inline int fail_call(int error) {
-    set_error(error);
-    return -1;
-}
-
 }  // namespace softhca::cm

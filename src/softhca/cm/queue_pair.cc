@@ -175,21 +175,12 @@ SOFTHCA_EXPORT int rdma_create_qp_ex(rdma_cm_id* id, ibv_qp_init_attr_ex* attrib
 }
 
 SOFTHCA_EXPORT int rdma_create_qp(rdma_cm_id* id, ibv_pd* pd, ibv_qp_init_attr* attributes) {
-    ibv_qp_init_attr_ex extended{};
-    extended.qp_context = attributes->qp_context;
-    extended.send_cq = attributes->send_cq;
-    extended.recv_cq = attributes->recv_cq;
-    extended.srq = attributes->srq;
-    extended.cap = attributes->cap;
-    extended.qp_type = attributes->qp_type;
-    extended.sq_sig_all = attributes->sq_sig_all;
-    extended.comp_mask = IBV_QP_INIT_ATTR_PD;
-    extended.pd = pd;
-    const int status = rdma_create_qp_ex(id, &extended);
-    attributes->send_cq = extended.send_cq;
-    attributes->recv_cq = extended.recv_cq;
-    attributes->srq = extended.srq;
-    attributes->cap = extended.cap;
+    ibv_qp_init_attr_ex init = extended(*attributes, pd);
+    const int status = rdma_create_qp_ex(id, &init);
+    attributes->send_cq = init.send_cq;
+    attributes->recv_cq = init.recv_cq;
+    attributes->srq = init.srq;
+    attributes->cap = init.cap;
     return status;
 }
 

@@ -33,7 +33,7 @@ void ring_doorbells(FabricView* fabric) {
 }
 
 // Whether the ports to be taken down exist. "All ports" means those that exist.
-bool has_ports(const FabricConfig& config, uint32_t down) {
+bool has_ports(const FabricConfig& config, uint64_t down) {
     for (uint32_t bit = 0; down != UINT32_MAX && bit < kMaxLinks; ++bit) {
         const bool exists = bit / kMaxPorts < config.devices && bit % kMaxPorts < config.ports;
         if ((down >> bit & 1) != 0 && !exists) return false;

@@ -15,59 +15,39 @@ constexpr uint32_t kMaxQpn = 0xffffff;
 static_assert(Faults::kMaxDevices * Faults::kMaxPorts <= 32, "ports_down has one bit per port");
 static_assert(std::is_standard_layout_v<Faults> && std::atomic<uint64_t>::is_always_lock_free);
 
-// A copy of the values of Faults, so that a list of faults applies as a whole or not at all.
-struct Values {
-    uint64_t reg_fail = 0, create_fail = 0, post_fail = 0, rnr = 0, delay_completions_ns = 0,
-             segment_bytes = 0, segment_pause_ns = 0, lose = 0;
-    uint32_t drop_qp = 0, ports_down = 0, out_of_order = 0, stale_cq = 0, device_fatal = 0;
-};
+using Field = std::atomic<uint64_t> Faults::*;
+using Value = std::optional<uint64_t>;
 
-Values load(const Faults& faults) {
-    return {faults.reg_fail.load(kRelaxed),
-            faults.create_fail.load(kRelaxed),
-            faults.post_fail.load(kRelaxed),
-            faults.rnr.load(kRelaxed),
-            faults.delay_completions_ns.load(kRelaxed),
-            faults.segment_bytes.load(kRelaxed),
-            faults.segment_pause_ns.load(kRelaxed),
-            faults.lose.load(kRelaxed),
-            faults.drop_qp.load(kRelaxed),
-            faults.ports_down.load(kRelaxed),
-            faults.out_of_order.load(kRelaxed),
-            faults.stale_cq.load(kRelaxed),
-            faults.device_fatal.load(kRelaxed)};
+// What lists of faults set; a pause before what it is for.
+constexpr Field kFields[] = {&Faults::reg_fail,
+                             &Faults::create_fail,
+                             &Faults::post_fail,
+                             &Faults::rnr,
+                             &Faults::segment_pause_ns,
+                             &Faults::segment_bytes,
+                             &Faults::drop_qp,
+                             &Faults::ports_down,
+                             &Faults::out_of_order,
+                             &Faults::stale_cq,
+                             &Faults::device_fatal,
+                             &Faults::lose,
+                             &Faults::delay_completions_ns};
+
+// Copies the values that differ from those `before`: a count that another process uses up meanwhile
+// stays used up.
+void copy_changed(const Faults& before, const Faults& from, Faults& to) {
+    for (const Field field : kFields) {
+        const uint64_t value = (from.*field).load(kRelaxed);
+        if (value != (before.*field).load(kRelaxed)) (to.*field).store(value, kRelaxed);
+    }
 }
 
-// Stores only values that the list changed: a count that another process uses up meanwhile stays
-// used up.
-template <typename Number>
-void store_changed(std::atomic<Number>& target, Number before, Number after) {
-    if (before != after) target.store(after, kRelaxed);
-}
-
-void store(Faults& faults, const Values& before, const Values& after) {
-    store_changed(faults.reg_fail, before.reg_fail, after.reg_fail);
-    store_changed(faults.create_fail, before.create_fail, after.create_fail);
-    store_changed(faults.post_fail, before.post_fail, after.post_fail);
-    store_changed(faults.rnr, before.rnr, after.rnr);
-    store_changed(faults.delay_completions_ns, before.delay_completions_ns,
-                  after.delay_completions_ns);
-    store_changed(faults.segment_pause_ns, before.segment_pause_ns, after.segment_pause_ns);
-    store_changed(faults.segment_bytes, before.segment_bytes, after.segment_bytes);
-    store_changed(faults.lose, before.lose, after.lose);
-    store_changed(faults.drop_qp, before.drop_qp, after.drop_qp);
-    store_changed(faults.ports_down, before.ports_down, after.ports_down);
-    store_changed(faults.out_of_order, before.out_of_order, after.out_of_order);
-    store_changed(faults.stale_cq, before.stale_cq, after.stale_cq);
-    store_changed(faults.device_fatal, before.device_fatal, after.device_fatal);
-}
-
-std::optional<uint32_t> parse_qpn(std::string_view text) {
+Value parse_qpn(std::string_view text) {
     if (text == "any") return Faults::kAnyQp;
     if (text == "none") return 0;
     const auto number = parse_number(text);
     if (!number || *number > kMaxQpn) return std::nullopt;
-    return static_cast<uint32_t>(*number);
+    return number;
 }
 
 constexpr uint32_t port_bit(unsigned device, unsigned port) {
@@ -75,7 +55,7 @@ constexpr uint32_t port_bit(unsigned device, unsigned port) {
 }
 
 // Parses DEVICE:PORT, where DEVICE is a number or a name; without a value, all ports.
-std::optional<uint32_t> parse_ports(const ListEntry& entry) {
+Value parse_ports(const ListEntry& entry) {
     constexpr std::string_view kDeviceName = "softhca";
     if (!entry.has_value) return UINT32_MAX;
     const size_t colon = entry.value.find(':');
@@ -90,132 +70,116 @@ std::optional<uint32_t> parse_ports(const ListEntry& entry) {
     return port_bit(static_cast<unsigned>(*device), static_cast<unsigned>(*port));
 }
 
-template <typename Number, typename Value>
-bool assign(Number& target, const std::optional<Value>& value) {
-    if (value) target = *value;
-    return value.has_value();
-}
-
-bool set_count(Values& values, const ListEntry& entry, uint64_t Values::*field) {
-    return assign(values.*field, parse_number(entry.value));
-}
-
-bool set_segment(Values& values, const ListEntry& entry) {
+bool set_segment(Faults& faults, const ListEntry& entry) {
     const size_t colon = entry.value.find(':');
     if (colon == std::string_view::npos) return false;
-    const auto bytes = parse_bytes(entry.value.substr(0, colon));
-    const auto pause = parse_time_ns(entry.value.substr(colon + 1));
-    return assign(values.segment_bytes, bytes) && assign(values.segment_pause_ns, pause);
+    const Value bytes = parse_bytes(entry.value.substr(0, colon));
+    const Value pause = parse_time_ns(entry.value.substr(colon + 1));
+    if (!bytes || !pause) return false;
+    faults.segment_bytes = *bytes;
+    faults.segment_pause_ns = *pause;
+    return true;
 }
 
-bool set_port_down(Values& values, const ListEntry& entry) {
-    const auto ports = parse_ports(entry);
-    values.ports_down |= ports.value_or(0);
+bool set_port_down(Faults& faults, const ListEntry& entry) {
+    const Value ports = parse_ports(entry);
+    faults.ports_down |= ports.value_or(0);
     return ports.has_value();
 }
 
-bool set_port_up(Values& values, const ListEntry& entry) {
-    const auto ports = parse_ports(entry);
-    values.ports_down &= ~ports.value_or(0);
+bool set_port_up(Faults& faults, const ListEntry& entry) {
+    const Value ports = parse_ports(entry);
+    faults.ports_down &= ~ports.value_or(0);
     return ports.has_value();
 }
 
-enum class Argument { kNone, kRequired, kOptional };
+bool end_all(Faults& faults, const ListEntry&) {
+    for (const Field field : kFields) (faults.*field).store(0, kRelaxed);
+    return true;
+}
 
+std::string number_text(uint64_t value) {
+    return std::to_string(value);
+}
+
+std::string qpn_text(uint64_t number) {
+    return number == Faults::kAnyQp ? "any" : std::to_string(number);
+}
+
+// A fault is one value, which `parse` reads and `text` writes, or 1 without these; or it has
+// functions of its own.
 struct Syntax {
-    std::string_view key;
-    Argument argument;
-    const char* syntax;
+    const char* syntax;  // begins with the key
     const char* meaning;
-    bool (*set)(Values& values, const ListEntry& entry);
+    Field field = nullptr;
+    Value (*parse)(std::string_view) = nullptr;
+    std::string (*text)(uint64_t) = nullptr;
+    bool (*set)(Faults&, const ListEntry&) = nullptr;
+
+    std::string_view key() const {
+        const std::string_view whole = syntax;
+        return whole.substr(0, whole.find_first_of("[="));
+    }
+    bool fits(const ListEntry& entry) const {
+        const char after = syntax[key().size()];
+        return after == '[' || entry.has_value == (after == '=');
+    }
+    bool apply(const ListEntry& entry, Faults& faults) const {
+        if (!fits(entry)) return false;
+        if (set != nullptr) return set(faults, entry);
+        const Value value = parse == nullptr ? 1 : parse(entry.value);
+        if (value) (faults.*field).store(*value, kRelaxed);
+        return value.has_value();
+    }
 };
 
 constexpr Syntax kSyntax[] = {
-    {"reg-fail", Argument::kRequired, "reg-fail=N",
-     "the N-th memory registration from now fails with ENOMEM; 0: none",
-     [](Values& values, const ListEntry& entry) {
-         return set_count(values, entry, &Values::reg_fail);
-     }},
-    {"create-fail", Argument::kRequired, "create-fail=N",
+    {"reg-fail=N", "the N-th memory registration from now fails with ENOMEM; 0: none",
+     &Faults::reg_fail, parse_number, number_text},
+    {"create-fail=N",
      "the N-th creation of a queue or an address handle from now fails with ENOMEM; 0: none",
-     [](Values& values, const ListEntry& entry) {
-         return set_count(values, entry, &Values::create_fail);
-     }},
-    {"post-fail", Argument::kRequired, "post-fail=N",
-     "the N-th post of sends or receives from now fails as if the queue was full",
-     [](Values& values, const ListEntry& entry) {
-         return set_count(values, entry, &Values::post_fail);
-     }},
-    {"drop-qp", Argument::kRequired, "drop-qp=QPN",
-     "the transfers of this queue pair vanish; any: of the next one used; none",
-     [](Values& values, const ListEntry& entry) {
-         return assign(values.drop_qp, parse_qpn(entry.value));
-     }},
-    {"delay-completions", Argument::kRequired, "delay-completions=TIME",
-     "completions become visible later (us, or ns, ms, s)",
-     [](Values& values, const ListEntry& entry) {
-         return assign(values.delay_completions_ns, parse_time_ns(entry.value));
-     }},
-    {"rnr", Argument::kRequired, "rnr=N", "the next N messages find no receive buffer",
-     [](Values& values, const ListEntry& entry) { return set_count(values, entry, &Values::rnr); }},
-    {"lose", Argument::kRequired, "lose=N", "one of N datagrams vanishes, on average; 0: none",
-     [](Values& values, const ListEntry& entry) {
-         return set_count(values, entry, &Values::lose);
-     }},
-    {"port-down", Argument::kOptional, "port-down[=DEVICE:PORT]",
-     "a port goes down; all ports without a value", set_port_down},
-    {"port-up", Argument::kOptional, "port-up[=DEVICE:PORT]",
-     "a port comes up again; all ports without a value", set_port_up},
-    {"segment", Argument::kRequired, "segment=BYTES:PAUSE",
-     "data is placed in pieces with a pause between; 0:0 ends it", set_segment},
-    {"out-of-order", Argument::kNone, "out-of-order",
-     "the pieces of a message are placed in another order",
-     [](Values& values, const ListEntry&) {
-         values.out_of_order = 1;
-         return true;
-     }},
-    {"stale-cq", Argument::kNone, "stale-cq",
-     "a completion of a shared receive queue that is gone fails the poll",
-     [](Values& values, const ListEntry&) {
-         values.stale_cq = 1;
-         return true;
-     }},
-    {"device-fatal", Argument::kNone, "device-fatal",
+     &Faults::create_fail, parse_number, number_text},
+    {"post-fail=N", "the N-th post of sends or receives from now fails as if the queue was full",
+     &Faults::post_fail, parse_number, number_text},
+    {"drop-qp=QPN", "the transfers of this queue pair vanish; any: of the next one used; none",
+     &Faults::drop_qp, parse_qpn, qpn_text},
+    {"delay-completions=TIME", "completions become visible later (us, or ns, ms, s)",
+     &Faults::delay_completions_ns, parse_time_ns, time_text},
+    {"rnr=N", "the next N messages find no receive buffer", &Faults::rnr, parse_number,
+     number_text},
+    {"lose=N", "one of N datagrams vanishes, on average; 0: none", &Faults::lose, parse_number,
+     number_text},
+    {.syntax = "port-down[=DEVICE:PORT]",
+     .meaning = "a port goes down; all ports without a value",
+     .set = set_port_down},
+    {.syntax = "port-up[=DEVICE:PORT]",
+     .meaning = "a port comes up again; all ports without a value",
+     .set = set_port_up},
+    {.syntax = "segment=BYTES:PAUSE",
+     .meaning = "data is placed in pieces with a pause between; 0:0 ends it",
+     .set = set_segment},
+    {"out-of-order", "the pieces of a message are placed in another order", &Faults::out_of_order},
+    {"stale-cq", "a completion of a shared receive queue that is gone fails the poll",
+     &Faults::stale_cq},
+    {"device-fatal",
      "devices fail: their completion queues cannot be polled, and programs are told",
-     [](Values& values, const ListEntry&) {
-         values.device_fatal = 1;
-         return true;
-     }},
-    {"none", Argument::kNone, "none", "ends all faults",
-     [](Values& values, const ListEntry&) {
-         values = {};
-         return true;
-     }},
+     &Faults::device_fatal},
+    {.syntax = "none", .meaning = "ends all faults", .set = end_all},
 };
 
-std::string all_syntax() {
-    std::string text;
+std::optional<std::string> apply_fault(const ListEntry& entry, Faults& faults) {
     for (const Syntax& fault : kSyntax) {
-        if (!text.empty()) text += ", ";
-        text += fault.syntax;
-    }
-    return text;
-}
-
-std::optional<std::string> apply_fault(const ListEntry& entry, Values& values) {
-    for (const Syntax& fault : kSyntax) {
-        if (entry.key != fault.key) continue;
-        const bool fits = entry.has_value ? fault.argument != Argument::kNone
-                                          : fault.argument != Argument::kRequired;
-        if (fits && fault.set(values, entry)) return std::nullopt;
+        if (entry.key != fault.key()) continue;
+        if (fault.apply(entry, faults)) return std::nullopt;
         std::string text(entry.key);
         if (entry.has_value) text.append("=").append(entry.value);
         return "'" + text + "' is not of the form " + fault.syntax + " (" + fault.meaning + ")";
     }
-    return "unknown fault '" + std::string(entry.key) + "'; choose from " + all_syntax();
+    return "unknown fault '" + std::string(entry.key) + "'; choose from " +
+           joined(kSyntax, &Syntax::syntax);
 }
 
-void describe_ports(uint32_t down, const std::function<void(const std::string&)>& add) {
+void describe_ports(uint64_t down, const std::function<void(const std::string&)>& add) {
     if (down == UINT32_MAX) return add("port-down");
     for (unsigned device = 0; device < Faults::kMaxDevices; ++device) {
         for (unsigned port = 1; port <= Faults::kMaxPorts; ++port)
@@ -235,35 +199,29 @@ uint64_t count_down(std::atomic<uint64_t>& count) {
 }  // namespace
 
 std::optional<std::string> apply_faults(std::string_view list, Faults& faults) {
-    const Values before = load(faults);
-    Values after = before;
+    const Faults none = {};
+    Faults before = {};
+    copy_changed(none, faults, before);
+    Faults after = {};
+    copy_changed(none, before, after);
     auto error =
         for_each_entry(list, [&](const ListEntry& entry) { return apply_fault(entry, after); });
-    if (!error) store(faults, before, after);
+    if (!error) copy_changed(before, after, faults);
     return error;
 }
 
 std::string describe(const Faults& faults) {
-    const Values values = load(faults);
     std::string text;
     const auto add = [&](const std::string& entry) { text += (text.empty() ? "" : ",") + entry; };
-    if (values.reg_fail != 0) add("reg-fail=" + std::to_string(values.reg_fail));
-    if (values.create_fail != 0) add("create-fail=" + std::to_string(values.create_fail));
-    if (values.post_fail != 0) add("post-fail=" + std::to_string(values.post_fail));
-    if (values.drop_qp != 0)
-        add("drop-qp=" +
-            (values.drop_qp == Faults::kAnyQp ? "any" : std::to_string(values.drop_qp)));
-    if (values.delay_completions_ns != 0)
-        add("delay-completions=" + time_text(values.delay_completions_ns));
-    if (values.rnr != 0) add("rnr=" + std::to_string(values.rnr));
-    if (values.lose != 0) add("lose=" + std::to_string(values.lose));
-    describe_ports(values.ports_down, add);
-    if (values.segment_bytes != 0)
-        add("segment=" + std::to_string(values.segment_bytes) + ":" +
-            time_text(values.segment_pause_ns));
-    if (values.out_of_order != 0) add("out-of-order");
-    if (values.stale_cq != 0) add("stale-cq");
-    if (values.device_fatal != 0) add("device-fatal");
+    for (const Syntax& fault : kSyntax) {
+        if (fault.set == set_port_down) describe_ports(faults.ports_down, add);
+        if (const uint64_t bytes = faults.segment_bytes; fault.set == set_segment && bytes != 0)
+            add("segment=" + std::to_string(bytes) + ":" + time_text(faults.segment_pause_ns));
+        const uint64_t value = fault.field == nullptr ? 0 : (faults.*fault.field).load(kRelaxed);
+        if (value == 0) continue;
+        const std::string key(fault.key());
+        add(fault.text == nullptr ? key : key + "=" + fault.text(value));
+    }
     return text.empty() ? "none" : text;
 }
 
@@ -274,16 +232,8 @@ std::string faults_help() {
     return text;
 }
 
-bool take_registration_failure(Faults& faults) {
-    return count_down(faults.reg_fail) == 1;
-}
-
-bool take_creation_failure(Faults& faults) {
-    return count_down(faults.create_fail) == 1;
-}
-
-bool take_post_failure(Faults& faults) {
-    return count_down(faults.post_fail) == 1;
+bool take_failure(std::atomic<uint64_t>& fault) {
+    return count_down(fault) == 1;
 }
 
 bool take_rnr(Faults& faults) {
@@ -302,7 +252,7 @@ bool take_loss(Faults& faults) {
 }
 
 bool qp_dropped(Faults& faults, uint32_t qpn) {
-    uint32_t dropped = faults.drop_qp.load(kRelaxed);
+    uint64_t dropped = faults.drop_qp.load(kRelaxed);
     if (dropped == Faults::kAnyQp && faults.drop_qp.compare_exchange_strong(dropped, qpn, kRelaxed))
         return true;
     return dropped != 0 && dropped == qpn;

@@ -25,11 +25,11 @@ struct Faults {
     std::atomic<uint64_t> segment_bytes;     // bytes of a piece in which data is placed; 0: off
     std::atomic<uint64_t> segment_pause_ns;  // pause between two pieces
     // number of the queue pair whose transfers vanish; kAnyQp: the next one used
-    std::atomic<uint32_t> drop_qp;
-    std::atomic<uint32_t> ports_down;    // bit device * kMaxPorts + port - 1
-    std::atomic<uint32_t> out_of_order;  // the pieces of a message are placed in another order
-    std::atomic<uint32_t> stale_cq;      // completions of a destroyed SRQ fail the poll
-    std::atomic<uint32_t> device_fatal;  // devices have failed; polls fail
+    std::atomic<uint64_t> drop_qp;
+    std::atomic<uint64_t> ports_down;    // bit device * kMaxPorts + port - 1
+    std::atomic<uint64_t> out_of_order;  // the pieces of a message are placed in another order
+    std::atomic<uint64_t> stale_cq;      // completions of a destroyed SRQ fail the poll
+    std::atomic<uint64_t> device_fatal;  // devices have failed; polls fail
     std::atomic<uint64_t> lose;          // one of N datagrams on average vanishes; 0: none
     std::atomic<uint64_t> datagrams;     // sent while `lose` was in force
 };
@@ -44,10 +44,9 @@ std::string describe(const Faults& faults);
 // Lines of "syntax<tab>meaning" for help texts.
 std::string faults_help();
 
-// Each counts a registration, a creation or a post, and returns whether it must fail.
-bool take_registration_failure(Faults& faults);
-bool take_creation_failure(Faults& faults);
-bool take_post_failure(Faults& faults);
+// Counts a registration, a creation or a post by the fault of that kind, and returns whether it
+// must fail.
+bool take_failure(std::atomic<uint64_t>& fault);
 // Whether a message must find no receive; each true uses up one of the count.
 bool take_rnr(Faults& faults);
 // Counts a datagram, and returns whether it vanishes: which ones do is the same each time, without

@@ -117,7 +117,7 @@ Ring irdma_ring(uint32_t entries, uint64_t quanta, uint64_t reserved, uint64_t r
     const uint64_t depth = std::max(power(entries * quanta + reserved), kLeast * quanta);
     return {pages(depth * kQuantum), depth * record};
 }
-Ring irdma_sends(const SendQueueShape& sends) {
+Ring irdma_sends(QpType, const SendQueueShape& sends) {
     constexpr uint64_t kReserved = 258, kRecord = 16;
     // One more element for immediate data.
     return irdma_ring(sends.entries, irdma_quanta(sends.elements + 1, sends.inline_bytes),
@@ -131,7 +131,7 @@ Ring irdma_receives(const ReceiveQueueShape& receives) {
 // with requests of fixed size on a chip of generation P5.
 constexpr uint64_t kBnxtRequest = 32 + 6 * kElement;
 constexpr uint64_t kBnxtRecord = 40;  // struct bnxt_re_wrid
-Ring bnxt_sends(const SendQueueShape& sends) {
+Ring bnxt_sends(QpType, const SendQueueShape& sends) {
     constexpr uint64_t kFullDelta = 128, kPsn = 16;
     if (sends.entries == 0) return {};
     const uint64_t entries = power(sends.entries + 1 + kFullDelta);
@@ -178,7 +178,7 @@ Ring rxe_ring(uint64_t entries, uint64_t entry) {
     constexpr uint64_t kHeader = 384;
     return {pages(kHeader + power(entries + 1) * power(entry)), 0};
 }
-Ring rxe_sends(const SendQueueShape& sends) {
+Ring rxe_sends(QpType, const SendQueueShape& sends) {
     constexpr uint64_t kRequest = 208;  // struct rxe_send_wqe
     if (sends.entries == 0) return {};
     return rxe_ring(sends.entries,
@@ -190,67 +190,40 @@ Ring rxe_receives(const ReceiveQueueShape& receives) {
     return rxe_ring(receives.entries, kRequest + receives.elements * kElement);
 }
 
-Ring sends_of(QueueDriver driver, QpType type, const SendQueueShape& sends) {
-    switch (driver) {
-        case QueueDriver::kMlx4:
-            return mlx4_sends(type, sends);
-        case QueueDriver::kIrdma:
-            return irdma_sends(sends);
-        case QueueDriver::kBnxtRe:
-            return bnxt_sends(sends);
-        case QueueDriver::kHns:
-            return hns_sends(type, sends);
-        case QueueDriver::kRxe:
-            return rxe_sends(sends);
-        default:
-            return mlx5_sends(type, sends);
-    }
-}
+struct Driver {
+    const char* name;
+    Ring (*sends)(QpType, const SendQueueShape&);
+    Ring (*receives)(const ReceiveQueueShape&);
+    Ring (*shared)(const ReceiveQueueShape&);
+};
 
-Ring receives_of(QueueDriver driver, const ReceiveQueueShape& receives) {
-    switch (driver) {
-        case QueueDriver::kMlx4:
-            return mlx4_receives(receives);
-        case QueueDriver::kIrdma:
-            return irdma_receives(receives);
-        case QueueDriver::kBnxtRe:
-            return bnxt_receives(receives);
-        case QueueDriver::kHns:
-            return hns_receives(receives);
-        case QueueDriver::kRxe:
-            return rxe_receives(receives);
-        default:
-            return mlx5_receives(receives);
-    }
-}
+// By QueueDriver.
+constexpr Driver kDrivers[] = {
+    {"mlx5", mlx5_sends, mlx5_receives, mlx5_shared},
+    {"mlx4", mlx4_sends, mlx4_receives, mlx4_shared},
+    {"irdma", irdma_sends, irdma_receives, irdma_receives},
+    {"bnxt_re", bnxt_sends, bnxt_receives, bnxt_receives},
+    {"hns", hns_sends, hns_receives, hns_shared},
+    {"rxe", rxe_sends, rxe_receives, rxe_receives},
+};
 
-Ring shared_of(QueueDriver driver, const ReceiveQueueShape& receives) {
-    switch (driver) {
-        case QueueDriver::kMlx5:
-            return mlx5_shared(receives);
-        case QueueDriver::kMlx4:
-            return mlx4_shared(receives);
-        case QueueDriver::kHns:
-            return hns_shared(receives);
-        default:
-            return receives_of(driver, receives);
-    }
+const Driver& functions_of(QueueDriver driver) {
+    return kDrivers[static_cast<size_t>(driver)];
 }
 
 }  // namespace
 
 const char* queue_driver_name(int32_t driver) {
-    constexpr const char* kDrivers[] = {"mlx5", "mlx4", "irdma", "bnxt_re", "hns", "rxe"};
     const bool known = driver >= 0 && static_cast<size_t>(driver) < std::size(kDrivers);
-    return known ? kDrivers[driver] : "unknown";
+    return known ? kDrivers[driver].name : "unknown";
 }
 
 // All but rxe, which maps two, have one buffer for both queues.
 uint64_t queue_pair_memory(QueueDriver driver, QpType type, const SendQueueShape& sends,
                            const ReceiveQueueShape& receives) {
     if (type == QpType::kXrcRecv) return 0;
-    const Ring out = sends_of(driver, type, sends);
-    const Ring in = receives_of(driver, receives);
+    const Ring out = functions_of(driver).sends(type, sends);
+    const Ring in = functions_of(driver).receives(receives);
     return pages(out.buffer + in.buffer) + out.records + in.records;
 }
 
@@ -272,7 +245,7 @@ uint64_t completion_queue_memory(QueueDriver driver, uint32_t entries) {
 }
 
 uint64_t shared_queue_memory(QueueDriver driver, const ReceiveQueueShape& receives) {
-    const Ring ring = shared_of(driver, receives);
+    const Ring ring = functions_of(driver).shared(receives);
     return pages(ring.buffer) + ring.records;
 }
 

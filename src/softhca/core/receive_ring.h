@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstdint>
 #include <new>
+#include <span>
 
 #include "softhca/core/types.h"
 
@@ -20,9 +21,10 @@ struct RecvWqe {
     uint32_t slot;  // this slot's number
     const Sge* sges() const { return reinterpret_cast<const Sge*>(this + 1); }
     Sge* sges() { return reinterpret_cast<Sge*>(this + 1); }
+    std::span<const Sge> elements() const { return {sges(), num_sge}; }
     uint64_t length() const {
         uint64_t sum = 0;
-        for (uint32_t i = 0; i < num_sge; ++i) sum += sges()[i].length;
+        for (const Sge& sge : elements()) sum += sge.length;
         return sum;
     }
 };

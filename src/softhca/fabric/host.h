@@ -70,6 +70,11 @@ class Host {
         return tables == nullptr ? nullptr : &tables->keys[KeyNumber::index(key)];
     }
 
+    // The same; nullptr also if the key is not of the process in that slot.
+    KeyEntry* key(uint32_t key, uint32_t slot) {
+        return KeyNumber::process(key) == slot ? this->key(key) : nullptr;
+    }
+
     // Whether the process in a slot lives and has not begun to leave. Notices a death at once,
     // because the kernel marks the liveness mutex. No system call. The threads of a process that is
     // not alive may still run: see ended().

@@ -218,38 +218,23 @@ bool ProcessMemory::map_peer(uint32_t slot, const KeyEntry* key, const IovList& 
            maps_.translate(slot, *key, remote.data(), remote.count(), mapped);
 }
 
-CopyResult ProcessMemory::write(uint32_t slot, const KeyEntry* key, const IovList& local,
-                                const IovList& remote, Order order) {
-    const uint64_t length = remote.length();
+CopyResult ProcessMemory::copy(uint32_t slot, const KeyEntry* key, const Sides& sides,
+                               Order order) {
+    const uint64_t length = sides.remote.length();
     if (length == 0) return CopyResult::kOk;
     IovList mapped;
-    if (map_peer(slot, key, remote, &mapped)) {
-        copy_list(mapped, local);
+    if (map_peer(slot, key, sides.remote, &mapped)) {
+        sides.writes ? copy_list(mapped, sides.local) : copy_list(sides.local, mapped);
         return CopyResult::kOk;
     }
     if (!host_.alive(slot)) return CopyResult::kGone;
     const pid_t process = host_.pid(slot);
+    Call* const call = sides.writes ? process_vm_writev : process_vm_readv;
+    const IovList& target = sides.writes ? sides.remote : sides.local;
     const ssize_t copied = order == Order::kAscending
-                               ? copy_in_order(process_vm_writev, process, local, remote, remote)
-                               : copy_tail_last(process_vm_writev, process, local, remote);
-    return finish(slot, copied, length, local, true);
-}
-
-CopyResult ProcessMemory::read(uint32_t slot, const KeyEntry* key, const IovList& remote,
-                               const IovList& local, Order order) {
-    const uint64_t length = remote.length();
-    if (length == 0) return CopyResult::kOk;
-    IovList mapped;
-    if (map_peer(slot, key, remote, &mapped)) {
-        copy_list(local, mapped);
-        return CopyResult::kOk;
-    }
-    if (!host_.alive(slot)) return CopyResult::kGone;
-    const pid_t process = host_.pid(slot);
-    const ssize_t copied = order == Order::kAscending
-                               ? copy_in_order(process_vm_readv, process, local, remote, local)
-                               : copy_tail_last(process_vm_readv, process, local, remote);
-    return finish(slot, copied, length, local, false);
+                               ? copy_in_order(call, process, sides.local, sides.remote, target)
+                               : copy_tail_last(call, process, sides.local, sides.remote);
+    return finish(slot, copied, length, sides.local, sides.writes);
 }
 
 void ProcessMemory::explain_refusal(uint32_t slot, int error) {

@@ -59,10 +59,14 @@ class ProcessMemory {
     // Writes `local` to `remote` memory of process `slot`. `key`: the registration that holds all
     // of `remote`; may be nullptr.
     CopyResult write(uint32_t slot, const KeyEntry* key, const IovList& local,
-                     const IovList& remote, Order order = Order::kPages);
+                     const IovList& remote, Order order = Order::kPages) {
+        return copy(slot, key, {local, remote, true}, order);
+    }
     // Reads `remote` memory of process `slot` into `local`.
     CopyResult read(uint32_t slot, const KeyEntry* key, const IovList& remote, const IovList& local,
-                    Order order = Order::kPages);
+                    Order order = Order::kPages) {
+        return copy(slot, key, {local, remote, false}, order);
+    }
 
     // Says, once, if the kernel refuses copies to or from a member that lives, and what to do.
     void try_members();
@@ -70,6 +74,12 @@ class ProcessMemory {
     PeerMaps& maps() { return maps_; }
 
   private:
+    struct Sides {
+        const IovList& local;
+        const IovList& remote;
+        bool writes;  // to the remote one
+    };
+    CopyResult copy(uint32_t slot, const KeyEntry* key, const Sides& sides, Order order);
     // Whether the remote memory is mapped here. If so, adds its addresses in this process to
     // *mapped.
     bool map_peer(uint32_t slot, const KeyEntry* key, const IovList& remote, IovList* mapped);

@@ -109,7 +109,7 @@ Outcome deliver_datagram(Qp& qp, Wqe& wqe, const Packet& packet, QpShared& targe
     }
     IovList remote;
     if (receive->length() < uint64_t{wqe.length} + kGrhBytes) return drop_message(qp);
-    if (!build_scatter_list(host, *receive, slot, target.claim.pd, number, &remote)) {
+    if (!build_scatter_list(host, receive->elements(), slot, target.claim.pd, number, &remote)) {
         Completion wc = receive_completion(target, number, *receive, visible_now(qp.adapter()));
         wc.status = WcStatus::kLocalProtectionError;
         if (CqShared* cq = host.cq(target.recv_cq)) write_completion(qp.adapter(), *cq, wc);

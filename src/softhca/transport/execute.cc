@@ -21,7 +21,7 @@ constexpr uint64_t kDefaultSegmentBytes = 64;
 constexpr uint64_t kMaxCopyBytes = 4 << 20;
 
 bool ports_up(Host& host, uint32_t mine, uint32_t peer) {
-    const uint32_t down = host.header().faults.ports_down.load(std::memory_order_relaxed);
+    const uint64_t down = host.header().faults.ports_down.load(std::memory_order_relaxed);
     return peer < kMaxLinks && ((down >> mine | down >> peer) & 1) == 0 &&
            same_subnet(host.header().config, mine, peer);
 }
@@ -106,8 +106,7 @@ bool build_gather_list(Qp& qp, Wqe& wqe, uint32_t need, IovList* list) {
     for (uint32_t i = 0; i < wqe.num_sge; ++i) {
         const Sge& sge = wqe.sges()[i];
         if (sge.length == 0) continue;
-        KeyEntry* entry =
-            KeyNumber::process(sge.lkey) == host.slot() ? host.key(sge.lkey) : nullptr;
+        KeyEntry* entry = host.key(sge.lkey, host.slot());
         uint64_t address;
         if (entry == nullptr ||
             check_local_key(*entry, sge.lkey, qp.attributes().pd, qp.number(), sge.addr, sge.length,
@@ -205,10 +204,9 @@ Outcome execute(Qp& qp, Wqe& wqe, uint64_t now) {
         case WrOpcode::kRdmaWriteImm:
             return execute_write(qp, wqe, now);
         case WrOpcode::kRdmaRead:
-            return execute_read(qp, wqe, now);
         case WrOpcode::kCompareSwap:
         case WrOpcode::kFetchAdd:
-            return execute_atomic(qp, wqe, now);
+            return execute_answered(qp, wqe, now);
         case WrOpcode::kBindMw:
             return execute_bind(qp, wqe);
         case WrOpcode::kLocalInvalidate:

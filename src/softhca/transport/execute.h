@@ -41,8 +41,7 @@ Outcome execute(Qp& qp, Wqe& wqe, uint64_t now);
 Outcome execute_send(Qp& qp, Wqe& wqe, uint64_t now);      // send on a connected transport
 Outcome execute_datagram(Qp& qp, Wqe& wqe, uint64_t now);  // send on UD
 Outcome execute_write(Qp& qp, Wqe& wqe, uint64_t now);     // with and without immediate
-Outcome execute_read(Qp& qp, Wqe& wqe, uint64_t now);
-Outcome execute_atomic(Qp& qp, Wqe& wqe, uint64_t now);
+Outcome execute_answered(Qp& qp, Wqe& wqe, uint64_t now);  // read or atomic
 Outcome execute_bind(Qp& qp, Wqe& wqe);
 Outcome execute_invalidate(Qp& qp, Wqe& wqe);
 

@@ -124,25 +124,13 @@ bool sender_permits(Host& host, const InboundWrite& write, uint32_t number, Copy
            (write.staged || plan_sources(host, write, *sender, number, plan));
 }
 
-// The memory of a receive.
-bool plan_receive(Host& host, uint32_t owner, const InboundWrite& write, CopyPlan* plan) {
-    for (uint32_t i = 0; i < write.num_sge; ++i) {
-        const Sge& sge = write.sges[i];
-        const KeyEntry* key = KeyNumber::process(sge.lkey) == owner ? host.key(sge.lkey) : nullptr;
-        uint64_t address;
-        if (key == nullptr ||
-            check_local_key(*key, sge.lkey, write.pd, write.responder, sge.addr, sge.length,
-                            access_flag::kLocalWrite, &address) != KeyCheck::kOk)
-            return false;
-        plan->to.add(address, sge.length);
-        if (write.num_sge == 1) plan->target = key;
-    }
-    return true;
-}
-
 bool plan_copy(Host& host, uint32_t owner, const InboundWrite& write, uint32_t number,
                CopyPlan* plan) {
-    if (is_send(write)) return plan_receive(host, owner, write, plan);
+    if (is_send(write)) {
+        if (write.num_sge == 1) plan->target = host.key(write.sges[0].lkey);
+        return build_scatter_list(host, {write.sges, write.num_sge}, owner, write.pd,
+                                  write.responder, &plan->to);
+    }
     QpShared* mine = host.qp(write.responder);
     if (mine == nullptr || mine->attributes.peer_number != number || mine->type != QpType::kRc ||
         !takes(*mine, write) || (mine->attributes.access & access_flag::kRemoteWrite) == 0 ||

@@ -27,6 +27,13 @@ uint32_t allocate_inbound(Host& host, ProcessSlot& process) {
     return InboundWrite::kNone;
 }
 
+// Whether an entry, whose lock the caller holds, still has the write of that queue pair at that
+// position: if not, the receiver has freed it, or has died, and another process uses its slot.
+bool holds(const InboundWrite& write, uint32_t qp_number, uint64_t position) {
+    return write.sender.load(std::memory_order_relaxed) == qp_number &&
+           write.position.load(std::memory_order_relaxed) == position;
+}
+
 bool fits_inbound(const Qp& qp, const Wqe& wqe) {
     return qp.attributes().type == QpType::kRc && wqe.opcode == WrOpcode::kRdmaWrite &&
            wqe.length != 0 && !wqe.state.backwards &&
@@ -107,8 +114,7 @@ InboundLock::InboundLock(Qp& qp, Wqe& wqe) : wqe_(wqe) {
         busy_ = true;
         return;
     }
-    if (write.sender.load(std::memory_order_relaxed) != qp.number() ||
-        write.position.load(std::memory_order_relaxed) != queue.entry(0).position) {
+    if (!holds(write, qp.number(), queue.entry(0).position)) {
         write.lock.unlock();  // the receiver has died, and another process uses its slot
         queue.clear(host, qp.number());
     } else {
@@ -213,8 +219,7 @@ Outcome InboundQueue::finish_message(Qp& qp, const Wqe& wqe, uint64_t now) {
     const AccessGuard guard(host, entry(0).process);
     InboundWrite& write = shared(host, entry(0));
     if (!try_lock(host, write)) return Outcome::again(now_ns() + InboundWrite::kLockRetryNs);
-    if (write.sender.load(std::memory_order_relaxed) != qp.number() ||
-        write.position.load(std::memory_order_relaxed) != wqe.position) {
+    if (!holds(write, qp.number(), wqe.position)) {
         write.lock.unlock();  // the receiver has reset its queue pair, or has died
         return Outcome::complete();
     }
@@ -231,8 +236,7 @@ bool InboundQueue::settle(Qp& qp, uint64_t now) {
         InboundWrite& write = shared(host, entry(i));
         if (write.placed.load(std::memory_order_acquire) != 0) continue;
         if (!try_lock(host, write)) return false;
-        if (write.sender.load(std::memory_order_relaxed) != qp.number() ||
-            write.position.load(std::memory_order_relaxed) != entry(i).position)
+        if (!holds(write, qp.number(), entry(i).position))
             write.lock.unlock();
         else if (!place_and_unlock(qp.adapter(), entry(i).process, write, now))
             return false;
@@ -260,8 +264,7 @@ void InboundQueue::free_entry(Host& host, uint32_t qp_number, const Entry& entry
     const AccessGuard guard(host, entry.process);
     InboundWrite& write = shared(host, entry);
     write.lock.lock(host, [] {});
-    if (write.sender.load(std::memory_order_relaxed) != qp_number ||
-        write.position.load(std::memory_order_relaxed) != entry.position) {
+    if (!holds(write, qp_number, entry.position)) {
         write.lock.unlock();  // the receiver has freed it, or has died
     } else if (write.committed.load(std::memory_order_relaxed) != 0 && !ended &&
                write.progress != write.length) {

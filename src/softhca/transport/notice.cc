@@ -7,9 +7,14 @@ namespace softhca {
 
 namespace {
 
-void mark_dirty(ProcessSlot& process, std::atomic<uint64_t>* dirty, uint32_t number) {
+// `dirty`: the owner's table of such objects.
+template <typename Shared, typename Table>
+void raise(Host& host, Shared& object, Table Doorbell::*dirty, uint32_t number, uint32_t flags) {
+    object.notices.fetch_or(flags, std::memory_order_release);
+    ProcessSlot& process = host.process(ObjectNumber::process(number));
     const uint32_t index = ObjectNumber::index(number);
-    dirty[index / 64].fetch_or(uint64_t{1} << index % 64, std::memory_order_release);
+    (process.doorbell.*dirty)[index / 64].fetch_or(uint64_t{1} << index % 64,
+                                                   std::memory_order_release);
     ring_doorbell(process);
     if (virtual_clock != nullptr) [[unlikely]]
         virtual_events.acts(ObjectNumber::process(number), now_ns());
@@ -18,21 +23,15 @@ void mark_dirty(ProcessSlot& process, std::atomic<uint64_t>* dirty, uint32_t num
 }  // namespace
 
 void raise_cq_notice(Host& host, CqShared& cq, uint32_t number, uint32_t flags) {
-    ProcessSlot& process = host.process(ObjectNumber::process(number));
-    cq.notices.fetch_or(flags, std::memory_order_release);
-    mark_dirty(process, process.doorbell.dirty_cqs, number);
+    raise(host, cq, &Doorbell::dirty_cqs, number, flags);
 }
 
 void raise_qp_notice(Host& host, QpShared& qp, uint32_t number, uint32_t flags) {
-    ProcessSlot& process = host.process(ObjectNumber::process(number));
-    qp.notices.fetch_or(flags, std::memory_order_release);
-    mark_dirty(process, process.doorbell.dirty_qps, number);
+    raise(host, qp, &Doorbell::dirty_qps, number, flags);
 }
 
 void raise_srq_notice(Host& host, SrqShared& srq, uint32_t number, uint32_t flags) {
-    ProcessSlot& process = host.process(ObjectNumber::process(number));
-    srq.notices.fetch_or(flags, std::memory_order_release);
-    mark_dirty(process, process.doorbell.dirty_srqs, number);
+    raise(host, srq, &Doorbell::dirty_srqs, number, flags);
 }
 
 void notify_cq(Adapter& adapter, CqShared& cq, uint32_t number, uint32_t flags) {

@@ -126,8 +126,7 @@ std::optional<Outcome> fault_local(Qp& qp, Wqe& wqe) {
     bool lacks = false;
     for (uint32_t i = 0; i < wqe.num_sge; ++i) {
         const Sge& sge = wqe.sges()[i];
-        const KeyEntry* key =
-            KeyNumber::process(sge.lkey) == host.slot() ? host.key(sge.lkey) : nullptr;
+        const KeyEntry* key = host.key(sge.lkey, host.slot());
         if (key != nullptr && key->key.load(std::memory_order_acquire) == sge.lkey)
             lacks |=
                 map_pages(host, host.slot(), *key, key->host + (sge.addr - key->start), sge.length);

@@ -199,13 +199,13 @@ void ProgressEngine::handle_srq(uint32_t index) {
 }
 
 void ProgressEngine::check_ports() {
-    const uint32_t down =
+    const uint64_t down =
         adapter_.host().header().faults.ports_down.load(std::memory_order_acquire);
-    const uint32_t changed = down ^ ports_seen_;
+    const uint64_t changed = down ^ ports_seen_;
     ports_seen_ = down;
     for (uint32_t link = 0; link < kMaxLinks && changed >> link != 0; ++link)
         if ((changed >> link & 1) != 0) adapter_.sink().port_changed(link, (down >> link & 1) == 0);
-    const uint32_t fatal =
+    const uint64_t fatal =
         adapter_.host().header().faults.device_fatal.load(std::memory_order_acquire);
     if (fatal != std::exchange(fatal_seen_, fatal) && fatal != 0) adapter_.sink().devices_failed();
 }

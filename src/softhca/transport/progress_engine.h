@@ -72,8 +72,8 @@ class ProgressEngine {
     uint32_t progress_calls_seen_ = 0;
     // In virtual time:
     uint32_t doorbell_seen_ = 0;
-    uint32_t ports_seen_ = 0;
-    uint32_t fatal_seen_ = 0;
+    uint64_t ports_seen_ = 0;
+    uint64_t fatal_seen_ = 0;
 };
 
 }  // namespace softhca

@@ -21,8 +21,7 @@ WcStatus resolve_remote_memory(Qp& qp, const Wqe& wqe, const Target& target, uin
         return WcStatus::kRemoteInvalidRequest;
     if (wqe.length == 0) return WcStatus::kSuccess;
     Host& host = qp.adapter().host();
-    KeyEntry* entry =
-        KeyNumber::process(wqe.remote.rkey) == target.slot ? host.key(wqe.remote.rkey) : nullptr;
+    KeyEntry* entry = host.key(wqe.remote.rkey, target.slot);
     uint64_t address;
     if (entry == nullptr ||
         check_key(*entry, wqe.remote.rkey, target.pd, target.qp_number, wqe.remote.address,
@@ -264,37 +263,27 @@ Outcome act_at_responder(Qp& qp, Wqe& wqe, uint64_t now) {
     return act(qp, wqe, target, now);
 }
 
-Outcome execute_read(Qp& qp, Wqe& wqe, uint64_t now) {
+Outcome execute_answered(Qp& qp, Wqe& wqe, uint64_t now) {
     if (qp.requester.attributes().max_rd_atomic == 0)
         return Outcome::complete(WcStatus::kLocalQpOperationError);
     if (!wqe.state.acted && !acts_early(qp, wqe))
         return execute_rdma(qp, wqe, access_flag::kLocalWrite, access_flag::kRemoteRead, now);
+    const bool reads = wqe.opcode == WrOpcode::kRdmaRead;
     Target target(qp);
     IovList local;
     if (!build_gather_list(qp, wqe, access_flag::kLocalWrite, &local))
         return Outcome::complete(WcStatus::kLocalProtectionError);
+    if (!reads && local.length() < kAtomicBytes)
+        return Outcome::complete(WcStatus::kLocalLengthError);
     if (!wqe.state.acted) {
         const Outcome outcome = act(qp, wqe, target, now);
         if (!wqe.state.acted) return outcome;
     }
-    const Outcome outcome = place_answer(qp, wqe, qp.requester.answers().first(), local, now);
-    if (outcome.kind == Outcome::Kind::kComplete) qp.requester.answers().pop();
+    ReadAnswers& answers = qp.requester.answers();
+    char* const answer = reads ? answers.first() : reinterpret_cast<char*>(&wqe.atomic.swap);
+    const Outcome outcome = place_answer(qp, wqe, answer, local, now);
+    if (reads && outcome.kind == Outcome::Kind::kComplete) answers.pop();
     return outcome;
-}
-
-Outcome execute_atomic(Qp& qp, Wqe& wqe, uint64_t now) {
-    if (qp.requester.attributes().max_rd_atomic == 0)
-        return Outcome::complete(WcStatus::kLocalQpOperationError);
-    Target target(qp);
-    IovList local;
-    if (!build_gather_list(qp, wqe, access_flag::kLocalWrite, &local))
-        return Outcome::complete(WcStatus::kLocalProtectionError);
-    if (local.length() < kAtomicBytes) return Outcome::complete(WcStatus::kLocalLengthError);
-    if (!wqe.state.acted) {
-        const Outcome outcome = act(qp, wqe, target, now);
-        if (!wqe.state.acted) return outcome;
-    }
-    return place_answer(qp, wqe, reinterpret_cast<char*>(&wqe.atomic.swap), local, now);
 }
 
 }  // namespace softhca

@@ -98,7 +98,7 @@ uint32_t region_key(Adapter& adapter, uint32_t index) {
 
 int check_registration(Adapter& adapter, const RegionAttributes& attributes) {
     Host& host = adapter.host();
-    if (take_registration_failure(host.header().faults)) return ENOMEM;
+    if (take_failure(host.header().faults.reg_fail)) return ENOMEM;
     if ((attributes.access & access_flag::kOnDemand) != 0) return 0;  // its accesses may fail
     if (!within_locked_limit(host, attributes.length)) return ENOMEM;
     return populate(attributes);

@@ -166,13 +166,12 @@ RecvWqe* claim_receive(Adapter& adapter, QpShared& qp, uint32_t srq) {
     return claimed ? claimed_receive(host, qp) : nullptr;
 }
 
-bool build_scatter_list(Host& host, const RecvWqe& receive, uint32_t slot, uint32_t pd, uint32_t qp,
-                        IovList* list) {
-    if (receive.num_sge > kMaxSge) return false;
-    for (uint32_t i = 0; i < receive.num_sge; ++i) {
-        const Sge& sge = receive.sges()[i];
+bool build_scatter_list(Host& host, std::span<const Sge> receive, uint32_t slot, uint32_t pd,
+                        uint32_t qp, IovList* list) {
+    if (receive.size() > kMaxSge) return false;
+    for (const Sge& sge : receive) {
         if (sge.length == 0) continue;
-        KeyEntry* entry = KeyNumber::process(sge.lkey) == slot ? host.key(sge.lkey) : nullptr;
+        KeyEntry* entry = host.key(sge.lkey, slot);
         uint64_t address;
         if (entry == nullptr ||
             check_local_key(*entry, sge.lkey, pd, qp, sge.addr, sge.length,

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "softhca/fabric/process_memory.h"
 
@@ -50,8 +51,8 @@ void flush_claim(Adapter& adapter, QpShared& qp, uint32_t qp_number);
 
 // Lists the memory of a receive, checked against the keys of process `slot` and protection domain
 // `pd`. False if the device may not write an element.
-bool build_scatter_list(Host& host, const RecvWqe& receive, uint32_t slot, uint32_t pd, uint32_t qp,
-                        IovList* list);
+bool build_scatter_list(Host& host, std::span<const Sge> receive, uint32_t slot, uint32_t pd,
+                        uint32_t qp, IovList* list);
 
 // A completion of the claimed receive, visible at `visible_at`, but not before the queue pair's
 // earlier completions. Writing the completion ends the claim. Under the queue pair's lock.

@@ -35,7 +35,7 @@ Outcome fail_receive(Qp& qp, const Wqe& wqe, Target& target, const RecvWqe& rece
 
 // Invalidates a type 2 window of the target, for send with invalidate.
 bool invalidate_remote(Host& host, const Target& target, uint32_t key) {
-    KeyEntry* entry = KeyNumber::process(key) == target.slot ? host.key(key) : nullptr;
+    KeyEntry* entry = host.key(key, target.slot);
     if (entry == nullptr || entry->kind != KeyKind::kWindowType2 || entry->pd != target.pd ||
         entry->bound_qp != target.qp_number)
         return false;
@@ -57,9 +57,9 @@ Outcome fill_receive(Qp& qp, Wqe& wqe, Target& target, const RecvWqe& receive, c
     const auto pages = [&](const Sge& sge) {
         return sge.length == 0 || pages_for(qp, *host.key(sge.lkey));
     };
-    if (!build_scatter_list(host, receive, target.slot, target.qp->claim.pd, target.qp_number,
-                            &remote) ||
-        !std::all_of(receive.sges(), receive.sges() + receive.num_sge, pages)) {
+    if (!build_scatter_list(host, receive.elements(), target.slot, target.qp->claim.pd,
+                            target.qp_number, &remote) ||
+        !std::ranges::all_of(receive.elements(), pages)) {
         return fail_receive(qp, wqe, target, receive, WcStatus::kLocalProtectionError,
                             WcStatus::kRemoteOperationError);
     }

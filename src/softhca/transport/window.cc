@@ -19,8 +19,7 @@ void withdraw(Host& host, KeyEntry& window) {
 Outcome execute_bind(Qp& qp, Wqe& wqe) {
     Host& host = qp.adapter().host();
     const WindowBind& bind = wqe.bind;
-    KeyEntry* window =
-        KeyNumber::process(bind.window_key) == host.slot() ? host.key(bind.window_key) : nullptr;
+    KeyEntry* window = host.key(bind.window_key, host.slot());
     if (window == nullptr || window->kind == KeyKind::kRegion || window->pd != qp.attributes().pd ||
         KeyNumber::index(bind.new_key) != KeyNumber::index(bind.window_key))
         return Outcome::complete(WcStatus::kMwBindError);
@@ -34,8 +33,7 @@ Outcome execute_bind(Qp& qp, Wqe& wqe) {
     withdraw(host, *window);
     if (bind.length == 0) return Outcome::complete();  // length 0 unbinds
     const std::lock_guard lock(qp.adapter().bind_mutex);
-    KeyEntry* region =
-        KeyNumber::process(bind.region_key) == host.slot() ? host.key(bind.region_key) : nullptr;
+    KeyEntry* region = host.key(bind.region_key, host.slot());
     uint32_t need = access_flag::kMwBind;
     if ((bind.access & (access_flag::kRemoteWrite | access_flag::kRemoteAtomic)) != 0)
         need |= access_flag::kLocalWrite;
@@ -58,7 +56,7 @@ Outcome execute_bind(Qp& qp, Wqe& wqe) {
 
 Outcome execute_invalidate(Qp& qp, Wqe& wqe) {
     Host& host = qp.adapter().host();
-    KeyEntry* window = KeyNumber::process(wqe.imm) == host.slot() ? host.key(wqe.imm) : nullptr;
+    KeyEntry* window = host.key(wqe.imm, host.slot());
     if (window == nullptr || window->kind != KeyKind::kWindowType2 ||
         window->pd != qp.attributes().pd || window->bound_qp != qp.number() ||
         window->key.load(std::memory_order_acquire) != wqe.imm)

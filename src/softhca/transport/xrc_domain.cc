@@ -9,15 +9,24 @@ namespace {
 
 using ProcessSet = std::atomic<uint64_t>[kMaxProcesses / 64];
 
+class ControlLock {
+  public:
+    explicit ControlLock(Host& host) : lock_(host.header().control) {
+        lock_.lock(host, [] {});
+    }
+    ~ControlLock() { lock_.unlock(); }
+    ControlLock(const ControlLock&) = delete;
+    ControlLock& operator=(const ControlLock&) = delete;
+
+  private:
+    RobustLock& lock_;
+};
+
 // Whether a living process is in the set.
 bool in_use(Host& host, const ProcessSet& processes) {
-    for (uint32_t word = 0; word < kMaxProcesses / 64; ++word) {
-        uint64_t bits = processes[word].load(std::memory_order_relaxed);
-        while (bits != 0) {
-            const auto bit = static_cast<uint32_t>(__builtin_ctzll(bits));
-            bits &= bits - 1;
-            if (host.alive(word * 64 + bit)) return true;
-        }
+    for (uint32_t slot = 0; slot < kMaxProcesses; ++slot) {
+        const uint64_t word = processes[slot / 64].load(std::memory_order_relaxed);
+        if ((word >> slot % 64 & 1) != 0 && host.alive(slot)) return true;
     }
     return false;
 }
@@ -69,19 +78,15 @@ void find_domain(Host& host, uint32_t device, const DomainFile& file, XrcDomain*
 
 int open_xrc_domain(Host& host, uint32_t device, const DomainFile& file, bool create,
                     bool exclusive, uint32_t* id) {
-    RobustLock& lock = host.header().control;
-    lock.lock(host, [] {});
+    const ControlLock lock(host);
     XrcDomain* found;
     XrcDomain* unused;
     find_domain(host, device, file, &found, &unused);
-    int status = 0;
     if (found != nullptr) {
-        status = create && exclusive ? EEXIST : 0;
-    } else if (!create) {
-        status = ENOENT;
-    } else if (unused == nullptr) {
-        status = ENOMEM;
+        if (create && exclusive) return EEXIST;
     } else {
+        if (!create) return ENOENT;
+        if (unused == nullptr) return ENOMEM;
         found = unused;
         found->device = device;
         found->named = file.named ? 1 : 0;
@@ -91,40 +96,30 @@ int open_xrc_domain(Host& host, uint32_t device, const DomainFile& file, bool cr
         found->id.store(host.header().next_domain.fetch_add(1, std::memory_order_relaxed),
                         std::memory_order_release);
     }
-    if (status == 0) {
-        add_self(host, found->users);
-        *id = found->id.load(std::memory_order_relaxed);
-        ++host.domain_references[*id];
-    }
-    lock.unlock();
-    return status;
+    add_self(host, found->users);
+    *id = found->id.load(std::memory_order_relaxed);
+    ++host.domain_references[*id];
+    return 0;
 }
 
 void close_xrc_domain(Host& host, uint32_t id) {
-    RobustLock& lock = host.header().control;
-    lock.lock(host, [] {});
+    const ControlLock lock(host);
     if (drop_reference(host.domain_references, id)) {
         for (XrcDomain& domain : host.header().domains)
             if (domain.id.load(std::memory_order_relaxed) == id) remove_self(host, domain.users);
     }
-    lock.unlock();
 }
 
 void open_xrc_receiver(Host& host, QpShared& qp, uint32_t number) {
-    RobustLock& lock = host.header().control;
-    lock.lock(host, [] {});
+    const ControlLock lock(host);
     ++host.receiver_references[number];
     add_self(host, qp.openers);
-    lock.unlock();
 }
 
 bool close_xrc_receiver(Host& host, QpShared& qp, uint32_t number) {
-    RobustLock& lock = host.header().control;
-    lock.lock(host, [] {});
+    const ControlLock lock(host);
     if (drop_reference(host.receiver_references, number)) remove_self(host, qp.openers);
-    const bool unused = !in_use(host, qp.openers);
-    lock.unlock();
-    return unused;
+    return !in_use(host, qp.openers);
 }
 
 }  // namespace softhca

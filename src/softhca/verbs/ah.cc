@@ -26,11 +26,8 @@ bool valid(const ibv_ah_attr& address, const FabricConfig& config) {
 
 SOFTHCA_EXPORT ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attributes) try {
     ibv_context* context = pd->context;
-    if (inherited(context) || !valid(*attributes, config_of(context))) {
-        set_error(EINVAL);
-        return nullptr;
-    }
-    if (take_creation_failure(faults_of(context))) return fail(ENOMEM);
+    if (inherited(context) || !valid(*attributes, config_of(context))) return fail(EINVAL);
+    if (take_failure(faults_of(context).create_fail)) return fail(ENOMEM);
     auto ah = std::make_unique<AhObject>();
     if (!ah->quota_use.begin(Context::of(context)->device->address_handles))
         return fail(personality_of(context).errors.limit);
@@ -45,8 +42,7 @@ SOFTHCA_EXPORT ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attributes) try {
     object_of<PdObject>(pd)->users.fetch_add(1, std::memory_order_relaxed);
     return &ah.release()->ibv;
 } catch (const std::bad_alloc&) {
-    set_error(ENOMEM);
-    return nullptr;
+    return fail(ENOMEM);
 }
 
 SOFTHCA_EXPORT int ibv_destroy_ah(ibv_ah* ibv) {
@@ -83,10 +79,7 @@ SOFTHCA_EXPORT int ibv_init_ah_from_wc(ibv_context* context, uint8_t port, ibv_w
 
 SOFTHCA_EXPORT ibv_ah* ibv_create_ah_from_wc(ibv_pd* pd, ibv_wc* wc, ibv_grh* grh, uint8_t port) {
     ibv_ah_attr attributes;
-    if (ibv_init_ah_from_wc(pd->context, port, wc, grh, &attributes) != 0) {
-        set_error(EINVAL);
-        return nullptr;
-    }
+    if (ibv_init_ah_from_wc(pd->context, port, wc, grh, &attributes) != 0) return fail(EINVAL);
     return ibv_create_ah(pd, &attributes);
 }
 

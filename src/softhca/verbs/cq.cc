@@ -21,8 +21,7 @@ SOFTHCA_EXPORT ibv_comp_channel* ibv_create_comp_channel(ibv_context* context) t
     channel->ibv.fd = channel->events.fd();
     return &channel->ibv;
 } catch (const std::bad_alloc&) {
-    set_error(ENOMEM);
-    return nullptr;
+    return fail(ENOMEM);
 }
 
 SOFTHCA_EXPORT int ibv_destroy_comp_channel(ibv_comp_channel* ibv) {
@@ -47,11 +46,9 @@ CqObject* make_cq(ibv_context* context, uint32_t entries, void* cq_context,
     const Personality& personality = personality_of(context);
     if (inherited(context) || entries == 0 ||
         entries > static_cast<uint32_t>(personality.limits.cqe) ||
-        vector >= limits::kCompletionVectors) {
-        set_error(EINVAL);
-        return nullptr;
-    }
-    if (take_creation_failure(faults_of(context))) return fail(ENOMEM);
+        vector >= limits::kCompletionVectors)
+        return fail(EINVAL);
+    if (take_failure(faults_of(context).create_fail)) return fail(ENOMEM);
     Cq* cq = Cq::create(adapter_of(context), rounded_cq(personality, entries),
                         completion_queue_memory(queue_driver(personality), entries));
     if (cq == nullptr) return fail(ENOMEM);
@@ -73,16 +70,12 @@ CqObject* make_cq(ibv_context* context, uint32_t entries, void* cq_context,
 
 SOFTHCA_EXPORT ibv_cq* ibv_create_cq(ibv_context* context, int entries, void* cq_context,
                                      ibv_comp_channel* channel, int vector) try {
-    if (entries <= 0 || vector < 0) {
-        set_error(EINVAL);
-        return nullptr;
-    }
+    if (entries <= 0 || vector < 0) return fail(EINVAL);
     CqObject* object = make_cq(context, static_cast<uint32_t>(entries), cq_context, channel,
                                static_cast<uint32_t>(vector));
     return object == nullptr ? nullptr : reinterpret_cast<ibv_cq*>(&object->ibv);
 } catch (const std::bad_alloc&) {
-    set_error(ENOMEM);
-    return nullptr;
+    return fail(ENOMEM);
 }
 
 SOFTHCA_EXPORT int ibv_resize_cq(ibv_cq* ibv, int entries) {
@@ -126,10 +119,7 @@ SOFTHCA_EXPORT int ibv_destroy_cq(ibv_cq* ibv) {
 
 SOFTHCA_EXPORT int ibv_get_cq_event(ibv_comp_channel* ibv, ibv_cq** cq, void** cq_context) {
     CqObject* object;
-    if (inherited(ibv->context)) {
-        set_error(EINVAL);
-        return -1;
-    }
+    if (inherited(ibv->context)) return fail_call(EINVAL);
     if (!object_of<ChannelObject>(ibv)->events.take(
             &object, [](CqObject* taken) { taken->completion_events.add(); }))
         return -1;

@@ -35,46 +35,8 @@ int start_poll(ibv_cq_ex* cq, ibv_poll_cq_attr* attributes) {
     return status == EIO || object.cq->poll_empty() < 0 ? EIO : ENOENT;
 }
 
-int next_poll(ibv_cq_ex* cq) {
-    return take_next(*object_of_cq(cq));
-}
-void end_poll(ibv_cq_ex* cq) {
-    object_of_cq(cq)->cq->poll_mutex.unlock();
-}
-
 const Completion& current(ibv_cq_ex* cq) {
     return object_of_cq(cq)->current;
-}
-
-ibv_wc_opcode read_opcode(ibv_cq_ex* cq) {
-    return static_cast<ibv_wc_opcode>(current(cq).opcode);
-}
-uint32_t read_vendor_err(ibv_cq_ex*) {
-    return 0;
-}
-uint32_t read_byte_len(ibv_cq_ex* cq) {
-    return current(cq).byte_len;
-}
-__be32 read_imm_data(ibv_cq_ex* cq) {
-    return current(cq).imm;
-}
-uint32_t read_qp_num(ibv_cq_ex* cq) {
-    return current(cq).qp_num;
-}
-uint32_t read_src_qp(ibv_cq_ex* cq) {
-    return current(cq).src_qp;
-}
-unsigned int read_wc_flags(ibv_cq_ex* cq) {
-    return current(cq).flags;
-}
-uint32_t read_slid(ibv_cq_ex* cq) {
-    return current(cq).slid;
-}
-uint8_t read_sl(ibv_cq_ex*) {
-    return 0;
-}
-uint8_t read_dlid_path_bits(ibv_cq_ex*) {
-    return 0;
 }
 
 // Time stamp in ns: of the timing model if completions are delayed, else of the poll.
@@ -106,15 +68,11 @@ ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* attributes) t
     const bool has_pd = (attributes->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) != 0;
     if ((attributes->comp_mask & ~(IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD)) != 0 ||
         (has_pd && (attributes->parent_domain == nullptr ||
-                    object_of<PdObject>(attributes->parent_domain)->parent == nullptr))) {
-        set_error(EINVAL);
-        return nullptr;
-    }
+                    object_of<PdObject>(attributes->parent_domain)->parent == nullptr)))
+        return fail(EINVAL);
     if ((attributes->wc_flags & ~known_fields(personality_of(context))) != 0 ||
-        (has_flags && (attributes->flags & ~kKnownFlags) != 0)) {
-        set_error(EOPNOTSUPP);
-        return nullptr;
-    }
+        (has_flags && (attributes->flags & ~kKnownFlags) != 0))
+        return fail(EOPNOTSUPP);
     CqObject* object = make_cq(context, attributes->cqe, attributes->cq_context,
                                attributes->channel, attributes->comp_vector);
     if (object == nullptr) return nullptr;
@@ -124,26 +82,25 @@ ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* attributes) t
     }
     ibv_cq_ex& cq = object->ibv;
     cq.start_poll = start_poll;
-    cq.next_poll = next_poll;
-    cq.end_poll = end_poll;
-    cq.read_opcode = read_opcode;
-    cq.read_vendor_err = read_vendor_err;
-    cq.read_byte_len = read_byte_len;
-    cq.read_imm_data = read_imm_data;
-    cq.read_qp_num = read_qp_num;
-    cq.read_src_qp = read_src_qp;
-    cq.read_wc_flags = read_wc_flags;
-    cq.read_slid = read_slid;
-    cq.read_sl = read_sl;
-    cq.read_dlid_path_bits = read_dlid_path_bits;
+    cq.next_poll = [](ibv_cq_ex* ex) { return take_next(*object_of_cq(ex)); };
+    cq.end_poll = [](ibv_cq_ex* ex) { object_of_cq(ex)->cq->poll_mutex.unlock(); };
+    cq.read_opcode = [](ibv_cq_ex* ex) { return static_cast<ibv_wc_opcode>(current(ex).opcode); };
+    cq.read_vendor_err = [](ibv_cq_ex*) { return uint32_t{0}; };
+    cq.read_byte_len = [](ibv_cq_ex* ex) { return current(ex).byte_len; };
+    cq.read_imm_data = [](ibv_cq_ex* ex) { return current(ex).imm; };
+    cq.read_qp_num = [](ibv_cq_ex* ex) { return current(ex).qp_num; };
+    cq.read_src_qp = [](ibv_cq_ex* ex) { return current(ex).src_qp; };
+    cq.read_wc_flags = [](ibv_cq_ex* ex) { return unsigned{current(ex).flags}; };
+    cq.read_slid = [](ibv_cq_ex* ex) { return uint32_t{current(ex).slid}; };
+    cq.read_sl = [](ibv_cq_ex*) { return uint8_t{0}; };
+    cq.read_dlid_path_bits = [](ibv_cq_ex*) { return uint8_t{0}; };
     if ((attributes->wc_flags & IBV_WC_EX_WITH_COMPLETION_TIMESTAMP) != 0)
         cq.read_completion_ts = read_completion_ts;
     if ((attributes->wc_flags & IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK) != 0)
         cq.read_completion_wallclock_ns = read_completion_wallclock_ns;
     return &cq;
 } catch (const std::bad_alloc&) {
-    set_error(ENOMEM);
-    return nullptr;
+    return fail(ENOMEM);
 }
 
 }  // namespace softhca

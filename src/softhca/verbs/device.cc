@@ -47,16 +47,12 @@ SOFTHCA_EXPORT ibv_device** ibv_get_device_list(int* num_devices) try {
     const uint32_t count =
         device_adapter == nullptr ? 0 : device_adapter->host().header().config.devices;
     auto** list = static_cast<ibv_device**>(std::calloc(count + 1, sizeof(void*)));
-    if (list == nullptr) {
-        set_error(ENOMEM);
-        return nullptr;
-    }
+    if (list == nullptr) return fail(ENOMEM);
     for (uint32_t i = 0; i < count; ++i) list[i] = &device_at(i)->ibv;
     if (num_devices != nullptr) *num_devices = static_cast<int>(count);
     return list;
 } catch (const std::bad_alloc&) {
-    set_error(ENOMEM);
-    return nullptr;
+    return fail(ENOMEM);
 }
 
 SOFTHCA_EXPORT void ibv_free_device_list(ibv_device** list) {
@@ -77,10 +73,7 @@ SOFTHCA_EXPORT int ibv_get_device_index(ibv_device* device) {
 
 SOFTHCA_EXPORT ibv_context* ibv_open_device(ibv_device* device) try {
     Adapter* device_adapter = adapter();
-    if (device_adapter == nullptr) {
-        set_error(ENODEV);
-        return nullptr;
-    }
+    if (device_adapter == nullptr) return fail(ENODEV);
     auto* context = new Context;
     context->adapter = device_adapter;
     context->device = object_of<Device>(device);
@@ -101,8 +94,7 @@ SOFTHCA_EXPORT ibv_context* ibv_open_device(ibv_device* device) try {
     add_context(context);
     return ibv;
 } catch (const std::bad_alloc&) {
-    set_error(ENOMEM);
-    return nullptr;
+    return fail(ENOMEM);
 }
 
 // Drivers close a device that still has objects, and programs rely on it. The objects' events and
@@ -114,20 +106,17 @@ SOFTHCA_EXPORT int ibv_close_device(ibv_context* ibv) {
 }
 
 SOFTHCA_EXPORT ibv_context* ibv_import_device(int) {
-    set_error(EOPNOTSUPP);
-    return nullptr;
+    return fail(EOPNOTSUPP);
 }
 
 SOFTHCA_EXPORT ibv_pd* ibv_import_pd(ibv_context*, uint32_t) {
-    set_error(EOPNOTSUPP);
-    return nullptr;
+    return fail(EOPNOTSUPP);
 }
 
 SOFTHCA_EXPORT void ibv_unimport_pd(ibv_pd*) {}
 
 SOFTHCA_EXPORT ibv_mr* ibv_import_mr(ibv_pd*, uint32_t) {
-    set_error(EOPNOTSUPP);
-    return nullptr;
+    return fail(EOPNOTSUPP);
 }
 
 SOFTHCA_EXPORT void ibv_unimport_mr(ibv_mr*) {}

@@ -64,18 +64,12 @@ void release_device_memory(Device& device, size_t bytes) {
 // Works in a child after fork(), too: device memory is memory of the process.
 ibv_dm* alloc_dm(ibv_context* context, ibv_alloc_dm_attr* attributes) try {
     if (attributes->comp_mask != 0 || attributes->length == 0 ||
-        attributes->length > limits::kDeviceMemory ||
-        attributes->log_align_req > kMostLogAlignment) {
-        set_error(EINVAL);
-        return nullptr;
-    }
+        attributes->length > limits::kDeviceMemory || attributes->log_align_req > kMostLogAlignment)
+        return fail(EINVAL);
     Device& device = *Context::of(context)->device;
     auto dm = std::make_unique<DmObject>();
     dm->context_use.begin(context);
-    if (!allocate_device_memory(device, attributes->length)) {
-        set_error(ENOMEM);
-        return nullptr;
-    }
+    if (!allocate_device_memory(device, attributes->length)) return fail(ENOMEM);
     void* bytes =
         raw_mmap(attributes->length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (bytes == nullptr) {
@@ -92,8 +86,7 @@ ibv_dm* alloc_dm(ibv_context* context, ibv_alloc_dm_attr* attributes) try {
     dm->length = attributes->length;
     return &dm.release()->ibv;
 } catch (const std::bad_alloc&) {
-    set_error(ENOMEM);
-    return nullptr;
+    return fail(ENOMEM);
 }
 
 int free_dm(ibv_dm* ibv) {
@@ -110,22 +103,11 @@ namespace {
 // Registers memory that is not the program's. nullptr with errno set on failure.
 MrObject* register_internal(ibv_pd* ibv, const RegionAttributes& attributes) {
     Adapter& adapter = adapter_of(ibv->context);
-    auto mr = std::make_unique<MrObject>();
-    mr->index = allocate_key(adapter);
-    if (mr->index == 0) {
-        set_error(ENOMEM);
-        return nullptr;
-    }
-    mr->access = attributes.access;
+    const uint32_t index = allocate_key(adapter);
+    if (index == 0) return fail(ENOMEM);
+    MrObject* mr = make_region(ibv, attributes, next_key(adapter, index), {});
     mr->is_program_memory = false;
-    mr->ibv.context = ibv->context;
-    mr->ibv.pd = ibv;
-    mr->ibv.length = attributes.length;
-    mr->ibv.handle = mr->index;
-    mr->ibv.lkey = mr->ibv.rkey =
-        publish_region(adapter, next_key(adapter, mr->index), attributes, mr->backing_file);
-    object_of<PdObject>(ibv)->users.fetch_add(1, std::memory_order_relaxed);
-    return mr.release();
+    return mr;
 }
 
 }  // namespace
@@ -136,10 +118,8 @@ ibv_mr* reg_dm_mr(ibv_pd* ibv, ibv_dm* ibv_dm, uint64_t offset, size_t length,
     DmObject* dm = object_of_dm(ibv_dm);
     if (inherited(ibv->context) || ibv_dm->context->device != ibv->context->device ||
         !within(*dm, offset, length) || (access & access_flag::kZeroBased) == 0 ||
-        (access & access_flag::kOnDemand) != 0 || !access_flags_valid(access)) {
-        set_error(EINVAL);
-        return nullptr;
-    }
+        (access & access_flag::kOnDemand) != 0 || !access_flags_valid(access))
+        return fail(EINVAL);
     RegionAttributes attributes;
     attributes.address = reinterpret_cast<uint64_t>(dm->bytes) + offset;
     attributes.length = length;
@@ -151,8 +131,7 @@ ibv_mr* reg_dm_mr(ibv_pd* ibv, ibv_dm* ibv_dm, uint64_t offset, size_t length,
     dm->users.fetch_add(1, std::memory_order_relaxed);
     return &mr->ibv;
 } catch (const std::bad_alloc&) {
-    set_error(ENOMEM);
-    return nullptr;
+    return fail(ENOMEM);
 }
 
 namespace {
@@ -210,8 +189,7 @@ SOFTHCA_EXPORT ibv_mr* ibv_reg_dmabuf_mr(ibv_pd* ibv, uint64_t offset, size_t le
     delay_registration(adapter_of(ibv->context), begun, length);
     return &mr->ibv;
 } catch (const std::bad_alloc&) {
-    set_error(ENOMEM);
-    return nullptr;
+    return fail(ENOMEM);
 }
 
 namespace {
@@ -250,32 +228,24 @@ uint64_t null_memory() {
 }  // namespace
 
 ibv_mr* alloc_null_mr(ibv_pd* ibv) try {
-    if (inherited(ibv->context)) {
-        set_error(ENODEV);
-        return nullptr;
-    }
+    if (inherited(ibv->context)) return fail(ENODEV);
     RegionAttributes attributes;
     attributes.address = null_memory();
     attributes.length = SIZE_MAX;
     attributes.pd = object_of<PdObject>(ibv)->base().id;
     attributes.access = access_flag::kLocalWrite;
     attributes.kind = KeyKind::kNullRegion;
-    if (attributes.address == 0) {
-        set_error(ENOMEM);
-        return nullptr;
-    }
+    if (attributes.address == 0) return fail(ENOMEM);
     MrObject* mr = register_internal(ibv, attributes);
     if (mr == nullptr) return nullptr;
     mr->ibv.rkey = 0;  // not for peers
     return &mr->ibv;
 } catch (const std::bad_alloc&) {
-    set_error(ENOMEM);
-    return nullptr;
+    return fail(ENOMEM);
 }
 
 SOFTHCA_EXPORT ibv_dm* ibv_import_dm(ibv_context*, uint32_t) {
-    set_error(EOPNOTSUPP);
-    return nullptr;
+    return fail(EOPNOTSUPP);
 }
 
 SOFTHCA_EXPORT void ibv_unimport_dm(ibv_dm*) {}

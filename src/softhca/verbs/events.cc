@@ -39,10 +39,7 @@ Account account(const ibv_async_event& event) {
 }  // namespace
 
 SOFTHCA_EXPORT int ibv_get_async_event(ibv_context* context, ibv_async_event* event) {
-    if (inherited(context)) {
-        set_error(EINVAL);
-        return -1;
-    }
+    if (inherited(context)) return fail_call(EINVAL);
     const auto count = [](const ibv_async_event& taken) {
         if (Unacknowledged* unacknowledged = account(taken).unacknowledged) unacknowledged->add();
     };

@@ -56,36 +56,29 @@ bool values_valid(ibv_context* context, const ibv_qp_attr& attr, uint32_t mask, 
            (!has(qp_attr::kAv) || valid_address(config, attr.ah_attr, port));
 }
 
-template <typename T>
-void set_if_named(uint32_t mask, uint32_t bit, T& record, const T& given) {
-    if ((mask & bit) != 0) record = given;
-}
-
 // Stores the attributes for ibv_query_qp().
 void store_attributes(ibv_qp_attr& record, const ibv_qp_attr& given, uint32_t mask) {
-    set_if_named(mask, qp_attr::kAccessFlags, record.qp_access_flags, given.qp_access_flags);
-    set_if_named(mask, qp_attr::kPkeyIndex, record.pkey_index, given.pkey_index);
-    set_if_named(mask, qp_attr::kPort, record.port_num, given.port_num);
-    set_if_named(mask, qp_attr::kQkey, record.qkey, given.qkey);
-    set_if_named(mask, qp_attr::kAv, record.ah_attr, given.ah_attr);
-    set_if_named(mask, qp_attr::kPathMtu, record.path_mtu, given.path_mtu);
-    set_if_named(mask, qp_attr::kTimeout, record.timeout, given.timeout);
-    set_if_named(mask, qp_attr::kRetryCnt, record.retry_cnt, given.retry_cnt);
-    set_if_named(mask, qp_attr::kRnrRetry, record.rnr_retry, given.rnr_retry);
-    set_if_named(mask, qp_attr::kRqPsn, record.rq_psn, given.rq_psn);
-    set_if_named(mask, qp_attr::kMaxQpRdAtomic, record.max_rd_atomic, given.max_rd_atomic);
-    set_if_named(mask, qp_attr::kMinRnrTimer, record.min_rnr_timer, given.min_rnr_timer);
-    set_if_named(mask, qp_attr::kSqPsn, record.sq_psn, given.sq_psn);
-    set_if_named(mask, qp_attr::kMaxDestRdAtomic, record.max_dest_rd_atomic,
-                 given.max_dest_rd_atomic);
-    set_if_named(mask, qp_attr::kDestQpn, record.dest_qp_num, given.dest_qp_num);
-    set_if_named(mask, qp_attr::kPathMigState, record.path_mig_state, given.path_mig_state);
-    if ((mask & qp_attr::kAltPath) != 0) {
-        record.alt_ah_attr = given.alt_ah_attr;
-        record.alt_pkey_index = given.alt_pkey_index;
-        record.alt_port_num = given.alt_port_num;
-        record.alt_timeout = given.alt_timeout;
-    }
+    const auto keep = [&](uint32_t bit, auto... members) {
+        if ((mask & bit) != 0) ((record.*members = given.*members), ...);
+    };
+    keep(qp_attr::kAccessFlags, &ibv_qp_attr::qp_access_flags);
+    keep(qp_attr::kPkeyIndex, &ibv_qp_attr::pkey_index);
+    keep(qp_attr::kPort, &ibv_qp_attr::port_num);
+    keep(qp_attr::kQkey, &ibv_qp_attr::qkey);
+    keep(qp_attr::kAv, &ibv_qp_attr::ah_attr);
+    keep(qp_attr::kPathMtu, &ibv_qp_attr::path_mtu);
+    keep(qp_attr::kTimeout, &ibv_qp_attr::timeout);
+    keep(qp_attr::kRetryCnt, &ibv_qp_attr::retry_cnt);
+    keep(qp_attr::kRnrRetry, &ibv_qp_attr::rnr_retry);
+    keep(qp_attr::kRqPsn, &ibv_qp_attr::rq_psn);
+    keep(qp_attr::kMaxQpRdAtomic, &ibv_qp_attr::max_rd_atomic);
+    keep(qp_attr::kMinRnrTimer, &ibv_qp_attr::min_rnr_timer);
+    keep(qp_attr::kSqPsn, &ibv_qp_attr::sq_psn);
+    keep(qp_attr::kMaxDestRdAtomic, &ibv_qp_attr::max_dest_rd_atomic);
+    keep(qp_attr::kDestQpn, &ibv_qp_attr::dest_qp_num);
+    keep(qp_attr::kPathMigState, &ibv_qp_attr::path_mig_state);
+    keep(qp_attr::kAltPath, &ibv_qp_attr::alt_ah_attr, &ibv_qp_attr::alt_pkey_index,
+         &ibv_qp_attr::alt_port_num, &ibv_qp_attr::alt_timeout);
 }
 
 QpChange device_change(ibv_context* context, const ibv_qp_attr& attr, uint32_t mask,

@@ -9,16 +9,11 @@
 namespace softhca {
 
 ibv_mw* alloc_mw(ibv_pd* ibv_pd, ibv_mw_type type) try {
-    if (inherited(ibv_pd->context) || (type != IBV_MW_TYPE_1 && type != IBV_MW_TYPE_2)) {
-        set_error(EINVAL);
-        return nullptr;
-    }
+    if (inherited(ibv_pd->context) || (type != IBV_MW_TYPE_1 && type != IBV_MW_TYPE_2))
+        return fail(EINVAL);
     Adapter& adapter = adapter_of(ibv_pd->context);
     const uint32_t index = allocate_key(adapter);
-    if (index == 0) {
-        set_error(ENOMEM);
-        return nullptr;
-    }
+    if (index == 0) return fail(ENOMEM);
     PdObject& pd = object_of<PdObject>(ibv_pd)->base();
     KeyEntry& entry = adapter.host().tables().keys[index];
     entry.pd = pd.id;
@@ -36,8 +31,7 @@ ibv_mw* alloc_mw(ibv_pd* ibv_pd, ibv_mw_type type) try {
     object_of<PdObject>(ibv_pd)->users.fetch_add(1, std::memory_order_relaxed);
     return &window->ibv;
 } catch (const std::bad_alloc&) {
-    set_error(ENOMEM);
-    return nullptr;
+    return fail(ENOMEM);
 }
 
 int dealloc_mw(ibv_mw* ibv) {

@@ -14,10 +14,10 @@
 #include <set>
 #include <vector>
 
-#include "softhca/fabric/backing_file.h"
 #include "softhca/transport/adapter.h"
 #include "softhca/transport/cq.h"
 #include "softhca/transport/qp.h"
+#include "softhca/transport/region.h"
 #include "softhca/transport/srq.h"
 #include "softhca/verbs/event_queue.h"
 #include "softhca/verbs/export.h"
@@ -269,6 +269,19 @@ inline std::nullptr_t fail(int error) {
     if (error != 0) set_error(error);
     return nullptr;
 }
+
+// What a function returns that returns -1.
+inline int fail_call(int error) {
+    set_error(error);
+    return -1;
+}
+
+// A region of protection domain `pd`, whose key becomes valid.
+MrObject* make_region(ibv_pd* pd, const RegionAttributes& attributes, uint32_t key,
+                      const BackingFile& file);
+
+// The attributes of a queue pair of protection domain `pd`.
+ibv_qp_init_attr_ex extended(const ibv_qp_init_attr& attributes, ibv_pd* pd);
 
 // Creates a completion queue for ibv_create_cq() or ibv_create_cq_ex(). nullptr with errno set on
 // failure.

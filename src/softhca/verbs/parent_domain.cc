@@ -7,17 +7,13 @@
 namespace softhca {
 
 ibv_td* alloc_td(ibv_context* context, ibv_td_init_attr* attributes) try {
-    if (attributes->comp_mask != 0) {
-        set_error(EINVAL);
-        return nullptr;
-    }
+    if (attributes->comp_mask != 0) return fail(EINVAL);
     auto* td = new TdObject;
     td->ibv.context = context;
     td->context_use.begin(context);
     return &td->ibv;
 } catch (const std::bad_alloc&) {
-    set_error(ENOMEM);
-    return nullptr;
+    return fail(ENOMEM);
 }
 
 int dealloc_td(ibv_td* ibv) {
@@ -32,10 +28,8 @@ ibv_pd* alloc_parent_domain(ibv_context* context, ibv_parent_domain_init_attr* a
         IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT;
     const bool allocates = (attributes->comp_mask & IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS) != 0;
     if (inherited(context) || attributes->pd == nullptr || (attributes->comp_mask & ~kKnown) != 0 ||
-        (allocates && (attributes->alloc == nullptr || attributes->free == nullptr))) {
-        set_error(EINVAL);
-        return nullptr;
-    }
+        (allocates && (attributes->alloc == nullptr || attributes->free == nullptr)))
+        return fail(EINVAL);
     PdObject& base = object_of<PdObject>(attributes->pd)->base();
     auto* pd = new PdObject;
     pd->ibv.context = context;
@@ -56,8 +50,7 @@ ibv_pd* alloc_parent_domain(ibv_context* context, ibv_parent_domain_init_attr* a
         pd->allocators.context = attributes->pd_context;
     return &pd->ibv;
 } catch (const std::bad_alloc&) {
-    set_error(ENOMEM);
-    return nullptr;
+    return fail(ENOMEM);
 }
 
 namespace {

@@ -10,10 +10,7 @@
 namespace softhca {
 
 SOFTHCA_EXPORT ibv_pd* ibv_alloc_pd(ibv_context* context) try {
-    if (inherited(context)) {
-        set_error(ENODEV);
-        return nullptr;
-    }
+    if (inherited(context)) return fail(ENODEV);
     auto pd = std::make_unique<PdObject>();
     if (!pd->quota_use.begin(Context::of(context)->device->domains))
         return fail(personality_of(context).errors.limit);
@@ -23,8 +20,7 @@ SOFTHCA_EXPORT ibv_pd* ibv_alloc_pd(ibv_context* context) try {
     pd->ibv.handle = pd->id;
     return &pd.release()->ibv;
 } catch (const std::bad_alloc&) {
-    set_error(ENOMEM);
-    return nullptr;
+    return fail(ENOMEM);
 }
 
 SOFTHCA_EXPORT int ibv_dealloc_pd(ibv_pd* ibv) {
@@ -34,6 +30,21 @@ SOFTHCA_EXPORT int ibv_dealloc_pd(ibv_pd* ibv) {
     if (pd->thread != nullptr) pd->thread->users.fetch_sub(1, std::memory_order_relaxed);
     delete pd;
     return 0;
+}
+
+MrObject* make_region(ibv_pd* pd, const RegionAttributes& attributes, uint32_t key,
+                      const BackingFile& file) {
+    auto* mr = new MrObject;
+    mr->index = KeyNumber::index(key);
+    mr->access = attributes.access;
+    mr->backing_file = file;
+    mr->ibv.context = pd->context;
+    mr->ibv.pd = pd;
+    mr->ibv.length = attributes.length;
+    mr->ibv.handle = mr->index;
+    mr->ibv.lkey = mr->ibv.rkey = publish_region(adapter_of(pd->context), key, attributes, file);
+    object_of<PdObject>(pd)->users.fetch_add(1, std::memory_order_relaxed);
+    return mr;
 }
 
 namespace {
@@ -62,12 +73,11 @@ uint64_t pinned_bytes(const RegionAttributes& attributes) {
 
 ibv_mr* register_memory(ibv_pd* ibv, void* address, size_t length, uint64_t iova,
                         unsigned int access) {
-    auto* pd = object_of<PdObject>(ibv);
     if (inherited(ibv->context)) return fail(ENODEV);
     Adapter& adapter = adapter_of(ibv->context);
     const uint64_t begun = now_ns();
     const RegionAttributes attributes{reinterpret_cast<uint64_t>(address), length, iova,
-                                      pd->base().id, access};
+                                      object_of<PdObject>(ibv)->base().id, access};
     int error = check_access(ibv->context, access);
     if (error == 0 && !valid_range(attributes.address, length)) error = EINVAL;
     if (error == 0) error = check_registration(adapter, attributes);
@@ -75,18 +85,8 @@ ibv_mr* register_memory(ibv_pd* ibv, void* address, size_t length, uint64_t iova
     const uint32_t index = allocate_key(adapter);
     if (index == 0) return fail(ENOMEM);
     const BackingFile file = backing_file_of(attributes);
-    auto* mr = new MrObject;
-    mr->index = index;
-    mr->access = access;
-    mr->backing_file = file;
-    mr->ibv.context = ibv->context;
-    mr->ibv.pd = ibv;
+    MrObject* mr = make_region(ibv, attributes, region_key(adapter, index), file);
     mr->ibv.addr = address;
-    mr->ibv.length = length;
-    mr->ibv.handle = index;
-    mr->ibv.lkey = mr->ibv.rkey =
-        publish_region(adapter, region_key(adapter, index), attributes, file);
-    pd->users.fetch_add(1, std::memory_order_relaxed);
     delay_registration(adapter, begun, pinned_bytes(attributes));
     return &mr->ibv;
 }
@@ -115,24 +115,21 @@ SOFTHCA_EXPORT ibv_mr* ibv_reg_mr(ibv_pd* pd, void* address, size_t length, int 
     return register_memory(pd, address, length, reinterpret_cast<uint64_t>(address),
                            static_cast<unsigned int>(access));
 } catch (const std::bad_alloc&) {
-    set_error(ENOMEM);
-    return nullptr;
+    return fail(ENOMEM);
 }
 
 SOFTHCA_EXPORT ibv_mr* ibv_reg_mr_iova(ibv_pd* pd, void* address, size_t length, uint64_t iova,
                                        int access) try {
     return register_memory(pd, address, length, iova, static_cast<unsigned int>(access));
 } catch (const std::bad_alloc&) {
-    set_error(ENOMEM);
-    return nullptr;
+    return fail(ENOMEM);
 }
 
 SOFTHCA_EXPORT ibv_mr* ibv_reg_mr_iova2(ibv_pd* pd, void* address, size_t length, uint64_t iova,
                                         unsigned int access) try {
     return register_memory(pd, address, length, iova, access);
 } catch (const std::bad_alloc&) {
-    set_error(ENOMEM);
-    return nullptr;
+    return fail(ENOMEM);
 }
 
 SOFTHCA_EXPORT int ibv_rereg_mr(ibv_mr* ibv, int flags, ibv_pd* new_pd, void* address,

@@ -51,7 +51,7 @@ uint32_t operations_of(const Personality& personality, QpType type) {
 
 Admission admit_send(Qp& qp) {
     Host& host = qp.adapter().host();
-    if (take_post_failure(host.header().faults)) [[unlikely]]
+    if (take_failure(host.header().faults.post_fail)) [[unlikely]]
         return {false, host.personality().errors.full};
     if (can_post_send(qp.state())) [[likely]]
         return {true, 0};
@@ -62,31 +62,56 @@ Admission admit_send(Qp& qp) {
 
 namespace {
 
+uint32_t most_elements(const Qp& qp, const Wqe& wqe) {
+    const Qp::Attributes& attributes = qp.attributes();
+    return wqe.opcode == WrOpcode::kRdmaRead ? attributes.max_read_sge : attributes.max_send_sge;
+}
+
+}  // namespace
+
+const Personality::Errors& errors_of(Qp& qp) {
+    return qp.adapter().host().personality().errors;
+}
+
+int set_elements(Qp& qp, Wqe& wqe, const ibv_sge* list, size_t count) {
+    if (count > most_elements(qp, wqe)) return errors_of(qp).sge;
+    uint64_t length = 0;
+    for (size_t i = 0; i < count; ++i) length += list[i].length;
+    if (length > qp.attributes().max_message) return EINVAL;
+    wqe.num_sge = static_cast<uint8_t>(count);
+    if (wqe.opcode != WrOpcode::kCompareSwap && wqe.opcode != WrOpcode::kFetchAdd)
+        wqe.length = static_cast<uint32_t>(length);
+    std::copy_n(list, count, reinterpret_cast<ibv_sge*>(wqe.sges()));
+    return 0;
+}
+
+int set_inline(Qp& qp, Wqe& wqe, const ibv_data_buf* list, size_t count) {
+    size_t length = 0;
+    for (size_t i = 0; i < count; ++i) length += list[i].length;
+    if (length > qp.attributes().max_inline || !wqe.gathers()) return errors_of(qp).inline_data;
+    wqe.is_inline = true;
+    wqe.length = static_cast<uint32_t>(length);
+    char* to = wqe.inline_data();
+    for (size_t i = 0; i < count; ++i)
+        to = std::copy_n(static_cast<const char*>(list[i].addr), list[i].length, to);
+    return 0;
+}
+
+namespace {
+
 // Copies the data of an inline request, or its list of elements. 0 or an error.
 int set_data(Qp& qp, const ibv_send_wr& wr, Wqe& wqe) {
-    const Qp::Attributes& attributes = qp.attributes();
-    const uint32_t most =
-        wqe.opcode == WrOpcode::kRdmaRead ? attributes.max_read_sge : attributes.max_send_sge;
-    if (static_cast<uint32_t>(wr.num_sge) > most)
-        return qp.adapter().host().personality().errors.sge;
+    const auto count = static_cast<uint32_t>(wr.num_sge);  // a huge one, if it is negative
+    if ((wr.send_flags & IBV_SEND_INLINE) == 0) return set_elements(qp, wqe, wr.sg_list, count);
+    ibv_data_buf pieces[kMaxSge];
+    if (count > most_elements(qp, wqe)) return errors_of(qp).sge;
     uint64_t length = 0;
-    for (int i = 0; i < wr.num_sge; ++i) length += wr.sg_list[i].length;
-    wqe.is_inline = (wr.send_flags & IBV_SEND_INLINE) != 0;
-    if (length > attributes.max_message) return EINVAL;
-    if (wqe.is_inline && (length > attributes.max_inline || !wqe.gathers()))
-        return qp.adapter().host().personality().errors.inline_data;
-    wqe.length = static_cast<uint32_t>(length);
-    wqe.num_sge = static_cast<uint8_t>(wr.num_sge);
-    if (!wqe.is_inline) {
-        std::copy(wr.sg_list, wr.sg_list + wr.num_sge, reinterpret_cast<ibv_sge*>(wqe.sges()));
-        return 0;
+    for (uint32_t i = 0; i < count; ++i) {
+        pieces[i] = {reinterpret_cast<void*>(wr.sg_list[i].addr), wr.sg_list[i].length};
+        length += wr.sg_list[i].length;
     }
-    char* to = wqe.inline_data();
-    for (int i = 0; i < wr.num_sge; ++i) {
-        to = std::copy_n(reinterpret_cast<const char*>(wr.sg_list[i].addr), wr.sg_list[i].length,
-                         to);
-    }
-    return 0;
+    if (length > qp.attributes().max_message) return EINVAL;
+    return set_inline(qp, wqe, pieces, count);
 }
 
 int set_operation(const ibv_send_wr& wr, Wqe& wqe) {
@@ -113,7 +138,7 @@ int set_operation(const ibv_send_wr& wr, Wqe& wqe) {
 int build(Qp& qp, const ibv_send_wr& wr, Wqe& wqe) {
     const auto opcode = static_cast<uint32_t>(wr.opcode);
     if (opcode >= 32 || (qp.attributes().operations >> opcode & 1) == 0)
-        return qp.adapter().host().personality().errors.opcode;
+        return errors_of(qp).opcode;
     wqe.wr_id = wr.wr_id;
     wqe.opcode = static_cast<WrOpcode>(wr.opcode);
     wqe.flags = static_cast<uint8_t>(wr.send_flags);
@@ -129,10 +154,6 @@ int build(Qp& qp, const ibv_send_wr& wr, Wqe& wqe) {
         wqe.srq = wr.qp_type.xrc.remote_srqn;
     }
     return status;
-}
-
-int full_error(Qp& qp) {
-    return qp.adapter().host().personality().errors.full;
 }
 
 void charge_chain(const ibv_send_wr* wr) {
@@ -179,7 +200,7 @@ int post_send(ibv_qp* ibv, ibv_send_wr* wr, ibv_send_wr** bad_wr) try {
         const std::lock_guard lock(qp.requester.post_mutex);
         for (; wr != nullptr; wr = wr->next) {
             Wqe* wqe = qp.requester.queue().reserve();
-            status = wqe == nullptr ? full_error(qp) : build(qp, *wr, *wqe);
+            status = wqe == nullptr ? errors_of(qp).full : build(qp, *wr, *wqe);
             if (status != 0) {
                 *bad_wr = wr;
                 break;
@@ -201,7 +222,7 @@ int post_recv(ibv_qp* ibv, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) try {
         return EINVAL;
     Qp& qp = *object->qp;
     if (!can_post_recv(qp.state())) return EINVAL;
-    if (take_post_failure(faults_of(ibv->context))) [[unlikely]]
+    if (take_failure(faults_of(ibv->context).post_fail)) [[unlikely]]
         return personality_of(ibv->context).errors.recv_full;
     int status = 0;
     for (; wr != nullptr && status == 0; wr = wr->next) {

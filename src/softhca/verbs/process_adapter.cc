@@ -23,37 +23,33 @@ class VerbsSink : public EventSink {
     }
 
     void cq_error(Cq& cq) override {
-        if (auto* object = static_cast<CqObject*>(cq.cookie)) {
-            ibv_async_event event{};
-            event.event_type = IBV_EVENT_CQ_ERR;
-            event.element.cq = reinterpret_cast<ibv_cq*>(&object->ibv);
-            put_async_event(object->ibv.context, event);
-        }
+        if (auto* object = static_cast<CqObject*>(cq.cookie))
+            put(object->ibv.context, IBV_EVENT_CQ_ERR,
+                {.cq = reinterpret_cast<ibv_cq*>(&object->ibv)});
     }
 
     void qp_event(Qp& qp, QpEvent kind) override {
-        if (auto* object = static_cast<QpObject*>(qp.cookie)) {
-            static constexpr ibv_event_type kTypes[] = {
-                IBV_EVENT_QP_FATAL, IBV_EVENT_QP_REQ_ERR, IBV_EVENT_QP_ACCESS_ERR,
-                IBV_EVENT_COMM_EST, IBV_EVENT_SQ_DRAINED, IBV_EVENT_QP_LAST_WQE_REACHED};
-            ibv_async_event event{};
-            event.event_type = kTypes[static_cast<size_t>(kind)];
-            event.element.qp = &object->ibv.qp_base;
-            put_async_event(object->ibv.qp_base.context, event);
-        }
+        static constexpr ibv_event_type kTypes[] = {
+            IBV_EVENT_QP_FATAL, IBV_EVENT_QP_REQ_ERR, IBV_EVENT_QP_ACCESS_ERR,
+            IBV_EVENT_COMM_EST, IBV_EVENT_SQ_DRAINED, IBV_EVENT_QP_LAST_WQE_REACHED};
+        if (auto* object = static_cast<QpObject*>(qp.cookie))
+            put(object->ibv.qp_base.context, kTypes[static_cast<size_t>(kind)],
+                {.qp = &object->ibv.qp_base});
     }
 
     void srq_limit(Srq& srq) override {
-        if (auto* object = static_cast<SrqObject*>(srq.cookie)) {
-            ibv_async_event event{};
-            event.event_type = IBV_EVENT_SRQ_LIMIT_REACHED;
-            event.element.srq = &object->ibv;
-            put_async_event(object->ibv.context, event);
-        }
+        if (auto* object = static_cast<SrqObject*>(srq.cookie))
+            put(object->ibv.context, IBV_EVENT_SRQ_LIMIT_REACHED, {.srq = &object->ibv});
     }
 
     void port_changed(uint32_t link, bool up) override;
     void devices_failed() override;
+
+  private:
+    static void put(ibv_context* context, ibv_event_type type,
+                    decltype(ibv_async_event::element) element) {
+        Context::of(context)->async_events.put({element, type});
+    }
 };
 
 struct ProcessAdapter {
@@ -82,21 +78,15 @@ void VerbsSink::port_changed(uint32_t link, bool up) {
     const std::lock_guard lock(state.mutex);
     for (Context* context : state.contexts) {
         if (context->device->index != link / kMaxPorts) continue;
-        ibv_async_event event{};
-        event.event_type = up ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR;
-        event.element.port_num = static_cast<int>(link % kMaxPorts + 1);
-        context->async_events.put(event);
+        put(context->ibv(), up ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR,
+            {.port_num = static_cast<int>(link % kMaxPorts + 1)});
     }
 }
 
 void VerbsSink::devices_failed() {
     ProcessAdapter& state = process_adapter();
     const std::lock_guard lock(state.mutex);
-    for (Context* context : state.contexts) {
-        ibv_async_event event{};
-        event.event_type = IBV_EVENT_DEVICE_FATAL;
-        context->async_events.put(event);
-    }
+    for (Context* context : state.contexts) put(context->ibv(), IBV_EVENT_DEVICE_FATAL, {});
 }
 
 void before_fork() {
@@ -219,20 +209,14 @@ void add_context(Context* context) {
     process_adapter().contexts.insert(context);
 }
 
-void remove_context(Context* context) {
-    const std::lock_guard lock(process_adapter().mutex);
-    process_adapter().contexts.erase(context);
-}
-
 void release(Context* context) {
     if (context->users.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
-    if (!inherited(context->ibv())) remove_context(context);
+    if (!inherited(context->ibv())) {
+        const std::lock_guard lock(process_adapter().mutex);
+        process_adapter().contexts.erase(context);
+    }
     ::close(context->ibv()->cmd_fd);
     delete context;
-}
-
-void put_async_event(ibv_context* context, const ibv_async_event& event) {
-    Context::of(context)->async_events.put(event);
 }
 
 int protect_forks() {

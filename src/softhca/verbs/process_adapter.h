@@ -44,12 +44,8 @@ inline QueueDriver queue_driver(const Personality& personality) {
     return static_cast<QueueDriver>(personality.memory.queue_driver);
 }
 
-// Contexts that receive asynchronous events of ports and devices.
+// The context receives asynchronous events of ports and devices, until it is released.
 void add_context(Context* context);
-void remove_context(Context* context);
-
-// Puts an asynchronous event into the context's queue.
-void put_async_event(ibv_context* context, const ibv_async_event& event);
 
 // ibv_fork_init() and ibv_is_fork_initialized().
 int protect_forks();

@@ -173,7 +173,7 @@ ibv_qp* make_qp(ibv_context* context, ibv_qp_init_attr_ex* init) {
     const int status = check_required_attributes(personality_of(context), *init);
     if (status == EINVAL) return fail(personality_of(context).errors.create);
     if (status != 0) return fail(status);
-    if (take_creation_failure(faults_of(context))) return fail(ENOMEM);
+    if (take_failure(faults_of(context).create_fail)) return fail(ENOMEM);
     Qp* qp = Qp::create(adapter_of(context), device_attributes(context, *init));
     if (qp == nullptr) {
         const bool full =
@@ -197,23 +197,27 @@ ibv_qp* make_qp(ibv_context* context, ibv_qp_init_attr_ex* init) {
 
 }  // namespace
 
-SOFTHCA_EXPORT ibv_qp* ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* attributes) try {
+ibv_qp_init_attr_ex extended(const ibv_qp_init_attr& attributes, ibv_pd* pd) {
     ibv_qp_init_attr_ex init{};
-    init.qp_context = attributes->qp_context;
-    init.send_cq = attributes->send_cq;
-    init.recv_cq = attributes->recv_cq;
-    init.srq = attributes->srq;
-    init.cap = attributes->cap;
-    init.qp_type = attributes->qp_type;
-    init.sq_sig_all = attributes->sq_sig_all;
+    init.qp_context = attributes.qp_context;
+    init.send_cq = attributes.send_cq;
+    init.recv_cq = attributes.recv_cq;
+    init.srq = attributes.srq;
+    init.cap = attributes.cap;
+    init.qp_type = attributes.qp_type;
+    init.sq_sig_all = attributes.sq_sig_all;
     init.comp_mask = IBV_QP_INIT_ATTR_PD;
     init.pd = pd;
+    return init;
+}
+
+SOFTHCA_EXPORT ibv_qp* ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* attributes) try {
+    ibv_qp_init_attr_ex init = extended(*attributes, pd);
     ibv_qp* qp = make_qp(pd->context, &init);
     if (qp != nullptr) attributes->cap = init.cap;
     return qp;
 } catch (const std::bad_alloc&) {
-    set_error(ENOMEM);
-    return nullptr;
+    return fail(ENOMEM);
 }
 
 ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* attributes) try {
@@ -231,8 +235,7 @@ ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* attributes) try 
         add_send_ops(*object_of<QpObject>(qp), attributes->send_ops_flags);
     return qp;
 } catch (const std::bad_alloc&) {
-    set_error(ENOMEM);
-    return nullptr;
+    return fail(ENOMEM);
 }
 
 SOFTHCA_EXPORT ibv_qp_ex* ibv_qp_to_qp_ex(ibv_qp* qp) {
@@ -353,8 +356,7 @@ ibv_qp* open_qp(ibv_context* context, ibv_qp_open_attr* attributes) try {
     xrcd->users.fetch_add(1, std::memory_order_relaxed);
     return &ibv;
 } catch (const std::bad_alloc&) {
-    set_error(ENOMEM);
-    return nullptr;
+    return fail(ENOMEM);
 }
 
 QpShared* shared_part(QpObject& object) {

@@ -187,10 +187,8 @@ SOFTHCA_EXPORT int ibv_query_port(ibv_context* context, uint8_t port,
 
 SOFTHCA_EXPORT int ibv_query_gid(ibv_context* context, uint8_t port, int index,
                                  union ibv_gid* gid) {
-    if (!valid_port(context, port) || index < 0 || index >= gid_table_of(config_of(context))) {
-        set_error(EINVAL);
-        return -1;
-    }
+    if (!valid_port(context, port) || index < 0 || index >= gid_table_of(config_of(context)))
+        return fail_call(EINVAL);
     *gid = index < gid_count(context)
                ? port_gid(config_of(context), own_place(context, port), index)
                : (union ibv_gid){};
@@ -235,10 +233,8 @@ SOFTHCA_EXPORT ssize_t _ibv_query_gid_table(ibv_context* context, ibv_gid_entry*
 SOFTHCA_EXPORT int ibv_query_gid_type(ibv_context* context, uint8_t port, unsigned int index,
                                       int* type) {
     const FabricConfig& config = config_of(context);
-    if (!valid_port(context, port) || index >= static_cast<unsigned int>(gid_table_of(config))) {
-        set_error(EINVAL);
-        return -1;
-    }
+    if (!valid_port(context, port) || index >= static_cast<unsigned int>(gid_table_of(config)))
+        return fail_call(EINVAL);
     const bool is_set = index < static_cast<unsigned int>(gids_of(config));
     // RoCE v2; or InfiniBand, RoCE v1 and entries that are not set.
     *type = config.link_layer == LinkLayer::kEthernet && is_set &&
@@ -249,19 +245,13 @@ SOFTHCA_EXPORT int ibv_query_gid_type(ibv_context* context, uint8_t port, unsign
 }
 
 SOFTHCA_EXPORT int ibv_query_pkey(ibv_context* context, uint8_t port, int index, __be16* pkey) {
-    if (!valid_port(context, port) || index != 0) {
-        set_error(EINVAL);
-        return -1;
-    }
+    if (!valid_port(context, port) || index != 0) return fail_call(EINVAL);
     *pkey = 0xffff;
     return 0;
 }
 
 SOFTHCA_EXPORT int ibv_get_pkey_index(ibv_context* context, uint8_t port, __be16 pkey) {
-    if (!valid_port(context, port) || pkey != 0xffff) {
-        set_error(EINVAL);
-        return -1;
-    }
+    if (!valid_port(context, port) || pkey != 0xffff) return fail_call(EINVAL);
     return 0;
 }
 

@@ -23,10 +23,8 @@ ibv_srq* make_srq(ibv_context* context, void* srq_context, ibv_pd* pd, ibv_srq_a
     const Personality& personality = personality_of(context);
     if (personality.has.srq == 0) return fail(EOPNOTSUPP);
     if (inherited(context) || !valid_entries(personality, limits_asked->max_wr) ||
-        limits_asked->max_sge > static_cast<uint32_t>(personality.limits.srq_sge)) {
-        set_error(EINVAL);
-        return nullptr;
-    }
+        limits_asked->max_sge > static_cast<uint32_t>(personality.limits.srq_sge))
+        return fail(EINVAL);
     Srq::Attributes attributes;
     attributes.device = Context::of(context)->device->index;
     attributes.pd = object_of<PdObject>(pd)->base().id;
@@ -38,7 +36,7 @@ ibv_srq* make_srq(ibv_context* context, void* srq_context, ibv_pd* pd, ibv_srq_a
         attributes.xrc_domain = xrcd->domain;
         attributes.cq = cq->cq;
     }
-    if (take_creation_failure(faults_of(context))) return fail(ENOMEM);
+    if (take_failure(faults_of(context).create_fail)) return fail(ENOMEM);
     Srq* srq = Srq::create(adapter_of(context), attributes);
     if (srq == nullptr) return fail(ENOMEM);
     limits_asked->max_wr = srq->shared().ring.capacity;
@@ -63,8 +61,7 @@ ibv_srq* make_srq(ibv_context* context, void* srq_context, ibv_pd* pd, ibv_srq_a
 SOFTHCA_EXPORT ibv_srq* ibv_create_srq(ibv_pd* pd, ibv_srq_init_attr* attributes) try {
     return make_srq(pd->context, attributes->srq_context, pd, &attributes->attr, nullptr, nullptr);
 } catch (const std::bad_alloc&) {
-    set_error(ENOMEM);
-    return nullptr;
+    return fail(ENOMEM);
 }
 
 ibv_srq* create_srq_ex(ibv_context* context, ibv_srq_init_attr_ex* attributes) try {
@@ -74,22 +71,17 @@ ibv_srq* create_srq_ex(ibv_context* context, ibv_srq_init_attr_ex* attributes) t
     const bool typed = (mask & IBV_SRQ_INIT_ATTR_TYPE) != 0;
     const bool xrc = typed && attributes->srq_type == IBV_SRQT_XRC;
     if ((mask & ~kKnown) != 0 || (typed && attributes->srq_type == IBV_SRQT_TM) ||
-        (xrc && personality_of(context).has.xrc == 0)) {
-        set_error(EOPNOTSUPP);
-        return nullptr;
-    }
+        (xrc && personality_of(context).has.xrc == 0))
+        return fail(EOPNOTSUPP);
     if ((mask & IBV_SRQ_INIT_ATTR_PD) == 0 || attributes->pd == nullptr ||
         (xrc && ((mask & IBV_SRQ_INIT_ATTR_XRCD) == 0 || (mask & IBV_SRQ_INIT_ATTR_CQ) == 0 ||
-                 attributes->xrcd == nullptr || attributes->cq == nullptr))) {
-        set_error(EINVAL);
-        return nullptr;
-    }
+                 attributes->xrcd == nullptr || attributes->cq == nullptr)))
+        return fail(EINVAL);
     return make_srq(context, attributes->srq_context, attributes->pd, &attributes->attr,
                     xrc ? object_of<XrcdObject>(attributes->xrcd) : nullptr,
                     xrc ? object_of<CqObject>(attributes->cq) : nullptr);
 } catch (const std::bad_alloc&) {
-    set_error(ENOMEM);
-    return nullptr;
+    return fail(ENOMEM);
 }
 
 int get_srq_num(ibv_srq* ibv, uint32_t* number) {
@@ -148,7 +140,7 @@ int post_srq_recv(ibv_srq* ibv, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) try {
         *bad_wr = wr;
         return EINVAL;
     }
-    if (take_post_failure(faults_of(ibv->context))) [[unlikely]] {
+    if (take_failure(faults_of(ibv->context).post_fail)) [[unlikely]] {
         *bad_wr = wr;
         return personality_of(ibv->context).errors.srq_full;
     }

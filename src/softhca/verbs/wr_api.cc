@@ -42,7 +42,7 @@ Wqe* begin(ibv_qp_ex* qp, WrOpcode opcode) {
     if (object.build_error != 0) return nullptr;
     Wqe* wqe = object.qp->requester.queue().reserve(object.building.size());
     if (wqe == nullptr) {
-        object.build_error = object.qp->adapter().host().personality().errors.full;
+        object.build_error = errors_of(*object.qp).full;
         return nullptr;
     }
     wqe->wr_id = qp->wr_id;
@@ -60,47 +60,18 @@ void begin_with_imm(ibv_qp_ex* qp, WrOpcode opcode, uint32_t imm) {
     if (Wqe* wqe = begin(qp, opcode)) wqe->imm = imm;
 }
 
-void rdma_write(ibv_qp_ex* qp, uint32_t rkey, uint64_t address) {
-    begin_rdma(qp, WrOpcode::kRdmaWrite, rkey, address);
-}
-void rdma_read(ibv_qp_ex* qp, uint32_t rkey, uint64_t address) {
-    begin_rdma(qp, WrOpcode::kRdmaRead, rkey, address);
-}
-
 void rdma_write_imm(ibv_qp_ex* qp, uint32_t rkey, uint64_t address, __be32 imm) {
     begin_rdma(qp, WrOpcode::kRdmaWriteImm, rkey, address);
     if (Wqe* wqe = last(object_of_qp(qp))) wqe->imm = imm;
 }
 
 void begin_atomic(ibv_qp_ex* qp, WrOpcode opcode, uint32_t rkey, uint64_t address,
-                  uint64_t compare_add, uint64_t swap) {
+                  const AtomicOperands& operands) {
     begin_rdma(qp, opcode, rkey, address);
     if (Wqe* wqe = last(object_of_qp(qp))) {
-        wqe->atomic = {compare_add, swap};
+        wqe->atomic = operands;
         wqe->length = sizeof(uint64_t);
     }
-}
-
-void atomic_cmp_swp(ibv_qp_ex* qp, uint32_t rkey, uint64_t address, uint64_t compare,
-                    uint64_t swap) {
-    begin_atomic(qp, WrOpcode::kCompareSwap, rkey, address, compare, swap);
-}
-
-void atomic_fetch_add(ibv_qp_ex* qp, uint32_t rkey, uint64_t address, uint64_t add) {
-    begin_atomic(qp, WrOpcode::kFetchAdd, rkey, address, add, 0);
-}
-
-void send(ibv_qp_ex* qp) {
-    begin(qp, WrOpcode::kSend);
-}
-void send_imm(ibv_qp_ex* qp, __be32 imm) {
-    begin_with_imm(qp, WrOpcode::kSendImm, imm);
-}
-void send_inv(ibv_qp_ex* qp, uint32_t rkey) {
-    begin_with_imm(qp, WrOpcode::kSendInvalidate, rkey);
-}
-void local_inv(ibv_qp_ex* qp, uint32_t rkey) {
-    begin_with_imm(qp, WrOpcode::kLocalInvalidate, rkey);
 }
 
 void bind_window(ibv_qp_ex* qp, ibv_mw* mw, uint32_t rkey, const ibv_mw_bind_info* info) {
@@ -108,60 +79,14 @@ void bind_window(ibv_qp_ex* qp, ibv_mw* mw, uint32_t rkey, const ibv_mw_bind_inf
     if (wqe != nullptr) object_of_qp(qp).build_error = fill_bind(*wqe, mw, rkey, *info);
 }
 
-void set_ud_addr(ibv_qp_ex* qp, ibv_ah* ah, uint32_t remote_qpn, uint32_t remote_qkey) {
-    if (Wqe* wqe = last(object_of_qp(qp)))
-        wqe->datagram = {object_of<AhObject>(ah)->destination, remote_qpn, remote_qkey};
-}
-
-void set_xrc_srqn(ibv_qp_ex* qp, uint32_t number) {
-    if (Wqe* wqe = last(object_of_qp(qp))) wqe->srq = number;
-}
-
 void set_inline_data_list(ibv_qp_ex* qp, size_t count, const ibv_data_buf* list) {
     QpObject& object = object_of_qp(qp);
-    Wqe* wqe = last(object);
-    if (wqe == nullptr) return;
-    size_t length = 0;
-    for (size_t i = 0; i < count; ++i) length += list[i].length;
-    if (length > object.qp->attributes().max_inline || !wqe->gathers()) {
-        object.build_error = object.qp->adapter().host().personality().errors.inline_data;
-        return;
-    }
-    wqe->is_inline = true;
-    wqe->length = static_cast<uint32_t>(length);
-    char* to = wqe->inline_data();
-    for (size_t i = 0; i < count; ++i)
-        to = std::copy_n(static_cast<const char*>(list[i].addr), list[i].length, to);
-}
-
-void set_inline_data(ibv_qp_ex* qp, void* address, size_t length) {
-    const ibv_data_buf buffer{address, length};
-    set_inline_data_list(qp, 1, &buffer);
+    if (Wqe* wqe = last(object)) object.build_error = set_inline(*object.qp, *wqe, list, count);
 }
 
 void set_sge_list(ibv_qp_ex* qp, size_t count, const ibv_sge* list) {
     QpObject& object = object_of_qp(qp);
-    Wqe* wqe = last(object);
-    if (wqe == nullptr) return;
-    uint64_t length = 0;
-    for (size_t i = 0; i < count; ++i) length += list[i].length;
-    const Qp::Attributes& attributes = object.qp->attributes();
-    const uint32_t most =
-        wqe->opcode == WrOpcode::kRdmaRead ? attributes.max_read_sge : attributes.max_send_sge;
-    if (count > most || length > attributes.max_message) {
-        object.build_error =
-            count > most ? object.qp->adapter().host().personality().errors.sge : EINVAL;
-        return;
-    }
-    wqe->num_sge = static_cast<uint8_t>(count);
-    if (wqe->opcode != WrOpcode::kCompareSwap && wqe->opcode != WrOpcode::kFetchAdd)
-        wqe->length = static_cast<uint32_t>(length);
-    std::copy(list, list + count, reinterpret_cast<ibv_sge*>(wqe->sges()));
-}
-
-void set_sge(ibv_qp_ex* qp, uint32_t lkey, uint64_t address, uint32_t length) {
-    const ibv_sge sge{address, length, lkey};
-    set_sge_list(qp, 1, &sge);
+    if (Wqe* wqe = last(object)) object.build_error = set_elements(*object.qp, *wqe, list, count);
 }
 
 bool after_fork(ibv_qp_ex* qp) {
@@ -215,23 +140,52 @@ void add_send_ops(QpObject& object, uint64_t operations) {
     ibv_qp_ex& qp = object.ibv;
     object.extended = true;
     object.building.reserve(object.qp->requester.queue().capacity());
-    const auto offered = [operations](uint64_t bit) { return (operations & bit) != 0; };
-    qp.wr_rdma_write = offered(IBV_QP_EX_WITH_RDMA_WRITE) ? rdma_write : nullptr;
-    qp.wr_rdma_write_imm = offered(IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM) ? rdma_write_imm : nullptr;
-    qp.wr_rdma_read = offered(IBV_QP_EX_WITH_RDMA_READ) ? rdma_read : nullptr;
-    qp.wr_send = offered(IBV_QP_EX_WITH_SEND) ? send : nullptr;
-    qp.wr_send_imm = offered(IBV_QP_EX_WITH_SEND_WITH_IMM) ? send_imm : nullptr;
-    qp.wr_send_inv = offered(IBV_QP_EX_WITH_SEND_WITH_INV) ? send_inv : nullptr;
-    qp.wr_local_inv = offered(IBV_QP_EX_WITH_LOCAL_INV) ? local_inv : nullptr;
-    qp.wr_bind_mw = offered(IBV_QP_EX_WITH_BIND_MW) ? bind_window : nullptr;
-    qp.wr_atomic_cmp_swp = offered(IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP) ? atomic_cmp_swp : nullptr;
-    qp.wr_atomic_fetch_add =
-        offered(IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD) ? atomic_fetch_add : nullptr;
-    qp.wr_set_ud_addr = set_ud_addr;
-    qp.wr_set_xrc_srqn = set_xrc_srqn;
-    qp.wr_set_inline_data = set_inline_data;
+    const auto offer = [operations](auto& member, uint64_t bit, auto function) {
+        member = (operations & bit) != 0 ? +function : nullptr;
+    };
+    offer(qp.wr_rdma_write, IBV_QP_EX_WITH_RDMA_WRITE,
+          [](ibv_qp_ex* ex, uint32_t rkey, uint64_t address) {
+              begin_rdma(ex, WrOpcode::kRdmaWrite, rkey, address);
+          });
+    offer(qp.wr_rdma_write_imm, IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM, rdma_write_imm);
+    offer(qp.wr_rdma_read, IBV_QP_EX_WITH_RDMA_READ,
+          [](ibv_qp_ex* ex, uint32_t rkey, uint64_t address) {
+              begin_rdma(ex, WrOpcode::kRdmaRead, rkey, address);
+          });
+    offer(qp.wr_send, IBV_QP_EX_WITH_SEND, [](ibv_qp_ex* ex) { begin(ex, WrOpcode::kSend); });
+    offer(qp.wr_send_imm, IBV_QP_EX_WITH_SEND_WITH_IMM,
+          [](ibv_qp_ex* ex, __be32 imm) { begin_with_imm(ex, WrOpcode::kSendImm, imm); });
+    offer(qp.wr_send_inv, IBV_QP_EX_WITH_SEND_WITH_INV, [](ibv_qp_ex* ex, uint32_t rkey) {
+        begin_with_imm(ex, WrOpcode::kSendInvalidate, rkey);
+    });
+    offer(qp.wr_local_inv, IBV_QP_EX_WITH_LOCAL_INV, [](ibv_qp_ex* ex, uint32_t rkey) {
+        begin_with_imm(ex, WrOpcode::kLocalInvalidate, rkey);
+    });
+    offer(qp.wr_bind_mw, IBV_QP_EX_WITH_BIND_MW, bind_window);
+    offer(qp.wr_atomic_cmp_swp, IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP,
+          [](ibv_qp_ex* ex, uint32_t rkey, uint64_t address, uint64_t compare, uint64_t swap) {
+              begin_atomic(ex, WrOpcode::kCompareSwap, rkey, address, {compare, swap});
+          });
+    offer(qp.wr_atomic_fetch_add, IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD,
+          [](ibv_qp_ex* ex, uint32_t rkey, uint64_t address, uint64_t add) {
+              begin_atomic(ex, WrOpcode::kFetchAdd, rkey, address, {add, 0});
+          });
+    qp.wr_set_ud_addr = [](ibv_qp_ex* ex, ibv_ah* ah, uint32_t number, uint32_t qkey) {
+        if (Wqe* wqe = last(object_of_qp(ex)))
+            wqe->datagram = {object_of<AhObject>(ah)->destination, number, qkey};
+    };
+    qp.wr_set_xrc_srqn = [](ibv_qp_ex* ex, uint32_t number) {
+        if (Wqe* wqe = last(object_of_qp(ex))) wqe->srq = number;
+    };
+    qp.wr_set_inline_data = [](ibv_qp_ex* ex, void* address, size_t length) {
+        const ibv_data_buf buffer{address, length};
+        set_inline_data_list(ex, 1, &buffer);
+    };
     qp.wr_set_inline_data_list = set_inline_data_list;
-    qp.wr_set_sge = set_sge;
+    qp.wr_set_sge = [](ibv_qp_ex* ex, uint32_t lkey, uint64_t address, uint32_t length) {
+        const ibv_sge sge{address, length, lkey};
+        set_sge_list(ex, 1, &sge);
+    };
     qp.wr_set_sge_list = set_sge_list;
     qp.wr_start = start;
     qp.wr_complete = complete;

@@ -18,6 +18,11 @@ QpShared* shared_part(QpObject& object);
 // Fills the work request's bind. 0 or EINVAL.
 int fill_bind(Wqe& wqe, ibv_mw* mw, uint32_t rkey, const ibv_mw_bind_info& info);
 
+// Copies a list of elements, or inline data, into the work request. 0, or the error of the post.
+int set_elements(Qp& qp, Wqe& wqe, const ibv_sge* list, size_t count);
+int set_inline(Qp& qp, Wqe& wqe, const ibv_data_buf* list, size_t count);
+const Personality::Errors& errors_of(Qp& qp);
+
 // The operations of a transport, bit WrOpcode each.
 uint32_t operations_of(const Personality& personality, QpType type);
 // How the personality treats a post to the send queue in the queue pair's state.

@@ -13,38 +13,27 @@ ibv_xrcd* open_xrcd(ibv_context* context, ibv_xrcd_init_attr* attributes) try {
     constexpr uint32_t kNeeded = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS;
     constexpr int kFlags = O_CREAT | O_EXCL;
     if (inherited(context) || (attributes->comp_mask & kNeeded) != kNeeded ||
-        (attributes->oflags & ~kFlags) != 0) {
-        set_error(EINVAL);
-        return nullptr;
-    }
+        (attributes->oflags & ~kFlags) != 0)
+        return fail(EINVAL);
     DomainFile file;
     if (attributes->fd >= 0) {
         struct stat status;
-        if (fstat(attributes->fd, &status) != 0) {
-            set_error(EBADF);
-            return nullptr;
-        }
+        if (fstat(attributes->fd, &status) != 0) return fail(EBADF);
         file = {true, status.st_dev, status.st_ino};
-    } else if ((attributes->oflags & O_CREAT) == 0) {
-        set_error(EINVAL);  // anonymous domains can only be created
-        return nullptr;
-    }
+    } else if ((attributes->oflags & O_CREAT) == 0)
+        return fail(EINVAL);  // anonymous domains can only be created
     uint32_t domain;
     const int status = open_xrc_domain(
         adapter_of(context).host(), Context::of(context)->device->index, file,
         (attributes->oflags & O_CREAT) != 0, (attributes->oflags & O_EXCL) != 0, &domain);
-    if (status != 0) {
-        set_error(status);
-        return nullptr;
-    }
+    if (status != 0) return fail(status);
     auto* xrcd = new XrcdObject;
     xrcd->ibv.context = context;
     xrcd->context_use.begin(context);
     xrcd->domain = domain;
     return &xrcd->ibv;
 } catch (const std::bad_alloc&) {
-    set_error(ENOMEM);
-    return nullptr;
+    return fail(ENOMEM);
 }
 
 int close_xrcd(ibv_xrcd* ibv) {

@@ -12,7 +12,7 @@ namespace {
 TEST(Faults, NothingIsWrongAtFirst) {
     Faults faults = {};
     EXPECT_EQ(describe(faults), "none");
-    EXPECT_FALSE(take_registration_failure(faults));
+    EXPECT_FALSE(take_failure(faults.reg_fail));
     EXPECT_FALSE(take_rnr(faults));
     EXPECT_FALSE(qp_dropped(faults, 17));
     EXPECT_FALSE(port_down(faults, 0, 1));
@@ -23,22 +23,22 @@ TEST(Faults, NothingIsWrongAtFirst) {
 TEST(Faults, TheNthRegistrationFailsOnce) {
     Faults faults = {};
     ASSERT_EQ(apply_faults("reg-fail=3", faults), std::nullopt);
-    EXPECT_FALSE(take_registration_failure(faults));
-    EXPECT_FALSE(take_registration_failure(faults));
-    EXPECT_TRUE(take_registration_failure(faults));
-    EXPECT_FALSE(take_registration_failure(faults));
+    EXPECT_FALSE(take_failure(faults.reg_fail));
+    EXPECT_FALSE(take_failure(faults.reg_fail));
+    EXPECT_TRUE(take_failure(faults.reg_fail));
+    EXPECT_FALSE(take_failure(faults.reg_fail));
     EXPECT_EQ(describe(faults), "none");
 }
 
 TEST(Faults, CreationsAndPostsCountApart) {
     Faults faults = {};
     ASSERT_EQ(apply_faults("create-fail=2,post-fail=1", faults), std::nullopt);
-    EXPECT_FALSE(take_creation_failure(faults));
-    EXPECT_TRUE(take_post_failure(faults));
+    EXPECT_FALSE(take_failure(faults.create_fail));
+    EXPECT_TRUE(take_failure(faults.post_fail));
     EXPECT_EQ(describe(faults), "create-fail=1");
-    EXPECT_FALSE(take_post_failure(faults));
-    EXPECT_TRUE(take_creation_failure(faults));
-    EXPECT_FALSE(take_creation_failure(faults));
+    EXPECT_FALSE(take_failure(faults.post_fail));
+    EXPECT_TRUE(take_failure(faults.create_fail));
+    EXPECT_FALSE(take_failure(faults.create_fail));
     EXPECT_EQ(describe(faults), "none");
 }
 
@@ -49,7 +49,7 @@ TEST(Faults, OneThreadGetsTheFailingRegistration) {
     std::vector<std::thread> threads;
     for (int t = 0; t < 4; ++t) {
         threads.emplace_back([&] {
-            for (int i = 0; i < 1000; ++i) failures += take_registration_failure(faults);
+            for (int i = 0; i < 1000; ++i) failures += take_failure(faults.reg_fail);
         });
     }
     for (auto& thread : threads) thread.join();
