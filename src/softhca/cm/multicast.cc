@@ -77,7 +77,7 @@ void put_joined(Id& id, const PortAddress& group, void* context, int error) {
     put_event(id, std::move(event));
 }
 
-int join(rdma_cm_id* id, const sockaddr* address, void* context, bool receives) {
+int join(rdma_cm_id* id, const sockaddr* address, void* context, bool receives) try {
     Id& object = *Id::of(id);
     if (!is_ip(address)) return fail_call(address == nullptr ? EINVAL : EAFNOSUPPORT);
     if (id->verbs == nullptr || !object.datagram()) return fail_call(EINVAL);
@@ -92,18 +92,18 @@ int join(rdma_cm_id* id, const sockaddr* address, void* context, bool receives) 
         put_joined(object, joined.group, context, error);
     }
     return complete(object);
-}
-
-}  // namespace
-
-SOFTHCA_EXPORT int rdma_join_multicast(rdma_cm_id* id, sockaddr* address, void* context) try {
-    return join(id, address, context, true);
 } catch (const std::bad_alloc&) {
     return fail_call(ENOMEM);
 }
 
+}  // namespace
+
+SOFTHCA_EXPORT int rdma_join_multicast(rdma_cm_id* id, sockaddr* address, void* context) {
+    return join(id, address, context, true);
+}
+
 SOFTHCA_EXPORT int rdma_join_multicast_ex(rdma_cm_id* id, rdma_cm_join_mc_attr_ex* attributes,
-                                          void* context) try {
+                                          void* context) {
     constexpr uint32_t kNeeded = RDMA_CM_JOIN_MC_ATTR_ADDRESS | RDMA_CM_JOIN_MC_ATTR_JOIN_FLAGS;
     const uint32_t flags = attributes->join_flags;
     const bool receives = flags == RDMA_MC_JOIN_FLAG_FULLMEMBER;
@@ -111,8 +111,6 @@ SOFTHCA_EXPORT int rdma_join_multicast_ex(rdma_cm_id* id, rdma_cm_join_mc_attr_e
         !(receives || flags == RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER))
         return fail_call(EINVAL);
     return join(id, attributes->addr, context, receives);
-} catch (const std::bad_alloc&) {
-    return fail_call(ENOMEM);
 }
 
 SOFTHCA_EXPORT int rdma_leave_multicast(rdma_cm_id* id, sockaddr* address) {

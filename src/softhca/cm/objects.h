@@ -120,7 +120,8 @@ class Registry : private Watcher::Sink {
   private:
     Registry() : watcher_(*this) {}
     Id* find(uint64_t key);
-    void remove_arrivals(const Id& listener);
+    template <typename Matches>
+    void remove_all(Matches&& matches);
     void accept_all(Id& listener);
     bool read_one(Id& id);
     void arrive(Id& id, const Message* request);

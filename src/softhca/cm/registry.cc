@@ -116,8 +116,22 @@ void Registry::close_socket(Id& id) {
     id.fd = -1;
 }
 
+template <typename Matches>
+void Registry::remove_all(Matches&& matches) {
+    for (auto next = ids_.begin(); next != ids_.end();) {
+        Id* id = (next++)->second;
+        if (!matches(*id)) continue;
+        remove(*id);
+        delete id;
+    }
+}
+
 void Registry::remove(Id& id) {
-    if (id.state == State::kListening) remove_arrivals(id);
+    if (id.state == State::kListening) {
+        remove_all([&](const Id& arriving) {
+            return arriving.state == State::kArriving && arriving.listener == id.key;
+        });
+    }
     if (const auto kind = farewell(id.state); kind && id.fd >= 0) {
         Message message = compose(id, *kind);
         message.reason = reason::kByConsumer;
@@ -138,21 +152,7 @@ void Registry::remove(Id& id) {
         return true;
     });
     if (id.state != State::kListening) return;
-    for (auto next = ids_.begin(); next != ids_.end();) {
-        Id* fresh = (next++)->second;
-        if (fresh->listener != id.key) continue;
-        remove(*fresh);
-        delete fresh;
-    }
-}
-
-void Registry::remove_arrivals(const Id& listener) {
-    for (auto next = ids_.begin(); next != ids_.end();) {
-        Id* arriving = (next++)->second;
-        if (arriving->state != State::kArriving || arriving->listener != listener.key) continue;
-        remove(*arriving);
-        delete arriving;
-    }
+    remove_all([&](const Id& fresh) { return fresh.listener == id.key; });
 }
 
 void Registry::accept_all(Id& listener) {

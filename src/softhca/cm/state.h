@@ -2,25 +2,6 @@
 // The life of a connection identifier of rdma_cm, as a table: what the program or its peer does in
 // a state, which state follows, which event the program gets, and which message the peer gets.
 //
-// One side connects:
-//
-//   idle        bind: bound                      resolve address: address
-//   bound       resolve address: address         listen: listening
-//   address     resolve route: route
-//   route       connect: connecting, tells the peer "request"
-//   connecting  a reply: replied                 refused, rejected, no answer: failed
-//   replied     establish: connected, tells the peer "ready"
-//
-// The other listens, and gets a new identifier with each request:
-//
-//   requested   accept: accepted, tells the peer "reply"       reject: failed
-//   accepted    "ready": connected
-//
-// Both sides:
-//
-//   connected      disconnect: disconnecting, tells the peer; that it disconnects: disconnected
-//   disconnecting  the peer's answer, or its end: disconnected
-//
 // Datagrams have no connection: a reply with the queue pair's number resolves the service.
 #pragma once
 
@@ -83,9 +64,9 @@ constexpr int kInputs = static_cast<int>(Input::kTimeout) + 1;
 
 struct Step {
     State next;
-    std::optional<rdma_cm_event_type> event;
+    std::optional<rdma_cm_event_type> event = {};
     int status = 0;  // of the event
-    std::optional<MessageKind> message;
+    std::optional<MessageKind> message = {};
 };
 
 // What follows; nothing if the input does not fit the state: then the program's call fails with

@@ -2,7 +2,6 @@
 #include "softhca/cm/watcher.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <sys/timerfd.h>
@@ -11,6 +10,8 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "common/blocked_signals.h"
+
 namespace softhca::cm {
 
 namespace {
@@ -18,13 +19,9 @@ namespace {
 constexpr uint64_t kTimerKey = 0;  // no identifier has it
 
 int create_thread(void* (*body)(void*), void* argument) {
+    const tern::base::BlockedSignals blocked;
     pthread_t thread;
-    sigset_t all;
-    sigset_t before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
     const int status = pthread_create(&thread, nullptr, body, argument);
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
     if (status == 0) pthread_detach(thread);
     return status;
 }

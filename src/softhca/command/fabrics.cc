@@ -45,8 +45,8 @@ bool has_ports(const FabricConfig& config, uint64_t down) {
 
 int show_status(const Value& fabric, bool json) {
     const std::string name = name_of(fabric);
-    const Report report = make_report(name, open(name).get());
-    std::fputs((json ? as_json(report) : as_text(report)).c_str(), stdout);
+    const auto view = open(name);
+    std::fputs((json ? status_json(name, *view) : status_text(name, *view)).c_str(), stdout);
     return 0;
 }
 

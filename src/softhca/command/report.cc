@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <vector>
 
 #include "softhca/core/queue_memory.h"
 #include "softhca/core/text.h"
@@ -41,35 +42,57 @@ std::string bounded(const char (&text)[size]) {
     return {text, ::strnlen(text, size)};
 }
 
-LatenessReport read_lateness(const Lateness& lateness) {
-    LatenessReport report{lateness.count.load(kRelaxed),
-                          lateness.late.load(kRelaxed),
-                          lateness.total_ns.load(kRelaxed),
-                          lateness.max_ns.load(kRelaxed),
-                          {}};
-    for (size_t i = 0; i < report.histogram.size(); ++i) {
-        report.histogram[i] = lateness.histogram[i].load(kRelaxed);
+// A slot in which a process is, or was.
+struct Member {
+    uint32_t number;
+    const ProcessSlot* slot;
+    bool alive;
+
+    int32_t pid() const { return slot->pid.load(kRelaxed); }
+};
+
+std::vector<Member> members_of(FabricView& fabric) {
+    std::vector<Member> members;
+    for (uint32_t number = 0; number < kMaxProcesses; ++number) {
+        const ProcessSlot& slot = fabric.header().slots[number];
+        if (slot.state() != SlotState::kFree)
+            members.push_back({number, &slot, fabric.alive(slot)});
     }
-    return report;
+    std::ranges::sort(members, {}, &Member::pid);
+    return members;
 }
 
-ProcessReport read_process(const FabricView& fabric, uint32_t slot, const ProcessSlot& process) {
-    ProcessReport report;
-    report.pid = process.pid.load(kRelaxed);
-    report.name = bounded(process.name);
-    report.alive = fabric.alive(process);
-    report.thread_executor = process.thread_executor != 0;
-    report.objects = fabric.count_objects(slot);
-    for (const auto& counter : kCounters) {
-        report.counters.emplace_back(counter.name,
-                                     (process.counters.*counter.field).load(kRelaxed));
-    }
+const char* executor_of(const Member& member) {
+    return member.slot->thread_executor != 0 ? "thread" : "inline";
+}
+
+// Of all processes that live; at most at one time.
+void sum_queues(FabricView& fabric, const std::vector<Member>& members, QueueUsage* all) {
     for (uint32_t kind = 0; kind < QueueUsage::kKinds; ++kind) {
-        report.queues.live[kind] = process.queues.levels[kind].live.load(kRelaxed);
-        report.queues.peak[kind] = process.queues.levels[kind].peak.load(kRelaxed);
+        all->levels[kind].peak = fabric.header().queue_peaks[kind].load(kRelaxed);
+        for (const Member& member : members)
+            if (member.alive)
+                all->levels[kind].live += member.slot->queues.levels[kind].live.load(kRelaxed);
     }
-    report.lateness = read_lateness(process.lateness);
-    return report;
+}
+
+uint32_t devices_of(const FabricConfig& config) {
+    return std::min(config.devices, kMaxDevices);
+}
+uint32_t ports_of(const FabricConfig& config) {
+    return std::min(config.ports, kMaxPorts);
+}
+const char* link_layer_of(const FabricConfig& config) {
+    return config.link_layer == LinkLayer::kEthernet ? "ethernet" : "infiniband";
+}
+
+// Calls `visit(device, port, up)` for each port.
+template <typename Visit>
+void for_each_port(const FabricHeader& header, Visit&& visit) {
+    for (uint32_t device = 0; device < devices_of(header.config); ++device)
+        for (uint32_t port = 1; port <= ports_of(header.config); ++port)
+            visit("softhca" + std::to_string(device), port,
+                  !port_down(header.faults, device, port));
 }
 
 using Row = std::vector<std::string>;
@@ -96,73 +119,72 @@ std::string plural(size_t count, const std::string& one, const std::string& many
     return std::to_string(count) + " " + (count == 1 ? one : many);
 }
 
-std::string who(const ProcessReport& process) {
-    return std::to_string(process.pid) + " " + process.name + (process.alive ? "" : " (gone)");
+std::string who(const Member& member) {
+    return std::to_string(member.pid()) + " " + bounded(member.slot->name) +
+           (member.alive ? "" : " (gone)");
 }
 
-std::string heading(const Report& report) {
-    std::string text = "fabric " + report.fabric + ": " +
-                       plural(report.processes.size(), "process", "processes") + ", " +
-                       plural(report.devices, "device", "devices") + " of " +
-                       plural(report.ports_per_device, "port", "ports") + ", " +
-                       (report.ethernet ? "ethernet" : "infiniband") + "\n";
-    text += "personality " + report.personality + "\nprofile " + report.profile;
-    if (report.nic.models_time()) text += ": " + describe(report.nic);
-    text += "\nfaults " + report.faults + "\n";
-    return text;
-}
-
-std::string ports(const Report& report) {
-    std::string text = "ports";
-    for (const PortReport& port : report.ports) {
-        text += " softhca" + std::to_string(port.device) + ":" + std::to_string(port.port) +
-                (port.up ? " up" : " DOWN");
-    }
+std::string heading(const std::string& name, const FabricHeader& header, size_t members) {
+    const FabricConfig& config = header.config;
+    std::string text = "fabric " + name + ": " + plural(members, "process", "processes") + ", " +
+                       plural(devices_of(config), "device", "devices") + " of " +
+                       plural(ports_of(config), "port", "ports") + ", " + link_layer_of(config) +
+                       "\npersonality " + bounded(config.personality_name) + "\nprofile " +
+                       bounded(config.profile);
+    if (config.nic.models_time()) text += ": " + describe(config.nic);
+    text += "\nfaults " + describe(header.faults) + "\nports";
+    for_each_port(header, [&](const std::string& device, uint32_t port, bool up) {
+        text += " " + device + ":" + std::to_string(port) + (up ? " up" : " DOWN");
+    });
     return text + "\n";
 }
 
-std::string objects(const Report& report) {
+std::string objects(const FabricView& fabric, const std::vector<Member>& members) {
     std::vector<Row> rows = {{"PROCESS", "EXECUTOR", "QP", "SRQ", "CQ", "MR", "MW"}};
-    for (const ProcessReport& process : report.processes) {
-        const ObjectCounts& count = process.objects;
+    for (const Member& member : members) {
+        const ObjectCounts count = fabric.count_objects(member.number);
         rows.push_back(
-            {who(process), process.thread_executor ? "thread" : "inline",
-             std::to_string(count.queue_pairs), std::to_string(count.shared_receive_queues),
-             std::to_string(count.completion_queues), std::to_string(count.memory_regions),
-             std::to_string(count.memory_windows)});
+            {who(member), executor_of(member), std::to_string(count.queue_pairs),
+             std::to_string(count.shared_receive_queues), std::to_string(count.completion_queues),
+             std::to_string(count.memory_regions), std::to_string(count.memory_windows)});
     }
     return table(rows);
 }
 
-std::string counters(const Report& report) {
-    Row titles = {"PROCESS"};
-    for (const auto& [name, value] : report.processes.front().counters) titles.emplace_back(name);
-    std::vector<Row> rows = {titles};
-    for (const ProcessReport& process : report.processes) {
-        Row row = {who(process)};
-        for (const auto& [name, value] : process.counters) row.push_back(std::to_string(value));
-        rows.push_back(row);
+std::string counters(const std::vector<Member>& members) {
+    std::vector<Row> rows = {{"PROCESS"}};
+    for (const auto& counter : kCounters) rows.front().emplace_back(counter.name);
+    for (const Member& member : members) {
+        Row& row = rows.emplace_back(Row{who(member)});
+        for (const auto& counter : kCounters)
+            row.push_back(std::to_string((member.slot->counters.*counter.field).load(kRelaxed)));
     }
     return table(rows);
 }
 
-Row queue_row(const std::string& name, const QueueReport& queues) {
+Row queue_row(const std::string& name, const QueueUsage& queues) {
     Row row = {name};
-    for (uint32_t kind = 0; kind < QueueUsage::kKinds; ++kind) {
-        row.push_back(std::to_string(queues.live[kind]));
-        row.push_back(std::to_string(queues.peak[kind]));
+    for (const QueueUsage::Level& level : queues.levels) {
+        row.push_back(std::to_string(level.live.load(kRelaxed)));
+        row.push_back(std::to_string(level.peak.load(kRelaxed)));
     }
     return row;
 }
 
+const char* driver_of(const FabricHeader& header) {
+    return queue_driver_name(header.config.personality.memory.queue_driver);
+}
+
 // The memory is that of a driver of real devices.
-std::string queues(const Report& report) {
-    const std::string memory = report.queue_driver + " bytes";
+std::string queues(FabricView& fabric, const std::vector<Member>& members) {
+    const std::string memory = driver_of(fabric.header()) + std::string(" bytes");
     std::vector<Row> rows = {
         {"QUEUES", "QP", "peak", "CQ entries", "peak", "receive queues", "peak", memory, "peak"}};
-    for (const ProcessReport& process : report.processes)
-        rows.push_back(queue_row(who(process), process.queues));
-    rows.push_back(queue_row("all", report.queues));
+    for (const Member& member : members)
+        rows.push_back(queue_row(who(member), member.slot->queues));
+    QueueUsage all;
+    sum_queues(fabric, members, &all);
+    rows.push_back(queue_row("all", all));
     return table(rows);
 }
 
@@ -174,24 +196,36 @@ std::string percent(uint64_t part, uint64_t whole) {
     return text;
 }
 
-Row lateness_row(const std::string& name, const LatenessReport& lateness) {
+Row lateness_row(const std::string& name, const Lateness& lateness) {
+    const uint64_t count = lateness.count.load(kRelaxed);
+    const uint64_t late = lateness.late.load(kRelaxed);
     Row row = {name,
-               std::to_string(lateness.count),
-               std::to_string(lateness.late),
-               percent(lateness.late, lateness.count),
-               time_text(lateness.late == 0 ? 0 : lateness.total_ns / lateness.late),
-               time_text(lateness.max_ns)};
-    for (const uint64_t bucket : lateness.histogram) row.push_back(std::to_string(bucket));
+               std::to_string(count),
+               std::to_string(late),
+               percent(late, count),
+               time_text(late == 0 ? 0 : lateness.total_ns.load(kRelaxed) / late),
+               time_text(lateness.max_ns.load(kRelaxed))};
+    for (const auto& bucket : lateness.histogram)
+        row.push_back(std::to_string(bucket.load(kRelaxed)));
     return row;
 }
 
-std::string lateness(const Report& report) {
+void add(const Lateness& from, Lateness& to) {
+    to.count += from.count.load(kRelaxed);
+    to.late += from.late.load(kRelaxed);
+    to.total_ns += from.total_ns.load(kRelaxed);
+    to.max_ns = std::max(to.max_ns.load(kRelaxed), from.max_ns.load(kRelaxed));
+    for (int i = 0; i < Lateness::kBuckets; ++i)
+        to.histogram[i] += from.histogram[i].load(kRelaxed);
+}
+
+std::string lateness(const std::vector<Member>& members) {
     std::vector<Row> rows = {{"LATENESS", "operations", "late", "share", "mean", "max", "<1us",
                               "<10us", "<100us", "<1ms", "<10ms", "<100ms", "<1s", ">=1s"}};
-    LatenessReport all;
-    for (const ProcessReport& process : report.processes) {
-        rows.push_back(lateness_row(who(process), process.lateness));
-        all.add(process.lateness);
+    Lateness all = {};
+    for (const Member& member : members) {
+        rows.push_back(lateness_row(who(member), member.slot->lateness));
+        add(member.slot->lateness, all);
     }
     rows.push_back(lateness_row("all", all));
     return table(rows);
@@ -217,108 +251,76 @@ nlohmann::ordered_json model_json(const NicParameters& nic) {
     return json;
 }
 
-nlohmann::ordered_json queues_json(const QueueReport& queues) {
+nlohmann::ordered_json queues_json(const QueueUsage& queues) {
     nlohmann::ordered_json json = nlohmann::ordered_json::object();
     for (uint32_t kind = 0; kind < QueueUsage::kKinds; ++kind)
-        json[kQueueKinds[kind]] = {{"live", queues.live[kind]}, {"peak", queues.peak[kind]}};
+        json[kQueueKinds[kind]] = {{"live", queues.levels[kind].live.load(kRelaxed)},
+                                   {"peak", queues.levels[kind].peak.load(kRelaxed)}};
     return json;
 }
 
-nlohmann::ordered_json process_json(const ProcessReport& process) {
-    const ObjectCounts& objects = process.objects;
-    const LatenessReport& lateness = process.lateness;
+nlohmann::ordered_json member_json(const FabricView& fabric, const Member& member) {
+    const ObjectCounts objects = fabric.count_objects(member.number);
+    const Lateness& lateness = member.slot->lateness;
     nlohmann::ordered_json counters = nlohmann::ordered_json::object();
-    for (const auto& [name, value] : process.counters) counters[name] = value;
-    return {{"pid", process.pid},
-            {"name", process.name},
-            {"alive", process.alive},
-            {"executor", process.thread_executor ? "thread" : "inline"},
+    for (const auto& counter : kCounters)
+        counters[counter.name] = (member.slot->counters.*counter.field).load(kRelaxed);
+    nlohmann::ordered_json histogram = nlohmann::ordered_json::array();
+    for (const auto& bucket : lateness.histogram) histogram.push_back(bucket.load(kRelaxed));
+    return {{"pid", member.pid()},
+            {"name", bounded(member.slot->name)},
+            {"alive", member.alive},
+            {"executor", executor_of(member)},
             {"objects",
              {{"queue_pairs", objects.queue_pairs},
               {"shared_receive_queues", objects.shared_receive_queues},
               {"completion_queues", objects.completion_queues},
               {"memory_regions", objects.memory_regions},
               {"memory_windows", objects.memory_windows}}},
-            {"queues", queues_json(process.queues)},
+            {"queues", queues_json(member.slot->queues)},
             {"counters", counters},
             {"lateness",
-             {{"operations", lateness.count},
-              {"late", lateness.late},
-              {"late_total_ns", lateness.total_ns},
-              {"max_ns", lateness.max_ns},
-              {"histogram", lateness.histogram}}}};
+             {{"operations", lateness.count.load(kRelaxed)},
+              {"late", lateness.late.load(kRelaxed)},
+              {"late_total_ns", lateness.total_ns.load(kRelaxed)},
+              {"max_ns", lateness.max_ns.load(kRelaxed)},
+              {"histogram", histogram}}}};
 }
 
 }  // namespace
 
-void LatenessReport::add(const LatenessReport& other) {
-    count += other.count;
-    late += other.late;
-    total_ns += other.total_ns;
-    max_ns = std::max(max_ns, other.max_ns);
-    for (size_t i = 0; i < histogram.size(); ++i) histogram[i] += other.histogram[i];
-}
-
-Report make_report(const std::string& name, FabricView* fabric) {
-    const FabricHeader& header = fabric->header();
-    Report report;
-    report.fabric = name;
-    report.devices = std::min(header.config.devices, kMaxDevices);
-    report.ports_per_device = std::min(header.config.ports, kMaxPorts);
-    report.ethernet = header.config.link_layer == LinkLayer::kEthernet;
-    report.personality = bounded(header.config.personality_name);
-    report.profile = bounded(header.config.profile);
-    report.nic = header.config.nic;
-    report.faults = describe(header.faults);
-    for (uint32_t device = 0; device < report.devices; ++device) {
-        for (uint32_t port = 1; port <= report.ports_per_device; ++port) {
-            report.ports.push_back({device, port, !port_down(header.faults, device, port)});
-        }
-    }
-    for (uint32_t slot = 0; slot < kMaxProcesses; ++slot) {
-        const ProcessSlot& process = header.slots[slot];
-        if (process.state() == SlotState::kFree) continue;
-        report.processes.push_back(read_process(*fabric, slot, process));
-    }
-    std::ranges::sort(report.processes, {}, &ProcessReport::pid);
-    report.queue_driver = queue_driver_name(header.config.personality.memory.queue_driver);
-    for (uint32_t kind = 0; kind < QueueUsage::kKinds; ++kind) {
-        report.queues.peak[kind] = header.queue_peaks[kind].load(kRelaxed);
-        for (const ProcessReport& process : report.processes)
-            if (process.alive) report.queues.live[kind] += process.queues.live[kind];
-    }
-    return report;
-}
-
-std::string as_text(const Report& report) {
-    std::string text = heading(report) + ports(report);
-    if (report.processes.empty()) return text;
-    text += "\n" + objects(report) + "\n" + queues(report) + "\n" + counters(report);
-    if (report.nic.models_time()) text += "\n" + lateness(report);
+std::string status_text(const std::string& name, FabricView& fabric) {
+    const std::vector<Member> members = members_of(fabric);
+    std::string text = heading(name, fabric.header(), members.size());
+    if (members.empty()) return text;
+    text +=
+        "\n" + objects(fabric, members) + "\n" + queues(fabric, members) + "\n" + counters(members);
+    if (fabric.header().config.nic.models_time()) text += "\n" + lateness(members);
     return text;
 }
 
-std::string as_json(const Report& report) {
-    nlohmann::ordered_json json = {{"fabric", report.fabric},
-                                   {"devices", report.devices},
-                                   {"ports_per_device", report.ports_per_device},
-                                   {"link_layer", report.ethernet ? "ethernet" : "infiniband"},
-                                   {"personality", report.personality},
-                                   {"profile", report.profile},
-                                   {"model", model_json(report.nic)},
-                                   {"faults", report.faults},
-                                   {"queue_driver", report.queue_driver},
-                                   {"queues", queues_json(report.queues)},
+std::string status_json(const std::string& name, FabricView& fabric) {
+    const FabricHeader& header = fabric.header();
+    const FabricConfig& config = header.config;
+    const std::vector<Member> members = members_of(fabric);
+    QueueUsage all;
+    sum_queues(fabric, members, &all);
+    nlohmann::ordered_json json = {{"fabric", name},
+                                   {"devices", devices_of(config)},
+                                   {"ports_per_device", ports_of(config)},
+                                   {"link_layer", link_layer_of(config)},
+                                   {"personality", bounded(config.personality_name)},
+                                   {"profile", bounded(config.profile)},
+                                   {"model", model_json(config.nic)},
+                                   {"faults", describe(header.faults)},
+                                   {"queue_driver", driver_of(header)},
+                                   {"queues", queues_json(all)},
                                    {"ports", nlohmann::ordered_json::array()},
                                    {"processes", nlohmann::ordered_json::array()}};
-    for (const PortReport& port : report.ports) {
-        json["ports"].push_back({{"device", "softhca" + std::to_string(port.device)},
-                                 {"port", port.port},
-                                 {"up", port.up}});
-    }
-    for (const ProcessReport& process : report.processes) {
-        json["processes"].push_back(process_json(process));
-    }
+    for_each_port(header, [&](const std::string& device, uint32_t port, bool up) {
+        json["ports"].push_back({{"device", device}, {"port", port}, {"up", up}});
+    });
+    for (const Member& member : members) json["processes"].push_back(member_json(fabric, member));
     return json.dump(kIndent, ' ', false, kReplace) + "\n";
 }
 

@@ -102,7 +102,7 @@ int run_with_report(const Settings& settings, char** command) {
     for (const int signal : {SIGINT, SIGTERM, SIGHUP}) std::signal(signal, pass_on);
     const int status = wait_for_child(pid);
     if (const auto view = FabricView::open(settings.fabric, &error)) {
-        std::fputs(as_text(make_report(settings.fabric, view.get())).c_str(), stderr);
+        std::fputs(status_text(settings.fabric, *view).c_str(), stderr);
     }
     segment->leave();
     return status;

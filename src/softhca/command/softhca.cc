@@ -89,25 +89,11 @@ int status_main(const Command& self, int argc, char** argv) {
     });
 }
 
-std::string faults_text() {
-    const std::string help = faults_help();
-    std::string text;
-    for (size_t begin = 0; begin < help.size();) {
-        const size_t tab = help.find('\t', begin);
-        const size_t end = help.find('\n', tab);
-        std::string name = help.substr(begin, tab - begin);
-        name.resize(std::max(name.size(), size_t{26}), ' ');
-        text += "  " + name + " " + help.substr(tab + 1, end - tab);
-        begin = end + 1;
-    }
-    return text;
-}
-
 int inject_main(const Command& self, int argc, char** argv) {
     Value fabric;
     CLI::App app = make_app(self);
     add_fabric(&app, &fabric);
-    app.footer("Faults:\n" + faults_text());
+    app.footer("Faults:\n" + faults_help());
     return tools::run_command(&app, self.synopsis, argc, argv, [&](char** words) {
         if (words[0] == nullptr) throw tools::UsageError("no faults given");
         std::string list = words[0];
@@ -167,7 +153,7 @@ int main_of(int argc, char** argv) {
 }
 
 std::optional<std::string> topic_text(std::string_view topic) {
-    if (topic == "faults") return faults_text();
+    if (topic == "faults") return faults_help();
     if (topic == "settings") return settings_table();
     if (topic == "personalities") return personality_table();
     return std::nullopt;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "faults.h"
 
+#include <algorithm>
 #include <functional>
 #include <type_traits>
 
@@ -226,9 +227,13 @@ std::string describe(const Faults& faults) {
 }
 
 std::string faults_help() {
+    constexpr size_t kWidth = 26;
     std::string text;
-    for (const Syntax& fault : kSyntax)
-        text.append(fault.syntax).append("\t").append(fault.meaning).append("\n");
+    for (const Syntax& fault : kSyntax) {
+        std::string syntax = fault.syntax;
+        syntax.resize(std::max(syntax.size(), kWidth), ' ');
+        text.append("  ").append(syntax).append(" ").append(fault.meaning).append("\n");
+    }
     return text;
 }
 

@@ -41,7 +41,7 @@ std::optional<std::string> apply_faults(std::string_view list, Faults& faults);
 // The faults in force, in the syntax of apply_faults(); "none" if there is none.
 std::string describe(const Faults& faults);
 
-// Lines of "syntax<tab>meaning" for help texts.
+// A line for each fault, for help texts.
 std::string faults_help();
 
 // Counts a registration, a creation or a post by the fault of that kind, and returns whether it

@@ -5,7 +5,6 @@
 #include <array>
 #include <bit>
 #include <cerrno>
-#include <charconv>
 
 #include "text.h"
 
@@ -230,14 +229,6 @@ constexpr Rule kRules[] = {
 };
 // clang-format on
 
-std::optional<int32_t> parse_value(std::string_view text) {
-    int32_t value = 0;
-    const char* end = text.data() + text.size();
-    const auto result = std::from_chars(text.data(), end, value);
-    if (text.empty() || result.ec != std::errc{} || result.ptr != end) return std::nullopt;
-    return value;
-}
-
 const Rule* find_rule(std::string_view name) {
     for (const Rule& rule : kRules)
         if (name == rule.name) return &rule;
@@ -306,7 +297,7 @@ std::optional<std::string> apply_rules(std::string_view list, Personality& perso
         if (rule == nullptr)
             return "no rule '" + std::string(entry.key) + "'; choose from " +
                    joined(kRules, &Rule::name);
-        const auto value = parse_value(entry.value);
+        const auto value = parse_signed(entry.value);
         if (!value || *value < rule->least || *value > rule->most)
             return std::string(rule->name) + " must be a number from " +
                    std::to_string(rule->least) + " to " + std::to_string(rule->most);

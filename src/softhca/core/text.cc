@@ -46,23 +46,14 @@ std::optional<uint64_t> parse_number(std::string_view text) {
     return parse_all<uint64_t>(text, 10);
 }
 
+std::optional<int32_t> parse_signed(std::string_view text) {
+    return parse_all<int32_t>(text);
+}
+
 std::optional<uint64_t> parse_bytes(std::string_view text) {
-    unsigned shift = 0;
-    if (!text.empty()) {
-        switch (text.back()) {
-            case 'K':
-                shift = 10;
-                break;
-            case 'M':
-                shift = 20;
-                break;
-            case 'G':
-                shift = 30;
-                break;
-            default:
-                break;
-        }
-    }
+    constexpr std::string_view kSuffixes = "KMG";
+    const size_t suffix = text.empty() ? std::string_view::npos : kSuffixes.find(text.back());
+    const size_t shift = suffix == std::string_view::npos ? 0 : 10 * (suffix + 1);
     if (shift != 0) text.remove_suffix(1);
     const auto value = parse_number(text);
     if (!value || *value > UINT64_MAX >> shift) return std::nullopt;

@@ -13,6 +13,8 @@ namespace softhca {
 
 // A number, decimal, or hexadecimal after 0x.
 std::optional<uint64_t> parse_number(std::string_view text);
+// A decimal number that may be negative.
+std::optional<int32_t> parse_signed(std::string_view text);
 // A number of bytes; the suffixes K, M and G count in powers of 1024.
 std::optional<uint64_t> parse_bytes(std::string_view text);
 // A decimal fraction, not negative, at most 1e12.

@@ -4,7 +4,6 @@
 #include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -14,6 +13,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "common/blocked_signals.h"
 #include "softhca/fabric/member_file.h"
 
 namespace softhca {
@@ -166,12 +166,8 @@ bool Host::join_node(const std::string& name, std::string* error) {
 bool Host::start_thread(void (*body)(void*), void* argument, std::string* error) {
     ThreadStart start{self_, body, argument, {}};
     pthread_t thread;
-    sigset_t all;
-    sigset_t before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const tern::base::BlockedSignals blocked;
     const int status = pthread_create(&thread, nullptr, thread_main, &start);
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
     if (status != 0) {
         *error = std::string("cannot start the engine thread: ") + std::strerror(status);
         return false;

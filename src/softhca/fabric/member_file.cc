@@ -75,10 +75,6 @@ uint64_t own_namespace(const char* kind) {
     return ::stat((std::string("/proc/self/ns/") + kind).c_str(), &status) == 0 ? status.st_ino : 0;
 }
 
-MemberFile::~MemberFile() {
-    if (fd_ >= 0) ::close(fd_);
-}
-
 MemberFile::Member MemberFile::self(int fd, int* lock) const {
     struct stat status;
     Member member{::getpid(), fd, ::fstat(fd, &status) == 0 ? status.st_ino : 0,
@@ -94,13 +90,14 @@ MemberFile::Member MemberFile::self(int fd, int* lock) const {
 bool MemberFile::may_live(const Member& member) const {
     if (member.byte == 0) return true;
     struct flock found = lock_of_byte(member.byte);
-    return ::fcntl(fd_, F_OFD_GETLK, &found) != 0 || found.l_type != F_UNLCK;
+    return ::fcntl(fd_.get(), F_OFD_GETLK, &found) != 0 || found.l_type != F_UNLCK;
 }
 
 bool MemberFile::lock(bool create, std::string* error, Patience patience) {
     for (;;) {
         const int flags = O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | (create ? O_CREAT : 0);
-        const int fd = open_retry(path_.c_str(), flags, 0600);
+        fd_ = tools::Descriptor(open_retry(path_.c_str(), flags, 0600));
+        const int fd = fd_.get();
         if (fd < 0) {
             *error = failure("cannot open", path_);
             return false;
@@ -109,26 +106,20 @@ bool MemberFile::lock(bool create, std::string* error, Patience patience) {
         // Checks first: another user could hold the lock of a file of his for ever.
         if (::fstat(fd, &status) == 0 && !is_private_file(status)) {
             *error = path_ + " is not a private file of this user; remove it";
-            ::close(fd);
             return false;
         }
         if (!lock_file(fd, patience) || ::fstat(fd, &status) != 0) {
             *error = failure("cannot lock", path_);
-            ::close(fd);
             return false;
         }
-        if (status.st_nlink == 0) {  // the last member removed the file while this process waited
-            ::close(fd);
-            continue;
-        }
-        fd_ = fd;
-        return true;
+        // Without a link, the last member removed the file while this process waited.
+        if (status.st_nlink != 0) return true;
     }
 }
 
 bool MemberFile::members(std::vector<Member>* list, std::string* error) const {
     std::string text(kMaxFileBytes, '\0');
-    const ssize_t got = ::pread(fd_, text.data(), text.size(), 0);
+    const ssize_t got = ::pread(fd_.get(), text.data(), text.size(), 0);
     if (got < 0) {
         *error = failure("cannot read", path_);
         return false;
@@ -166,8 +157,8 @@ bool MemberFile::store(const std::vector<Member>& members, std::string* error) {
     }
     // Writes the new list over the old one before it sets the length: if the process dies or the
     // file system is full, living members are still in the file.
-    if (::pwrite(fd_, text.data(), text.size(), 0) != static_cast<ssize_t>(text.size()) ||
-        ::ftruncate(fd_, static_cast<off_t>(text.size())) != 0) {
+    if (::pwrite(fd_.get(), text.data(), text.size(), 0) != static_cast<ssize_t>(text.size()) ||
+        ::ftruncate(fd_.get(), static_cast<off_t>(text.size())) != 0) {
         *error = failure("cannot write", path_);
         return false;
     }

@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "common/descriptor.h"
+
 namespace softhca {
 
 class MemberFile {
@@ -25,9 +27,6 @@ class MemberFile {
     enum class Patience { kForever, kFifthOfASecond };
 
     explicit MemberFile(std::string path) : path_(std::move(path)) {}
-    ~MemberFile();
-    MemberFile(const MemberFile&) = delete;
-    MemberFile& operator=(const MemberFile&) = delete;
 
     // Opens and locks the file; creates it if `create`. False, with *error, if that fails or the
     // file is not private to the user.
@@ -44,7 +43,7 @@ class MemberFile {
 
   private:
     std::string path_;
-    int fd_ = -1;
+    tools::Descriptor fd_;
 };
 
 enum class MemberState { kPresent, kGone, kUnknown };

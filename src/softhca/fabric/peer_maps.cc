@@ -8,6 +8,7 @@
 
 #include <string>
 
+#include "common/descriptor.h"
 #include "softhca/fabric/process_memory.h"
 #include "softhca/fabric/raw_memory.h"
 
@@ -101,13 +102,11 @@ PeerMaps::Mapping* PeerMaps::map(uint32_t slot, const KeyEntry& key) {
     auto* mapping = new Mapping{&key, key.share_id, key.host, nullptr, nullptr, 0};
     const std::string path =
         "/proc/" + std::to_string(host_.pid(slot)) + "/fd/" + std::to_string(key.file_fd);
-    const int fd = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
-    if (fd < 0) return mapping;
+    const tools::Descriptor file(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+    const int fd = file.get();
     struct stat status;
-    if (::fstat(fd, &status) != 0 || status.st_ino != key.file_inode) {
-        ::close(fd);  // the owner has closed the descriptor or opened another file with its number
-        return mapping;
-    }
+    // The owner may have closed the descriptor, and opened another file with its number.
+    if (fd < 0 || ::fstat(fd, &status) != 0 || status.st_ino != key.file_inode) return mapping;
     const uint64_t page = page_of(fd);
     const uint64_t head = key.file_offset % page;
     const uint64_t length = (head + key.length + page - 1) / page * page;
@@ -118,7 +117,6 @@ PeerMaps::Mapping* PeerMaps::map(uint32_t slot, const KeyEntry& key) {
         mapping->base_length = length;
         mapping->local = static_cast<char*>(mapping->base) + head;
     }
-    ::close(fd);
     return mapping;
 }
 

@@ -42,7 +42,7 @@ uint32_t rounded_cq(const Personality& personality, uint32_t entries) {
 }  // namespace
 
 CqObject* make_cq(ibv_context* context, uint32_t entries, void* cq_context,
-                  ibv_comp_channel* channel, uint32_t vector) {
+                  ibv_comp_channel* channel, uint32_t vector) try {
     const Personality& personality = personality_of(context);
     if (inherited(context) || entries == 0 ||
         entries > static_cast<uint32_t>(personality.limits.cqe) ||
@@ -66,16 +66,16 @@ CqObject* make_cq(ibv_context* context, uint32_t entries, void* cq_context,
         object_of<ChannelObject>(channel)->users.fetch_add(1, std::memory_order_relaxed);
     cq->cookie = object;
     return object;
+} catch (const std::bad_alloc&) {
+    return fail(ENOMEM);
 }
 
 SOFTHCA_EXPORT ibv_cq* ibv_create_cq(ibv_context* context, int entries, void* cq_context,
-                                     ibv_comp_channel* channel, int vector) try {
+                                     ibv_comp_channel* channel, int vector) {
     if (entries <= 0 || vector < 0) return fail(EINVAL);
     CqObject* object = make_cq(context, static_cast<uint32_t>(entries), cq_context, channel,
                                static_cast<uint32_t>(vector));
     return object == nullptr ? nullptr : reinterpret_cast<ibv_cq*>(&object->ibv);
-} catch (const std::bad_alloc&) {
-    return fail(ENOMEM);
 }
 
 SOFTHCA_EXPORT int ibv_resize_cq(ibv_cq* ibv, int entries) {
@@ -106,11 +106,8 @@ SOFTHCA_EXPORT int ibv_destroy_cq(ibv_cq* ibv) {
         channel->events.remove_if([object](const CqObject* cq) { return cq == object; });
         channel->users.fetch_sub(1, std::memory_order_relaxed);
     }
-    Context::of(ibv->context)->async_events.remove_if([ibv](const ibv_async_event& event) {
-        return event.event_type == IBV_EVENT_CQ_ERR && event.element.cq == ibv;
-    });
     object->completion_events.wait();
-    object->async_events.wait();
+    end_events(ibv->context, object->async_events);
     if (object->parent_domain != nullptr)
         object->parent_domain->users.fetch_sub(1, std::memory_order_relaxed);
     delete object;

@@ -38,6 +38,12 @@ Account account(const ibv_async_event& event) {
 
 }  // namespace
 
+void end_events(ibv_context* context, Unacknowledged& of) {
+    Context::of(context)->async_events.remove_if(
+        [&of](const ibv_async_event& event) { return account(event).unacknowledged == &of; });
+    of.wait();
+}
+
 SOFTHCA_EXPORT int ibv_get_async_event(ibv_context* context, ibv_async_event* event) {
     if (inherited(context)) return fail_call(EINVAL);
     const auto count = [](const ibv_async_event& taken) {

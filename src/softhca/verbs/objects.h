@@ -276,6 +276,10 @@ inline int fail_call(int error) {
     return -1;
 }
 
+// Before the destruction of an object: removes its asynchronous events, which `of` counts, and
+// waits for the acknowledgment of those that were read.
+void end_events(ibv_context* context, Unacknowledged& of);
+
 // A region of protection domain `pd`, whose key becomes valid.
 MrObject* make_region(ibv_pd* pd, const RegionAttributes& attributes, uint32_t key,
                       const BackingFile& file);

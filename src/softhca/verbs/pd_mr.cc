@@ -72,7 +72,7 @@ uint64_t pinned_bytes(const RegionAttributes& attributes) {
 }
 
 ibv_mr* register_memory(ibv_pd* ibv, void* address, size_t length, uint64_t iova,
-                        unsigned int access) {
+                        unsigned int access) try {
     if (inherited(ibv->context)) return fail(ENODEV);
     Adapter& adapter = adapter_of(ibv->context);
     const uint64_t begun = now_ns();
@@ -89,6 +89,8 @@ ibv_mr* register_memory(ibv_pd* ibv, void* address, size_t length, uint64_t iova
     mr->ibv.addr = address;
     delay_registration(adapter, begun, pinned_bytes(attributes));
     return &mr->ibv;
+} catch (const std::bad_alloc&) {
+    return fail(ENOMEM);
 }
 
 // A region with bound windows cannot be deregistered.
@@ -111,34 +113,29 @@ bool withdraw_unless_bound(PdObject& pd, Adapter& adapter, MrObject& mr) {
 
 }  // namespace
 
-SOFTHCA_EXPORT ibv_mr* ibv_reg_mr(ibv_pd* pd, void* address, size_t length, int access) try {
+SOFTHCA_EXPORT ibv_mr* ibv_reg_mr(ibv_pd* pd, void* address, size_t length, int access) {
     return register_memory(pd, address, length, reinterpret_cast<uint64_t>(address),
                            static_cast<unsigned int>(access));
-} catch (const std::bad_alloc&) {
-    return fail(ENOMEM);
 }
 
 SOFTHCA_EXPORT ibv_mr* ibv_reg_mr_iova(ibv_pd* pd, void* address, size_t length, uint64_t iova,
-                                       int access) try {
+                                       int access) {
     return register_memory(pd, address, length, iova, static_cast<unsigned int>(access));
-} catch (const std::bad_alloc&) {
-    return fail(ENOMEM);
 }
 
 SOFTHCA_EXPORT ibv_mr* ibv_reg_mr_iova2(ibv_pd* pd, void* address, size_t length, uint64_t iova,
-                                        unsigned int access) try {
+                                        unsigned int access) {
     return register_memory(pd, address, length, iova, access);
-} catch (const std::bad_alloc&) {
-    return fail(ENOMEM);
 }
 
 SOFTHCA_EXPORT int ibv_rereg_mr(ibv_mr* ibv, int flags, ibv_pd* new_pd, void* address,
                                 size_t length, int access) {
     auto* mr = object_of<MrObject>(ibv);
-    if (personality_of(ibv->context).has.mr_change == 0) {
-        set_error(EOPNOTSUPP);
-        return IBV_REREG_MR_ERR_INPUT;
-    }
+    const auto refuse = [](int error, int result = IBV_REREG_MR_ERR_INPUT) {
+        set_error(error);
+        return result;
+    };
+    if (personality_of(ibv->context).has.mr_change == 0) return refuse(EOPNOTSUPP);
     constexpr int kKnown =
         IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_PD | IBV_REREG_MR_CHANGE_ACCESS;
     const bool moves = (flags & IBV_REREG_MR_CHANGE_TRANSLATION) != 0;
@@ -150,10 +147,8 @@ SOFTHCA_EXPORT int ibv_rereg_mr(ibv_mr* ibv, int flags, ibv_pd* new_pd, void* ad
         inherited(ibv->context) || (changes_pd && new_pd == nullptr) ||
         check_access(ibv->context, new_access) != 0 ||
         (moves &&
-         (address == nullptr || !valid_range(reinterpret_cast<uint64_t>(address), length)))) {
-        set_error(EINVAL);
-        return IBV_REREG_MR_ERR_INPUT;
-    }
+         (address == nullptr || !valid_range(reinterpret_cast<uint64_t>(address), length))))
+        return refuse(EINVAL);
     Adapter& adapter = adapter_of(ibv->context);
     ibv_pd* pd = changes_pd ? new_pd : ibv->pd;
     RegionAttributes attributes{};
@@ -163,15 +158,9 @@ SOFTHCA_EXPORT int ibv_rereg_mr(ibv_mr* ibv, int flags, ibv_pd* new_pd, void* ad
     attributes.pd = object_of<PdObject>(pd)->base().id;
     attributes.access = new_access;
     const uint64_t begun = now_ns();
-    const int error = check_registration(adapter, attributes);
-    if (error != 0) {
-        set_error(error);
-        return IBV_REREG_MR_ERR_CMD;
-    }
-    if (!withdraw_unless_bound(*object_of<PdObject>(ibv->pd), adapter, *mr)) {
-        set_error(EBUSY);
-        return IBV_REREG_MR_ERR_INPUT;
-    }
+    if (const int error = check_registration(adapter, attributes))
+        return refuse(error, IBV_REREG_MR_ERR_CMD);
+    if (!withdraw_unless_bound(*object_of<PdObject>(ibv->pd), adapter, *mr)) return refuse(EBUSY);
     release_backing_file(mr->backing_file);
     const BackingFile file = backing_file_of(attributes);
     mr->backing_file = file;

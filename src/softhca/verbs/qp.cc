@@ -305,20 +305,7 @@ SOFTHCA_EXPORT int ibv_destroy_qp(ibv_qp* ibv) {
     if (object->qp != nullptr && is_attached(object->qp->adapter(), ibv->qp_num))
         return error_of(EBUSY);
     release(*object);
-    Context::of(ibv->context)->async_events.remove_if([ibv](const ibv_async_event& event) {
-        switch (event.event_type) {
-            case IBV_EVENT_QP_FATAL:
-            case IBV_EVENT_QP_REQ_ERR:
-            case IBV_EVENT_QP_ACCESS_ERR:
-            case IBV_EVENT_COMM_EST:
-            case IBV_EVENT_SQ_DRAINED:
-            case IBV_EVENT_QP_LAST_WQE_REACHED:
-                return event.element.qp == ibv;
-            default:
-                return false;
-        }
-    });
-    object->async_events.wait();
+    end_events(ibv->context, object->async_events);
     if (object->xrcd != nullptr)
         object->xrcd->users.fetch_sub(1, std::memory_order_relaxed);
     else

@@ -19,7 +19,7 @@ uint32_t rounded(const Personality& personality, uint32_t entries) {
 }
 
 ibv_srq* make_srq(ibv_context* context, void* srq_context, ibv_pd* pd, ibv_srq_attr* limits_asked,
-                  XrcdObject* xrcd, CqObject* cq) {
+                  XrcdObject* xrcd, CqObject* cq) try {
     const Personality& personality = personality_of(context);
     if (personality.has.srq == 0) return fail(EOPNOTSUPP);
     if (inherited(context) || !valid_entries(personality, limits_asked->max_wr) ||
@@ -54,17 +54,17 @@ ibv_srq* make_srq(ibv_context* context, void* srq_context, ibv_pd* pd, ibv_srq_a
     if (xrcd != nullptr) xrcd->users.fetch_add(1, std::memory_order_relaxed);
     srq->cookie = object;
     return &object->ibv;
-}
-
-}  // namespace
-
-SOFTHCA_EXPORT ibv_srq* ibv_create_srq(ibv_pd* pd, ibv_srq_init_attr* attributes) try {
-    return make_srq(pd->context, attributes->srq_context, pd, &attributes->attr, nullptr, nullptr);
 } catch (const std::bad_alloc&) {
     return fail(ENOMEM);
 }
 
-ibv_srq* create_srq_ex(ibv_context* context, ibv_srq_init_attr_ex* attributes) try {
+}  // namespace
+
+SOFTHCA_EXPORT ibv_srq* ibv_create_srq(ibv_pd* pd, ibv_srq_init_attr* attributes) {
+    return make_srq(pd->context, attributes->srq_context, pd, &attributes->attr, nullptr, nullptr);
+}
+
+ibv_srq* create_srq_ex(ibv_context* context, ibv_srq_init_attr_ex* attributes) {
     const uint32_t mask = attributes->comp_mask;
     constexpr uint32_t kKnown = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD |
                                 IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ;
@@ -80,8 +80,6 @@ ibv_srq* create_srq_ex(ibv_context* context, ibv_srq_init_attr_ex* attributes) t
     return make_srq(context, attributes->srq_context, attributes->pd, &attributes->attr,
                     xrc ? object_of<XrcdObject>(attributes->xrcd) : nullptr,
                     xrc ? object_of<CqObject>(attributes->cq) : nullptr);
-} catch (const std::bad_alloc&) {
-    return fail(ENOMEM);
 }
 
 int get_srq_num(ibv_srq* ibv, uint32_t* number) {
@@ -125,10 +123,7 @@ SOFTHCA_EXPORT int ibv_destroy_srq(ibv_srq* ibv) {
         const std::lock_guard lock(adapter_of(ibv->context).engine().run_mutex());
         delete object->srq;
     }
-    Context::of(ibv->context)->async_events.remove_if([ibv](const ibv_async_event& event) {
-        return event.event_type == IBV_EVENT_SRQ_LIMIT_REACHED && event.element.srq == ibv;
-    });
-    object->async_events.wait();
+    end_events(ibv->context, object->async_events);
     object_of<PdObject>(ibv->pd)->users.fetch_sub(1, std::memory_order_relaxed);
     if (object->xrcd != nullptr) object->xrcd->users.fetch_sub(1, std::memory_order_relaxed);
     delete object;
