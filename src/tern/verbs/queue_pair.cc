@@ -135,45 +135,57 @@ int resume_sends(ibv_qp* qp) {
     return to_state(qp, IBV_QPS_RTS);
 }
 
-int init_reliable(ibv_qp* qp, const Port& port) {
+int to_init(ibv_qp* qp, const Port& port, unsigned access) {
     ibv_qp_attr attributes{};
     attributes.qp_state = IBV_QPS_INIT;
     attributes.pkey_index = port.pkey_index;
     attributes.port_num = port.number;
-    attributes.qp_access_flags =
-        IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
-    if (port.atomics) attributes.qp_access_flags |= IBV_ACCESS_REMOTE_ATOMIC;
+    attributes.qp_access_flags = access;
     return ibv_modify_qp(qp, &attributes,
                          IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
 }
 
-int connect_reliable(ibv_qp* qp, const Port& port, const RetrySettings& retry,
-                     const ibv_ah_attr& to, uint32_t peer_qp_num, uint32_t peer_psn,
-                     uint32_t own_psn, ibv_mtu mtu, uint8_t reads) {
-    const uint8_t outstanding = std::min(port.reads, reads);
+ibv_qp_attr toward(const Port& port, const ibv_ah_attr& to, uint32_t peer_qp_num, uint32_t peer_psn,
+                   ibv_mtu mtu) {
     ibv_qp_attr attributes{};
     attributes.qp_state = IBV_QPS_RTR;
     attributes.ah_attr = to;
     attributes.path_mtu = std::min(port.mtu, mtu);
     attributes.dest_qp_num = peer_qp_num;
     attributes.rq_psn = peer_psn;
-    attributes.max_dest_rd_atomic = outstanding;
-    attributes.min_rnr_timer = retry.rnr_timer;
-    const int error =
-        ibv_modify_qp(qp, &attributes,
-                      IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-                          IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
-    if (error != 0) return error;
-    attributes = {};
+    return attributes;
+}
+
+int to_ready(ibv_qp* qp, const RetrySettings& retry, uint32_t own_psn, uint8_t reads) {
+    ibv_qp_attr attributes{};
     attributes.qp_state = IBV_QPS_RTS;
     attributes.timeout = retry.timeout;
     attributes.retry_cnt = retry.retries;
     attributes.rnr_retry = retry.rnr_retries;
     attributes.sq_psn = own_psn;
-    attributes.max_rd_atomic = outstanding;
+    attributes.max_rd_atomic = reads;
     return ibv_modify_qp(qp, &attributes,
                          IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
                              IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
+}
+
+int init_reliable(ibv_qp* qp, const Port& port) {
+    const unsigned atomics = port.atomics ? unsigned{IBV_ACCESS_REMOTE_ATOMIC} : 0u;
+    return to_init(
+        qp, port,
+        IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | atomics);
+}
+
+int connect_reliable(ibv_qp* qp, const Port& port, const RetrySettings& retry,
+                     const ibv_ah_attr& to, uint32_t peer_qp_num, uint32_t peer_psn,
+                     uint32_t own_psn, ibv_mtu mtu, uint8_t reads) {
+    const uint8_t outstanding = std::min(port.reads, reads);
+    ibv_qp_attr attributes = toward(port, to, peer_qp_num, peer_psn, mtu);
+    attributes.max_dest_rd_atomic = outstanding;
+    attributes.min_rnr_timer = retry.rnr_timer;
+    const int error =
+        ibv_modify_qp(qp, &attributes, kToward | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+    return error != 0 ? error : to_ready(qp, retry, own_psn, outstanding);
 }
 
 int to_error(ibv_qp* qp) {

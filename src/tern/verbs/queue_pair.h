@@ -60,6 +60,13 @@ int init_reliable(ibv_qp* qp, const Port& port);
 int connect_reliable(ibv_qp* qp, const Port& port, const RetrySettings& retry,
                      const ibv_ah_attr& to, uint32_t peer_qp_num, uint32_t peer_psn,
                      uint32_t own_psn, ibv_mtu mtu, uint8_t reads);
+// The steps of a connection, also of XRC: to INIT, to RTR by the attributes kToward, to RTS.
+constexpr int kToward =
+    IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
+int to_init(ibv_qp* qp, const Port& port, unsigned access);
+ibv_qp_attr toward(const Port& port, const ibv_ah_attr& to, uint32_t peer_qp_num, uint32_t peer_psn,
+                   ibv_mtu mtu);
+int to_ready(ibv_qp* qp, const RetrySettings& retry, uint32_t own_psn, uint8_t reads);
 int to_error(ibv_qp* qp);
 int to_reset(ibv_qp* qp);
 

@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -83,57 +82,27 @@ QueuePair create_xrc_receiver(ibv_context* context, const XrcDomain& domain) {
 
 namespace {
 
-int to_init(ibv_qp* qp, const Port& port) {
-    ibv_qp_attr attributes{};
-    attributes.qp_state = IBV_QPS_INIT;
-    attributes.pkey_index = port.pkey_index;
-    attributes.port_num = port.number;
-    return ibv_modify_qp(qp, &attributes,
-                         IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
-}
-
-ibv_qp_attr toward(const Port& port, const ibv_ah_attr& to, uint32_t peer_qp_num, uint32_t peer_psn,
-                   ibv_mtu mtu) {
-    ibv_qp_attr attributes{};
-    attributes.qp_state = IBV_QPS_RTR;
-    attributes.ah_attr = to;
-    attributes.path_mtu = std::min(port.mtu, mtu);
-    attributes.dest_qp_num = peer_qp_num;
-    attributes.rq_psn = peer_psn;
-    return attributes;
-}
-
 constexpr uint8_t kWithoutLimit = 7;   // of rnr_retry
 constexpr double kPageFault = 100e-6;  // seconds; a fault takes about as long, or longer
-
-constexpr int kToward =
-    IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
 
 }  // namespace
 
 int connect_xrc_sender(ibv_qp* qp, const Port& port, const RetrySettings& retry,
                        const ibv_ah_attr& to, uint32_t peer_qp_num, uint32_t peer_psn,
                        uint32_t own_psn, ibv_mtu mtu, bool pages_on_demand) {
-    int error = to_init(qp, port);
+    int error = to_init(qp, port, 0);
     if (error != 0) return error;
     ibv_qp_attr attributes = toward(port, to, peer_qp_num, peer_psn, mtu);
     error = ibv_modify_qp(qp, &attributes, kToward);
     if (error != 0) return error;
-    attributes = {};
-    attributes.qp_state = IBV_QPS_RTS;
-    attributes.timeout = retry.timeout;
-    attributes.retry_cnt = retry.retries;
-    attributes.rnr_retry = pages_on_demand ? kWithoutLimit : 0;
-    attributes.sq_psn = own_psn;
-    attributes.max_rd_atomic = 1;
-    return ibv_modify_qp(qp, &attributes,
-                         IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-                             IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
+    RetrySettings own = retry;
+    own.rnr_retries = pages_on_demand ? kWithoutLimit : 0;
+    return to_ready(qp, own, own_psn, 1);
 }
 
 int connect_xrc_receiver(ibv_qp* qp, const Port& port, const ibv_ah_attr& to, uint32_t peer_qp_num,
                          uint32_t peer_psn, ibv_mtu mtu, bool pages_on_demand) {
-    const int error = to_init(qp, port);
+    const int error = to_init(qp, port, 0);
     if (error != 0) return error;
     ibv_qp_attr attributes = toward(port, to, peer_qp_num, peer_psn, mtu);
     attributes.max_dest_rd_atomic = 1;
