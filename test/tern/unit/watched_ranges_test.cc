@@ -98,6 +98,22 @@ TEST(NoisyMappings, AreNotWatchedForAWhile) {
     EXPECT_TRUE(noisy.has(100, 110, now));
 }
 
+TEST(NoisyMappings, LeaveTheirNeighboursAlone) {
+    NoisyMappings noisy;
+    NoisyMappings::Time now{std::chrono::hours(1)};
+    noisy.allow(0);
+    EXPECT_TRUE(noisy.count(0, 1000, now));
+    now += NoisyMappings::kFirst;
+    // Others have the rest of the addresses now.
+    EXPECT_TRUE(noisy.count(10, 20, now));
+    EXPECT_TRUE(noisy.has(15, 16, now));
+    EXPECT_FALSE(noisy.has(500, 510, now));
+    // Its own neighbours join it, and their time is its own.
+    EXPECT_TRUE(noisy.count(15, 30, now));
+    EXPECT_TRUE(noisy.has(10, 11, now));
+    EXPECT_TRUE(noisy.has(29, 30, now));
+}
+
 TEST(Inbox, KeepsOrderAndLosesNothingSilently) {
     Inbox inbox;
     uint64_t next = 0;

@@ -58,8 +58,11 @@ class NoisyMappings {
         Entry* oldest = entries_.data();
         for (Entry& entry : entries_) {
             if (entry.start < end && start < entry.end) {
-                entry.start = std::min(entry.start, start);
-                entry.end = std::max(entry.end, end);
+                // Until its time is over, what is not watched stays so. Then what was around the
+                // mapping may be others'.
+                const bool kept = entry.until > now;
+                entry.start = kept ? std::min(entry.start, start) : start;
+                entry.end = kept ? std::max(entry.end, end) : end;
                 return entry;
             }
             if (last_use(entry) < last_use(*oldest)) oldest = &entry;
