@@ -27,8 +27,6 @@ namespace {
 // transport, the rest in UCP. UCX's own transports report the same for a cached registration.
 constexpr double kDeclareCost = 180e-9;
 
-const char* const kMonitorNames[] = {"auto", "odp", "userfaultfd", "ucm", "none", nullptr};
-
 void md_close(uct_md_h md) {
     MemoryDomain& domain = memory_domain(md);
     if (!domain.fork.inherited())

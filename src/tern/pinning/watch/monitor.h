@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -11,7 +12,12 @@ namespace tern {
 
 enum class MonitorKind : uint8_t { kAuto, kOdp, kUserfaultfd, kUcm, kNone };
 
-const char* monitor_name(MonitorKind kind);
+// By kind; for UCX, which reads the setting.
+inline constexpr const char* kMonitorNames[] = {"auto", "odp",  "userfaultfd",
+                                                "ucm",  "none", nullptr};
+inline const char* monitor_name(MonitorKind kind) {
+    return kMonitorNames[static_cast<size_t>(kind)];
+}
 
 // Reports memory that has lost its pages: puts changes into the inbox that it was made with, from
 // any thread. The functions here are called under the lock of the cache, except kind() and those
@@ -53,32 +59,19 @@ class Monitor {
     virtual bool under_way() const { return false; }
 };
 
-// No monitor: nothing is remembered.
-class NoMonitor final : public Monitor {
-  public:
-    MonitorKind kind() const override { return MonitorKind::kNone; }
-    bool watch(uint64_t, uint64_t) override { return false; }
-    void changed(const MemoryChange&) override {}
-    bool settled() override { return true; }
-};
-
-// The device follows the page tables by itself.
-class OdpMonitor final : public Monitor {
-  public:
-    MonitorKind kind() const override { return MonitorKind::kOdp; }
-    bool watch(uint64_t, uint64_t) override { return true; }
-    void changed(const MemoryChange&) override {}
-    bool settled() override { return true; }
-};
-
-// The owner of the cache has hooks that are called before changes, and reports them by
+// Reports nothing itself. kNone: nothing is remembered. kOdp: the device follows the page tables.
+// kUcm: the owner of the cache has hooks that are called before changes, and reports them by
 // PinCache::unmapped().
-class ExternalMonitor final : public Monitor {
+class SilentMonitor final : public Monitor {
   public:
-    MonitorKind kind() const override { return MonitorKind::kUcm; }
-    bool watch(uint64_t, uint64_t) override { return true; }
+    explicit SilentMonitor(MonitorKind kind) : kind_(kind) {}
+    MonitorKind kind() const override { return kind_; }
+    bool watch(uint64_t, uint64_t) override { return kind_ != MonitorKind::kNone; }
     void changed(const MemoryChange&) override {}
     bool settled() override { return true; }
+
+  private:
+    const MonitorKind kind_;
 };
 
 // What a monitor can be made of.
@@ -89,7 +82,7 @@ struct MonitorMeans {
         false;  // and does so for all memory, whichever function of libc changes it
 };
 
-// Makes the wanted monitor, or the best one for kAuto; a NoMonitor if that is not available. With
+// Makes the wanted monitor, or the best one for kAuto; one of kNone if that is not available. With
 // kAuto, hooks report the changes that the kernel does not. `notify`: see
 // UserfaultSource::Subscriber.
 std::unique_ptr<Monitor> make_monitor(MonitorKind wanted, const MonitorMeans& means, Inbox& inbox,
