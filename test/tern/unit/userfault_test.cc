@@ -23,6 +23,7 @@
 #include <thread>
 #include <vector>
 
+#include "tern/pinning/watch/userfault_source.h"
 #include "tern/unit/watched_cache.h"
 
 namespace tern {
@@ -102,6 +103,26 @@ TEST_F(UserfaultTest, MovedMemoryIsNotFound) {
         mremap(moved, 128 * kPageSize, 128 * kPageSize, MREMAP_MAYMOVE | MREMAP_DONTUNMAP, nullptr),
         MAP_FAILED);
     EXPECT_FALSE(pinned(moved, kPageSize)) << "mapped still, but its pages are elsewhere";
+}
+
+// The kernel refuses to mremap() two mappings at a time, one of them still watched.
+TEST_F(UserfaultTest, AMappingThatHasGrownIsGivenUpWhole) {
+    char* memory = map_pages(64, MAP_SHARED | MAP_ANONYMOUS) + 16 * kPageSize;
+    ASSERT_EQ(munmap(memory, 32 * kPageSize), 0);
+    ASSERT_TRUE(take(memory, 8 * kPageSize));
+    const auto source = UserfaultSource::get();
+    const size_t before = source->watched();
+    pin(memory, 8 * kPageSize);
+    ASSERT_EQ(mremap(memory, 8 * kPageSize, 16 * kPageSize, 0), memory);
+    source->allow_changes(0);
+    madvise(memory, kPageSize, MADV_DONTNEED);
+    const auto limit = std::chrono::steady_clock::now() + test::patience();
+    while (source->watched() > before && std::chrono::steady_clock::now() < limit)
+        source->progress();
+    source->allow_changes(NoisyMappings::kMost);
+    EXPECT_EQ(source->watched(), before);
+    void* moved = mremap(memory, 16 * kPageSize, 64 * kPageSize, MREMAP_MAYMOVE);
+    EXPECT_NE(moved, MAP_FAILED) << strerror(errno);
 }
 
 TEST_F(UserfaultTest, TheHeapAndTheStackAreWatched) {

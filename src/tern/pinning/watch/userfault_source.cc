@@ -190,6 +190,11 @@ void UserfaultSource::allow_changes(unsigned most) {
 // Called under the lock, as is the next function. No change is settled from before the events end
 // until all subscribers have the report.
 void UserfaultSource::end(uint64_t first, uint64_t last) {
+    // The mapping may have become longer.
+    if (Mappings now; private_mappings(first, last, now)) {
+        first = std::min(first, now.start);
+        last = std::max(last, now.end);
+    }
     ++ending_;
     unregister_range(first, last);
     registered_.remove(first, last);
