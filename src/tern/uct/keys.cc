@@ -42,7 +42,7 @@ bool has_lost_lent(const MemoryHandle& handle, const void* address, size_t lengt
     constexpr auto kMost = 2;
     const uint64_t start = to_word(address);
     return std::ranges::count_if(handle.lent, [&](const Pin* pin) {
-               return !pin->listed() && pin->overlaps(start, start + length);
+               return pin->stale() && pin->overlaps(start, start + length);
            }) >= kMost;
 }
 

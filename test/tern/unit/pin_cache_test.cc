@@ -94,6 +94,19 @@ TEST_F(PinCacheTest, TheCapHoldsAndWhatIsUsedStays) {
     EXPECT_EQ(cache.counters().failures, 2u);
 }
 
+TEST_F(PinCacheTest, AReplacedPinHasKeptItsPages) {
+    PinCache cache = make(remembering());
+    Pin* few = cache.pin(at(0x10000), kPage, kPut);
+    Pin* more = cache.pin(at(0x10000), 4 * kPage, kPut);
+    EXPECT_FALSE(few->listed());
+    EXPECT_FALSE(few->stale());
+    cache.invalidate(at(0x10000), at(0x11000));
+    EXPECT_FALSE(more->listed());
+    EXPECT_TRUE(more->stale());
+    cache.release(few);
+    cache.release(more);
+}
+
 TEST_F(PinCacheTest, AfterARefusalTheDeviceIsLeftAloneForAWhile) {
     PinCache cache = make(remembering());
     device.limit = 0;

@@ -26,6 +26,9 @@ class Pin {
 
     // Whether it is found: its memory has kept its pages. A change may be on its way to the cache.
     bool listed() const { return listed_.load(std::memory_order_relaxed); }
+    // Whether its memory has changed: if not, and it is not found any more, another has replaced
+    // it.
+    bool stale() const { return stale_.load(std::memory_order_relaxed); }
     // Bytes that count towards PinCache::most_bytes(): memory of another device is not locked.
     uint64_t locked() const { return of_device_ ? 0 : end_ - start_; }
 
@@ -46,7 +49,7 @@ class Pin {
     uint32_t references_ = 0;
     // In the index. Written under the lock of the cache, and read without it: is_current().
     std::atomic<bool> listed_{false};
-    bool stale_ = false;      // the memory changed while it was being registered
+    std::atomic<bool> stale_{false};
     bool of_device_ = false;  // see PinCache::adopt()
     Pin* newer_ = nullptr;
     Pin* older_ = nullptr;

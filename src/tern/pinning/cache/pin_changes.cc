@@ -63,6 +63,7 @@ void PinCache::drop_overlapping(const Range& range) {
     table_.overlapping(range.start, range.end, [this](Pin* pin) {
         ++counters_.invalidations;
         TERN_TRACE("pin of %#lx to %#lx loses pages", pin->start(), pin->end());
+        pin->stale_ = true;
         table_.drop(pin);
     });
     table_.mark_stale(range.start, range.end);
