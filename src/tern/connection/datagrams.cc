@@ -12,6 +12,7 @@
 #include <cstring>
 #include <utility>
 
+#include "tern/base/shortage.h"
 #include "tern/base/trace.h"
 #include "tern/connection/acceptor.h"
 #include "tern/verbs/async_events.h"
@@ -29,10 +30,9 @@ std::unique_ptr<Datagrams> Datagrams::create(const verbs::Device& device, const 
                                              std::string& why) {
     std::unique_ptr<Datagrams> datagrams(new Datagrams(port));
     if (datagrams->open(device)) return datagrams;
-    why = std::string("cannot set up the datagram queue pair: ") + strerror(errno);
-    why +=
-        "; the limit of locked memory (ulimit -l) may be too low, or the device have no queue pair "
-        "left: a smaller UCX_TERN_QP_MAX in the other processes needs less";
+    const int error = errno;
+    why = std::string("cannot set up the datagram queue pair: ") + strerror(error) + "; " +
+          scarce::kInterface.remedy(error);
     return nullptr;
 }
 

@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "common/make_room.h"
+#include "tern/base/shortage.h"
+#include "tern/base/tunables.h"
 
 namespace tern {
 
@@ -33,28 +35,18 @@ class RoomQueue {
 
     // Whether the connection, or a new one (null), may try.
     bool may_try(const Connection* connection, uint64_t now) const {
-        return waiting_.empty() || (waiting_.front() == connection && now >= next_);
+        return waiting_.empty() || (waiting_.front() == connection && backoff_.over(now));
     }
     // When the first is to try.
-    uint64_t next() const { return next_; }
+    uint64_t next() const { return backoff_.next(); }
     // The device has no room.
-    void failed(uint64_t now) {
-        interval_ = std::min(interval_ * 2, kMost);
-        next_ = now + interval_;
-    }
+    void failed(uint64_t now) { backoff_.refused(now); }
     // The device has made something, or something has gone.
-    void freed() {
-        interval_ = kFirst;
-        next_ = 0;
-    }
+    void freed() { backoff_.granted(); }
 
   private:
-    static constexpr uint64_t kFirst = 500'000;    // ns
-    static constexpr uint64_t kMost = 16'000'000;  // ns
-
     std::vector<Connection*> waiting_;
-    uint64_t interval_ = kFirst;
-    uint64_t next_ = 0;
+    Backoff backoff_{kTunables.room_retry};
 };
 
 }  // namespace tern

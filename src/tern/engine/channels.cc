@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <ctime>
 
+#include "tern/base/shortage.h"
 #include "tern/base/trace.h"
 #include "tern/engine/completion_poller.h"
 #include "tern/engine/control_frames.h"
@@ -150,7 +151,7 @@ bool Channels::reserve_completions(uint32_t sends) {
 void Channels::waits(const PeerAddress& peer, const std::string& why) {
     if (health_.has_failed()) return;  // which has been reported
     owner_.warn("connections have to wait, the first one to " + peer.to_string() + ": " + why +
-                ". Idle ones end instead. " + engine_limits::kNeedsLess);
+                ". Idle ones end instead; " + scarce::kConnection.remedy());
 }
 
 bool Channels::wanted(const Connection& connection) const {

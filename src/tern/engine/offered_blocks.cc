@@ -2,10 +2,9 @@
 #include "tern/engine/offered_blocks.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <string>
 
+#include "common/clock.h"
 #include "tern/base/trace.h"
 #include "tern/connection/little_endian.h"
 #include "tern/engine/control_frames.h"
@@ -149,13 +148,7 @@ bool OfferedBlocks::offer(Channel& channel) {
     const auto [size, most, shift] =
         sizes_.next(channel.index, receiving.requested_bytes, receiving.usual_bytes,
                     static_cast<size_t>(counters_.block_bytes));
-    // No relaxed ordering: the device must place the tail last.
-    receiving.block = verbs::RegisteredMemory(pd_, size + shift,
-                                              IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
-    if (!receiving.block) {
-        on_no_memory(channel, size);
-        return false;
-    }
+    if (!register_block(receiving.block, size + shift)) return false;
     std::byte* const base = receiving.block.data() + (receiving.block.size() - shift - size);
     receiving.path.offer(base, size);
     count_offer(channel);
@@ -172,14 +165,18 @@ bool OfferedBlocks::offer(Channel& channel) {
     return true;
 }
 
-void OfferedBlocks::on_no_memory(const Channel& channel, uint32_t size) {
-    if (warned_) return;
-    warned_ = true;
-    const int error = errno;
-    owner_.warn("cannot register " + std::to_string(size) + " bytes for a block (" +
-                strerror(error) + "): messages from " + channel.peer.to_string() +
-                " stay on the slower path; lower UCX_TERN_HOT_MAX, or " +
-                verbs::remedy_of_registration(error));
+bool OfferedBlocks::register_block(verbs::RegisteredMemory& block, size_t bytes) {
+    // No relaxed ordering: the device must place the tail last.
+    constexpr int kAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
+    const auto attempt = [&](uint64_t size) {
+        block = verbs::RegisteredMemory(pd_, size, kAccess);
+        return static_cast<bool>(block);
+    };
+    const uint64_t now = base::monotonic_ns();
+    if (!shortage_.may_try(now)) return false;
+    if (shortage_.obtain(bytes, bytes, now, attempt, owner_) != 0) return true;
+    shortage_.tell(owner_);
+    return false;
 }
 
 void OfferedBlocks::count_offer(Channel& channel) {

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "tern/base/shortage.h"
 #include "tern/engine/channel.h"
 #include "tern/engine/counters.h"
 #include "tern/engine/parts.h"
@@ -100,7 +101,7 @@ class OfferedBlocks {
     void decide(Channel& channel);
     void revoke(Channel& channel);
     bool offer(Channel& channel);
-    void on_no_memory(const Channel& channel, uint32_t size);
+    bool register_block(verbs::RegisteredMemory& block, size_t bytes);
     void count_offer(Channel& channel);
     void drop(Channel& channel);
 
@@ -117,7 +118,7 @@ class OfferedBlocks {
     ColdSenders senders_;
     int64_t allowed_ = 0;  // messages that have not come, of all channels
     BlockCounters counters_;
-    bool warned_ = false;  // the owner, that a block cannot be registered
+    Shortage shortage_{scarce::kBlock};
 };
 
 }  // namespace tern

@@ -6,6 +6,7 @@
 #include <new>
 #include <utility>
 
+#include "common/clock.h"
 #include "tern/connection/work_request_id.h"
 #include "tern/engine/settings.h"
 #include "tern/verbs/async_events.h"
@@ -60,11 +61,11 @@ bool ReceiveQueue::add(uint32_t buffers) {
 
 bool ReceiveQueue::grow() noexcept try {
     const uint32_t more = std::min(std::max(size() / 4, kLeastChunk), most_ - size());
-    if (more != 0 && add(more)) return true;
-    most_ = size();
-    return false;
+    if (more == 0 || !shortage_.may_try(base::monotonic_ns())) return false;
+    const bool grown = add(more);
+    shortage_.note(grown ? more : 0, more, base::monotonic_ns());
+    return grown;
 } catch (const std::bad_alloc&) {
-    most_ = size();
     return false;
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "tern/base/shortage.h"
 #include "tern/verbs/handles.h"
 #include "tern/verbs/memory.h"
 
@@ -27,8 +28,7 @@ class ReceiveQueue {
         return reinterpret_cast<const std::byte*>(pieces_[index].addr);
     }
 
-    // Registers and posts more buffers. False at the limit, or if there is no memory; then the
-    // queue does not grow any more.
+    // Registers and posts more buffers. False at the limit, or if there is no memory.
     bool grow() noexcept;
 
     // The buffer has been read. Buffers are posted again in batches. Data path.
@@ -50,6 +50,7 @@ class ReceiveQueue {
     uint32_t most_;  // buffers
     uint32_t buffer_size_;
     size_t registered_ = 0;
+    Shortage shortage_{scarce::kMoreReceives};
     std::vector<verbs::RegisteredMemory> chunks_;
     verbs::SharedReceiveQueue srq_;
     // One for each buffer, reused. There is room for the most: the device's requests refer to them.

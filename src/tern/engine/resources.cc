@@ -8,6 +8,7 @@
 #include <cstring>
 #include <random>
 
+#include "tern/base/shortage.h"
 #include "tern/engine/owner.h"
 #include "tern/verbs/queue_pair.h"
 
@@ -62,12 +63,7 @@ bool Resources::open_queues(const verbs::Device& device, EngineSettings& setting
                             EngineOwner& owner, std::string& why) {
     const auto refuse = [&why](const char* what) {
         const int error = errno;
-        why = std::string(what) + ": " + strerror(error) + "; " +
-              verbs::remedy_of_registration(error);
-        if (verbs::may_lack_room(error))
-            why +=
-                ", or the device has none left: a smaller UCX_TERN_QP_MAX in the other processes "
-                "needs less";
+        why = std::string(what) + ": " + strerror(error) + "; " + scarce::kInterface.remedy(error);
         return false;
     };
     events.reset(ibv_create_comp_channel(port.context));
@@ -95,19 +91,18 @@ bool Resources::open_queues(const verbs::Device& device, EngineSettings& setting
 // Called after all other registrations, since the receive queue works with fewer buffers too.
 bool Resources::open_receives(EngineSettings& settings, EngineOwner& owner) {
     const uint32_t wanted = settings.receive_queue;
-    for (;;) {
+    const uint64_t each = settings.receive_buffer();
+    const auto create = [&](uint64_t bytes) {
+        settings.receive_queue = static_cast<uint32_t>(bytes / each);
+        if (settings.receive_queue < wanted) settings.receive_most = settings.receive_queue;
         receives = ReceiveQueue::create(pd, settings.receive_queue, settings.receive_most,
                                         settings.receive_buffer());
-        if (receives || errno != ENOMEM || settings.receive_queue / 2 < kLeastReceives) break;
-        settings.receive_queue /= 2;
-        settings.receive_most = settings.receive_queue;
-    }
-    if (receives && settings.receive_queue < wanted)
-        owner.warn("memory for only " + std::to_string(settings.receive_queue) + " of " +
-                   std::to_string(wanted) +
-                   " receive buffers can be registered: raise the limit of locked memory "
-                   "(ulimit -l)");
-    return receives != nullptr;
+        return receives != nullptr;
+    };
+    Shortage shortage(scarce::kReceives);
+    if (shortage.obtain(wanted * each, kLeastReceives * each, 0, create, owner) == 0) return false;
+    shortage.tell(owner);
+    return true;
 }
 
 // The queue grows with the number of connections, where it can.

@@ -2,11 +2,10 @@
 #include "tern/engine/send_pool.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <new>
 #include <string>
 
+#include "common/clock.h"
 #include "tern/connection/connector.h"
 #include "tern/engine/channel.h"
 #include "tern/engine/owner.h"
@@ -17,15 +16,14 @@ namespace tern {
 
 bool SendPool::grow() {
     const uint32_t count = std::min(kChunk, most_ - count_);
-    if (count == 0) return false;
+    if (count == 0 || refused_) return false;
     const size_t stride = engine_limits::buffer_stride(buffer_size_);
     chunks_.push_back({verbs::RegisteredMemory(pd_, stride * count, IBV_ACCESS_LOCAL_WRITE),
                        std::vector<Buffer>(count)});
     Chunk& chunk = chunks_.back();
     if (!chunk.memory) {
-        error_ = errno;
+        refused_ = true;
         chunks_.pop_back();
-        most_ = count_;
         return false;
     }
     for (uint32_t i = 0; i < count; ++i) {
@@ -52,11 +50,11 @@ Status SendRoom::no_place(Channel& channel) {
 // those who posted them last have them still.
 Status SendRoom::no_buffer() {
     ++refused_;
-    if (pool_.refused() && !warned_send_pool_) {
-        warned_send_pool_ = true;
-        owner_.warn(std::string("cannot register more memory for the send pool (") +
-                    strerror(pool_.error()) + "): lower UCX_TERN_TX_BUFFERS, or " +
-                    verbs::remedy_of_registration(pool_.error()));
+    if (pool_.refused() && shortage_.may_try(base::monotonic_ns())) {
+        const size_t bytes = pool_.chunk_bytes();
+        const auto grow = [this](uint64_t) { return pool_.grow_again(); };
+        if (shortage_.obtain(bytes, bytes, base::monotonic_ns(), grow, owner_) == 0)
+            shortage_.tell(owner_);
     }
     pool_.for_each_holder([this](uint64_t tag) {
         Connection* const connection = connector_.table().find_send(tag);

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "tern/base/shortage.h"
 #include "tern/connection/connection.h"
 #include "tern/verbs/memory.h"
 
@@ -56,12 +57,17 @@ class SendPool {
                     visit(holder);
     }
 
-    bool available() const { return free_ != nullptr || count_ < most_; }
+    bool available() const { return free_ != nullptr || (count_ < most_ && !refused()); }
     // The next take() does not return null.
     bool prepare() { return free_ != nullptr || grow_later(); }
-    // Memory could not be registered, so the pool does not grow any more.
-    bool refused() const { return error_ != 0; }
-    int error() const { return error_; }  // why not
+    // Memory could not be registered: the pool does not grow, except by grow_again().
+    bool refused() const { return refused_; }
+    // False: errno says why.
+    bool grow_again() noexcept {
+        refused_ = false;
+        return grow_later();
+    }
+    size_t chunk_bytes() const { return size_t{kChunk} * buffer_size_; }
     size_t registered_bytes() const { return registered_; }
 
     static constexpr uint32_t kChunk = 32;  // buffers by which it grows
@@ -81,7 +87,7 @@ class SendPool {
     uint32_t most_;
     uint32_t count_ = 0;
     size_t registered_ = 0;
-    int error_ = 0;
+    bool refused_ = false;
     Buffer* free_ = nullptr;
     std::vector<Chunk> chunks_;
 };
@@ -105,8 +111,8 @@ class SendRoom {
     Connector& connector_;
     WorkRequests& requests_;
     EngineOwner& owner_;
-    bool warned_send_pool_ = false;  // the owner, that the send pool cannot grow
-    uint64_t refused_ = 0;           // sends on connections that are up
+    Shortage shortage_{scarce::kSends};
+    uint64_t refused_ = 0;  // sends on connections that are up
 };
 
 }  // namespace tern

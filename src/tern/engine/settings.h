@@ -103,10 +103,6 @@ constexpr uint32_t usual_connections(uint32_t queue_pairs, uint32_t fitting, uin
 constexpr size_t buffer_stride(uint32_t size) {
     return (size_t{size} + 63) & ~size_t{63};
 }
-// The remedy if a device has no room for a connection.
-inline constexpr const char* kNeedsLess =
-    "fewer peers, or a smaller UCX_TERN_QP_MAX (in all processes of the node), "
-    "UCX_TERN_TX_QUEUE_LEN or UCX_TERN_RX_QUEUE_LEN, need less of the device";
 
 }  // namespace engine_limits
 

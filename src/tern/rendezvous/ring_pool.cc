@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/assert.h"
+#include "common/clock.h"
 #include "common/make_room.h"
 #include "tern/base/trace.h"
 
@@ -52,7 +53,7 @@ void RingPool::work_on_next(ProgressBudget& budget) {
 
 bool RingPool::may_try_again() const {
     const bool wants = free_.empty() ? rings_.size() < most_ : may_be_replaced();
-    return wants && Clock::now() >= refused_until_;
+    return wants && shortage_.may_try(base::monotonic_ns());
 }
 
 // Memory for a ring of so many slots at least, which is not registered yet.
@@ -75,23 +76,22 @@ void RingPool::provide() {
 
 void RingPool::grow() {
     // All rings have the same size. A small one is enough to go on.
-    uint32_t slots = next_slots();
-    const uint32_t least = rings_.empty() ? 1 : slots == slots_ ? slots_ : 2 * slots_;
-    for (; slots >= least; slots /= 2) {
-        if (add(slots)) return;
+    const uint64_t slots = next_slots();
+    const uint64_t least = rings_.empty() ? 1 : slots == slots_ ? slots_ : 2 * slots_;
+    const auto attempt = [this](uint64_t bytes) {
+        return add(static_cast<uint32_t>(bytes / SubBlocks::kSlot));
+    };
+    const uint64_t bytes = slots * SubBlocks::kSlot;
+    if (shortage_.obtain(bytes, least * SubBlocks::kSlot, base::monotonic_ns(), attempt, *this) !=
+        bytes)
         refused_ = true;
-        refused_until_ = Clock::now() + refusal_;
-    }
 }
 
 bool RingPool::add(uint32_t slots) {
     verbs::RegisteredMemory memory = std::exchange(map_next(slots), {});
     next_pages_ = 0;
     provided_ = false;
-    const auto try_it = [&] {
-        return memory.register_with(pd_, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
-    };
-    if (!try_it() && !(make_room_ && make_room_(memory.size()) && try_it())) return false;
+    if (!memory.register_with(pd_, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE)) return false;
     if (slots != slots_ && !rings_.empty()) {
         TERN_ASSERT(in_use() == 0);
         rings_.clear();

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "common/assert.h"
+#include "tern/base/shortage.h"
 #include "tern/rendezvous/progress_budget.h"
 #include "tern/rendezvous/schedule.h"
 #include "tern/verbs/memory.h"
@@ -33,13 +34,13 @@ class RingPool {
     // `slots` of each ring; at most `most` rings. `make_room`: frees so many locked bytes, if it
     // can; called when a registration is refused. `refusal`: how long none is tried then.
     RingPool(ibv_pd* pd, uint32_t slots, uint32_t most, std::function<bool(uint64_t)> make_room,
-             std::chrono::milliseconds refusal = std::chrono::seconds(1))
+             std::chrono::milliseconds refusal = std::chrono::milliseconds(kTunables.memory_retry))
         : pd_(pd),
           wanted_(slots),
           slots_(slots),
           most_(most),
           make_room_(std::move(make_room)),
-          refusal_(refusal) {}
+          shortage_(scarce::kRing, static_cast<uint64_t>(refusal.count())) {}
 
     // Lends a ring. False: none is free. Data path.
     bool lend(Ring& ring);
@@ -76,6 +77,7 @@ class RingPool {
     void provide();
     // Registers the next ring. Afterwards lend() succeeds, or may_grow() does not hold for a while.
     void grow();
+    bool give_up(uint64_t bytes) { return make_room_ && make_room_(bytes); }
     // Bytes of the next ring.
     size_t ring_size() const { return size_t{next_slots()} * SubBlocks::kSlot; }
     // `ring`: lent by this pool, and used by no work request any more. `held`: as for lend().
@@ -102,8 +104,6 @@ class RingPool {
     uint64_t registered_bytes() const { return registered_; }
 
   private:
-    using Clock = std::chrono::steady_clock;
-
     bool may_be_replaced() const { return slots_ < wanted_ && in_use() == 0; }
     uint32_t next_slots() const { return may_be_replaced() ? wanted_ : slots_; }
     bool may_try_again() const;
@@ -119,9 +119,8 @@ class RingPool {
     uint32_t slots_;  // of all rings
     uint32_t most_;
     std::function<bool(uint64_t)> make_room_;
-    const std::chrono::milliseconds refusal_;
+    Shortage shortage_;
     bool refused_ = false;
-    Clock::time_point refused_until_{};
     uint64_t registered_ = 0;
     std::vector<verbs::RegisteredMemory> rings_;
     std::vector<bool> overwritten_;  // by ring: a read may have left anything in its flags

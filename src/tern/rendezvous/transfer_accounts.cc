@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "tern/rendezvous/transfer_accounts.h"
 
+#include <cerrno>
+
 #include "tern/base/trace.h"
 
 namespace tern {
@@ -60,11 +62,9 @@ bool TransferAccounts::fail_if_cut(Transfer& transfer) {
 }
 
 void TransferAccounts::warn_of_limit() {
-    if (warned_of_limit_) return;
-    warned_of_limit_ = true;
-    owner_.warn(
-        "no memory for large messages can be registered: they fail; raise the limit of locked "
-        "memory (ulimit -l)");
+    errno = ENOMEM;
+    rings_.note(0, 1, 0);
+    rings_.tell(owner_);
 }
 
 }  // namespace tern

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/assert.h"
+#include "tern/base/shortage.h"
 #include "tern/base/trace.h"
 #include "tern/connection/cm_address.h"
 #include "tern/uct/tag.h"
@@ -102,7 +103,7 @@ static void tell_no_room(const TernEp& ep, const std::string& why) {
         return;
     }
     ucs_error("tern: cannot connect to %s: %s; %s", ep.peer.to_string().c_str(), why.c_str(),
-              engine_limits::kNeedsLess);
+              scarce::kConnection.remedy().c_str());
 }
 
 bool attach(TernEp& ep) {

@@ -106,6 +106,9 @@ struct TernIface::State final : tern::EngineOwner, tern::RendezvousOwner {
         ucs_warn("tern: %s: %s", device.c_str(), text.c_str());
     }
 
+    bool give_up(uint64_t bytes) override {
+        return tern::memory_domain(iface.super.md).pins->give_up(bytes);
+    }
     void seldom() override {
         if (next_snapshot == 0 || ucs_get_time() < next_snapshot) return;
         next_snapshot = ucs_get_time() + ucs_time_from_sec(snapshot_interval);

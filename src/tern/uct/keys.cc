@@ -3,6 +3,7 @@
 // The contents of a key, and the memory that it gives access to.
 
 #include <algorithm>
+#include <cerrno>
 #include <new>
 
 #include "common/assert.h"
@@ -93,10 +94,19 @@ void open_memory(MemoryDomain& domain, MemoryHandle& handle) {
     if (registration(&handle) != nullptr) return;
     const Region& region = *handle.region;
     auto* const at = reinterpret_cast<void*>(region.address());
-    // If the device cannot register the memory, peers access it by transfers.
-    handle.open.store(ibv_reg_mr(domain.device.pd.get(), at, region.length(),
-                                 open_access(domain.device.attributes)),
-                      std::memory_order_release);
+    ibv_mr* open = nullptr;
+    const auto attempt = [&](uint64_t) {
+        open = ibv_reg_mr(domain.device.pd.get(), at, region.length(),
+                          open_access(domain.device.attributes));
+        return open != nullptr;
+    };
+    // If the device cannot register the memory, peers access it by transfers, as long as they have
+    // the key. So the next memory is tried at once.
+    const uint64_t length = std::max(region.length(), uint64_t{1});
+    const uint64_t got = scarce::kOpenMemory.take(length, length, attempt, *domain.pins);
+    if (got != 0 || errno == ENOMEM) domain.shortage.note(got, length, 0);
+    domain.shortage.tell(*domain.pins);
+    handle.open.store(open, std::memory_order_release);
     TERN_DEBUG("memory %p: %zu bytes at %p %s", static_cast<void*>(&handle),
                static_cast<size_t>(region.length()), at,
                registration(&handle) != nullptr ? "are open to peers"

@@ -225,14 +225,11 @@ bool can_lock_memory(const verbs::Device& device) {
     if (errno != ENOMEM) return true;  // opening an interface reports other errors
     static std::once_flag told;
     std::call_once(told, [&] {
-        ucs_warn(
-            "tern: %s is not used: not even %zu KiB can be registered; raise the limit of "
-            "locked memory (ulimit -l)",
-            device.name().c_str(), Engine::kLeastMemory / 1024);
-        note_unused({.what = device.name(),
-                     .why = "not even " + std::to_string(Engine::kLeastMemory / 1024) +
-                            " KiB can be registered",
-                     .remedy = kRemedyOfMemory});
+        const std::string why =
+            "not even " + std::to_string(Engine::kLeastMemory / 1024) + " KiB can be registered";
+        ucs_warn("tern: %s is not used: %s; %s", device.name().c_str(), why.c_str(),
+                 kRemedyOfMemory);
+        note_unused({.what = device.name(), .why = why, .remedy = kRemedyOfMemory});
     });
     return false;
 }
@@ -267,6 +264,9 @@ void open_pins(MemoryDomain& domain, PinSettings settings) {
     ibv_pd* pd = domain.device.pd.get();
     settings.has_hooks = wanted == MonitorKind::kAuto || wanted == MonitorKind::kUcm;
     settings.hooks_see_all = MemoryEvents::of_all();
+    settings.warn = [device = domain.device.name()](const std::string& line) {
+        ucs_warn("tern: %s: %s", device.c_str(), line.c_str());
+    };
     domain.pins = std::make_unique<PinCache>(pd, settings);
     if (settings.has_hooks && domain.pins->monitor() != MonitorKind::kOdp) {
         domain.events = std::make_unique<MemoryEvents>(*domain.pins);

@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 
+#include "tern/base/shortage.h"
 #include "tern/pinning/cache/pin_cache.h"
 #include "tern/pinning/regions/regions.h"
 #include "tern/pinning/watch/fork.h"
@@ -29,8 +30,9 @@ struct MemoryDomain {
     // Costs of copies and registration; each interface adds those of its network.
     Costs costs;
     ForkGuard fork;
-    std::mutex opening;   // held while open memory is registered, or pins are lent
-    bool publishes;       // keys of messages carry the rkeys of pins
+    std::mutex opening;  // held while open memory is registered, or pins are lent
+    Shortage shortage{scarce::kOpenMemory};  // under `opening`
+    bool publishes;                          // keys of messages carry the rkeys of pins
     bool opens_all_keys;  // every packed key counts as the program's; see key_owner.h
     Lateness lateness;    // with messages
     uint64_t lent_bytes;  // of pins that memory handles hold; under `opening`

@@ -41,12 +41,6 @@ bool RegisteredMemory::provide(size_t offset, size_t size) {
 #endif
 }
 
-std::string remedy_of_registration(int error) {
-    if (error == ENOMEM) return "raise the limit of locked memory (ulimit -l)";
-    return "the device refuses this process, which may be a forked child that uses what its parent "
-           "has opened: have the child make its own contexts";
-}
-
 bool RegisteredMemory::register_with(ibv_pd* pd, int access) {
     if (data_ != nullptr) region_.reset(ibv_reg_mr(pd, data_, size_, access));
     return region_ != nullptr;

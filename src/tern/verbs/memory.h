@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <string>
 
 #include "tern/verbs/handles.h"
 
@@ -12,10 +11,6 @@ namespace tern::verbs {
 // Writes to each page of memory that has pages and nothing of value in them. In a virtual machine
 // the host may provide a page only then, which takes up to 14 us without a page fault in the guest.
 void touch_pages(void* start, size_t size);
-
-// What to do when the device has not registered memory, by the error: only one of them is about a
-// limit.
-std::string remedy_of_registration(int error);
 
 // Zeroed, page-aligned memory of the transport's own, registered with the device during its
 // lifetime. The mapping is shared, so that after a fork() copy-on-write does not replace the

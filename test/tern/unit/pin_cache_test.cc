@@ -107,6 +107,18 @@ TEST_F(PinCacheTest, AReplacedPinHasKeptItsPages) {
     cache.release(more);
 }
 
+TEST_F(PinCacheTest, ARefusalIsToldOnce) {
+    PinSettings settings = remembering();
+    std::vector<std::string> lines;
+    settings.warn = [&](const std::string& line) { lines.push_back(line); };
+    PinCache cache = make(settings);
+    device.limit = 0;
+    for (int i = 0; i < 2; ++i, usleep(60000))
+        EXPECT_EQ(cache.pin(at(0x10000), kPage, kPut), nullptr);
+    ASSERT_EQ(lines.size(), 1u);
+    EXPECT_NE(lines[0].find("ulimit -l"), std::string::npos) << lines[0];
+}
+
 TEST_F(PinCacheTest, AfterARefusalTheDeviceIsLeftAloneForAWhile) {
     PinCache cache = make(remembering());
     device.limit = 0;

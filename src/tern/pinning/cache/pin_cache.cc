@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "common/assert.h"
+#include "common/clock.h"
 #include "tern/base/trace.h"
 
 namespace tern {
@@ -63,6 +64,7 @@ PinCache::PinCache(std::unique_ptr<Registrar> registrar, const PinSettings& sett
       settings_(settings),
       most_bytes_(settings.most_bytes != 0 ? settings.most_bytes : default_pinned_bytes()),
       quarantine_(settings.quarantine),
+      shortage_(scarce::kPinned, static_cast<uint64_t>(settings.refusal.count())),
       survives_fork_(registrar_->survives_fork()),
       monitor_(make_monitor(settings.monitor,
                             {registrar_->on_demand(), settings.has_hooks, settings.hooks_see_all},
@@ -99,15 +101,8 @@ Pin* PinCache::find(const void* address, size_t length, unsigned access) {
     Range range;
     if (guard_.inherited() || !Range::pages(address, length, range)) return nullptr;
     if (Pin* pin = find_of_device(address, length, access); pin != nullptr) return pin;
-    Pin* pin = nullptr;
-    PinList dead;
-    {
-        const std::lock_guard lock(mutex_);
-        pin = lookup(range, access);
-        dead = table_.take_dead();
-    }
-    deregister(dead);
-    return pin;
+    const Locked lock(*this);
+    return lookup(range, access);
 }
 
 Pin* PinCache::lookup(const Range& range, unsigned access) {
@@ -121,7 +116,7 @@ Pin* PinCache::lookup(const Range& range, unsigned access) {
 }
 
 // Takes `bytes` of the cap. If need be, evicts the pins that were not used for the longest time.
-bool PinCache::reserve(uint64_t bytes, std::unique_lock<std::mutex>& lock) {
+bool PinCache::reserve(uint64_t bytes, Locked& lock) {
     if (bytes > most_bytes_) return false;
     for (;;) {
         if (counters_.pinned_bytes + bytes <= most_bytes_) break;
@@ -132,9 +127,7 @@ bool PinCache::reserve(uint64_t bytes, std::unique_lock<std::mutex>& lock) {
             return false;
         }
         // Enough pins are dead, or being deregistered by another thread.
-        const PinList dead = table_.take_dead();
-        lock.unlock();
-        deregister(dead);
+        lock.clear();
         std::this_thread::yield();
         lock.lock();
     }
@@ -153,17 +146,39 @@ bool PinCache::evict() {
 
 bool PinCache::give_up(uint64_t bytes) {
     if (guard_.inherited()) return false;
-    PinList dead;
-    {
-        const std::lock_guard lock(mutex_);
-        while (table_.dying() < bytes && evict()) {
-        }
-        dead = table_.take_dead();
-    }
-    const bool any = !dead.empty();
-    deregister(dead);
+    const Locked lock(*this);
+    bool any = false;
+    while (table_.dying() < bytes && evict()) any = true;
     return any;
 }
+
+class PinCache::Registration {
+  public:
+    // Of the pages of a buffer.
+    Registration(PinCache& cache, const Range& pages, const void* address, size_t length)
+        : c_(cache),
+          pages_(pages),
+          buffer_{to_word(address), to_word(address) + length},
+          pin_(new (std::nothrow) Pin) {}
+
+    // Returns a pin that serves already. Null: run() comes next, if there is room for a new one.
+    Pin* find_or_begin(unsigned access);
+    bool begun() const { return begun_; }
+    // Null, and errno: the device refuses.
+    Pin* run();
+
+  private:
+    Pin* add();
+    void refuse(int error);
+
+    PinCache& c_;
+    const Range pages_;
+    const Range buffer_;
+    std::unique_ptr<Pin> pin_;
+    unsigned other_rights_ = 0;  // of overlapping pins: one pin is to serve all uses
+    bool watched_ = false;
+    bool begun_ = false;
+};
 
 Pin* PinCache::pin(const void* address, size_t length, unsigned access, bool* found) {
     if (found != nullptr) *found = false;
@@ -172,87 +187,88 @@ Pin* PinCache::pin(const void* address, size_t length, unsigned access, bool* fo
         errno = EINVAL;
         return nullptr;
     }
-    if (Pin* pin = find_of_device(address, length, access); pin != nullptr) {
-        if (found != nullptr) *found = true;
-        return pin;
-    }
-    std::unique_ptr<Pin> fresh(new (std::nothrow) Pin);
-    int error = fresh ? 0 : ENOMEM;
-    Pin* pin = nullptr;
-    unsigned other_rights = 0;  // the rights of overlapping pins: one pin is to serve all uses
-    bool watched = false;
-    const uint64_t bytes = range.end - range.start;
-    PinList dead;
-    if (error == 0) {
-        std::unique_lock lock(mutex_);
-        // Handled later, a change of an earlier mapping would make the new registration stale.
-        handle_past();
-        pin = lookup(range, access);
-        if (pin == nullptr && Clock::now() < refused_until_) error = ENOMEM;
-        if (pin == nullptr && error == 0 && !reserve(bytes, lock)) {
-            ++counters_.failures;
-            error = ENOMEM;
-        }
-        if (pin == nullptr && error == 0) {
-            table_.overlapping(range.start, range.end,
-                               [&](const Pin* other) { other_rights |= other->access_; });
-            fresh->start_ = range.start;
-            fresh->end_ = range.end;
-            fresh->access_ = access | (pages_on_demand(*this) && writes(access) ? 0u : kLocalRead);
-            // Before the registration: a change meanwhile is reported, and makes the pin stale.
-            watched = monitor_->watch(range.start, range.end);
-            monitor_->review(pinned_);
-            table_.add_registering(fresh.get());
-        }
-        dead = table_.take_dead();
-    }
-    deregister(dead);
-    if (pin != nullptr || error != 0) {
-        if (found != nullptr) *found = pin != nullptr;
-        errno = error;
-        return pin;
-    }
+    Registration registration(*this, range, address, length);
+    Pin* pin = find_of_device(address, length, access);
+    if (pin == nullptr) pin = registration.find_or_begin(access);
+    if (registration.begun()) return registration.run();
+    if (found != nullptr) *found = pin != nullptr;
+    if (pin == nullptr) errno = ENOMEM;
+    return pin;
+}
 
-    bool registered = register_memory(fresh.get(), other_rights);
-    error = errno;
-    if (!registered && error == ENOMEM) {
-        (void)give_up(bytes);
-        registered = register_memory(fresh.get(), other_rights);
-        error = errno;
+Pin* PinCache::Registration::find_or_begin(unsigned access) {
+    if (!pin_) return nullptr;
+    const auto [start, end] = pages_;
+    Locked lock(c_);
+    // Handled later, a change of an earlier mapping would make the new registration stale.
+    c_.handle_past();
+    if (Pin* pin = c_.lookup(pages_, access); pin != nullptr) return pin;
+    if (!c_.shortage_.may_try(base::monotonic_ns())) return nullptr;
+    if (!c_.reserve(end - start, lock)) {
+        ++c_.counters_.failures;
+        return nullptr;
     }
+    c_.table_.overlapping(start, end,
+                          [this](const Pin* other) { other_rights_ |= other->access_; });
+    pin_->start_ = start;
+    pin_->end_ = end;
+    pin_->access_ = access | (pages_on_demand(c_) && writes(access) ? 0u : kLocalRead);
+    // Before the registration: a change meanwhile is reported, and makes the pin stale.
+    watched_ = c_.monitor_->watch(start, end);
+    c_.monitor_->review(c_.pinned_);
+    c_.table_.add_registering(pin_.get());
+    begun_ = true;
+    return nullptr;
+}
+
+Pin* PinCache::Registration::run() {
+    const uint64_t bytes = pages_.end - pages_.start;
+    const auto attempt = [this](uint64_t) { return c_.register_memory(pin_.get(), other_rights_); };
+    const bool registered = scarce::kPinned.take(bytes, bytes, attempt, c_) != 0;
+    const int error = registered ? 0 : errno;
+    Pin* pin = nullptr;
     {
-        const std::lock_guard lock(mutex_);
-        handle_changes();
-        table_.remove_registering(fresh.get());
-        if (registered) {
-            ++counters_.registrations;
-            ++counters_.pins;
-            counters_.pinned_bytes_most =
-                std::max(counters_.pinned_bytes_most, counters_.pinned_bytes);
-            table_.add(fresh.get());
-            const bool late = quarantined(range);
-            if (watched && !late) publish(fresh.get());
-            TERN_TRACE("pinned %#lx to %#lx, rights %#x, %s", range.start, range.end,
-                       fresh->access(), fresh->listed_ ? "remembered" : "for this use only");
-            if (!fresh->listed_ && !late) recent_.lose(to_word(address), to_word(address) + length);
-            pin = fresh.release();
-        } else {
-            ++counters_.failures;
-            counters_.pinned_bytes -= bytes;
-            if (error == ENOMEM) refused_until_ = Clock::now() + settings_.refusal;
-            // Perhaps nothing is mapped here: a later mapping has to be watched anew. The monitor
-            // does not watch this memory any more, so no pin of it may be found.
-            if (error != ENOMEM) {
-                monitor_->changed({range.start, range.end, true});
-                drop_overlapping(range);
-                recent_.lose(to_word(address), to_word(address) + length);
-            }
-        }
-        dead = table_.take_dead();
+        const Locked lock(c_);
+        c_.handle_changes();
+        c_.table_.remove_registering(pin_.get());
+        if (registered)
+            pin = add();
+        else
+            refuse(error);
     }
-    deregister(dead);
     errno = error;
     return pin;
+}
+
+Pin* PinCache::Registration::add() {
+    Pin* const pin = pin_.release();
+    PinCounters& counters = c_.counters_;
+    ++counters.registrations;
+    ++counters.pins;
+    counters.pinned_bytes_most = std::max(counters.pinned_bytes_most, counters.pinned_bytes);
+    c_.shortage_.note(1, 1, 0);
+    c_.table_.add(pin);
+    const bool late = c_.quarantine_.has(pages_.start, pages_.end, c_.monitor_->under_way());
+    if (watched_ && !late) c_.publish(pin);
+    TERN_TRACE("pinned %#lx to %#lx, rights %#x, %s", pages_.start, pages_.end, pin->access(),
+               pin->listed_ ? "remembered" : "for this use only");
+    if (!pin->listed_ && !late) c_.recent_.lose(buffer_.start, buffer_.end);
+    return pin;
+}
+
+void PinCache::Registration::refuse(int error) {
+    ++c_.counters_.failures;
+    c_.counters_.pinned_bytes -= pages_.end - pages_.start;
+    if (error == ENOMEM) {
+        errno = error;
+        c_.shortage_.note(0, 1, base::monotonic_ns());
+        return c_.shortage_.tell(c_);
+    }
+    // Perhaps nothing is mapped here: a later mapping has to be watched anew. The monitor does not
+    // watch this memory any more, so no pin of it may be found.
+    c_.monitor_->changed({pages_.start, pages_.end, true});
+    c_.drop_overlapping(pages_);
+    c_.recent_.lose(buffer_.start, buffer_.end);
 }
 
 // Registers writable even if only reading is asked for: otherwise the first store to a page that
@@ -297,13 +313,8 @@ void PinCache::publish(Pin* pin) {
 
 void PinCache::release(Pin* pin) {
     if (guard_.inherited()) return;
-    PinList dead;
-    {
-        const std::lock_guard lock(mutex_);
-        if (!table_.release(pin)) return;
-        dead = table_.take_dead();
-    }
-    deregister(dead);
+    const Locked lock(*this);
+    table_.release(pin);
 }
 
 uint32_t PinCache::note(const void* address, size_t length) {

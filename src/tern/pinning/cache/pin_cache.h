@@ -5,9 +5,12 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
+#include <string>
 
+#include "tern/base/shortage.h"
 #include "tern/pinning/cache/pin.h"
 #include "tern/pinning/cache/pin_table.h"
 #include "tern/pinning/cache/quarantine.h"
@@ -28,8 +31,10 @@ struct PinSettings {
     // The hooks see every change of any memory that is made by a function of libc.
     bool hooks_see_all = false;
     uint64_t most_bytes = 0;  // pinned at a time, at most; 0: default_pinned_bytes()
-    // How long pin() does not register after the device had no memory for a registration.
-    std::chrono::milliseconds refusal{1000};
+    // How long pin() does not register after the device had no memory for it, at first.
+    std::chrono::milliseconds refusal{kTunables.memory_retry};
+    // Is told once that the device has none, under the lock of the cache.
+    std::function<void(const std::string&)> warn = [](const std::string&) {};
     // How long pins of memory that is about to lose its pages are not remembered, at least. A
     // processor's time that is shared by quota comes in turns of 100 ms.
     std::chrono::milliseconds quarantine{200};
@@ -77,6 +82,7 @@ class PinCache {
     // Gives up pins that are not in use, of so many bytes if there are as many: others may share
     // the limit of locked memory. False: of none.
     bool give_up(uint64_t bytes);
+    void warn(const std::string& line) const { settings_.warn(line); }
     // Whether a pin that the caller holds would be found now. Data path.
     bool is_current(const Pin& pin) {
         // In this order: settled changes are in the inbox until they are being handled.
@@ -133,8 +139,27 @@ class PinCache {
     PinCounters counters() const;
 
   private:
-    using Clock = std::chrono::steady_clock;
+    // Holds the lock; at its end, deregisters the dead pins without it.
+    class Locked {
+      public:
+        explicit Locked(PinCache& cache) : cache_(cache), lock_(cache.mutex_) {}
+        ~Locked() { clear(); }
+        Locked(const Locked&) = delete;
+        Locked& operator=(const Locked&) = delete;
 
+        void lock() { lock_.lock(); }
+        // Releases the lock, and deregisters the dead pins.
+        void clear() {
+            const PinList dead = cache_.table_.take_dead();
+            lock_.unlock();
+            if (!dead.empty()) cache_.deregister(dead);
+        }
+
+      private:
+        PinCache& cache_;
+        std::unique_lock<std::mutex> lock_;
+    };
+    class Registration;  // of one pin
     struct Range {
         uint64_t start = 0;
         uint64_t end = 0;
@@ -151,12 +176,9 @@ class PinCache {
     bool handle_past();
     bool handle_changes();
     void change(const MemoryChange& change);
-    bool quarantined(const Range& range) {
-        return quarantine_.has(range.start, range.end, monitor_->under_way());
-    }
     void invalidate_locked(const Range& range);
     void drop_overlapping(const Range& range);
-    bool reserve(uint64_t bytes, std::unique_lock<std::mutex>& lock);
+    bool reserve(uint64_t bytes, Locked& lock);
     bool evict();
     void publish(Pin* pin);
 
@@ -174,7 +196,7 @@ class PinCache {
     PinTable table_;
     RecentBuffers recent_;
     Quarantine quarantine_;
-    Clock::time_point refused_until_{};
+    Shortage shortage_;
     PinCounters counters_;
 
     std::atomic<size_t> device_pins_{0};

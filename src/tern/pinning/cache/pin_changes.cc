@@ -71,14 +71,9 @@ void PinCache::drop_overlapping(const Range& range) {
 
 void PinCache::invalidate(const void* start, const void* end) {
     if (guard_.inherited()) return;
-    PinList dead;
-    {
-        const std::lock_guard lock(mutex_);
-        handle_changes();
-        invalidate_locked({to_word(start), to_word(end)});
-        dead = table_.take_dead();
-    }
-    deregister(dead);
+    const Locked lock(*this);
+    handle_changes();
+    invalidate_locked({to_word(start), to_word(end)});
 }
 
 void PinCache::unmapped(const void* start, const void* end) {
@@ -99,13 +94,8 @@ void PinCache::lost_silently(const void* start, const void* end) {
 
 void PinCache::clean_up() {
     if (guard_.inherited()) return;
-    PinList dead;
-    {
-        const std::lock_guard lock(mutex_);
-        handle_changes();
-        dead = table_.take_dead();
-    }
-    deregister(dead);
+    const Locked lock(*this);
+    handle_changes();
 }
 
 }  // namespace tern

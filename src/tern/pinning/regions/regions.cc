@@ -4,10 +4,10 @@
 #include <sys/random.h>
 
 #include <bit>
-#include <chrono>
 #include <new>
 #include <thread>
 
+#include "common/clock.h"
 #include "tern/verbs/queue_pair.h"
 
 namespace tern {
@@ -17,8 +17,7 @@ namespace {
 uint64_t random_word() {
     uint64_t word = 0;
     if (getrandom(&word, sizeof(word), GRND_NONBLOCK) == sizeof(word)) return word;
-    return static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count()) ^
-           reinterpret_cast<uintptr_t>(&word);
+    return base::monotonic_ns() ^ reinterpret_cast<uintptr_t>(&word);
 }
 
 // The finalizer of SplitMix64.

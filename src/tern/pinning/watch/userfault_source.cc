@@ -20,6 +20,8 @@
 #include <utility>
 
 #include "common/blocked_signals.h"
+#include "tern/base/shortage.h"
+#include "tern/base/trace.h"
 
 #ifndef UFFD_USER_MODE_ONLY
 #define UFFD_USER_MODE_ONLY 1
@@ -221,6 +223,7 @@ bool UserfaultSource::begin(const Mappings& whole) {
     if (registered_.size() >= most_ && !registered_.contains(whole.start, whole.end)) {
         const auto [first, last] = registered_.after(turn_);
         turn_ = last;
+        if (!std::exchange(told_, true)) TERN_DEBUG("%s", scarce::kWatched.line(ENOMEM).c_str());
         end(first, last);
     }
     if (!start() || !register_range(whole.start, whole.end)) return false;

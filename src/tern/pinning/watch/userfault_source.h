@@ -99,6 +99,7 @@ class UserfaultSource {
     NoisyMappings noisy_;
     size_t most_ = kMost;
     unsigned refused_ = 0;
+    bool told_ = false;  // that memory is watched in turn
     uint64_t turn_ = 0;  // where the next mapping that is given up begins, or later
     Inbox events_;       // that registered_ does not have yet
     int fd_ = -1;
