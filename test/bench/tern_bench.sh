@@ -305,9 +305,9 @@ rwapi_tests() {
         unit=${test#*:}
         case $test in
             put*) columns=" +tern, polled$puts" ;;
-            ping-pong*) columns=" +RDMA write, UC +send +send, UD +tern, carried +tern, rwapi_put$messages" ;;
-            both*) columns=" +RDMA write, UC +send +send, UD +tern, carried$messages" ;;
-            *) columns=" +RDMA write, UC +tern, carried$messages" ;;
+            ping-pong*) columns=" +RDMA write, UC +send +send, UD +tern, rwapi_put$messages" ;;
+            both*) columns=" +RDMA write, UC +send +send, UD$messages" ;;
+            *) columns=" +RDMA write, UC$messages" ;;
         esac
         for memory in private shared; do
             check_match "rwapi: ${test%:*}, $memory memory" \

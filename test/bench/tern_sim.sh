@@ -85,13 +85,11 @@ ratio() { # test name other bytes comparison limit
     result $? "$1, $4 bytes: $2 has $5 $6 of $3" "$tmp/values"
 }
 ratio 'ping-pong, us' rwapi_write 'RDMA write' 8 at-most 1.1
-ratio 'ping-pong, us' carried 'RDMA write' 8 at-most 1.15
 ratio 'ping-pong, us' notified 'RDMA write' 8 at-most 1.22
 ratio 'ping-pong, us' signal "OpenSHMEM's calls, tern" 8 at-most 0.9
 ratio 'burst, MB/s' notified 'RDMA write' 8 at-least 0.97
 ratio 'burst, MB/s' notified 'RDMA write' 4096 at-least 0.97
 ratio 'ping-pong, us' 'polled, behind the data' "OpenSHMEM's calls, tern" 8 at-most 0.9
-ratio 'burst, MB/s' carried 'RDMA write' 8 at-least 0.97
 ratio 'burst, MB/s' rwapi_write 'RDMA write' 4096 at-least 0.97
 ratio 'burst, MB/s' 'polled, behind the data' 'RDMA write' 4096 at-least 0.97
 

@@ -44,9 +44,9 @@ struct Order {
         kQuit
     };
     // kSignal: a write, and a word behind it that the target waits for.
-    // Of rwapi alone: kPut, a write without notification, whose data the target waits for; kCarry,
-    // a notification that carries the data; kPoll, kSignal by a write of the word.
-    enum class Request : uint8_t { kWrite, kRead, kSend, kSignal, kPut, kCarry, kPoll };
+    // Of rwapi alone: kPut, a write without notification, whose data the target waits for;
+    // kPoll, kSignal by a write of the word.
+    enum class Request : uint8_t { kWrite, kRead, kSend, kSignal, kPut, kPoll };
 
     Kind kind = Kind::kMessages;
     uint32_t size = 8;

@@ -22,7 +22,6 @@ enum class Way : uint8_t {
     kSendUd,     // the same as an unreliable datagram
     kPlain,      // rwapi_write; the target waits for the end of the data
     kNotify,     // rwapi_put_notify
-    kCarry,      // the same with RWAPI_CARRY
     kSignal,     // rwapi_put_signal
     kPolled,     // the same with RWAPI_POLLED
     kBehind,     // the same, with the word behind the data
@@ -49,7 +48,6 @@ constexpr Arm kArms[] = {
     {"verbs", Way::kSendUd, "send, UD", 1, 4 << 10},
     {"rwapi", Way::kPlain, "rwapi_write"},
     {"rwapi", Way::kNotify, "notified"},
-    {"rwapi", Way::kCarry, "carried", 1, 4 << 10},
     {"rwapi", Way::kSignal, "signal"},
     {"rwapi", Way::kPolled, "polled"},
     {"rwapi", Way::kBehind, "polled, behind the data", 8},

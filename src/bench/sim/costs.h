@@ -100,14 +100,11 @@ struct RwapiCosts {
     double notify = 213;  // rwapi_put_notify, rwapi_put_signal; all repeat others
     double notify_copied = 629;
     double notify_long = 1272;
-    double carry = 171;       // the same to memory with RWAPI_CARRY
-    double carry_long = 697;  // more bytes than are copied without a call: see common/copy_few.h
-    double set = 237;         // rwapi_put_signal to memory with RWAPI_POLLED, behind the data
-    double set_apart = 235;   // elsewhere
+    double set = 237;        // rwapi_put_signal to memory with RWAPI_POLLED, behind the data
+    double set_apart = 235;  // elsewhere
     double set_copied = 540;
     double set_long = 1173;
     Taking take = {287, 98.1};  // notifications
-    Taking take_carried = {299, 102.1};
     Taking take_signal = {275, 100};
     double poll = 94;  // rwapi_progress that finds nothing
     double look = 20;  // rwapi_notify_reset that finds nothing

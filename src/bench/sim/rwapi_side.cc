@@ -9,7 +9,6 @@
 #include "bench/measure/clock.h"
 #include "bench/sim/fiber.h"
 #include "bench/sim/side.h"
-#include "common/copy_few.h"
 #include "rwapi/transport/shared_domain.h"
 
 namespace bench::sim {
@@ -75,13 +74,10 @@ class RwapiSide : public Side {
         check_rwapi("rwapi_context_create", rwapi_context_create(&parameters, &context_));
         check_rwapi("rwapi_register", rwapi_register(context_, memory_, kBytes, RWAPI_ALL, &mine_));
         check_rwapi("rwapi_register", rwapi_register(context_, memory_, kBytes,
-                                                     RWAPI_ALL | RWAPI_CARRY, &mine_carrying_));
-        check_rwapi("rwapi_register", rwapi_register(context_, memory_, kBytes,
                                                      RWAPI_ALL | RWAPI_POLLED, &mine_polled_));
     }
     void connect(RwapiSide& peer) {
         theirs_ = peer.mine_;
-        theirs_carrying_ = peer.mine_carrying_;
         theirs_polled_ = peer.mine_polled_;
     }
 
@@ -111,8 +107,6 @@ class RwapiSide : public Side {
         switch (task().way) {
             case Way::kPlain:
                 return of(kRwapi.write, kRwapi.write_long, kRwapi.write_long);
-            case Way::kCarry:
-                return size > tern::base::kFewBytes ? kRwapi.carry_long : kRwapi.carry;
             case Way::kPolled:
                 return of(kRwapi.set_apart, kRwapi.set_copied, kRwapi.set_long);
             case Way::kBehind:
@@ -129,9 +123,6 @@ class RwapiSide : public Side {
                     context_, 1 - static_cast<int>(rank_),
                     rwapi_net_add(mine_, static_cast<size_t>(from - memory_)),
                     rwapi_net_add(theirs_, to), size);
-            case Way::kCarry:
-                return rwapi_put_notify(context_, theirs_carrying_, to, from, size, 0, number,
-                                        nullptr);
             case Way::kSignal:
                 return rwapi_put_signal(context_, theirs_, to, from, size, kWordAt, number,
                                         RWAPI_SIGNAL_SET, nullptr);
@@ -167,8 +158,7 @@ class RwapiSide : public Side {
                         check_rwapi("rwapi_notify_reset", rwapi_notify_reset(context_, 0, nullptr));
                     count != 0) {
                     const auto taken = static_cast<unsigned>(count);
-                    const bool carried = task().way == Way::kCarry;
-                    spend((carried ? kRwapi.take_carried : kRwapi.take).of(taken));
+                    spend(kRwapi.take.of(taken));
                     came_ += taken;
                     counted(true);
                 }
@@ -199,8 +189,8 @@ class RwapiSide : public Side {
     char* const memory_ = shared_memory(kBytes);
     rwapi_context* context_ = nullptr;
     // The same memory, with different rights.
-    rwapi_net mine_ = {}, mine_carrying_ = {}, mine_polled_ = {};
-    rwapi_net theirs_ = {}, theirs_carrying_ = {}, theirs_polled_ = {};
+    rwapi_net mine_ = {}, mine_polled_ = {};
+    rwapi_net theirs_ = {}, theirs_polled_ = {};
     uint64_t came_ = 0;  // what is below this number
     rwapi_id flush_ = 0;
 };

@@ -21,7 +21,6 @@ constexpr double kOpenShmemTime = 0.7;
 constexpr double kThroughput = 0.97;
 constexpr uint32_t kThroughputSize = 4 << 10;
 
-constexpr uint32_t kMostCarried = 4 << 10;  // of RWAPI_CARRY
 constexpr uint64_t kBurstBytes = 16 << 20;  // of a burst
 
 constexpr const char* kRwapiNotes =
@@ -31,8 +30,7 @@ constexpr const char* kRwapiNotes =
     "other memory, which is shared;\n"
     "the target waits for that word. In a burst nobody reads what these two write. Of MPI, "
     "messages.\n"
-    "carried: the data are within the notification. rwapi_put: the target waits for the end of the "
-    "data.\n"
+    "rwapi_put: the target waits for the end of the data.\n"
     "polled: the signal is a write of the word. UC: over an unreliable connection. UD: as "
     "datagrams. send: the target\n"
     "waits for the completion of a receive.\n"
@@ -179,10 +177,7 @@ void add_line(Group& group, const Options& options, const NotifiedLine& line) {
         order.request = request;
         group.add(tls + name, rwapi_arm(tls, line.memory), order, {{"RDMA write", kNone}});
     };
-    if (line.test.signals)
-        add_request(", polled", Order::Request::kPoll);
-    else if (line.size <= kMostCarried)
-        add_request(", carried", Order::Request::kCarry);
+    if (line.test.signals) add_request(", polled", Order::Request::kPoll);
     if (line.test.kind == Order::Kind::kMessages && !line.test.signals)
         add_request(", rwapi_put", Order::Request::kPut);
     if (!line.has_small()) return;

@@ -67,9 +67,8 @@ class RwapiPort : public Port {
         check_rwapi("rwapi_context_create", rwapi_context_create(&parameters, &context_));
         check_rwapi("rwapi_register",
                     rwapi_register(context_, memory_.data(), kBothWays, RWAPI_ALL, &mine_));
-        check_rwapi("rwapi_register",
-                    rwapi_register(context_, memory_.data(), kBothWays,
-                                   RWAPI_ALL | RWAPI_CARRY | RWAPI_POLLED, &mine_quick_));
+        check_rwapi("rwapi_register", rwapi_register(context_, memory_.data(), kBothWays,
+                                                     RWAPI_ALL | RWAPI_POLLED, &mine_quick_));
         theirs_ = peer.exchange(mine_);
         theirs_quick_ = peer.exchange(mine_quick_);
     }
@@ -113,7 +112,6 @@ class RwapiPort : public Port {
         rwapi_id id = 0;
         check_rwapi("rwapi_flush_all", rwapi_flush_all(context_, &id));
         check_rwapi("rwapi_wait", rwapi_wait(context_, id, kPatienceNs / 1000));
-        // Data within notifications are flushed only while the peer makes progress.
         meet_in_progress(peer_, *this);
     }
 
@@ -129,9 +127,6 @@ class RwapiPort : public Port {
                                         RWAPI_SIGNAL_SET, nullptr);
             case Order::Request::kPut:
                 return rwapi_put(context_, theirs_, to, from, size, nullptr);
-            case Order::Request::kCarry:
-                return rwapi_put_notify(context_, theirs_quick_, to, from, size, 0, number,
-                                        nullptr);
             default:
                 return rwapi_put_notify(context_, theirs_, to, from, size, 0, number, nullptr);
         }
@@ -189,7 +184,7 @@ class RwapiPort : public Port {
     rwapi_context* context_ = nullptr;
     rwapi_net mine_ = {};
     rwapi_net theirs_ = {};
-    rwapi_net mine_quick_ = {};  // the same, with the rights that save messages
+    rwapi_net mine_quick_ = {};  // the same, with RWAPI_POLLED
     rwapi_net theirs_quick_ = {};
     Order::Request request_ = Order::Request::kWrite;
     Numbers numbers_;

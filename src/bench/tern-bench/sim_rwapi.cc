@@ -32,8 +32,6 @@ constexpr Comparison kMoreComparisons[] = {
     {"polled, behind the data", "OpenSHMEM's calls, rc_verbs"},
     {"notified", "UCP's messages, tern"},
     {"notified", "UCP's messages, rc_verbs"},
-    {"carried", "UCP's messages, tern"},
-    {"carried", "UCP's messages, rc_verbs"},
     {"rwapi_write", "UCP's messages, tern"},
     {"rwapi_write", "UCP's messages, rc_verbs"},
 };

@@ -82,8 +82,6 @@ TEST(Costs, OfRwapi) {
     expect_charged(kRwapi.notify, counted.both("repeat"));
     expect_charged(kRwapi.notify_copied, counted.both("repeat_1k"));
     expect_charged(kRwapi.notify_long, counted.both("repeat_4k"));
-    expect_charged(kRwapi.carry, counted.both("carry"));
-    expect_charged(kRwapi.carry_long, counted.both("carry_1k"));
     expect_charged(kRwapi.set, counted.both("set"));
     expect_charged(kRwapi.set_apart, counted.both("set_apart"));
     expect_charged(kRwapi.set_copied, counted.both("set_1k"));
@@ -93,8 +91,6 @@ TEST(Costs, OfRwapi) {
     expect_charged(kRwapi.look, look);
     const double nothing = progress + counted.tern("poll_1");
     expect_taking(kRwapi.take, counted.both("take_repeat_1"), counted.both("take_repeats"),
-                  nothing + look);
-    expect_taking(kRwapi.take_carried, counted.both("take_carried_1"), counted.both("take_carried"),
                   nothing + look);
     // Tern's part does not depend on what the notification is.
     expect_taking(kRwapi.take_signal,
