@@ -80,7 +80,7 @@ else
     # Of rwapi's cases over Tern, all of which run with the address sanitizer, those whose threads and processes meet at
     # other moments in a build that is fast. rwapi_order.sh and rwapi_rc.sh run most of the others in this build too.
     here_cases='threads contexts full-queue sleeping-threads woken-sleepers killed-waits killed-finalize'
-    here_cases+=' carried-bursts polled-burst repeats'
+    here_cases+=' bursts polled-burst repeats'
     # tern_pinning.sh and device.sh run only tests of these files.
     here=(check_PROGRAMS="$other_programs" LEAVE_OUT="${suites/tern\/tern_unit.sh/}" ENGINE_TESTS=pinning
         DEVICE_TESTS='cm_connection pipeline placement process_life')

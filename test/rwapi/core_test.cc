@@ -526,15 +526,6 @@ TEST(Messages, AreAsLongAsTheyShould) {
     EXPECT_TRUE(Notification::index_of(read.region) == 1 &&
                 Notification::generation_of(read.region) == 2 && read.bytes == 3 &&
                 read.place == 4 && read.value == 5);
-    const CarryingNotification carrying{Notification::region_of(1, 2), 3, 4, 5};
-    std::memcpy(bytes.data() + sizeof(Header), &carrying, sizeof carrying);
-    const auto found = carrying_at(bytes);
-    EXPECT_TRUE(found.region == plain.region && found.offset == 3 && found.place == 4 &&
-                found.value == 5);
-    EXPECT_EQ(found.with_length(9).bytes, 9u);
-    EXPECT_TRUE(CarryingNotification::fits(UINT32_MAX, UINT32_MAX));
-    EXPECT_FALSE(CarryingNotification::fits(uint64_t{1} << 32, 0) ||
-                 CarryingNotification::fits(0, uint64_t{1} << 32));
 }
 
 TEST(Errors, AllHaveNames) {

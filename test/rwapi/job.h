@@ -124,6 +124,6 @@ struct Case {
     void (*run)();
 };
 extern const std::vector<Case> paper_cases, notify_cases, wrong_cases, traffic_cases, life_cases,
-    carry_cases, list_cases, repeat_cases, wait_cases, wake_cases;
+    polled_cases, list_cases, repeat_cases, wait_cases, wake_cases;
 
 }  // namespace job

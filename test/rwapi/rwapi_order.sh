@@ -7,8 +7,7 @@
 . "$(dirname "$0")/cases.sh"
 for RWAPI_NOTIFY in fence flush; do
     export RWAPI_NOTIFY
-    cases 4 '--faults segment=512:20us,out-of-order' slots signals counters traffic traffic-carried carried lists \
-        polled polled-stream
+    cases 4 '--faults segment=512:20us,out-of-order' slots signals counters traffic kinds lists polled polled-stream
 done
 # Long transfers in pieces.
 export RWAPI_MAX_TRANSFER=1000
@@ -24,12 +23,12 @@ keys=$(grep -c 'region .* has [1-9][0-9]* bytes$' "$tmp/output")
 released=$(grep -c 'region .* its key is released$' "$tmp/output")
 [ "$keys" -ge 160 ] && [ "$released" -ge $((keys * 3 / 4)) ]
 result $? "keys that are replaced are released: $released of $keys"
-cases 4 '--faults rnr=5' slots traffic traffic-carried carried-waits
+cases 4 '--faults rnr=5' slots traffic
 export RWAPI_TLS=rc_verbs
 loader=()
 for RWAPI_NOTIFY in fence flush; do
     export RWAPI_NOTIFY
-    cases 4 '--faults segment=512:20us,out-of-order' slots traffic traffic-carried
+    cases 4 '--faults segment=512:20us,out-of-order' slots traffic
 done
 unset RWAPI_NOTIFY
 export RWAPI_MAX_TRANSFER=1000

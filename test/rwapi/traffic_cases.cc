@@ -33,7 +33,7 @@ struct Channel {
 
 class Traffic {
   public:
-    Traffic(uint64_t seed, uint64_t writes, int carry)
+    Traffic(uint64_t seed, uint64_t writes)
         : random_(seed + at(rank())), writes_(writes), channels_(at(size())) {
         const size_t total = at(size()) * kCells * kStride;
         cells_.assign(total, std::byte{0xcc});
@@ -41,7 +41,7 @@ class Traffic {
         fill(constants_.data(), kCell, at(rank()));
         acks_ = std::make_unique<uint64_t[]>(at(size()));
         sources_.resize(at(size()) * kCells * kCell);
-        cells_of_ = share(cells_.data(), total, RWAPI_WRITE | RWAPI_SIGNAL | carry, &own_);
+        cells_of_ = share(cells_.data(), total, RWAPI_WRITE | RWAPI_SIGNAL, &own_);
         constants_of_ = share(constants_.data(), kCell, RWAPI_READ, &own_);
         acks_of_ = share(acks_.get(), at(size()) * 8, RWAPI_WRITE | RWAPI_SIGNAL, &own_);
         // Some of the sources are registered memory.
@@ -183,13 +183,12 @@ class Traffic {
     rwapi_net own_{};
 };
 
-void traffic(int carry) {
-    Traffic(common_seed(), 500, carry).run();
+void traffic() {
+    Traffic(common_seed(), 500).run();
 }
 
 }  // namespace
 
-const std::vector<Case> traffic_cases = {{"traffic", [] { traffic(0); }},
-                                         {"traffic-carried", [] { traffic(RWAPI_CARRY); }}};
+const std::vector<Case> traffic_cases = {{"traffic", traffic}};
 
 }  // namespace job

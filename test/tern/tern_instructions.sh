@@ -30,8 +30,8 @@ grep -q 'TERN_ENABLE_ASSERT=1' "$build/Makefile" && skip_all 'built with --enabl
 grep -q '^CXXFLAGS = .*-O2' "$build/Makefile" || skip_all 'not built with -O2'
 
 samples=(send receive receive_1 atomic poll_1 polls poll_16 put get notify take signal take_signal notify_1k notify_4k)
-samples+=(carry take_carried set set_apart set_1k set_4k write write_1k carry_1k)
-samples+=(take_1 take_signal_1 take_carried_1 progress look)
+samples+=(set set_apart set_1k set_4k write write_1k)
+samples+=(take_1 take_signal_1 progress look)
 samples+=(repeat take_repeats take_repeat_1 repeat_1k repeat_4k)
 options=(--tool=callgrind --toggle-collect='sample_*' --compress-strings=no --compress-pos=no)
 for sample in "${samples[@]}"; do

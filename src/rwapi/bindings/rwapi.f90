@@ -23,7 +23,7 @@ module rwapi
   integer(c_int), parameter :: rwapi_thread_single = 0, rwapi_thread_multiple = 1
   integer(c_int), parameter :: rwapi_death_go_on = 0, rwapi_death_report = 1
   integer(c_int), parameter :: rwapi_right_read = 1, rwapi_right_write = 2, rwapi_right_signal = 4, &
-      rwapi_right_all = 7, rwapi_right_carry = 8, rwapi_right_polled = 16
+      rwapi_right_all = 7, rwapi_right_polled = 16
   integer(c_int), parameter :: rwapi_signal_set = 0, rwapi_signal_add = 1
 
   integer(c_int), parameter :: rwapi_wait_poll = 0, rwapi_wait_sleep = 1

@@ -11,7 +11,7 @@
 namespace rwapi {
 
 // All bits of a region's rights.
-inline constexpr int kRights = RWAPI_ALL | RWAPI_CARRY | RWAPI_POLLED;
+inline constexpr int kRights = RWAPI_ALL | RWAPI_POLLED;
 
 // The key of a region, as it goes over the wire: all before `rkey`, and the first rkey_length bytes
 // of `rkey`.

@@ -25,9 +25,6 @@ enum MessageId : uint8_t {
     kGoodbye,              // Header: the sender is ending its context, and sends nothing any more
     // 9 is UCP's request to send, which Tern looks into.
     kGatheredPart = 10,  // Header, GatheredPart, and the addresses of the part
-    kCarryingMessage,    // Header, CarryingNotification, data
-    kPlacedRequest,      // Header, number of carrying messages so far (8 bytes)
-    kPlacedAnswer,       // Header, that number: their data have been placed or dropped
     kMessageIds
 };
 
@@ -84,21 +81,6 @@ struct GatheredPart {
 };
 static_assert(sizeof(GatheredPart) == 16);
 
-// The notification of a write whose data are behind it in the same message. It is so short that
-// Tern sends it with 8 bytes of data on its shortest path.
-struct CarryingNotification {
-    uint64_t region;  // as in Notification
-    uint32_t offset;  // of the data
-    uint32_t place;   // as in Notification
-    uint64_t value;
-
-    // Whether the places fit.
-    static bool fits(uint64_t offset, uint64_t place) { return (offset | place) <= UINT32_MAX; }
-    Notification with_length(uint64_t bytes) const { return {region, bytes, place, value}; }
-};
-static_assert(sizeof(CarryingNotification) == 24);
-inline constexpr size_t kBeforeData = sizeof(Header) + sizeof(CarryingNotification);
-
 // The body of a message that is long enough. Each member is read for itself, which leaves them in
 // registers.
 inline Notification notification_at(std::span<const std::byte> message) {
@@ -108,15 +90,6 @@ inline Notification notification_at(std::span<const std::byte> message) {
     std::memcpy(&found.bytes, from + offsetof(Notification, bytes), sizeof found.bytes);
     std::memcpy(&found.place, from + offsetof(Notification, place), sizeof found.place);
     std::memcpy(&found.value, from + offsetof(Notification, value), sizeof found.value);
-    return found;
-}
-inline CarryingNotification carrying_at(std::span<const std::byte> message) {
-    CarryingNotification found;
-    const std::byte* const from = message.data() + sizeof(Header);
-    std::memcpy(&found.region, from + offsetof(CarryingNotification, region), sizeof found.region);
-    std::memcpy(&found.offset, from + offsetof(CarryingNotification, offset), sizeof found.offset);
-    std::memcpy(&found.place, from + offsetof(CarryingNotification, place), sizeof found.place);
-    std::memcpy(&found.value, from + offsetof(CarryingNotification, value), sizeof found.value);
     return found;
 }
 inline uint32_t node_at(std::span<const std::byte> message) {
@@ -142,7 +115,7 @@ bool parse(std::span<const std::byte> message, Header& header, Body& body) {
 // The start of the address that a process publishes. Four parts follow, whose lengths it has: the
 // addresses of the device and of the interface, and the same of the wireup interface.
 struct AddressHeader {
-    static constexpr uint32_t kMagic = 0x32415752;  // "RWA2"
+    static constexpr uint32_t kMagic = 0x33415752;  // "RWA3"
 
     uint32_t magic;
     uint32_t slots;

@@ -51,7 +51,6 @@ void Engine::end_failed_peer(Peer& peer) {
     deaths_.add();
     peer.keys.requested.reset();
     peer.stale_names.clear();
-    peer.carried.asked.reset();
     peer.connection.wireup_due = false;
     // UCT calls the completions of what is posted.
     peer.connection.endpoint.reset();

@@ -85,10 +85,6 @@ int Engine::open_transport() {
     events.on_message[kNotificationMessage] =
         handler_of<&Notifications::on_notification>(notifications_);
     events.on_message[kStaleRegion] = handler_of<&Notifications::on_stale_region>(notifications_);
-    events.on_message[kCarryingMessage] = handler_of<&Notifications::on_carrying>(notifications_);
-    events.on_message[kPlacedRequest] =
-        handler_of<&Notifications::on_placed_request>(notifications_);
-    events.on_message[kPlacedAnswer] = handler_of<&Operations::on_placed>(operations_);
     events.on_message[kKeyRequest] = handler_of<&KeyExchange::on_request>(keys_);
     events.on_message[kKeyAnswer] = handler_of<&KeyExchange::on_answer>(keys_);
     events.on_message[kGatheredPart] = handler_of<&Collectives::on_part>(collectives_);
@@ -130,7 +126,7 @@ bool Engine::send_control(Peer& peer) {
     if (!connector_.send_wireup(peer)) return false;
     if (peer.state != PeerState::kReady || peer.failed) return true;
     return small_.send_credit(peer) && notifications_.send_stale_regions(peer) &&
-           notifications_.send_placed(peer) && keys_.send_answer(peer) && small_.send_goodbye(peer);
+           keys_.send_answer(peer) && small_.send_goodbye(peer);
 }
 
 int Engine::peer_status(uint32_t node) {

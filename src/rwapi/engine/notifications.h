@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <span>
 
-#include "common/copy_few.h"
 #include "rwapi/core/handles.h"
 #include "rwapi/core/slots.h"
 #include "rwapi/engine/peers.h"
@@ -33,33 +32,22 @@ class Notifications {
     // The highest generation of the handles of counters.
     uint32_t highest_generation() const { return counters_.highest(); }
 
-    // Applies a notification, and before it places the data that it carries, if any. False: it is
-    // not permitted, and nothing is changed.
-    bool apply(NotificationKind kind, const Notification& notification, uint64_t offset = 0,
-               std::span<const std::byte> data = {});
+    // Applies a notification. False: it is not permitted, and nothing is changed.
+    bool apply(NotificationKind kind, const Notification& notification);
 
     // For UCT's callbacks. Where a function returns UCT's status, that is UCS_OK.
     ucs_status_t on_notification(std::span<const std::byte> message) noexcept;
-    ucs_status_t on_carrying(std::span<const std::byte> message) noexcept;
-    // A peer asks whether the data that it has sent so far have been placed.
-    void on_placed_request(std::span<const std::byte> message);
     // A peer reports that notifications of this process were for memory that it has deregistered.
     void on_stale_region(std::span<const std::byte> message);
 
     // Sends such reports that are due to the peer. False: the send queue is full.
     bool send_stale_regions(Peer& peer);
-    // Answers the peer's question, if there is one. False: the send queue is full.
-    bool send_placed(Peer& peer);
 
   private:
     static void change(const OwnRegion& region, uint64_t place, NotificationKind kind,
                        uint64_t value);
-    void take(std::span<const std::byte> message, const Notification& notification, uint64_t offset,
-              std::span<const std::byte> data) noexcept;
     [[gnu::noinline]] ucs_status_t take_other(std::span<const std::byte> message) noexcept;
-    [[gnu::noinline]] ucs_status_t take_other_carrying(std::span<const std::byte> message) noexcept;
     [[gnu::noinline]] void count(OwnRegion& region, NotificationKind kind, uint64_t bytes);
-    bool send_number(Peer& peer, MessageId id, uint64_t number);
     [[gnu::cold, gnu::noinline]] void reject(uint32_t node, uint64_t region);
 
     const Self self_;
@@ -99,27 +87,6 @@ class Notifications {
             return take_other(message);
         change(*region, notification.place, kind, notification.value);
     }
-    return UCS_OK;
-}
-
-// The same with few bytes, for slots only: what words need would cost slots a register or two.
-[[gnu::always_inline]] inline ucs_status_t Notifications::on_carrying(
-    std::span<const std::byte> message) noexcept {
-    const size_t length = message.size() - kBeforeData;
-    if (length - 1 >= tern::base::kFewBytes) [[unlikely]]
-        return take_other_carrying(message);
-    const CarryingNotification carrying = carrying_at(message);
-    const NotificationKind kind = kind_at(message);
-    const OwnRegion* const region = regions_.find_live(carrying.region);
-    constexpr int kNeeded = RWAPI_WRITE | RWAPI_CARRY;
-    if (region == nullptr || (region->uncounted & kNeeded) != kNeeded ||
-        carrying.offset + length > region->length) [[unlikely]]
-        return take_other_carrying(message);
-    if (kind != NotificationKind::kSlot || !slots_.has_value(carrying.place, carrying.value))
-        [[unlikely]]
-        return take_other_carrying(message);
-    tern::base::copy_few(region->address + carrying.offset, message.data() + kBeforeData, length);
-    slots_.notify(carrying.place, carrying.value);
     return UCS_OK;
 }
 

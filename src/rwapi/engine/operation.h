@@ -87,7 +87,6 @@ struct Operation {
     Operation* next;  // in one of the peer's lists
     Operation* previous;
     Whole whole;
-    uint64_t awaited;  // Carried::placed that a flush or fence waits for; 0: none
     Target target;
     Local local;
     Pieces pieces;

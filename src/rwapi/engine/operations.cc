@@ -63,35 +63,6 @@ void Operations::complete(Operation& operation, ucs_status_t status) {
     }
 }
 
-// The peer's answer counts as one of the completions of UCT.
-void Operations::on_placed(std::span<const std::byte> message) {
-    Header header;
-    uint64_t number;
-    Peer* const peer = peers_.sender_of(message, header, number);
-    if (peer == nullptr) return;
-    Carried& carried = peer->carried;
-    if (number > carried.sent || number < carried.placed) {
-        peers_.report_dropped(peer->node, "an answer about data that it was not sent");
-        return;
-    }
-    carried.placed = number;
-    for (const OperationList* list : {&peer->under_way, &peer->waiting}) {
-        for (Operation *each = list->first(), *next; each != nullptr; each = next) {
-            next = each->next;
-            if (each->awaited == 0 || each->awaited > number) continue;
-            each->awaited = 0;
-            if (--each->completion.count == 0) complete(*each, each->completion.status);
-        }
-    }
-}
-
-// No answer will come.
-void Operations::stop_waiting(Operation& operation) {
-    if (operation.awaited == 0) return;
-    operation.awaited = 0;
-    if (--operation.completion.count == 0) operation.outstanding = false;
-}
-
 void Operations::finish(Operation& operation, int result) {
     TERN_ASSERT(operation.next == nullptr && operation.previous == nullptr);
     int& unreported = operation.peer->unreported_error;
@@ -160,12 +131,10 @@ void Operations::finish_all(Peer& peer) {
     TERN_ASSERT(peer.failed && !peer.connection.endpoint);
     while (Operation* const operation = peer.under_way.first()) {
         peer.under_way.remove(operation);
-        stop_waiting(*operation);
         finish(*operation, operation->status != RWAPI_OK ? operation->status : RWAPI_ERR_PEER);
     }
     while (Operation* const operation = peer.waiting.first()) {
         peer.leave(*operation);
-        stop_waiting(*operation);
         finish(*operation, RWAPI_ERR_PEER);
     }
 }

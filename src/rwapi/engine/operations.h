@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
 
 #include "rwapi/core/operation_pool.h"
 #include "rwapi/core/slots.h"
@@ -34,8 +33,6 @@ class Operations {
     void finish(Operation& operation, int result);
     // Ends all operations of a peer whose endpoints have been destroyed.
     void finish_all(Peer& peer);
-    // For UCT's callback: a peer has placed what notifications carried.
-    void on_placed(std::span<const std::byte> message);
     // Counts a part of a kFlushAll, or the time in which parts may begin, as ended.
     void finish_part(Operation& whole);
 
@@ -55,7 +52,6 @@ class Operations {
     static void on_completion(uct_completion_t* completion);
     void complete(Operation& operation, ucs_status_t status);
     void release(Operation::Local& local, Operation::Target& target);
-    static void stop_waiting(Operation& operation);
 
     const Transport& transport_;
     RemoteRegions& remotes_;

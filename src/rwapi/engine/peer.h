@@ -53,17 +53,6 @@ struct PeerKeys {
     std::optional<uint64_t> requested;  // name of a region whose key the peer awaits
 };
 
-// Data that notifications carry: Posting sends them, and the peer's progress places them. Only a
-// flush or fence asks the peer how far that is.
-struct Carried {
-    uint64_t sent = 0;              // messages
-    uint64_t placed = 0;            // of these, as far as the peer has answered
-    bool unfenced = false;          // other transfers were posted after the last fence
-    std::optional<uint64_t> asked;  // Notifications: the number that the peer is to be answered
-
-    bool all_placed() const { return placed == sent; }
-};
-
 struct Peer {
     uint32_t node = 0;
     PeerState state = PeerState::kNew;  // set_state() changes it
@@ -81,7 +70,6 @@ struct Peer {
     PeerKeys keys;
     std::unordered_map<uint32_t, RemoteRegion*> regions;  // RemoteRegions: the latest by its index
     std::vector<uint64_t> stale_names;  // Notifications: the peer is to be told of these regions
-    Carried carried;
     SmallSender sender;
     SmallReceiver receiver;
     // For the connection, a key or room in the send queue; in order. wait() and leave() change it.

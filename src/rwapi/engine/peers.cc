@@ -34,6 +34,15 @@ void Peers::report_dropped(uint32_t node, const char* what) {
               what);
 }
 
+bool Peers::send(Peer& peer, MessageId id, uint16_t credit, const void* body, unsigned length) {
+    const Header header{self_.rank, credit, 0, 0};
+    const ucs_status_t status =
+        uct_ep_am_short(peer.connection.endpoint.get(), id, header.pack(), body, length);
+    if (status == UCS_ERR_NO_RESOURCE) return false;
+    if (status != UCS_OK) mark_failed(peer, status);
+    return true;
+}
+
 void Peers::add_work(Peer& peer) {
     if (peer.has_work) return;
     peer.has_work = true;

@@ -75,6 +75,11 @@ class Peers {
     // Logs that a message of a node is invalid and dropped; once for each node.
     void report_dropped(uint32_t node, const char* what);
 
+    // Sends a message of rwapi itself to a ready peer. False: the send queue is full. After another
+    // error the peer has failed.
+    bool send(Peer& peer, MessageId id, uint16_t credit = 0, const void* body = nullptr,
+              unsigned length = 0);
+
     // Has the next serve() call its function for the peer.
     void add_work(Peer& peer);
     bool has_work() const { return !with_work_.empty(); }

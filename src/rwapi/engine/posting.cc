@@ -12,8 +12,7 @@
 namespace rwapi {
 namespace {
 
-constexpr size_t kMostCarried = 4096;  // bytes of data; longer ones are written faster
-constexpr size_t kMostCopied = 1024;   // bytes of a put; Tern copies so few in any case
+constexpr size_t kMostCopied = 1024;  // bytes of a put; Tern copies so few in any case
 
 uct_ep_h endpoint_of(const Operation& operation) {
     TERN_ASSERT(operation.peer->state == PeerState::kReady);
@@ -71,22 +70,6 @@ size_t pack_local(void* to, void* from) {
     return local.length;
 }
 
-// A message whose notification carries the data.
-struct CarryingMessage {
-    uint64_t header;
-    CarryingNotification notification;
-    const Transfer* transfer;
-};
-
-size_t pack_carrying(void* to, void* from) {
-    constexpr size_t kBegin = offsetof(CarryingMessage, transfer);
-    const auto& message = *static_cast<const CarryingMessage*>(from);
-    std::memcpy(to, &message, kBegin);
-    std::memcpy(static_cast<std::byte*>(to) + kBegin, message.transfer->local,
-                message.transfer->length);
-    return kBegin + message.transfer->length;
-}
-
 void unpack_local(void* to, const void* data, size_t length) {
     std::memcpy(to, data, length);
 }
@@ -111,13 +94,6 @@ int Posting::open() {
         word_behind_max_ = put_short_max_ - sizeof(uint64_t);
     if (together_.put_word_copy != nullptr)
         copied_word_max_ = std::min(limits.put_bcopy, kMostCopied);
-    const auto room = [](size_t message, size_t fixed, size_t most) {
-        return std::min(message - std::min(message, fixed), most);
-    };
-    constexpr size_t kBody = sizeof(CarryingNotification);
-    carried_short_max_ = room(limits.am_short, kBody, kMostShort);
-    carried_max_ = room(limits.am_bcopy, sizeof(Header) + kBody, kMostCarried);
-    carried_max_ = std::max(carried_max_, carried_short_max_);
     return RWAPI_OK;
 }
 
@@ -140,7 +116,6 @@ ucs_status_t Posting::post_word(const RemoteRegion& region, const Transfer& tran
                       : transfer.length <= copied_word_max_ ? together_.put_word_copy
                                                             : nullptr;
     if (put == nullptr) return UCS_ERR_UNSUPPORTED;
-    region.peer->carried.unfenced = true;
     return put(region.peer->connection.endpoint.get(), transfer.local,
                static_cast<unsigned>(transfer.length), region.key.address + transfer.offset,
                region.rkey.rkey, region.key.address + transfer.place, transfer.value);
@@ -177,7 +152,6 @@ ucs_status_t Posting::post_word_together(Operation& operation) const {
     uct_ep_h const ep = endpoint_of(operation);
     const uint64_t word_at = region.key.address + operation.notification.place;
     const uint64_t word = operation.notification.value;
-    operation.peer->carried.unfenced = true;
     if (local.region == nullptr) {
         if (together_.put_word_copy == nullptr || local.length > transport_.limits().put_bcopy)
             return UCS_ERR_UNSUPPORTED;
@@ -193,32 +167,12 @@ ucs_status_t Posting::post_word_together(Operation& operation) const {
     });
 }
 
-ucs_status_t Posting::post_carrying_copy(const RemoteRegion& region,
-                                         const Transfer& transfer) const {
-    CarryingMessage message{header_of(transfer.kind), carrying(region, transfer), &transfer};
-    const ssize_t sent = uct_ep_am_bcopy(region.peer->connection.endpoint.get(), kCarryingMessage,
-                                         pack_carrying, &message, 0);
-    if (sent < 0) return static_cast<ucs_status_t>(sent);
-    ++region.peer->carried.sent;
-    return UCS_OK;
-}
-
-// Makes later messages come after the transfers that were posted before. UCS_ERR_UNSUPPORTED: only
-// a flush can.
-ucs_status_t Posting::fence(Peer& peer) const {
-    if (flush_before_notification_) return UCS_ERR_UNSUPPORTED;
-    const ucs_status_t status = uct_ep_fence(peer.connection.endpoint.get(), 0);
-    peer.carried.unfenced = status != UCS_OK;
-    return status;
-}
-
 ucs_status_t Posting::post_put(Operation& operation) const {
     const Limits& limits = transport_.limits();
     const Operation::Local& local = operation.local;
     uct_ep_h const ep = endpoint_of(operation);
     const uint64_t address = remote_address(operation);
     const uct_rkey_t rkey = operation.target.region->rkey.rkey;
-    operation.peer->carried.unfenced = true;
     if (local.length <= limits.put_short)
         return uct_ep_put_short(ep, local.memory, static_cast<unsigned>(local.length), address,
                                 rkey);
@@ -240,7 +194,6 @@ ucs_status_t Posting::post_get(Operation& operation) const {
     uct_ep_h const ep = endpoint_of(operation);
     const uint64_t address = remote_address(operation);
     const uct_rkey_t rkey = operation.target.region->rkey.rkey;
-    operation.peer->carried.unfenced = true;
     const auto copy = [&](size_t piece) {
         return uct_ep_get_bcopy(ep, unpack_local, local.memory + local.posted, piece,
                                 address + local.posted, rkey, &operation.completion);
@@ -262,7 +215,6 @@ ucs_status_t Posting::post_atomic(Operation& operation) const {
     const uint64_t address = remote_address(operation);
     const uct_rkey_t rkey = operation.target.region->rkey.rkey;
     Notification& operands = operation.notification;
-    operation.peer->carried.unfenced = true;
     // The user may not want the result, but UCT stores it.
     auto* const result = operation.local.memory != nullptr
                              ? reinterpret_cast<uint64_t*>(operation.local.memory)
@@ -299,41 +251,11 @@ ucs_status_t Posting::prepare(Piece& piece) const {
 }
 
 ucs_status_t Posting::post_order(Operation& operation) const {
-    // Messages are in order, but a put would overtake data that the target has yet to place.
-    if (operation.task == Task::kFence) {
-        const ucs_status_t status = ask_if_placed(operation);
-        if (status != UCS_OK) return status;
-    }
-    const ucs_status_t status = flush_before_notification_
-                                    ? flush_endpoint(operation)
-                                    : uct_ep_fence(endpoint_of(operation), 0);
-    if (status < 0) return status;
-    operation.peer->carried.unfenced = false;
-    return operation.awaited != 0 ? UCS_INPROGRESS : status;
+    return flush_before_notification_ ? post_flush(operation)
+                                      : uct_ep_fence(endpoint_of(operation), 0);
 }
 
 ucs_status_t Posting::post_flush(Operation& operation) const {
-    const ucs_status_t status = ask_if_placed(operation);
-    return status == UCS_OK ? flush_endpoint(operation) : status;
-}
-
-// Asks the peer for an answer when it has placed what notifications have carried so far, if it has
-// not said so. The answer counts as a completion.
-ucs_status_t Posting::ask_if_placed(Operation& operation) const {
-    const Carried& carried = operation.peer->carried;
-    if (carried.all_placed() || operation.awaited != 0) return UCS_OK;
-    const ucs_status_t asked = with_completion(operation, [&] {
-        const ucs_status_t status =
-            uct_ep_am_short(endpoint_of(operation), kPlacedRequest, headers_[0], &carried.sent,
-                            sizeof carried.sent);
-        return status == UCS_OK ? UCS_INPROGRESS : status;
-    });
-    if (asked != UCS_INPROGRESS) return asked;
-    operation.awaited = carried.sent;
-    return UCS_OK;
-}
-
-ucs_status_t Posting::flush_endpoint(Operation& operation) const {
     return with_completion(
         operation, [&] { return uct_ep_flush(endpoint_of(operation), 0, &operation.completion); });
 }
@@ -341,7 +263,6 @@ ucs_status_t Posting::flush_endpoint(Operation& operation) const {
 ucs_status_t Posting::post_notification(const Operation& operation) const {
     const RemoteRegion& region = *operation.target.region;
     if (sets_directly(region, operation.kind)) {
-        operation.peer->carried.unfenced = true;
         return uct_ep_put_short(endpoint_of(operation), &operation.notification.value,
                                 sizeof operation.notification.value,
                                 region.key.address + operation.notification.place,

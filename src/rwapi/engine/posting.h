@@ -4,9 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 
-#include "common/copy_few.h"
 #include "rwapi/core/messages.h"
 #include "rwapi/engine/peer.h"
 #include "rwapi/engine/region.h"
@@ -46,23 +44,15 @@ class Posting {
         if constexpr (kind == NotificationKind::kNone) {
             if (last >= put_short_max_) [[unlikely]]
                 return UCS_ERR_UNSUPPORTED;
-            peer.carried.unfenced = true;
             return uct_ep_put_short(endpoint.get(), local, static_cast<unsigned>(last + 1),
                                     region.key.address + at, region.rkey.rkey);
         }
         if (kind == NotificationKind::kSet && (region.key.rights & RWAPI_POLLED)) {
             if (last >= word_behind_max_) [[unlikely]]
                 return UCS_ERR_UNSUPPORTED;
-            peer.carried.unfenced = true;
             return together_.put_word(endpoint.get(), local, static_cast<unsigned>(last + 1),
                                       region.key.address + at, region.rkey.rkey,
                                       region.key.address + place, value);
-        }
-        if (region.key.rights & RWAPI_CARRY) {
-            TERN_ASSERT(CarryingNotification::fits(at, place));
-            if (last >= carried_short_max_ || peer.carried.unfenced) [[unlikely]]
-                return UCS_ERR_UNSUPPORTED;
-            return post_carried(peer, region, header_of(kind), local, last + 1, at, place, value);
         }
         if (last >= put_then_max_) [[unlikely]]
             return UCS_ERR_UNSUPPORTED;
@@ -78,34 +68,22 @@ class Posting {
         TERN_ASSERT(region.peer->can_post());
         if (transfer.kind != NotificationKind::kNone)
             return post_notified(region, transfer) == UCS_OK;
-        if (transfer.length > put_short_max_ ||
-            uct_ep_put_short(region.peer->connection.endpoint.get(), transfer.local,
-                             static_cast<unsigned>(transfer.length),
-                             region.key.address + transfer.offset, region.rkey.rkey) != UCS_OK)
-            return false;
-        region.peer->carried.unfenced = true;
-        return true;
+        return transfer.length <= put_short_max_ &&
+               uct_ep_put_short(region.peer->connection.endpoint.get(), transfer.local,
+                                static_cast<unsigned>(transfer.length),
+                                region.key.address + transfer.offset, region.rkey.rkey) == UCS_OK;
     }
-    // Posts a notification together with its data, if those are short or if the target lets the
-    // notification carry them; or one without data. UCS_ERR_UNSUPPORTED: nothing is posted, and
-    // they must be posted one after the other.
+    // Posts a notification together with its data, if those are short, or one without data.
+    // UCS_ERR_UNSUPPORTED: nothing is posted, and they must be posted one after the other.
     ucs_status_t post_notified(const RemoteRegion& region, const Transfer& transfer) const {
         if (sets_directly(region, transfer.kind)) return post_word(region, transfer);
-        Peer& peer = *region.peer;
-        const bool carried = (region.key.rights & RWAPI_CARRY) && transfer.length <= carried_max_ &&
-                             CarryingNotification::fits(transfer.offset, transfer.place);
-        if (!carried && transfer.length != 0) return post_copied(region, transfer);
-        if (peer.carried.unfenced) [[unlikely]] {
-            if (const ucs_status_t status = fence(peer); status != UCS_OK) return status;
-        }
-        if (transfer.length == 0) {
-            const Notification notification = notification_of(region, transfer);
-            return uct_ep_am_short(peer.connection.endpoint.get(), kNotificationMessage,
-                                   header_of(transfer.kind), &notification, sizeof notification);
-        }
-        if (transfer.length > carried_short_max_) return post_carrying_copy(region, transfer);
-        return post_carried(peer, region, header_of(transfer.kind), transfer.local, transfer.length,
-                            transfer.offset, transfer.place, transfer.value);
+        if (transfer.length != 0) return post_copied(region, transfer);
+        if (flush_before_notification_) return UCS_ERR_UNSUPPORTED;
+        uct_ep_h const endpoint = region.peer->connection.endpoint.get();
+        if (const ucs_status_t status = uct_ep_fence(endpoint, 0); status != UCS_OK) return status;
+        const Notification notification = notification_of(region, transfer);
+        return uct_ep_am_short(endpoint, kNotificationMessage, header_of(transfer.kind),
+                               &notification, sizeof notification);
     }
     static Notification notification_of(const RemoteRegion& region, const Transfer& transfer) {
         return {region_of(region), transfer.length, transfer.place, transfer.value};
@@ -128,14 +106,6 @@ class Posting {
     ucs_status_t post_notification(const Operation& operation) const;
 
   private:
-    // Bytes that are carried without a call that copies.
-    static constexpr size_t kMostShort = tern::base::kFewBytes;
-
-    static CarryingNotification carrying(const RemoteRegion& region, const Transfer& transfer) {
-        return {region_of(region), static_cast<uint32_t>(transfer.offset),
-                static_cast<uint32_t>(transfer.place), transfer.value};
-    }
-
     static uint64_t region_of(const RemoteRegion& region) {
         return Notification::region_of(region.key.index, region.key.generation);
     }
@@ -147,42 +117,19 @@ class Posting {
     ucs_status_t register_local(Operation& operation) const;
     ucs_status_t post_word(const RemoteRegion& region, const Transfer& transfer) const;
     ucs_status_t post_word_together(Operation& operation) const;
-    // At most kMostShort bytes.
-    [[gnu::always_inline]] static ucs_status_t post_carried(Peer& peer, const RemoteRegion& region,
-                                                            uint64_t header, const std::byte* local,
-                                                            size_t length, uint64_t at,
-                                                            uint64_t place, uint64_t value) {
-        struct {
-            CarryingNotification notification;
-            std::byte data[kMostShort];
-        } message;
-        message.notification = {region_of(region), static_cast<uint32_t>(at),
-                                static_cast<uint32_t>(place), value};
-        tern::base::copy_few(message.data, local, length);
-        // Also if UCT refuses it: the next flush may then ask the peer in vain.
-        ++peer.carried.sent;
-        return uct_ep_am_short(peer.connection.endpoint.get(), kCarryingMessage, header, &message,
-                               static_cast<unsigned>(sizeof message.notification + length));
-    }
-    ucs_status_t post_carrying_copy(const RemoteRegion& region, const Transfer& transfer) const;
-    ucs_status_t fence(Peer& peer) const;
-    ucs_status_t ask_if_placed(Operation& operation) const;
-    ucs_status_t flush_endpoint(Operation& operation) const;
     uint64_t header_of(NotificationKind kind) const { return headers_[static_cast<size_t>(kind)]; }
 
     const Transport& transport_;
     std::array<uint64_t, kNotificationKinds> headers_;  // of this process's messages, by kind
     bool flush_before_notification_ = false;
     PutFunctions together_;  // null: what belongs together is posted one by one
-    // The most bytes that go by one call: with no notification, before a word, before a
-    // notification (of both, the first need no buffer), and within it.
+    // The most bytes that go by one call: with no notification, before a word, and before a
+    // notification (of both, the first need no buffer).
     size_t put_short_max_ = 0;
     size_t word_behind_max_ = 0;
     size_t copied_word_max_ = 0;
     size_t put_then_max_ = 0;
     size_t copied_then_max_ = 0;
-    size_t carried_max_ = 0;
-    size_t carried_short_max_ = 0;
 };
 
 }  // namespace rwapi

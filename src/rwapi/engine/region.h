@@ -82,14 +82,10 @@ struct RemoteRegion {
     // more than the longest offset.
     void permit() {
         if (!(key.rights & RWAPI_WRITE)) return;
-        // What is carried needs places of 32 bits.
-        const uint64_t most =
-            key.rights & RWAPI_CARRY ? uint64_t{UINT32_MAX} : NetAddress::kMaxOffset;
-        const uint64_t length = std::min(key.length, most);
-        put_end = length;
+        put_end = std::min(key.length, NetAddress::kMaxOffset);
         // Of memory that begins elsewhere, the offsets of words are no multiples of 8.
         if ((key.rights & RWAPI_SIGNAL) && key.address % sizeof(uint64_t) == 0)
-            signal_words = length / sizeof(uint64_t);
+            signal_words = put_end / sizeof(uint64_t);
     }
     // Nothing is permitted any more.
     void make_stale() {

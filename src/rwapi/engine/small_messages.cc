@@ -16,27 +16,17 @@ ucs_status_t SmallMessages::post(Peer& peer, const rwapi_small& small) {
     return status;
 }
 
-// Sends a message that is only a header. False: the send queue is full.
-bool SmallMessages::send_header(Peer& peer, MessageId id, uint16_t credit) {
-    const Header header{self_.rank, credit, 0, 0};
-    const ucs_status_t status =
-        uct_ep_am_short(peer.connection.endpoint.get(), id, header.pack(), nullptr, 0);
-    if (status == UCS_ERR_NO_RESOURCE) return false;
-    if (status != UCS_OK) peers_.mark_failed(peer, status);
-    return true;
-}
-
 bool SmallMessages::send_credit(Peer& peer) {
     if (!peer.receiver.is_due()) return true;
     const auto credit = static_cast<uint16_t>(peer.receiver.owed());
-    if (!send_header(peer, kCreditMessage, credit)) return false;
+    if (!peers_.send(peer, kCreditMessage, credit)) return false;
     peer.receiver.on_returned(credit);
     return true;
 }
 
 bool SmallMessages::send_goodbye(Peer& peer) {
     if (!peer.goodbye_due) return true;
-    peer.goodbye_due = !send_header(peer, kGoodbye, 0);
+    peer.goodbye_due = !peers_.send(peer, kGoodbye);
     return !peer.goodbye_due;
 }
 

@@ -35,7 +35,6 @@ class SmallMessages {
 
   private:
     Peer* sender_of(std::span<const std::byte> message, Header& header);
-    bool send_header(Peer& peer, MessageId id, uint16_t credit);
     void add_credit(Peer& peer, uint16_t units);
     void make_room(Peer& peer);
 

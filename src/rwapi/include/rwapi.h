@@ -207,11 +207,6 @@ enum {
     RWAPI_WRITE = 2,  /* peers may put and notify */
     RWAPI_SIGNAL = 4, /* with RWAPI_WRITE: peers may change its words by rwapi_put_signal */
     RWAPI_ALL = 7,
-    /* With RWAPI_WRITE, and no part of RWAPI_ALL: short data of notified writes travel within the
-     * notification, and this process's calls that make progress place them, which halves what such
-     * a write costs. A flush or fence of the writer then waits until this process makes progress,
-     * and until the notification is there, a read may return what was there before. */
-    RWAPI_CARRY = 8,
     /* With RWAPI_SIGNAL, and no part of RWAPI_ALL: RWAPI_SIGNAL_SET is a write of the word itself.
      * The word changes without any call of this process, which may wait by rwapi_signal_read alone.
      * No counter counts such a signal, rwapi_arm does not see it, and it may overtake other
@@ -220,7 +215,7 @@ enum {
 };
 
 /* Registers memory of the program, and stores its network address in *net. rights: RWAPI_READ,
- * _WRITE, _SIGNAL, _CARRY, _POLLED; or 0 for memory that is only a local buffer of this process.
+ * _WRITE, _SIGNAL, _POLLED; or 0 for memory that is only a local buffer of this process.
  * Memory may be registered several times, with other rights. It must stay mapped until all of its
  * registrations have ended: contexts that register the same memory for the same use share what UCX
  * and the device keep for it. RWAPI_ERR_UNSUPPORTED: it is memory of a GPU. */

@@ -107,7 +107,7 @@ def fortran():
             if declared.get(each) not in allowed:
                 problems.append(f"rwapi.f90, {each} of {name}: {declared.get(each)}, not {allowed}")
     values = {name: int(value) for name, value in re.findall(r"\b(rwapi_\w+) = (-?\d+)", text)}
-    rights = {"READ", "WRITE", "SIGNAL", "ALL", "CARRY", "POLLED"}
+    rights = {"READ", "WRITE", "SIGNAL", "ALL", "POLLED"}
     for name, value in constants.items():
         mine = "rwapi_" + ("right_" if name in rights else "") + name.lower()
         compare(f"rwapi.f90, {mine}", values.get(mine), value)

@@ -21,17 +21,13 @@ INSTRUCTIONS_SAMPLE(signal)
 INSTRUCTIONS_SAMPLE(take_signal)
 INSTRUCTIONS_SAMPLE(notify_1k)
 INSTRUCTIONS_SAMPLE(notify_4k)
-INSTRUCTIONS_SAMPLE(carry)
-INSTRUCTIONS_SAMPLE(take_carried)
 INSTRUCTIONS_SAMPLE(set)
 INSTRUCTIONS_SAMPLE(set_apart)
 INSTRUCTIONS_SAMPLE(set_1k)
 INSTRUCTIONS_SAMPLE(set_4k)
-INSTRUCTIONS_SAMPLE(carry_1k)
 INSTRUCTIONS_SAMPLE(write)
 INSTRUCTIONS_SAMPLE(write_1k)
 INSTRUCTIONS_SAMPLE(take_1)
-INSTRUCTIONS_SAMPLE(take_carried_1)
 INSTRUCTIONS_SAMPLE(take_signal_1)
 INSTRUCTIONS_SAMPLE(progress)
 INSTRUCTIONS_SAMPLE(look)
@@ -121,14 +117,13 @@ class Job {
         });
         check(rwapi_register(origin(), from.data(), sizeof from, 0, &local), "rwapi_register");
         share(plain, RWAPI_ALL);
-        share(carrying, RWAPI_ALL | RWAPI_CARRY);
         share(polled, RWAPI_ALL | RWAPI_POLLED);
     }
     Job(const Job&) = delete;
     Job& operator=(const Job&) = delete;
     ~Job() {
         settle();
-        for (const rwapi_net& net : {plain, carrying, polled})
+        for (const rwapi_net& net : {plain, polled})
             check(rwapi_deregister(target(), net), "rwapi_deregister");
         check(rwapi_deregister(origin(), local), "rwapi_deregister");
         on_both([&](unsigned rank) {
@@ -165,7 +160,7 @@ class Job {
 
     alignas(64) std::array<uint64_t, 512> from{};
     alignas(64) std::array<uint64_t, 520> to{};
-    rwapi_net local = {}, plain = {}, carrying = {}, polled = {};
+    rwapi_net local = {}, plain = {}, polled = {};
     uint64_t sent = 0, taken = 0;
 
   private:
@@ -188,9 +183,7 @@ void notified() {
     std::array<uint64_t, 512>& from = job.from;
     std::array<uint64_t, 520>& to = job.to;
     const Step write = [&] { job.put(job.plain, sizeof from[0]); };
-    const Step carry = [&] { job.put(job.carrying, sizeof from[0]); };
     const auto write_long = [&](size_t length) { job.put(job.plain, length); };
-    const auto carry_bytes = [&](size_t length) { job.put(job.carrying, length); };
     uint64_t signals = 0;
     const Step signal = [&] {
         check(rwapi_put_signal(origin, job.plain, 0, from.data(), sizeof from[0], kSignal, 1,
@@ -210,8 +203,7 @@ void notified() {
     };
     const Step take = [&] { job.take(); };
     const auto settle = [&] { job.settle(); };
-    carry();  // fetches the keys
-    set(8, 8);
+    set(8, 8);  // fetches the key
     for (unsigned i = 0; i < kWarmUp; ++i) {
         write();
         job.take_all();
@@ -236,11 +228,6 @@ void notified() {
     }
     for (unsigned i = 0; i < kSamples; ++i) {
         settle();
-        sample_carry(kWrites, carry);
-        sample_take_carried(1, take);
-    }
-    for (unsigned i = 0; i < kSamples; ++i) {
-        settle();
         sample_set(kWrites, [&] { set(8, 8); });
         settle();
         sample_set_apart(kWrites, [&] { set(8, 64); });
@@ -251,8 +238,6 @@ void notified() {
     }
     for (unsigned i = 0; i < kSamples; ++i) {
         settle();
-        sample_carry_1k(kFewWrites, [&] { carry_bytes(1000); });
-        settle();
         sample_write(kWrites, [&] { plain_write(sizeof from[0]); });
         settle();
         sample_write_1k(kWrites, [&] { plain_write(1000); });
@@ -262,9 +247,6 @@ void notified() {
         settle();
         write();
         sample_take_1(1, take);
-        settle();
-        carry();
-        sample_take_carried_1(1, take);
         require(job.taken == job.sent, "a poll that takes the notification");
         settle();
         const uint64_t before = rwapi_signal_read(&to[kSignal / 8]);

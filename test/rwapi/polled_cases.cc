@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Short data within their notification (RWAPI_CARRY): the target's progress places them.
+// Notified writes whose target makes no progress, words that the device sets (RWAPI_POLLED), and
+// bursts of both.
 
 #include <signal.h>
 #include <time.h>
@@ -15,18 +16,17 @@ namespace job {
 namespace {
 
 constexpr size_t kBytes = 1 << 14;
-constexpr int kRights = RWAPI_ALL | RWAPI_CARRY;
 
 size_t at(int node) {
     return static_cast<size_t>(node);
 }
 
-// Every kind of notification and length, also those that are too long.
+// Every kind of notification, with short and long data.
 void kinds() {
     alignas(8) static std::byte memory[kBytes];
     std::vector<std::byte> source(kBytes);
     rwapi_net own;
-    const auto regions = share(memory, kBytes, kRights, &own);
+    const auto regions = share(memory, kBytes, RWAPI_ALL, &own);
     rwapi_counter counter;
     CHECK_OK(rwapi_counter_create(nullptr, &counter));
     CHECK_OK(rwapi_counter_attach(nullptr, counter, own, 0));
@@ -95,9 +95,8 @@ struct Words {
     }
 };
 
-// Without RWAPI_CARRY, a notified write needs no progress of the target: a flush of it ends, and
-// the data are there. Programs rely on it that wait for each other by other means than rwapi, so
-// regions carry data only if their owner says so.
+// A notified write needs no progress of the target: a flush of it ends, and the data are there.
+// Programs rely on it that wait for each other by other means than rwapi.
 void flush_alone() {
     if (size() == 1) return;
     alignas(8) static std::byte memory[kBytes];
@@ -178,71 +177,6 @@ void puts_alone() {
         return rwapi_put_strided(nullptr, regions[1], 0, source, &blocks, id);
     });
     CHECK_OK(rwapi_deregister(nullptr, local));
-}
-
-// A flush, and what follows a fence, wait for the target's progress; a plain put does not.
-void waits() {
-    if (size() == 1) return;
-    alignas(8) static std::byte memory[kBytes];
-    rwapi_net own;
-    const auto regions = share(memory, kBytes, kRights, &own);
-    Words words;
-    const uint64_t carried = 0x1111, later = 0x2222;
-    uint64_t seen = 0;
-    if (rank() == 0) {
-        words.wait_for_stillness();
-        rwapi_id id = 0;
-        CHECK_OK(rwapi_put_notify(nullptr, regions[1], 0, &carried, 8, 1, 1, &id));
-        CHECK_EQ(rwapi_test(nullptr, id), 1);
-        CHECK_OK(rwapi_flush(nullptr, 1, &id));
-        rwapi_id all = 0;
-        CHECK_OK(rwapi_flush_all(nullptr, &all));
-        for (int i = 0; i < 2000; ++i) CHECK_EQ(rwapi_test(nullptr, id), 0);
-        CHECK_EQ(rwapi_test(nullptr, all), 0);
-        words.set(1, 1);
-        wait(id);
-        wait(all);
-        CHECK_OK(rwapi_put_notify(nullptr, regions[1], 8, &carried, 8, 2, 1, nullptr));
-        CHECK_OK(rwapi_fence(nullptr, 1));
-        CHECK_OK(rwapi_put(nullptr, regions[1], 8, &later, 8, nullptr));
-        flush(1);
-        send(1, {31, 0, 0});
-    } else if (rank() == 1) {
-        words.stand_still(0);
-        std::memcpy(&seen, memory, 8);
-        CHECK_EQ(seen, uint64_t{0});
-        CHECK_OK(rwapi_notify_wait(nullptr, 1, nullptr, kLimit));
-        std::memcpy(&seen, memory, 8);
-        CHECK_EQ(seen, carried);
-        receive(0, 31);
-        std::memcpy(&seen, memory + 8, 8);
-        CHECK_EQ(seen, later);
-        CHECK_OK(rwapi_notify_wait(nullptr, 2, nullptr, kLimit));
-    }
-    barrier();
-}
-
-// The target has deregistered the memory: nothing is placed, the flush says so, and the connection
-// goes on.
-void stale() {
-    if (size() == 1) return;
-    alignas(8) static std::byte memory[kBytes];
-    rwapi_net own;
-    const auto regions = share(memory, kBytes, kRights, &own);
-    const int next = (rank() + 1) % size();
-    CHECK_OK(rwapi_deregister(nullptr, own));
-    barrier();
-    const std::vector<std::byte> source(3000, std::byte{1});
-    for (const size_t length : {8, 3000})
-        CHECK_OK(
-            rwapi_put_notify(nullptr, regions[at(next)], 0, source.data(), length, 3, 1, nullptr));
-    CHECK_EQ(flushed(next), RWAPI_ERR_STALE);
-    CHECK_EQ(rwapi_put_notify(nullptr, regions[at(next)], 0, source.data(), 8, 3, 1, nullptr),
-             RWAPI_ERR_STALE);
-    CHECK_OK(rwapi_peer_status(nullptr, next));
-    barrier();
-    for (const std::byte each : memory) CHECK(each == std::byte{0});
-    CHECK_EQ(rwapi_notify_test(nullptr, 3, nullptr), 0);
 }
 
 // Signals that the device itself writes: the target sees data and word without any call.
@@ -367,7 +301,7 @@ void bursts() {
     alignas(8) static uint64_t memory[2 * kPlaces];
     rwapi_net own;
     // The first writes wait for the keys.
-    CHECK_OK(rwapi_register(nullptr, memory, sizeof memory, kRights | RWAPI_POLLED, &own));
+    CHECK_OK(rwapi_register(nullptr, memory, sizeof memory, RWAPI_ALL | RWAPI_POLLED, &own));
     std::vector<rwapi_net> regions(at(size()));
     CHECK_OK(rwapi_share(nullptr, own, regions.data()));
     const int peer = rank() ^ 1;
@@ -413,43 +347,11 @@ void bursts() {
     barrier();
 }
 
-// The last process dies without having placed anything: flushes and what follows a fence end.
-void killed() {
-    alignas(8) static std::byte memory[kBytes];
-    rwapi_net own;
-    const auto regions = share(memory, kBytes, kRights, &own);
-    Words words;
-    const int victim = size() - 1;
-    if (rank() == victim) {
-        words.stand_still(0);
-        kill(getpid(), SIGKILL);
-    }
-    if (rank() == 0) {
-        const uint64_t value = 1;
-        words.wait_for_stillness();
-        rwapi_id flushed = 0, all = 0, after = 0;
-        CHECK_OK(rwapi_put_notify(nullptr, regions[at(victim)], 0, &value, 8, 1, 1, nullptr));
-        words.set(victim, 1);
-        // It is too late for a report only if the death has been noticed already.
-        if (rwapi_flush(nullptr, victim, &flushed) == 0)
-            CHECK_EQ(rwapi_wait(nullptr, flushed, kLimit), RWAPI_ERR_PEER);
-        if (rwapi_fence(nullptr, victim) == 0 &&
-            rwapi_put(nullptr, regions[at(victim)], 0, &value, 8, &after) == 0)
-            CHECK_EQ(rwapi_wait(nullptr, after, kLimit), RWAPI_ERR_PEER);
-        if (rwapi_flush_all(nullptr, &all) == 0)
-            CHECK_EQ(rwapi_wait(nullptr, all, kLimit), RWAPI_ERR_PEER);
-        for (int node = 1; node < victim; ++node) send(node, {32, 0, 0});
-    } else {
-        receive(0, 32);
-    }
-}
-
 }  // namespace
 
-const std::vector<Case> carry_cases = {
-    {"carried", kinds},         {"carried-waits", waits},       {"flush-alone", flush_alone},
-    {"puts-alone", puts_alone}, {"carried-stale", stale},       {"killed-carried", killed},
-    {"polled", polled},         {"polled-burst", polled_burst}, {"polled-stream", polled_stream},
-    {"carried-bursts", bursts}};
+const std::vector<Case> polled_cases = {
+    {"kinds", kinds},   {"flush-alone", flush_alone},   {"puts-alone", puts_alone},
+    {"polled", polled}, {"polled-burst", polled_burst}, {"polled-stream", polled_stream},
+    {"bursts", bursts}};
 
 }  // namespace job
