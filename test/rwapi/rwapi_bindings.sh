@@ -51,9 +51,10 @@ check 'C++: the program of the manual compiles' \
     "${CXX:-c++}" "${flags[@]}" -o "$tmp/first-cpp" "$tmp/first.cc" "${link[@]}"
 greets C++ "$tmp/first-cpp"
 
+awk -f "$rwapi/bindings/interfaces.awk" "$rwapi/include/rwapi.h" "$rwapi/bindings/rwapi.f90.in" >"$tmp/rwapi.f90"
 if command -v "$fortran" >/dev/null; then
     flags=(-std=f2018 -Wall -O1 "-J$tmp" "-I$tmp")
-    check 'Fortran: the module compiles' "$fortran" "${flags[@]}" -c -o "$tmp/rwapi.o" "$rwapi/bindings/rwapi.f90"
+    check 'Fortran: the module compiles' "$fortran" "${flags[@]}" -c -o "$tmp/rwapi.o" "$tmp/rwapi.f90"
     check 'Fortran: job.f90 compiles' \
         "$fortran" "${flags[@]}" -fcheck=all -o "$tmp/job-f" "$bindings/job.f90" "$tmp/rwapi.o" "${link[@]}"
     job Fortran "$tmp/job-f"
@@ -71,7 +72,7 @@ if command -v "$python" >/dev/null; then
     first python first.py
     greets Python "$python" "$tmp/first.py"
     for binding in cpp fortran python; do
-        check "$binding: each call of rwapi.h is there" "$python" "$bindings/complete.py" $binding "$rwapi"
+        check "$binding: each call of rwapi.h is there" "$python" "$bindings/complete.py" $binding "$rwapi" "$tmp/rwapi.f90"
     done
 else
     skip 'Python, and whether the bindings are complete' 'python3 is not installed'

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Compares a binding of rwapi with rwapi.h and exports.map: complete.py cpp|fortran|python SOURCES.
+"""Compares a binding of rwapi with rwapi.h and exports.map: complete.py cpp|fortran|python SOURCES MODULE.
 
-Prints what is missing. SOURCES is src/rwapi. The module of Python must be in PYTHONPATH, and the library where the dynamic linker finds it.
+Prints what is missing. SOURCES is src/rwapi, and MODULE the Fortran module. The module of Python must be in PYTHONPATH, and the library where the dynamic linker finds it.
 
 cpp      each call that takes a context, and each that needs none, is called
 fortran  each call has an interface with the result and the arguments of rwapi.h; the constants and structures are there
@@ -81,7 +81,7 @@ def fortran_type(kind):
 
 
 def fortran():
-    text = re.sub(r"!.*", "", re.sub(r"&\s*\n\s*", "", (root / "bindings" / "rwapi.f90").read_text()))
+    text = re.sub(r"!.*", "", re.sub(r"&\s*\n\s*", "", pathlib.Path(sys.argv[3]).read_text()))
     found = {}
     for result, name, names, body in re.findall(
             r"(\S+) function (rwapi_\w+)\(([^)]*)\)\s*bind\(C\)(.*?)end function", text, flags=re.S):
