@@ -326,19 +326,20 @@ class Context:
         operation._id.value = check(calls.rwapi_context_write(self.handle, node, source, target, size))
         return operation
 
+    def _transfer(self, call, net, offset, data, *more, writable=False):
+        data = Buffer(data, writable)
+        return self._begin(call, net, offset, data.address, data.length, *more, kept=data)
+
     def put(self, net, data, offset=0):
-        data = Buffer(data)
-        return self._begin(calls.rwapi_put, net, offset, data.address, data.length, kept=data)
+        return self._transfer(calls.rwapi_put, net, offset, data)
 
     def get(self, net, buffer, offset=0):
         """Reads as many bytes as the writable buffer has."""
-        buffer = Buffer(buffer, writable=True)
-        return self._begin(calls.rwapi_get, net, offset, buffer.address, buffer.length, kept=buffer)
+        return self._transfer(calls.rwapi_get, net, offset, buffer, writable=True)
 
     def get_notify(self, net, buffer, slot, value=1, offset=0):
         """As get; when it is complete, this context's slot has the value."""
-        buffer = Buffer(buffer, writable=True)
-        return self._begin(calls.rwapi_get_notify, net, offset, buffer.address, buffer.length, slot, value, kept=buffer)
+        return self._transfer(calls.rwapi_get_notify, net, offset, buffer, slot, value, writable=True)
 
     def put_list(self, elements):
         """Writes a sequence of (net, data) or (net, data, offset), all to one node."""
@@ -386,17 +387,13 @@ class Context:
     # ---- Notification ----
 
     def put_signal(self, net, data, signal_offset, value, operation=SIGNAL_SET, offset=0):
-        data = Buffer(data)
-        return self._begin(calls.rwapi_put_signal, net, offset, data.address, data.length, signal_offset, value,
-                           operation, kept=data)
+        return self._transfer(calls.rwapi_put_signal, net, offset, data, signal_offset, value, operation)
 
     def put_notify(self, net, data, slot, value=1, offset=0):
-        data = Buffer(data)
-        return self._begin(calls.rwapi_put_notify, net, offset, data.address, data.length, slot, value, kept=data)
+        return self._transfer(calls.rwapi_put_notify, net, offset, data, slot, value)
 
     def put_count(self, net, data, offset=0):
-        data = Buffer(data)
-        return self._begin(calls.rwapi_put_count, net, offset, data.address, data.length, kept=data)
+        return self._transfer(calls.rwapi_put_count, net, offset, data)
 
     @staticmethod
     def signal_read(buffer, offset=0):
