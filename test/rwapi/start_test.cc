@@ -15,7 +15,6 @@
 
 #include "rwapi/bootstrap/bootstrap.h"
 #include "rwapi/bootstrap/pmi1.h"
-#include "rwapi/bootstrap/pmi1_port.h"
 
 namespace rwapi {
 namespace {

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <iterator>
 #include <string_view>
 
 #include "rwapi/include/rwapi.h"
@@ -12,41 +13,28 @@ static_assert(
     std::string_view(PACKAGE_VERSION)
         .starts_with(RWAPI_TEXT(RWAPI_VERSION_MAJOR) "." RWAPI_TEXT(RWAPI_VERSION_MINOR) "."));
 
+// By the number of the error, without its sign.
+constexpr const char* kTexts[] = {
+    "success",
+    "invalid argument: see the call's comment in rwapi.h",
+    "not initialised: call it between rwapi_init and rwapi_finalize",
+    "out of bounds: compare with the memory's length or the slots",
+    "deregistered or freed already: get a new handle, key or address",
+    "made by another context or job, or damaged",
+    "no such node, or the memory belongs to another node",
+    "the memory was not registered with the right to do this",
+    "a queue is full: make progress and call again",
+    "the time limit has passed",
+    "the peer is dead, or its connection has failed",
+    "out of memory: also check the limit of locked memory (ulimit -l)",
+    "UCX or the device has failed: set UCX_LOG_LEVEL=info for details",
+    "the start-up failed: use a launcher with PMIx or PMI-1",
+    "the transport cannot do this",
+    "events are waiting, or the memory is in use: make progress",
+};
+static_assert(std::size(kTexts) == 1 - RWAPI_ERR_BUSY);
+
 extern "C" const char* rwapi_strerror(int error) {
-    switch (error) {
-        case RWAPI_OK:
-            return "success";
-        case RWAPI_ERR_INVALID:
-            return "invalid argument: see the call's comment in rwapi.h";
-        case RWAPI_ERR_STATE:
-            return "not initialised: call it between rwapi_init and rwapi_finalize";
-        case RWAPI_ERR_RANGE:
-            return "out of bounds: compare with the memory's length or the slots";
-        case RWAPI_ERR_STALE:
-            return "deregistered or freed already: get a new handle, key or address";
-        case RWAPI_ERR_FOREIGN:
-            return "made by another context or job, or damaged";
-        case RWAPI_ERR_NODE:
-            return "no such node, or the memory belongs to another node";
-        case RWAPI_ERR_RIGHTS:
-            return "the memory was not registered with the right to do this";
-        case RWAPI_ERR_AGAIN:
-            return "a queue is full: make progress and call again";
-        case RWAPI_ERR_TIMEOUT:
-            return "the time limit has passed";
-        case RWAPI_ERR_PEER:
-            return "the peer is dead, or its connection has failed";
-        case RWAPI_ERR_MEMORY:
-            return "out of memory: also check the limit of locked memory (ulimit -l)";
-        case RWAPI_ERR_TRANSPORT:
-            return "UCX or the device has failed: set UCX_LOG_LEVEL=info for details";
-        case RWAPI_ERR_START:
-            return "the start-up failed: use a launcher with PMIx or PMI-1";
-        case RWAPI_ERR_UNSUPPORTED:
-            return "the transport cannot do this";
-        case RWAPI_ERR_BUSY:
-            return "events are waiting, or the memory is in use: make progress";
-        default:
-            return error > 0 ? "not an error" : "unknown error";
-    }
+    if (error > 0) return "not an error";
+    return error >= RWAPI_ERR_BUSY ? kTexts[-error] : "unknown error";
 }

@@ -12,10 +12,6 @@
 #include "common/blocked_signals.h"
 #include "rwapi/base/log.h"
 #include "rwapi/bootstrap/launcher.h"
-#include "rwapi/bootstrap/pmi1.h"
-#include "rwapi/bootstrap/pmi1_port.h"
-#include "rwapi/bootstrap/pmix.h"
-#include "rwapi/bootstrap/table.h"
 
 namespace rwapi {
 namespace {

@@ -41,16 +41,10 @@ Pmi1Launcher::~Pmi1Launcher() {
     ::close(fd_);
 }
 
-int Pmi1Launcher::start() {
-    const int error = introduce();
-    if (error != 0) broken_ = true;
+int Pmi1Launcher::start(std::optional<int> id) {
+    const int error = !id || ask_rank_and_size(*id) ? introduce() : RWAPI_ERR_START;
+    broken_ = error != 0;
     return error;
-}
-
-int Pmi1Launcher::start_as(int id) {
-    if (ask_rank_and_size(id)) return start();
-    broken_ = true;
-    return RWAPI_ERR_START;
 }
 
 // The answer is followed by one line for each of the size, the rank, and the level of messages.

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Start-up by PMI-1: MPICH's mpiexec.hydra, and rwapi-run. The connection to the launcher is a
-// socket whose number is in PMI_FD. pmi1_port.h connects by TCP instead.
+// Start-up by PMI-1.
 #pragma once
 
 #include <mutex>
@@ -17,15 +16,14 @@ namespace rwapi {
 // fail.
 class Pmi1Launcher final : public Launcher {
   public:
-    // Owns the socket from now on. rank < size; without them, start_as() gets them.
+    // Owns the socket from now on. rank < size; without them, start() gets them.
     explicit Pmi1Launcher(int fd) : Pmi1Launcher(fd, 0, 0) {}
     Pmi1Launcher(int fd, uint32_t rank, uint32_t size) : fd_(fd), rank_(rank), size_(size) {}
     ~Pmi1Launcher() override;
 
-    // Begins the protocol; called before the other functions.
-    int start();
-    // The same, after a request for the rank and size of the launcher's process `id`.
-    int start_as(int id);
+    // Begins the protocol; called before the other functions. id: the number of the launcher's
+    // process, whose rank and size are requested first.
+    int start(std::optional<int> id = {});
 
     // How long an answer may take, in milliseconds; except the end of a barrier, which takes as
     // long as the other processes do.
@@ -65,10 +63,5 @@ class Pmi1Launcher final : public Launcher {
     std::mutex mutex_;                        // of all above
     std::mutex barrier_mutex_;                // one barrier at a time; taken before mutex_
 };
-
-// Whether the environment names a launcher's socket that is open.
-bool pmi1_offered();
-// Null: it has failed, which has been logged.
-std::unique_ptr<Launcher> connect_pmi1();
 
 }  // namespace rwapi

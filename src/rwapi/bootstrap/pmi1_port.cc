@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "rwapi/bootstrap/pmi1_port.h"
-
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -86,7 +84,7 @@ std::unique_ptr<Launcher> connect_pmi1_port() {
     const int fd = connect_to(port != nullptr ? port : "");
     if (fd < 0) return nullptr;
     auto launcher = std::make_unique<Pmi1Launcher>(fd);
-    return launcher->start_as(*number) == 0 ? std::move(launcher) : nullptr;
+    return launcher->start(number) == 0 ? std::move(launcher) : nullptr;
 }
 
 }  // namespace rwapi

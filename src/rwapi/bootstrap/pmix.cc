@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "rwapi/bootstrap/pmix.h"
-
 #include <cstdlib>
 
 #include "rwapi/base/log.h"
+#include "rwapi/bootstrap/launcher.h"
 #include "rwapi/include/rwapi.h"
 
 #ifdef HAVE_PMIX

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "rwapi/bootstrap/table.h"
-
 #include <algorithm>
 #include <cstring>
 
 #include "rwapi/base/log.h"
+#include "rwapi/bootstrap/bootstrap.h"
 #include "rwapi/bootstrap/launcher.h"
 
 namespace rwapi {

@@ -52,7 +52,10 @@ Job::Job(uint32_t size, bool keep_going)
     : keep_going_(keep_going), server_(size), processes_(size), earlier_children_(children()) {
     // If SIGCHLD is ignored, which a parent may have set, the kernel does not report ends.
     std::signal(SIGCHLD, SIG_DFL);
-    raise_descriptor_limit();
+    // Each process of the job needs a descriptor.
+    ::getrlimit(RLIMIT_NOFILE, &inherited_limit_);
+    const rlimit limit{inherited_limit_.rlim_max, inherited_limit_.rlim_max};
+    ::setrlimit(RLIMIT_NOFILE, &limit);
     sigset_t handled;
     ::sigemptyset(&handled);
     ::sigaddset(&handled, SIGCHLD);
@@ -62,14 +65,6 @@ Job::Job(uint32_t size, bool keep_going)
     if (signals_.get() < 0) throw call_failed("signalfd");
     // Processes whose parent ends become children of this process, which can then end them.
     ::prctl(PR_SET_CHILD_SUBREAPER, 1);
-}
-
-// Each process of the job needs a descriptor.
-void Job::raise_descriptor_limit() {
-    ::getrlimit(RLIMIT_NOFILE, &inherited_limit_);
-    rlimit limit = inherited_limit_;
-    limit.rlim_cur = limit.rlim_max;
-    ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 int Job::run(char** command) {
@@ -134,7 +129,8 @@ void Job::become(uint32_t rank, pid_t parent, int socket, int report, char** com
 }
 
 void Job::serve() {
-    while (any_left()) {
+    const auto runs = [](const Process& process) { return process.pid != 0; };
+    while (std::ranges::any_of(processes_, runs)) {
         std::vector<pollfd> polled = {{signals_.get(), POLLIN, 0}};
         for (const Process& process : processes_) {
             // A process that does not read its answers gets no new ones.
@@ -166,25 +162,17 @@ void Job::serve() {
     }
 }
 
-bool Job::any_left() const {
-    return std::ranges::any_of(processes_, [](const Process& process) { return process.pid != 0; });
-}
-
 void Job::on_signal() {
     bool ended = false;
     for (signalfd_siginfo signal; ::read(signals_.get(), &signal, sizeof signal) > 0;) {
         if (signal.ssi_signo == SIGCHLD) {
             ended = true;
-        } else {
-            forward(signal);
+        } else if (signal.ssi_code != SI_KERNEL) {
+            // A terminal sends its signals to all processes of the group itself.
+            signal_all(static_cast<int>(signal.ssi_signo));
         }
     }
     if (ended) reap();
-}
-
-void Job::forward(const signalfd_siginfo& signal) {
-    // A terminal sends its signals to all processes of the group itself.
-    if (signal.ssi_code != SI_KERNEL) signal_all(static_cast<int>(signal.ssi_signo));
 }
 
 void Job::reap() {

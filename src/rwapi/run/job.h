@@ -43,9 +43,7 @@ class Job {
     bool start(uint32_t rank, char** command);
     [[noreturn]] void become(uint32_t rank, pid_t parent, int socket, int report, char** command);
     void serve();
-    bool any_left() const;
     void on_signal();
-    void forward(const signalfd_siginfo& signal);
     void reap();
     void on_end(uint32_t rank, int wait_status);
     void read_from(uint32_t rank);
@@ -57,7 +55,6 @@ class Job {
     void signal_all(int signal);
     // Ends processes that the job's processes have started and not ended.
     void end_orphans();
-    void raise_descriptor_limit();
 
     const bool keep_going_;
     PmiServer server_;
