@@ -9,12 +9,7 @@ using namespace rwapi;
 extern "C" {
 
 int rwapi_test(rwapi_context* context, rwapi_id id) {
-    return with(context, [=](Engine& engine) {
-        const int result = engine.test(id);
-        if (result != 0) return result;
-        engine.progress();
-        return engine.test(id);
-    });
+    return test(context, [=](Engine& engine) { return engine.test(id); });
 }
 
 int rwapi_wait(rwapi_context* context, rwapi_id id, int64_t timeout) {
@@ -53,17 +48,22 @@ int rwapi_wait_any(rwapi_context* context, const rwapi_id* ids, size_t n, size_t
 
 int rwapi_flush(rwapi_context* context, int node, rwapi_id* id) {
     return with(context, [=](Engine& engine) {
-        return store_id(engine.flush(static_cast<uint32_t>(node), id != nullptr), id);
+        return store_id(
+            engine.flushes().start(Task::kFlush, static_cast<uint32_t>(node), id != nullptr), id);
     });
 }
 
 int rwapi_flush_all(rwapi_context* context, rwapi_id* id) {
-    return with(context,
-                [=](Engine& engine) { return store_id(engine.flush_all(id != nullptr), id); });
+    return with(context, [=](Engine& engine) {
+        return store_id(engine.flushes().flush_all(id != nullptr), id);
+    });
 }
 
 int rwapi_fence(rwapi_context* context, int node) {
-    return with(context, [=](Engine& engine) { return engine.fence(static_cast<uint32_t>(node)); });
+    return with(context, [=](Engine& engine) {
+        return store_id(engine.flushes().start(Task::kFence, static_cast<uint32_t>(node), false),
+                        nullptr);
+    });
 }
 
 int rwapi_progress(rwapi_context* context) {

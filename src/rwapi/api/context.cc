@@ -5,7 +5,6 @@
 #include <atomic>
 #include <cstddef>
 #include <cstring>
-#include <optional>
 #include <vector>
 
 #include "rwapi/base/log.h"
@@ -44,33 +43,6 @@ int choose(uint32_t given, uint32_t fallback, uint32_t most, uint32_t& chosen) {
     return RWAPI_OK;
 }
 
-// A tag for a context. It is released unless the context keeps it.
-class TagOwner {
-  public:
-    TagOwner() : lease_(allocate()) {}
-    ~TagOwner() {
-        if (lease_) release(*lease_);
-    }
-    TagOwner(const TagOwner&) = delete;
-    TagOwner& operator=(const TagOwner&) = delete;
-
-    const std::optional<Tags::Lease>& lease() const { return lease_; }
-    void keep() { lease_.reset(); }
-
-    static void release(const Tags::Lease& lease) {
-        const std::lock_guard guard(contexts().mutex);
-        contexts().tags.release(lease.tag, lease.used);
-    }
-
-  private:
-    static std::optional<Tags::Lease> allocate() {
-        const std::lock_guard guard(contexts().mutex);
-        return contexts().tags.allocate();
-    }
-
-    std::optional<Tags::Lease> lease_;
-};
-
 int create(const rwapi_params* given, rwapi_context*& created) {
     rwapi_params params{};
     if (given != nullptr) {
@@ -95,14 +67,13 @@ int create(const rwapi_params* given, rwapi_context*& created) {
     std::unique_ptr<Bootstrap> bootstrap = make_bootstrap(params.bootstrap, error);
     if (!bootstrap) return error;
     auto context = std::make_unique<rwapi_context>();
-    TagOwner tag;
-    if (!tag.lease()) {
+    context->take_tag();
+    if (context->lease.tag == 0) {
         log_error("%u contexts exist already, which is the maximum: destroy one first",
                   Tags::kLast);
         return RWAPI_ERR_MEMORY;
     }
-    settings.tag = *tag.lease();
-    context->tag = settings.tag.tag;
+    settings.tag = context->lease;
     context->multiple = params.threads == RWAPI_THREAD_MULTIPLE;
     context->sleeps = params.wait == RWAPI_WAIT_SLEEP;
     context->engine = std::make_unique<Engine>(settings, std::move(bootstrap));
@@ -112,7 +83,6 @@ int create(const rwapi_params* given, rwapi_context*& created) {
     const std::lock_guard guard(contexts().mutex);
     contexts().list.push_back(std::move(context));
     created = contexts().list.back().get();
-    tag.keep();
     return RWAPI_OK;
 }
 
@@ -135,6 +105,18 @@ rwapi_context* default_context() {
 
 using namespace rwapi;
 
+void rwapi_context::take_tag() {
+    const std::lock_guard guard(contexts().mutex);
+    lease = contexts().tags.allocate().value_or(Tags::Lease{});
+}
+
+void rwapi_context::release_tag() {
+    if (lease.tag == 0) return;
+    const std::lock_guard guard(contexts().mutex);
+    contexts().tags.release(lease.tag, lease.used);
+    lease.tag = 0;
+}
+
 extern "C" {
 
 int rwapi_context_create(const rwapi_params* params, rwapi_context** context) {
@@ -153,10 +135,10 @@ int rwapi_context_destroy(rwapi_context* context) {
     const int result = with(context, [=](Engine& engine) { return engine.close(context->sleeps); });
     const std::lock_guard guard(context->mutex);
     if (!context->engine) return result;
-    const Tags::Lease tag{context->tag, context->engine->generations()};
+    context->lease.used = context->engine->generations();
     context->unlocked = nullptr;
     context->engine.reset();
-    TagOwner::release(tag);
+    context->release_tag();
     return result;
 }
 

@@ -16,15 +16,20 @@
 // The object behind the user's pointer. It remains when the context is destroyed, so that later
 // calls return an error.
 struct rwapi_context {
-    bool multiple = false;  // RWAPI_THREAD_MULTIPLE
-    bool sleeps = false;    // RWAPI_WAIT_SLEEP
-    uint16_t tag = 0;
+    bool multiple = false;       // RWAPI_THREAD_MULTIPLE
+    bool sleeps = false;         // RWAPI_WAIT_SLEEP
+    rwapi::Tags::Lease lease{};  // its tag; 0: none, or given back
     std::mutex mutex;
     std::unique_ptr<rwapi::Engine> engine;  // null: destroyed
     rwapi::Engine* unlocked = nullptr;      // the same, if calls need no lock
     // Sleeper, with several threads:
     bool watched = false;             // a thread watches the descriptor
     std::condition_variable changed;  // for the others, which wait for that thread
+
+    // One whose creation fails gives its tag back, too.
+    ~rwapi_context() { release_tag(); }
+    void take_tag();
+    void release_tag();
 };
 
 namespace rwapi {
@@ -45,13 +50,20 @@ template <class Function>
     }
 }
 
+// The same for a context that may have been destroyed.
+template <class Function>
+auto call_alive(rwapi_context& context, Function&& function)
+    -> decltype(function(std::declval<Engine&>())) {
+    if (!context.engine) return RWAPI_ERR_STATE;
+    return call(*context.engine, function);
+}
+
 // The same under the context's lock.
 template <class Function>
 [[gnu::noinline]] auto call_locked(rwapi_context& context, Function& function)
     -> decltype(function(std::declval<Engine&>())) {
     const std::lock_guard lock(context.mutex);
-    if (!context.engine) return RWAPI_ERR_STATE;
-    return call(*context.engine, function);
+    return call_alive(context, function);
 }
 
 // The same for a user's context: only one with RWAPI_THREAD_MULTIPLE needs the lock.
@@ -63,6 +75,17 @@ template <class Function>
     if (context->unlocked != nullptr) [[likely]]
         return call(*context->unlocked, function);
     return call_locked(*context, function);
+}
+
+// Returns check(engine). If that is 0, makes progress and checks again.
+template <class Check>
+int test(rwapi_context* context, Check check) {
+    return with(context, [&](Engine& engine) {
+        const int first = check(engine);
+        if (first != 0) return first;
+        engine.progress();
+        return check(engine);
+    });
 }
 
 // Stores the id of an operation that has begun, unless id is null. Returns its error.

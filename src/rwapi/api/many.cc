@@ -14,11 +14,6 @@ Notify in_slot(uint32_t slot, uint64_t value) {
     return {NotificationKind::kSlot, slot, value};
 }
 
-Transfer place_of(const rwapi_net& net, uint64_t offset, const void* local, size_t length) {
-    return {net.word[0], NetAddress::offset_of(net, offset),
-            static_cast<std::byte*>(const_cast<void*>(local)), length};
-}
-
 // One piece needs no list.
 int put_one(rwapi_context* context, const rwapi_element& only, const Notify& notify, rwapi_id* id) {
     return notify.kind == NotificationKind::kNone
@@ -56,7 +51,7 @@ int put_strided(rwapi_context* context, const rwapi_net& net, uint64_t offset, c
     if (blocks->stride == length && blocks->local_stride == length)
         return put_one(context, {net, offset, local, extent}, notify, id);
     return with(context, [&](Engine& engine) {
-        const Transfer first = place_of(net, offset, local, length);
+        const Transfer first = Transfer::of(net, offset, local, length);
         return store_id(engine.put_blocks(net, first, *blocks, notify, id != nullptr), id);
     });
 }
@@ -92,7 +87,7 @@ int rwapi_get_notify(rwapi_context* context, rwapi_net net, uint64_t offset, voi
     if ((local == nullptr && length > 0) || value == 0) return RWAPI_ERR_INVALID;
     return with(context, [&](Engine& engine) {
         if (!engine.slots().has(slot)) return static_cast<int>(RWAPI_ERR_RANGE);
-        Transfer what = place_of(net, offset, local, length);
+        Transfer what = Transfer::of(net, offset, local, length);
         what.place = slot;
         what.value = value;
         return store_id(engine.transfer(Task::kGetNotify, net, what, id != nullptr), id);

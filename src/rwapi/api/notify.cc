@@ -32,14 +32,13 @@ int check_counter(Engine& engine, rwapi_counter handle, uint64_t* writes, uint64
     return counter->reached() ? 1 : 0;
 }
 
-// Returns check(engine). If that is 0, makes progress and checks again.
-template <class Check>
-int test(rwapi_context* context, Check check) {
-    return with(context, [&](Engine& engine) {
-        const int first = check(engine);
-        if (first != 0) return first;
-        engine.progress();
-        return check(engine);
+// Calls function(engine, counter) for the counter with this handle.
+template <class Function>
+int with_counter(rwapi_context* context, rwapi_counter handle, Function function) {
+    return with(context, [=](Engine& engine) {
+        int error;
+        Counter* const counter = engine.counters().find(handle, error);
+        return counter != nullptr ? static_cast<int>(function(engine, *counter)) : error;
     });
 }
 
@@ -99,23 +98,20 @@ int rwapi_counter_create(rwapi_context* context, rwapi_counter* counter) {
 }
 
 int rwapi_counter_free(rwapi_context* context, rwapi_counter counter) {
-    return with(context, [=](Engine& engine) {
-        int error;
-        if (engine.counters().find(counter, error) != nullptr) engine.counters().remove(counter);
-        return error;
+    return with_counter(context, counter, [=](Engine& engine, Counter&) {
+        engine.counters().remove(counter);
+        return RWAPI_OK;
     });
 }
 
 int rwapi_counter_attach(rwapi_context* context, rwapi_counter counter, rwapi_net net,
                          uint64_t expected) {
-    return with(context, [=](Engine& engine) {
+    return with_counter(context, counter, [=](Engine& engine, Counter& found) {
         int error;
-        Counter* const found = engine.counters().find(counter, error);
-        if (found == nullptr) return error;
         OwnRegion* const own = engine.regions().find(net, error);
         if (own == nullptr) return error;
         own->attach(counter);
-        found->expected += expected;
+        found.expected += expected;
         return static_cast<int>(RWAPI_OK);
     });
 }
@@ -129,11 +125,9 @@ int rwapi_counter_detach(rwapi_context* context, rwapi_net net) {
 }
 
 int rwapi_counter_set(rwapi_context* context, rwapi_counter counter, uint64_t expected) {
-    return with(context, [=](Engine& engine) {
-        int error;
-        if (Counter* const found = engine.counters().find(counter, error))
-            found->expected = expected;
-        return error;
+    return with_counter(context, counter, [=](Engine&, Counter& found) {
+        found.expected = expected;
+        return RWAPI_OK;
     });
 }
 
@@ -150,11 +144,8 @@ int rwapi_counter_wait(rwapi_context* context, rwapi_counter counter, int64_t ti
 }
 
 int rwapi_counter_reset(rwapi_context* context, rwapi_counter counter) {
-    return with(context, [=](Engine& engine) {
-        int error;
-        Counter* const found = engine.counters().find(counter, error);
-        if (found == nullptr) return error;
-        return static_cast<int>(found->reset() ? RWAPI_OK : RWAPI_ERR_RANGE);
+    return with_counter(context, counter, [](Engine&, Counter& found) {
+        return found.reset() ? RWAPI_OK : RWAPI_ERR_RANGE;
     });
 }
 

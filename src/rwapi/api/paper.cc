@@ -69,15 +69,11 @@ int rwapi_context_send(rwapi_context* context, int node, const rwapi_small* smal
 
 int rwapi_context_receive(rwapi_context* context, int* node, rwapi_small* small) {
     if (node == nullptr || small == nullptr) return RWAPI_ERR_INVALID;
-    return with(context, [&](Engine& engine) {
-        uint32_t from = 0;
-        bool found = engine.receive(from, *small);
-        if (!found) {
-            engine.progress();
-            found = engine.receive(from, *small);
-        }
-        if (found) *node = static_cast<int>(from);
-        return found ? 1 : 0;
+    return test(context, [=](Engine& engine) {
+        uint32_t from;
+        if (!engine.receive(from, *small)) return 0;
+        *node = static_cast<int>(from);
+        return 1;
     });
 }
 

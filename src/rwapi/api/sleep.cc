@@ -16,18 +16,6 @@ using std::chrono::microseconds;
 
 constexpr int64_t kWithoutEvents = 1000;  // microseconds, over a transport that has no descriptor
 
-template <class Function>
-int guarded(rwapi_context& context, Function function) {
-    if (!context.engine) return RWAPI_ERR_STATE;
-    try {
-        return function(*context.engine);
-    } catch (const std::bad_alloc&) {
-        return RWAPI_ERR_MEMORY;
-    } catch (...) {
-        return RWAPI_ERR_TRANSPORT;
-    }
-}
-
 }  // namespace
 
 Sleeper::~Sleeper() {
@@ -46,7 +34,7 @@ int Sleeper::sleep(int64_t most, const Ready& ready) {
     lock.lock();
     const Clock::time_point end = Clock::now() + microseconds(most);
     while (context_.watched && !watches_) {
-        if (const int result = guarded(context_, ready)) return result;
+        if (const int result = call_alive(context_, ready)) return result;
         const Clock::time_point now = Clock::now();
         if (now >= end) return 0;
         context_.changed.wait_until(lock, std::min(end, now + microseconds(look_)));
@@ -56,11 +44,11 @@ int Sleeper::sleep(int64_t most, const Ready& ready) {
 }
 
 int Sleeper::watch(int64_t most, const Ready& ready, std::unique_lock<std::mutex>& lock) {
-    int result = guarded(context_, ready);
+    int result = call_alive(context_, ready);
     if (result != 0) return result;
     int fd = -1;
     int64_t look = std::min(look_, kWithoutEvents);
-    const int armed = guarded(context_, [&](Engine& engine) {
+    const int armed = call_alive(context_, [&](Engine& engine) {
         fd = engine.event_fd();
         return fd >= 0 ? engine.arm() : static_cast<int>(RWAPI_ERR_UNSUPPORTED);
     });
@@ -80,7 +68,7 @@ int Sleeper::watch(int64_t most, const Ready& ready, std::unique_lock<std::mutex
         if (lock.owns_lock()) lock.unlock();
         const int events = ppoll(&entry, 1, &time, nullptr);
         if (context_.multiple) lock.lock();
-        result = guarded(context_, ready);
+        result = call_alive(context_, ready);
         if (events != 0 || result != 0) break;
     }
     return result;

@@ -8,15 +8,6 @@ using namespace rwapi;
 
 namespace {
 
-std::byte* bytes_of(const void* memory) {
-    return static_cast<std::byte*>(const_cast<void*>(memory));
-}
-
-// A transfer to or from the memory at `offset` from an address.
-Transfer transfer_at(const rwapi_net& net, uint64_t offset, const void* local, size_t length) {
-    return {net.word[0], NetAddress::offset_of(net, offset), bytes_of(local), length};
-}
-
 // Begins a put or get, and stores its id unless id is null.
 int begin(rwapi_context* context, const rwapi_net& net, rwapi_id* id, const Transfer& what,
           Task task = Task::kPut) {
@@ -39,7 +30,7 @@ template <NotificationKind kind, class Place>
 [[gnu::noinline, gnu::cold]] int begin_other_put(const PutArguments& all, const rwapi_net& net,
                                                  const Place& place, const uint64_t& value,
                                                  rwapi_id* id) {
-    Transfer what = transfer_at(net, all.offset, all.local, all.length);
+    Transfer what = Transfer::of(net, all.offset, all.local, all.length);
     what.kind = kind;
     what.place = is_signal(kind) ? NetAddress::offset_of(net, place) : place;
     what.value = value;
@@ -71,7 +62,7 @@ struct Operands {
 // Begins an atomic operation. result: where it stores what was there before, or null.
 int begin_atomic(rwapi_context* context, Task task, const rwapi_net& net, uint64_t offset,
                  const Operands& operands, uint64_t* result, rwapi_id* id) {
-    Transfer what = transfer_at(net, offset, result, sizeof *result);
+    Transfer what = Transfer::of(net, offset, result, sizeof *result);
     what.place = operands.compare;
     what.value = operands.value;
     return with(context, [&](Engine& engine) {
@@ -88,7 +79,7 @@ int rwapi_register(rwapi_context* context, void* memory, size_t length, int righ
     if (memory == nullptr || length == 0 || net == nullptr || (rights & ~kRights) != 0)
         return RWAPI_ERR_INVALID;
     return with(context, [&](Engine& engine) {
-        return engine.regions().add(bytes_of(memory), length, rights, false, *net);
+        return engine.regions().add(static_cast<std::byte*>(memory), length, rights, false, *net);
     });
 }
 
@@ -112,7 +103,7 @@ int rwapi_put(rwapi_context* context, rwapi_net net, uint64_t offset, const void
 
 int rwapi_get(rwapi_context* context, rwapi_net net, uint64_t offset, void* local, size_t length,
               rwapi_id* id) {
-    return begin(context, net, id, transfer_at(net, offset, local, length), Task::kGet);
+    return begin(context, net, id, Transfer::of(net, offset, local, length), Task::kGet);
 }
 
 int rwapi_fetch_add(rwapi_context* context, rwapi_net net, uint64_t offset, uint64_t value,

@@ -81,26 +81,31 @@ struct GatheredPart {
 };
 static_assert(sizeof(GatheredPart) == 16);
 
-// The body of a message that is long enough. Each member is read for itself, which leaves them in
-// registers.
-inline Notification notification_at(std::span<const std::byte> message) {
-    Notification found;
-    const std::byte* const from = message.data() + sizeof(Header);
-    std::memcpy(&found.region, from + offsetof(Notification, region), sizeof found.region);
-    std::memcpy(&found.bytes, from + offsetof(Notification, bytes), sizeof found.bytes);
-    std::memcpy(&found.place, from + offsetof(Notification, place), sizeof found.place);
-    std::memcpy(&found.value, from + offsetof(Notification, value), sizeof found.value);
+template <class T>
+std::span<const std::byte> bytes_of(const T& object) {
+    return std::as_bytes(std::span(&object, 1));
+}
+
+// What is at this place of a message, which is long enough.
+template <class T>
+T read_at(std::span<const std::byte> message, size_t place) {
+    T found;
+    std::memcpy(&found, message.data() + place, sizeof found);
     return found;
 }
 inline uint32_t node_at(std::span<const std::byte> message) {
-    uint32_t node;
-    std::memcpy(&node, message.data() + offsetof(Header, node), sizeof node);
-    return node;
+    return read_at<uint32_t>(message, offsetof(Header, node));
 }
 inline NotificationKind kind_at(std::span<const std::byte> message) {
-    NotificationKind kind;
-    std::memcpy(&kind, message.data() + offsetof(Header, kind), sizeof kind);
-    return kind;
+    return read_at<NotificationKind>(message, offsetof(Header, kind));
+}
+// Each member is read for itself, which leaves them in registers.
+inline Notification notification_at(std::span<const std::byte> message) {
+    const auto word = [=](size_t place) {
+        return read_at<uint64_t>(message, sizeof(Header) + place);
+    };
+    return {word(offsetof(Notification, region)), word(offsetof(Notification, bytes)),
+            word(offsetof(Notification, place)), word(offsetof(Notification, value))};
 }
 
 // Copies the Header and the body of a message. False: the message has another length.

@@ -7,6 +7,16 @@
 
 namespace rwapi {
 
+// What identifies a context of this process to its peers, and what it offers them. It does not
+// change.
+struct Self {
+    uint32_t rank;
+    uint32_t size;         // of the job
+    uint64_t incarnation;  // a random number; 0: there are none
+    uint32_t slots;        // notification slots
+    uint32_t credit;       // small messages that one peer may have under way
+};
+
 // A network address. Word 0 names the region: node (20 bits), generation (24), index
 // (20). Word 1 has a check (20 bits) and the offset (44). The check is a hash of word 0 and of the
 // owner's incarnation. A forged address, or one of an earlier context, passes the check with a

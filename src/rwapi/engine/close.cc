@@ -88,7 +88,8 @@ int Engine::close(bool sleeps) {
     peers_.for_each([&](const Peer& peer) { nodes.push_back(peer.node); });
     for (const uint32_t node : nodes) {
         rwapi_id id;
-        while ((id = flush(node, true)) == RWAPI_ERR_AGAIN && make_progress()) {
+        while ((id = flushes_.start(Task::kFlush, node, true)) == RWAPI_ERR_AGAIN &&
+               make_progress()) {
         }
         while (id > 0 && test(id) == 0 && make_progress()) {
         }

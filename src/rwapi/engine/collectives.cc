@@ -11,23 +11,6 @@ namespace {
 
 constexpr size_t kBeforeNets = sizeof(Header) + sizeof(GatheredPart);  // of a message
 
-// A message before it is packed.
-struct Outgoing {
-    Header header;
-    GatheredPart part;
-    std::span<const rwapi_net> nets;
-};
-
-size_t pack_part(void* to, void* from) {
-    const Outgoing& outgoing = *static_cast<const Outgoing*>(from);
-    auto* const bytes = static_cast<std::byte*>(to);
-    std::memcpy(bytes, &outgoing.header, sizeof outgoing.header);
-    std::memcpy(bytes + sizeof outgoing.header, &outgoing.part, sizeof outgoing.part);
-    if (!outgoing.nets.empty())
-        std::memcpy(bytes + kBeforeNets, outgoing.nets.data(), outgoing.nets.size_bytes());
-    return kBeforeNets + outgoing.nets.size_bytes();
-}
-
 }  // namespace
 
 int Collectives::begin(const rwapi_net* own) {
@@ -71,16 +54,14 @@ bool Collectives::send_step(Gathering& current) {
     for (bool last = false; !last;) {
         if (peer.failed || peer.left) return true;
         if (peer.state != PeerState::kReady) return false;
-        Outgoing outgoing{{self_.rank, 0, current.missing(), 0},
-                          {number_, sent_, static_cast<uint8_t>(step), 0, {}},
-                          current.outgoing(sent_, most)};
-        const auto items = static_cast<uint32_t>(outgoing.nets.size());
+        const Header header{self_.rank, 0, current.missing(), 0};
+        const std::span<const rwapi_net> nets = current.outgoing(sent_, most);
+        const auto items = static_cast<uint32_t>(nets.size());
         last = current.outgoing(sent_ + items, 1).empty();
-        outgoing.part.last = last;
-        const ssize_t sent =
-            uct_ep_am_bcopy(peer.connection.endpoint.get(), kGatheredPart, pack_part, &outgoing, 0);
-        if (sent == UCS_ERR_NO_RESOURCE) return false;
-        if (sent < 0) peers_.mark_failed(peer, static_cast<ucs_status_t>(sent));
+        const GatheredPart part{number_, sent_, static_cast<uint8_t>(step), last, {}};
+        const std::span<const std::byte> parts[] = {bytes_of(header), bytes_of(part),
+                                                    std::as_bytes(nets)};
+        if (!peers_.send_long(peer, kGatheredPart, parts)) return false;
         sent_ += items;
     }
     return true;

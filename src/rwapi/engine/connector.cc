@@ -68,15 +68,15 @@ void Connector::log_other_transport(uint32_t node, const AddressHeader& header) 
 bool Connector::look_up(Peer& peer) {
     Connection& connection = peer.connection;
     if (connection.address_known) return true;
-    std::vector<std::byte> published;
-    if (bootstrap_.lookup(peer.node, published) != RWAPI_OK) {
-        peers_.mark_failed(peer, UCS_ERR_UNREACHABLE);
+    const auto refuse = [&](ucs_status_t status) {
+        peers_.mark_failed(peer, status);
         return false;
-    }
+    };
+    std::vector<std::byte> published;
+    if (bootstrap_.lookup(peer.node, published) != RWAPI_OK) return refuse(UCS_ERR_UNREACHABLE);
     if (published.size() == 1 && published[0] == kNoTransport) {
         log_error("node %u has no transport: its own messages say why", peer.node);
-        peers_.mark_failed(peer, UCS_ERR_UNREACHABLE);
-        return false;
+        return refuse(UCS_ERR_UNREACHABLE);
     }
     PublishedAddress address;
     if (!address.unpack(published)) {
@@ -84,19 +84,16 @@ bool Connector::look_up(Peer& peer) {
             "node %u has published an address of another version: use the same librwapi for all "
             "processes",
             peer.node);
-        peers_.mark_failed(peer, UCS_ERR_INVALID_ADDR);
-        return false;
+        return refuse(UCS_ERR_INVALID_ADDR);
     }
     if (transport_.transport() != address.header.transport.data()) {
         log_other_transport(peer.node, address.header);
-        peers_.mark_failed(peer, UCS_ERR_UNREACHABLE);
-        return false;
+        return refuse(UCS_ERR_UNREACHABLE);
     }
     if (!address.fits(own_address())) {
         log_error("the launcher returns a damaged address of node %u: start the job again",
                   peer.node);
-        peers_.mark_failed(peer, UCS_ERR_INVALID_ADDR);
-        return false;
+        return refuse(UCS_ERR_INVALID_ADDR);
     }
     connection.address = {with_room(std::move(address.device)),
                           with_room(std::move(address.interface))};

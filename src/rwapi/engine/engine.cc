@@ -30,24 +30,13 @@ Engine::Engine(const EngineSettings& settings, std::unique_ptr<Bootstrap> bootst
       connector_(self_, *bootstrap_, transport_, peers_),
       failures_(transport_, *bootstrap_, peers_),
       regions_(self_, settings.tag.tag, settings.tag.used.handles, transport_),
-      remotes_(transport_),
+      remotes_(self_, transport_, regions_, peers_),
       notifications_(self_, settings.tag.tag, settings.tag.used.handles, regions_, peers_),
-      keys_(self_, regions_, remotes_, peers_),
       small_(self_, peers_),
       posting_(self_, transport_),
       operations_(settings.tag, settings.operations, transport_, remotes_, peers_,
                   notifications_.slots()),
-      sequencer_(peers_, connector_, operations_, posting_, keys_, small_),
-      many_({.self = self_,
-             .sleeper = sleeper_,
-             .peers = peers_,
-             .connector = connector_,
-             .regions = regions_,
-             .remotes = remotes_,
-             .notifications = notifications_,
-             .posting = posting_,
-             .operations = operations_,
-             .sequencer = sequencer_}),
+      sequencer_(peers_, connector_, operations_, posting_, remotes_, small_),
       flushes_(self_, peers_, operations_, sequencer_),
       collectives_(self_, transport_, connector_, peers_) {}
 
@@ -85,8 +74,8 @@ int Engine::open_transport() {
     events.on_message[kNotificationMessage] =
         handler_of<&Notifications::on_notification>(notifications_);
     events.on_message[kStaleRegion] = handler_of<&Notifications::on_stale_region>(notifications_);
-    events.on_message[kKeyRequest] = handler_of<&KeyExchange::on_request>(keys_);
-    events.on_message[kKeyAnswer] = handler_of<&KeyExchange::on_answer>(keys_);
+    events.on_message[kKeyRequest] = handler_of<&RemoteRegions::on_request>(remotes_);
+    events.on_message[kKeyAnswer] = handler_of<&RemoteRegions::on_answer>(remotes_);
     events.on_message[kGatheredPart] = handler_of<&Collectives::on_part>(collectives_);
     events.on_wireup = handler_of<&Connector::on_wireup>(connector_);
     if (const int error = transport_.open(events, sleeper_.threads())) return error;
@@ -126,7 +115,7 @@ bool Engine::send_control(Peer& peer) {
     if (!connector_.send_wireup(peer)) return false;
     if (peer.state != PeerState::kReady || peer.failed) return true;
     return small_.send_credit(peer) && notifications_.send_stale_regions(peer) &&
-           keys_.send_answer(peer) && small_.send_goodbye(peer);
+           remotes_.send_answer(peer) && small_.send_goodbye(peer);
 }
 
 int Engine::peer_status(uint32_t node) {

@@ -12,8 +12,6 @@
 #include "rwapi/engine/connector.h"
 #include "rwapi/engine/failure_detector.h"
 #include "rwapi/engine/flushes.h"
-#include "rwapi/engine/key_exchange.h"
-#include "rwapi/engine/many_puts.h"
 #include "rwapi/engine/notifications.h"
 #include "rwapi/engine/operations.h"
 #include "rwapi/engine/posting.h"
@@ -21,6 +19,13 @@
 #include "rwapi/engine/small_messages.h"
 
 namespace rwapi {
+
+// The notification of a put of many pieces.
+struct Notify {
+    NotificationKind kind = NotificationKind::kNone;
+    uint64_t place = 0;
+    uint64_t value = 0;
+};
 
 struct EngineSettings {
     Tags::Lease tag;  // distinguishes the handles of contexts
@@ -105,15 +110,14 @@ class Engine {
     // A put or get. kGetNotify: `what` has no notification for the peer; its place and value are a
     // slot's of this process.
     rwapi_id transfer(Task task, const rwapi_net& net, const Transfer& what, bool has_id);
-    // As those of ManyPuts.
+    // Puts of many pieces. At least one element.
     rwapi_id put_list(std::span<const rwapi_element> elements, const Notify& notify, bool has_id);
+    // `first` is the first of the blocks. Their extents do not overflow.
     rwapi_id put_blocks(const rwapi_net& net, const Transfer& first, const rwapi_blocks& blocks,
                         const Notify& notify, bool has_id);
     rwapi_id atomic(Task task, const rwapi_net& net, const Transfer& what, bool has_id);
     rwapi_id write(uint32_t node, const rwapi_net& from, const rwapi_net& to, size_t length);
-    rwapi_id flush(uint32_t node, bool has_id) { return flushes_.flush(node, has_id); }
-    rwapi_id flush_all(bool has_id) { return flushes_.flush_all(has_id); }
-    int fence(uint32_t node) { return flushes_.fence(node); }
+    Flushes& flushes() { return flushes_; }
     int send(uint32_t node, const rwapi_small& small);
     bool receive(uint32_t& node, rwapi_small& small) { return small_.receive(node, small); }
     Collectives& collectives() { return collectives_; }
@@ -130,6 +134,9 @@ class Engine {
     int bereaved();
 
   private:
+    class Pieces;
+
+    int find(const rwapi_net& net, const OwnRegion*& own, RemoteRegion*& region);
     rwapi_id find_and_transfer(Task task, const rwapi_net& net, const Transfer& what, bool has_id);
     rwapi_id transfer_to(Task task, RemoteRegion& region, const Transfer& what, bool has_id);
     rwapi_id transfer_locally(Task task, const Transfer& what, const OwnRegion& region);
@@ -156,12 +163,10 @@ class Engine {
     Regions regions_;
     RemoteRegions remotes_;
     Notifications notifications_;
-    KeyExchange keys_;
     SmallMessages small_;
     Posting posting_;
     Operations operations_;
     Sequencer sequencer_;
-    ManyPuts many_;
     Flushes flushes_;
     Collectives collectives_;
     // Last, so that it is destroyed first: while UCT closes, it calls completions of operations.

@@ -16,15 +16,6 @@ rwapi_id Flushes::start(Task task, uint32_t node, bool has_id) {
     return sequencer_.start(*operation);
 }
 
-rwapi_id Flushes::flush(uint32_t node, bool has_id) {
-    return start(Task::kFlush, node, has_id);
-}
-
-int Flushes::fence(uint32_t node) {
-    const rwapi_id id = start(Task::kFence, node, false);
-    return id < 0 ? static_cast<int>(id) : RWAPI_OK;
-}
-
 rwapi_id Flushes::flush_all(bool has_id) {
     FlushAll all;
     int status = RWAPI_OK;

@@ -16,11 +16,11 @@ class Flushes {
     Flushes(const Self& self, Peers& peers, Operations& operations, Sequencer& sequencer)
         : self_(self), peers_(peers), operations_(operations), sequencer_(sequencer) {}
 
-    // The id, 0 if there is nothing to flush, or an error. has_id: the user gets the id.
-    rwapi_id flush(uint32_t node, bool has_id);
+    // Begins a kFlush or kFence of a node. The id, 0 if there is nothing to flush, or an error.
+    // has_id: the user gets the id.
+    rwapi_id start(Task task, uint32_t node, bool has_id);
+    // The same for a flush of all.
     rwapi_id flush_all(bool has_id);
-    // RWAPI_OK or an error.
-    int fence(uint32_t node);
 
     // Whether parts of flushes wait for places of operations.
     bool has_waiting() const { return !waiting_.empty(); }
@@ -32,9 +32,6 @@ class Flushes {
         Operation* whole = nullptr;
         std::vector<uint32_t> nodes;  // whose parts have not begun
     };
-
-    // Begins the task for a node that is in use. 0 if the node is not in use.
-    rwapi_id start(Task task, uint32_t node, bool has_id);
 
     const Self self_;
     Peers& peers_;

@@ -47,7 +47,7 @@ struct Connection {
     uint8_t asked = 0;
 };
 
-// Requests for keys. KeyExchange owns it.
+// Requests for keys. RemoteRegions owns it.
 struct PeerKeys {
     std::optional<uint64_t> awaited;    // name of a region whose key the peer was asked for
     std::optional<uint64_t> requested;  // name of a region whose key the peer awaits

@@ -7,6 +7,17 @@
 #include "rwapi/base/log.h"
 
 namespace rwapi {
+namespace {
+
+size_t pack_parts(void* to, void* from) {
+    auto* const begin = static_cast<std::byte*>(to);
+    std::byte* end = begin;
+    for (const auto& part : *static_cast<const Peers::Parts*>(from))
+        end = std::ranges::copy(part, end).out;
+    return static_cast<size_t>(end - begin);
+}
+
+}  // namespace
 
 Peer& Peers::at(uint32_t node) {
     TERN_ASSERT(node < self_.size);
@@ -40,6 +51,13 @@ bool Peers::send(Peer& peer, MessageId id, uint16_t credit, const void* body, un
         uct_ep_am_short(peer.connection.endpoint.get(), id, header.pack(), body, length);
     if (status == UCS_ERR_NO_RESOURCE) return false;
     if (status != UCS_OK) mark_failed(peer, status);
+    return true;
+}
+
+bool Peers::send_long(Peer& peer, MessageId id, Parts parts) {
+    const ssize_t sent = uct_ep_am_bcopy(peer.connection.endpoint.get(), id, pack_parts, &parts, 0);
+    if (sent == UCS_ERR_NO_RESOURCE) return false;
+    if (sent < 0) mark_failed(peer, static_cast<ucs_status_t>(sent));
     return true;
 }
 

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "rwapi/core/messages.h"
+#include "rwapi/core/net.h"
 #include "rwapi/engine/peer.h"
-#include "rwapi/engine/self.h"
 
 namespace rwapi {
 
@@ -79,6 +79,10 @@ class Peers {
     // error the peer has failed.
     bool send(Peer& peer, MessageId id, uint16_t credit = 0, const void* body = nullptr,
               unsigned length = 0);
+
+    // The same of a long message, whose parts are copied. The first is the header.
+    using Parts = std::span<const std::span<const std::byte>>;
+    bool send_long(Peer& peer, MessageId id, Parts parts);
 
     // Has the next serve() call its function for the peer.
     void add_work(Peer& peer);

@@ -8,7 +8,6 @@
 #include "rwapi/core/messages.h"
 #include "rwapi/engine/peer.h"
 #include "rwapi/engine/region.h"
-#include "rwapi/engine/self.h"
 #include "rwapi/transport/transport.h"
 
 namespace rwapi {

@@ -25,6 +25,12 @@ struct Transfer {
     NotificationKind kind = NotificationKind::kNone;
     uint64_t place = 0;
     uint64_t value = 0;
+
+    // To or from the memory `offset` bytes after an address.
+    static Transfer of(const rwapi_net& net, uint64_t offset, const void* local, size_t length) {
+        return {net.word[0], NetAddress::offset_of(net, offset),
+                static_cast<std::byte*>(const_cast<void*>(local)), length};
+    }
 };
 
 // Memory of this process that the user has registered.

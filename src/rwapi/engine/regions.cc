@@ -120,16 +120,12 @@ bool Regions::make_key(uint64_t name, Key& key) {
     int error;
     const OwnRegion* const region = own_.find(address.index, address.generation, error);
     if (region == nullptr || address.node != self_.rank) return false;
-    key = {.incarnation = self_.incarnation,
-           .address = reinterpret_cast<uintptr_t>(region->address),
-           .length = region->length,
-           .node = self_.rank,
-           .index = address.index,
-           .generation = address.generation,
-           .slots = self_.slots,
-           .rights = static_cast<uint8_t>(region->rights),
-           .rkey_length = static_cast<uint8_t>(transport_.rkey_length()),
-           .rkey = {}};
+    key = rights_of(*region);
+    key.incarnation = self_.incarnation;
+    key.node = self_.rank;
+    key.index = address.index;
+    key.generation = address.generation;
+    key.rkey_length = static_cast<uint8_t>(transport_.rkey_length());
     return transport_.shared_domain().pack_key(region->memory, key.rkey.data()) == UCS_OK;
 }
 

@@ -8,7 +8,6 @@
 #include "rwapi/core/handles.h"
 #include "rwapi/core/net.h"
 #include "rwapi/engine/region.h"
-#include "rwapi/engine/self.h"
 #include "rwapi/transport/transport.h"
 
 namespace rwapi {

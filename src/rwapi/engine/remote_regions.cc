@@ -68,6 +68,59 @@ void RemoteRegions::release(RemoteRegion& region) {
     regions_.erase(region.name);
 }
 
+ucs_status_t RemoteRegions::request(Peer& peer, uint64_t name) {
+    if (peer.keys.awaited) return UCS_OK;
+    const Header header{self_.rank, 0, 0, 0};
+    const ucs_status_t status = uct_ep_am_short(peer.connection.endpoint.get(), kKeyRequest,
+                                                header.pack(), &name, sizeof name);
+    if (status == UCS_OK) peer.keys.awaited = name;
+    return status;
+}
+
+void RemoteRegions::on_request(std::span<const std::byte> message) {
+    Header header;
+    uint64_t name;
+    Peer* const peer = peers_.sender_of(message, header, name);
+    if (peer == nullptr) return;
+    peer->keys.requested = name;
+    peers_.add_work(*peer);
+}
+
+bool RemoteRegions::send_answer(Peer& peer) {
+    if (!peer.keys.requested) return true;
+    const Header header{self_.rank, 0, 0, 0};
+    const uint64_t name = *peer.keys.requested;
+    Key key;
+    std::array<std::byte, Key::kMaxBytes> packed;
+    const size_t length = regions_of_self_.make_key(name, key) ? key.pack(packed) : 0;
+    const std::span<const std::byte> parts[] = {bytes_of(header), bytes_of(name),
+                                                std::span(packed).first(length)};
+    if (!peers_.send_long(peer, kKeyAnswer, parts)) return false;
+    peer.keys.requested.reset();
+    return true;
+}
+
+void RemoteRegions::on_answer(std::span<const std::byte> message) {
+    Header header;
+    uint64_t name;
+    constexpr size_t kFixed = sizeof header + sizeof name;
+    if (message.size() < kFixed) return;
+    Peer* const peer = peers_.sender_of(message.first(kFixed), header, name);
+    if (peer == nullptr || peer->keys.awaited != name) return;
+    peer->keys.awaited.reset();
+    const NetAddress address = NetAddress::of_name(name);
+    Key key;
+    bool has_key = message.size() > kFixed;
+    if (has_key && (!key.unpack(message.subspan(kFixed)) || key.node != peer->node ||
+                    key.index != address.index || key.generation != address.generation ||
+                    add(*peer, address, &key) != RWAPI_OK)) {
+        peers_.report_dropped(peer->node, "an invalid key");
+        has_key = false;
+    }
+    if (!has_key) add(*peer, address, nullptr);
+    peers_.add_work(*peer);
+}
+
 void RemoteRegions::remove_all() {
     for (auto& [name, region] : regions_) {
         if (region.has_key) uct_rkey_release(transport_.component(), &region.rkey);

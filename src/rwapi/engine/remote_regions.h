@@ -3,12 +3,13 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <unordered_map>
 
 #include "rwapi/core/net.h"
 #include "rwapi/engine/operation.h"
-#include "rwapi/engine/peer.h"
-#include "rwapi/engine/region.h"
+#include "rwapi/engine/peers.h"
+#include "rwapi/engine/regions.h"
 #include "rwapi/transport/transport.h"
 
 namespace rwapi {
@@ -37,10 +38,12 @@ namespace rwapi {
 }
 
 // The regions of peers whose keys have come. A region with a higher generation takes the place of
-// the one before, which its owner has deregistered.
+// the one before, which its owner has deregistered. A process asks the owner of an address for the
+// region's key before its first operation there, and has one request to a peer under way at most.
 class RemoteRegions {
   public:
-    explicit RemoteRegions(const Transport& transport) : transport_(transport) {
+    RemoteRegions(const Self& self, const Transport& transport, Regions& regions, Peers& peers)
+        : self_(self), transport_(transport), regions_of_self_(regions), peers_(peers) {
         recent_.fill(&none_);
     }
     RemoteRegions(const RemoteRegions&) = delete;
@@ -61,6 +64,15 @@ class RemoteRegions {
     // RWAPI_OK: `region` is the region, or null if its key has not come. RWAPI_ERR_STALE: the owner
     // does not have it any more.
     static int find(const Peer& owner, const NetAddress& address, RemoteRegion*& region);
+
+    // Requests the key of the region with this name, unless a request is under way.
+    // UCS_ERR_NO_RESOURCE: the send queue is full.
+    ucs_status_t request(Peer& peer, uint64_t name);
+    // Sends the key that the peer has requested, if any. False: the send queue is full.
+    bool send_answer(Peer& peer);
+    // For UCT's callbacks.
+    void on_request(std::span<const std::byte> message);
+    void on_answer(std::span<const std::byte> message);
 
     // Stores the key of a region. Null: the owner has no such region. RWAPI_ERR_FOREIGN: the key is
     // of another context or transport.
@@ -83,7 +95,10 @@ class RemoteRegions {
         return name * 0x9e3779b97f4a7c15ull >> (64 - kRecentBits);
     }
 
+    const Self self_;
     const Transport& transport_;
+    Regions& regions_of_self_;
+    Peers& peers_;
     std::unordered_map<uint64_t, RemoteRegion> regions_;  // by name
     RemoteRegion none_;                                   // permits nothing
     std::array<RemoteRegion*, 1 << kRecentBits> recent_;

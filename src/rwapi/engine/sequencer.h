@@ -2,7 +2,6 @@
 #pragma once
 
 #include "rwapi/engine/connector.h"
-#include "rwapi/engine/key_exchange.h"
 #include "rwapi/engine/operations.h"
 #include "rwapi/engine/posting.h"
 #include "rwapi/engine/small_messages.h"
@@ -15,12 +14,12 @@ namespace rwapi {
 class Sequencer {
   public:
     Sequencer(Peers& peers, Connector& connector, Operations& operations, const Posting& posting,
-              KeyExchange& keys, SmallMessages& small)
+              RemoteRegions& remotes, SmallMessages& small)
         : peers_(peers),
           connector_(connector),
           operations_(operations),
           posting_(posting),
-          keys_(keys),
+          remotes_(remotes),
           small_(small) {}
 
     // Begins an operation. Returns its id, 0 if it is complete, or its error.
@@ -46,7 +45,7 @@ class Sequencer {
     Connector& connector_;
     Operations& operations_;
     const Posting& posting_;
-    KeyExchange& keys_;
+    RemoteRegions& remotes_;
     SmallMessages& small_;
 };
 

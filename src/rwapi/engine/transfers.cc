@@ -18,21 +18,29 @@ rwapi_id Engine::transfer(Task task, const rwapi_net& net, const Transfer& what,
 // To or from an address that has not been used lately.
 rwapi_id Engine::find_and_transfer(Task task, const rwapi_net& net, const Transfer& what,
                                    bool has_id) {
+    const OwnRegion* own;
+    RemoteRegion* region;
+    if (const int error = find(net, own, region)) return error;
+    if (own != nullptr) return transfer_locally(task, what, *own);
+    if (region != nullptr) return transfer_to(task, *region, what, has_id);
+    // The key is requested; all else is checked when it has come.
+    return begin(task, peers_.at(NetAddress::unpack(net).node), nullptr, what, has_id);
+}
+
+// Finds the memory of an address: in this process, or at a peer; neither, if its key has not come.
+int Engine::find(const rwapi_net& net, const OwnRegion*& own, RemoteRegion*& region) {
+    own = nullptr;
+    region = nullptr;
     int error = connector_.check(net);
     if (error != RWAPI_OK) return error;
     const NetAddress address = NetAddress::unpack(net);
     if (address.node == self_.rank) {
-        const OwnRegion* const own = regions_.find(net, error);
-        return own != nullptr ? transfer_locally(task, what, *own) : error;
+        own = regions_.find(net, error);
+        return error;
     }
-    Peer& peer = peers_.at(address.node);
-    RemoteRegion* region;
-    error = RemoteRegions::find(peer, address, region);
-    if (error != RWAPI_OK) return error;
-    // The key is requested; all else is checked when it has come.
-    if (region == nullptr) return begin(task, peer, nullptr, what, has_id);
-    remotes_.remember(*region);
-    return transfer_to(task, *region, what, has_id);
+    error = RemoteRegions::find(peers_.at(address.node), address, region);
+    if (region != nullptr) remotes_.remember(*region);
+    return error;
 }
 
 rwapi_id Engine::transfer_to(Task task, RemoteRegion& region, const Transfer& what, bool has_id) {
@@ -97,20 +105,6 @@ rwapi_id Engine::begin(Task task, Peer& peer, RemoteRegion* region, const Transf
 void Engine::refill(const Peer& peer) {
     if (!peer.can_post() && peer.is_blocked() && progress() != 0) [[unlikely]]
         sleeper_.wake();
-}
-
-rwapi_id Engine::put_list(std::span<const rwapi_element> elements, const Notify& notify,
-                          bool has_id) {
-    const rwapi_id id = many_.put_list(elements, notify, has_id);
-    if (id > 0) refill(peers_.at(NetAddress::unpack(elements[0].net).node));
-    return id;
-}
-
-rwapi_id Engine::put_blocks(const rwapi_net& net, const Transfer& first, const rwapi_blocks& blocks,
-                            const Notify& notify, bool has_id) {
-    const rwapi_id id = many_.put_blocks(net, first, blocks, notify, has_id);
-    if (id > 0) refill(peers_.at(NetAddress::unpack(net).node));
-    return id;
 }
 
 // To or from a region of this process.
