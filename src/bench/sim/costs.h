@@ -98,11 +98,11 @@ struct RwapiCosts {
     double write = 313;  // rwapi_write
     double write_long = 1067;
     double notify = 213;  // rwapi_put_notify, rwapi_put_signal; all repeat others
-    double notify_copied = 629;
+    double notify_copied = 608;
     double notify_long = 1272;
     double set = 237;        // rwapi_put_signal to memory with RWAPI_POLLED, behind the data
     double set_apart = 235;  // elsewhere
-    double set_copied = 540;
+    double set_copied = 519;
     double set_long = 1173;
     Taking take = {287, 98.1};  // notifications
     Taking take_signal = {275, 100};
