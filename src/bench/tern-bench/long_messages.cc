@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "bench/tern-bench/command.h"
-#include "tern/rendezvous/policy.h"
+#include "tern/rendezvous/decision.h"
 
 namespace bench {
 namespace {
@@ -149,15 +149,15 @@ Result run_bandwidth(const Options& options, const Setup& setup) {
         for (const uint32_t size : long_sizes(options))
             add_long(series, options, contenders, size, buffers);
     }
-    const tern::Policy policy(costs, {});
-    const tern::CostModel& model = policy.model();
+    const tern::Decider decider(costs, {});
+    const tern::CostModel& model = decider.model();
     return run_with_model(
         series, costs, kBandwidthNotes,
         [](const Figure& figure) {
             return figure.name == (figure.test == kFirst ? "rc_v rndv" : "copy");
         },
         [&](const std::string& test, uint64_t length, const auto& add) {
-            const double staged = model.superpipeline(length, policy.staging(length));
+            const double staged = model.superpipeline(length, decider.staging(length));
             if (test != kFirst) {
                 add("model write", model.raw(length));
                 add("model superpipeline", staged);

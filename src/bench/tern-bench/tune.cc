@@ -8,7 +8,7 @@
 #include "bench/measure/mark.h"
 #include "bench/tern-bench/command.h"
 #include "tern/rendezvous/calibration.h"
-#include "tern/rendezvous/policy.h"
+#include "tern/rendezvous/decision.h"
 
 namespace bench {
 namespace {
@@ -89,11 +89,11 @@ struct Estimate {
     const char* name;
     double us;
 };
-std::vector<Estimate> estimates_of(const tern::Policy& policy, uint64_t length) {
-    const tern::CostModel& model = policy.model();
+std::vector<Estimate> estimates_of(const tern::Decider& decider, uint64_t length) {
+    const tern::CostModel& model = decider.model();
     std::vector<Estimate> estimates = {
         {"RDMA write", model.raw(length)},
-        {"superpipeline", model.superpipeline(length, policy.staging(length))},
+        {"superpipeline", model.superpipeline(length, decider.staging(length))},
         {"pin behind wire", model.pinned_behind_wire(length, model.best_piece(length))},
         {"pipeline", model.pipeline(length)},
         {"copy", model.naive_copy(length)},
@@ -103,10 +103,10 @@ std::vector<Estimate> estimates_of(const tern::Policy& policy, uint64_t length) 
 }
 
 // The scheme for a message between buffers that both are pinned, or are not.
-std::string scheme(const tern::Policy& policy, uint64_t length, bool pinned) {
+std::string scheme(const tern::Decider& decider, uint64_t length, bool pinned) {
     const tern::BufferState state{pinned, true, 0};
     return std::string(
-        name_of(expect({.length = length, .sender = state, .own = state}, policy).scheme));
+        name_of(decider.expect({.length = length, .sender = state, .own = state}).scheme));
 }
 
 std::string parameter_table(const tern::Costs& costs) {
@@ -118,15 +118,15 @@ std::string parameter_table(const tern::Costs& costs) {
     return in_columns(lines, "lrll");
 }
 
-std::string curve_table(const tern::Policy& policy, const std::vector<uint32_t>& sizes) {
+std::string curve_table(const tern::Decider& decider, const std::vector<uint32_t>& sizes) {
     std::vector<Cells> lines = {{std::string(kCurves) + ", us"}};
-    for (const auto& [name, us] : estimates_of(policy, sizes.front()))
+    for (const auto& [name, us] : estimates_of(decider, sizes.front()))
         lines.front().emplace_back(name);
     lines.front().insert(lines.front().end(), {"fresh: taken", "pinned: taken"});
     for (const uint32_t size : sizes) {
         Cells cells = {"  " + size_text(size)};
-        for (const auto& [name, us] : estimates_of(policy, size)) cells.push_back(number_text(us));
-        cells.insert(cells.end(), {scheme(policy, size, false), scheme(policy, size, true)});
+        for (const auto& [name, us] : estimates_of(decider, size)) cells.push_back(number_text(us));
+        cells.insert(cells.end(), {scheme(decider, size, false), scheme(decider, size, true)});
         lines.push_back(std::move(cells));
     }
     return in_columns(lines, "lrrrrrrll");
@@ -162,18 +162,18 @@ std::string costs_text(const tern::Costs& costs) {
 
 Result run_tune(const Options& options, const Setup& setup) {
     MeasuredCosts measured = measure_costs(options, setup);
-    const tern::Policy policy(measured.costs, {});
+    const tern::Decider decider(measured.costs, {});
     const std::vector<uint32_t> sizes = long_sizes(options);
     Result result;
     result.figures = std::move(measured.figures);
     result.table = as_matrix(result.figures) + parameter_table(measured.costs) + "\n" +
-                   curve_table(policy, sizes);
+                   curve_table(decider, sizes);
     for (const auto& [setting, text, unit, value] : parameters_of(measured.costs)) {
         if (std::isfinite(value))
             result.figures.push_back(exact_figure(kParameters, 0, setting, text, unit, value));
     }
     for (const uint32_t size : sizes) {
-        for (const auto& [name, us] : estimates_of(policy, size))
+        for (const auto& [name, us] : estimates_of(decider, size))
             result.figures.push_back(exact_figure(kCurves, size, size_text(size), name, "us", us));
     }
     return result;

@@ -1,152 +1,265 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "tern/rendezvous/decision.h"
 
-#include "tern/rendezvous/policy.h"
+#include <algorithm>
+#include <iterator>
+
+#include "tern/rendezvous/progress_budget.h"
 
 namespace tern {
 
 namespace {
 
-Decision placed(const DecisionInputs& inputs, const Policy& policy, Reason reason) {
-    Decision decision{.scheme = Scheme::kPlaced, .reason = reason};
-    if (inputs.own.pinned) return decision;
-    decision.reused = policy.is_reused(inputs.own);
-    decision.piece =
-        decision.reused ? policy.reused_piece(inputs.length) : policy.first_piece(inputs.length);
-    return decision;
-}
+// What a rule is about: a message, for its receiver, or one buffer of a message that is read, or
+// that is written to its place.
+enum Subject : uint8_t { kMessage = 1, kBuffer = 2, kBoth = kMessage | kBuffer };
 
-bool reads_message(const DecisionInputs& inputs, const Policy& policy) {
-    if (!inputs.readable || !inputs.one_piece) return false;
-    if (policy.settings().scheme == SchemeSetting::kSuperpipeline) return false;
-    return inputs.late || policy.is_reused(inputs.own);
-}
+struct Case : DecisionInputs {
+    SchemeSetting setting;
+    bool reused;  // `own`
 
-// `prefer(staged, placed, reason)` says whether the latter is better, and may change the reason.
-template <class Prefer>
-Decision by_costs(const DecisionInputs& inputs, const Policy& policy, Prefer&& prefer) {
-    SchemeTimings::Offer through = policy.staged(inputs.length);
-    SchemeTimings::Offer in_place = policy.placed(inputs.length, inputs.own, inputs.sender);
-    const double expected[] = {through.time, in_place.time};
-    if (!policy.is_reused(inputs.own)) {
-        // Such a buffer will probably not be used again, so the message alone counts.
-        through.work = 0;
-        in_place.time *= 1 + policy.settings().margin;
+    // Only the device may write to a device's memory, so it reads whatever it can.
+    bool can_read() const {
+        return readable &&
+               (own.of_device || (one_piece && setting != SchemeSetting::kSuperpipeline));
     }
-    Reason reason = Reason::kFaster;
-    const bool places = prefer(through, in_place, reason);
-    Decision decision = places ? placed(inputs, policy, reason)
-                               : Decision{.scheme = Scheme::kStaged, .reason = reason};
-    decision.way = places ? in_place.way : through.way;
-    decision.expected = expected[places] + policy.model().costs().network.latency;  // of the fetch
-    return decision;
-}
+};
 
-template <class Prefer>
-Decision decide_by(const DecisionInputs& inputs, const Policy& policy, Prefer&& prefer) {
-    if (inputs.own.of_device && inputs.readable)
-        return {.scheme = Scheme::kRead, .reason = reason_to_read(true, inputs.late)};
-    if (inputs.own.of_device) return placed(inputs, policy, Reason::kPinned);
-    if (reads_message(inputs, policy))
-        return {.scheme = Scheme::kRead, .reason = reason_to_read(true, inputs.late)};
-    if (inputs.rings_taken)
-        return {.scheme = Scheme::kPlaced,
-                .reason = Reason::kRingsTaken,
-                .piece = policy.reused_piece(inputs.length),
-                .reused = true};
-    if (inputs.pin_failed) return {.reason = Reason::kPinFailed};
-    if (!inputs.one_piece) return {.reason = Reason::kSeveralPieces};
-    if (inputs.length == 0 || !(inputs.own.pinned || inputs.own.can_pin))
-        return {.reason = Reason::kCannotPin};
-    switch (policy.settings().scheme) {
-        case SchemeSetting::kSuperpipeline:
-            return {.reason = Reason::kSetting};
-        case SchemeSetting::kZeroCopy:
-            return placed(inputs, policy, Reason::kSetting);
-        default:
-            return by_costs(inputs, policy, prefer);
-    }
-}
+struct Rule {
+    Scheme scheme;
+    Reason reason;
+    Subject subject;
+    bool (*applies)(const Case& it);
+};
+
+// The first rule that applies decides. Where none does, the costs decide: those of a message by
+// by_offers(), those of a buffer in decide_buffer().
+constexpr Rule kRules[] = {
+    {Scheme::kRead, Reason::kSenderIsLate, kMessage,
+     [](const Case& it) { return it.can_read() && it.late; }},
+    {Scheme::kRead, Reason::kReused, kMessage,
+     [](const Case& it) { return it.can_read() && it.reused; }},
+    {Scheme::kPlaced, Reason::kPinned, kMessage, [](const Case& it) { return it.own.of_device; }},
+    {Scheme::kPlaced, Reason::kPinned, kBuffer, [](const Case& it) { return it.own.pinned; }},
+    {Scheme::kPlaced, Reason::kRingsTaken, kMessage, [](const Case& it) { return it.rings_taken; }},
+    {Scheme::kStaged, Reason::kPinFailed, kMessage, [](const Case& it) { return it.pin_failed; }},
+    {Scheme::kStaged, Reason::kSeveralPieces, kBoth, [](const Case& it) { return !it.one_piece; }},
+    {Scheme::kStaged, Reason::kCannotPin, kBoth,
+     [](const Case& it) { return it.length == 0 || !(it.own.pinned || it.own.can_pin); }},
+    {Scheme::kStaged, Reason::kSetting, kBoth,
+     [](const Case& it) { return it.setting == SchemeSetting::kSuperpipeline; }},
+    {Scheme::kPlaced, Reason::kReused, kBuffer, [](const Case& it) { return it.reused; }},
+    {Scheme::kPlaced, Reason::kSetting, kBoth,
+     [](const Case& it) { return it.setting == SchemeSetting::kZeroCopy; }},
+};
+
+constexpr const char* kTexts[] = {"not decided",
+                                  "the peer's memory is open",
+                                  "the sender keeps its receivers waiting",
+                                  "the buffer is used again",
+                                  "all rings are lent to other peers",
+                                  "the buffer could not be registered",
+                                  "the buffer is not one piece of the user's memory",
+                                  "the buffer is too long to be pinned",
+                                  "UCX_TERN_RNDV_SCHEME",
+                                  "the buffer is pinned",
+                                  "expected to cost less",
+                                  "tried to measure it"};
+static_assert(std::size(kTexts) == kReasons);
+
+constexpr double kLate = 1.1;  // registrations sometimes take this much longer
 
 }  // namespace
+
+const char* const kSchemeSettings[] = {"auto", "superpipeline", "zcopy", nullptr};
 
 std::string_view name_of(Scheme scheme) {
     return scheme == Scheme::kRead ? "read" : kSchemeSettings[static_cast<size_t>(scheme) + 1];
 }
 
 const char* text_of(Reason reason) {
-    switch (reason) {
-        case Reason::kNone:
-            return "not decided";
-        case Reason::kOpenMemory:
-            return "the peer's memory is open";
-        case Reason::kSenderIsLate:
-            return "the sender keeps its receivers waiting";
-        case Reason::kReused:
-            return "the buffer is used again";
-        case Reason::kRingsTaken:
-            return "all rings are lent to other peers";
-        case Reason::kPinFailed:
-            return "the buffer could not be registered";
-        case Reason::kSeveralPieces:
-            return "the buffer is not one piece of the user's memory";
-        case Reason::kCannotPin:
-            return "the buffer is too long to be pinned";
-        case Reason::kSetting:
-            return "UCX_TERN_RNDV_SCHEME";
-        case Reason::kPinned:
-            return "the buffer is pinned";
-        case Reason::kFaster:
-            return "expected to cost less";
-        case Reason::kTrial:
-            return "tried to measure it";
+    return kTexts[static_cast<size_t>(reason)];
+}
+
+Decider::Decider(const Costs& costs, const Settings& settings)
+    : model_(costs),
+      settings_(settings),
+      longest_piece_(ProgressBudget::longest_piece(model_.costs())),
+      longest_pin_(ProgressBudget::longest_registration(model_.costs())),
+      longest_copy_(ProgressBudget::longest_copy(model_.costs())) {
+    if (!(settings_.margin > 0)) settings_.margin = 0;
+}
+
+// The reason is kNone if no rule applies.
+Decision Decider::by_rules(const DecisionInputs& inputs, bool of_message) const {
+    const Case it{inputs, settings_.scheme, is_reused(inputs.own)};
+    const Subject subject = of_message ? kMessage : kBuffer;
+    for (const Rule& rule : kRules)
+        if ((rule.subject & subject) != 0 && rule.applies(it))
+            return made(inputs, rule.scheme, rule.reason);
+    return {};
+}
+
+// The two ways that a message may come where no rule applies.
+struct Decider::Offers {
+    SchemeTimings::Offer staged;
+    SchemeTimings::Offer placed;
+    double placed_time;  // by the model
+};
+
+// A buffer that is not worth a pin will probably not be used again, so the message alone counts,
+// and zero-copy has to be faster by the margin.
+Decider::Offers Decider::offers(const DecisionInputs& inputs) const {
+    Offers offers{staged(inputs.length), placed(inputs.length, inputs.own, inputs.sender), 0};
+    offers.placed_time = offers.placed.time;
+    if (!is_reused(inputs.own)) {
+        offers.staged.work = 0;
+        offers.placed.time *= 1 + settings_.margin;
     }
-    return "";
+    return offers;
 }
 
-Decision decide(const DecisionInputs& inputs, const Policy& policy, SchemeTimings& timings) {
-    return decide_by(inputs, policy, [&](const auto& staged, const auto& other, Reason& reason) {
-        const bool usual = timings.prefers(inputs.length, staged, other);
-        const bool choice = timings.choose(inputs.length, staged, other, inputs.may_try);
-        if (choice != usual) reason = Reason::kTrial;
-        return choice;
-    });
+Decision Decider::by_offers(const DecisionInputs& inputs, const Offers& offers, bool places,
+                            Reason reason) const {
+    Decision decision = made(inputs, places ? Scheme::kPlaced : Scheme::kStaged, reason);
+    decision.way = (places ? offers.placed : offers.staged).way;
+    decision.expected = (places ? offers.placed_time : offers.staged.time) +
+                        model_.costs().network.latency;  // of the fetch
+    return decision;
 }
 
-Decision expect(const DecisionInputs& inputs, const Policy& policy, const SchemeTimings& timings) {
-    return decide_by(inputs, policy, [&](const auto& staged, const auto& other, Reason&) {
-        return timings.prefers(inputs.length, staged, other);
-    });
+Decision Decider::made(const DecisionInputs& inputs, Scheme scheme, Reason reason) const {
+    Decision decision{.scheme = scheme, .reason = reason};
+    if (scheme != Scheme::kPlaced || inputs.own.pinned) return decision;
+    decision.reused = inputs.rings_taken || is_reused(inputs.own);
+    if (!decision.reused)
+        decision.piece = first_piece(inputs.length);
+    else if (settings_.overlap && inputs.length > longest_pin_)
+        decision.piece = longest_piece_;  // else one pin, which one look-up finds
+    return decision;
 }
 
-SourceDecision decide_source(uint64_t length, const BufferState& own, const Policy& policy) {
-    const SchemeSetting setting = policy.settings().scheme;
-    if (own.pinned) return {.in_place = true, .reason = Reason::kPinned};
-    if (length == 0 || !own.can_pin) return {.reason = Reason::kCannotPin};
-    if (setting == SchemeSetting::kSuperpipeline) return {.reason = Reason::kSetting};
-    if (policy.is_reused(own))
-        return {.in_place = true,
-                .reason = Reason::kReused,
-                .piece = policy.reused_piece(length),
-                .reused = true};
-    const uint64_t piece = policy.first_piece(length);
-    if (setting == SchemeSetting::kZeroCopy)
-        return {.in_place = true, .reason = Reason::kSetting, .piece = piece};
-    const CostModel& model = policy.model();
-    const double copied = model.copied_once(length, policy.staging(length));
+Decision Decider::decide(const DecisionInputs& inputs) {
+    const Decision ruled = by_rules(inputs, true);
+    if (ruled.reason != Reason::kNone) return ruled;
+    const Offers both = offers(inputs);
+    const bool usual = timings_.prefers(inputs.length, both.staged, both.placed);
+    const bool choice = timings_.choose(inputs.length, both.staged, both.placed, inputs.may_try);
+    return by_offers(inputs, both, choice, choice == usual ? Reason::kFaster : Reason::kTrial);
+}
+
+Decision Decider::expect(const DecisionInputs& inputs) const {
+    const Decision ruled = by_rules(inputs, true);
+    if (ruled.reason != Reason::kNone) return ruled;
+    const Offers both = offers(inputs);
+    return by_offers(inputs, both, timings_.prefers(inputs.length, both.staged, both.placed),
+                     Reason::kFaster);
+}
+
+Decision Decider::decide_buffer(const DecisionInputs& inputs) const {
+    const Decision ruled = by_rules(inputs, false);
+    if (ruled.reason != Reason::kNone) return ruled;
+    const uint64_t length = inputs.length;
+    const Decision placed = made(inputs, Scheme::kPlaced, Reason::kFaster);
+    const double copied = model_.copied_once(length, staging(length));
+    const double pinned = model_.pinned_behind_wire(length, placed.piece) +
+                          model_.deregistration(static_cast<double>(length));
+    if (pinned > copied / (1 + settings_.margin)) return {.reason = Reason::kFaster};
+    return placed;
+}
+
+bool Decider::reads_in_place(uint64_t length, uint64_t to_pin, const BufferState& own) const {
+    if (settings_.scheme == SchemeSetting::kSuperpipeline || !is_reused(own)) return false;
+    return model_.costs().registration.look + registering(to_pin, own) <
+           static_cast<double>(length) / model_.copy_bandwidth(length);
+}
+
+bool Decider::is_reused(const BufferState& buffer) const {
+    return buffer.pinned ||
+           (buffer.can_pin && buffer.keeps && buffer.uses >= settings_.worth_pinning);
+}
+
+Staging Decider::staging(uint64_t length) const {
+    Staging staging = settings_.staging;
+    const double q = settings_.staging.q;
+    staging.q = q > 1 ? std::min(q, std::max(1.0, model_.ratio(length))) : 1;
+    return staging;
+}
+
+ScheduleLimits Decider::limits(uint64_t length, uint32_t slots, uint32_t buffers) const {
+    const Staging shape = staging(length);
+    ScheduleLimits limits;
+    limits.first_bytes = shape.first > 1 ? static_cast<uint32_t>(std::min(shape.first, 1e9)) : 1;
+    limits.q = shape.q;
+    limits.most = std::min(ScheduleLimits::most_of(slots, buffers),
+                           static_cast<uint32_t>(longest_copy_ / SubBlocks::kSubBlock));
+    return limits;
+}
+
+// The first piece of a buffer that is pinned for one message; 0: all at once. The model's pieces
+// take as long to pin as to send. If there are many, the first is a quarter longer: registrations
+// may be late by as much, and the next piece may be longer.
+uint64_t Decider::first_piece(uint64_t length) const {
+    if (!settings_.overlap) return 0;
+    const uint64_t piece = this->piece(length);
+    if (piece >= length / 4) return piece;
+    return std::min(piece + piece / 4 / CostModel::kPage * CostModel::kPage, longest_piece_);
+}
+
+// The model's best piece that can be pinned at once.
+uint64_t Decider::piece(uint64_t length) const {
+    const uint64_t piece = model_.best_piece(length);
+    return std::min(piece != 0 ? piece : length, longest_piece_) % std::max<uint64_t>(length, 1);
+}
+
+uint64_t Decider::next_piece(uint64_t piece) const {
+    const Costs& costs = model_.costs();
+    const double sending = static_cast<double>(piece) / costs.network.bandwidth;
     const double pinned =
-        model.pinned_behind_wire(length, piece) + model.deregistration(static_cast<double>(length));
-    if (pinned > copied / (1 + policy.settings().margin)) return {.reason = Reason::kFaster};
-    return {.in_place = true, .reason = Reason::kFaster, .piece = piece};
+        (sending / kLate - costs.registration.latency) * costs.registration.bandwidth;
+    const double most = static_cast<double>(std::min(kLongPiece, longest_piece_));
+    return std::max(piece, static_cast<uint64_t>(std::clamp(pinned, 0.0, most)) / CostModel::kPage *
+                               CostModel::kPage);
 }
 
-Decision decide_target(uint64_t length, const BufferState& own, const Policy& policy) {
-    const SourceDecision decision = decide_source(length, own, policy);
-    if (!decision.in_place) return {.reason = decision.reason};
-    return {.scheme = Scheme::kPlaced,
-            .reason = decision.reason,
-            .piece = decision.piece,
-            .reused = decision.reused};
+SchemeTimings::Offer Decider::staged(uint64_t length) const {
+    const Staging shape = staging(length);
+    const double copies = 2 * static_cast<double>(length) / model_.copy_bandwidth(length);
+    const double chunks = CostModel::superpipeline_gaps(length, shape);
+    return {.way = SchemeTimings::Way::kStaged,
+            .time = model_.superpipeline(length, shape),
+            .work = copies + chunks * model_.costs().network.overhead};
+}
+
+SchemeTimings::Offer Decider::placed(uint64_t length, const BufferState& own,
+                                     const BufferState& sender) const {
+    const Costs& costs = model_.costs();
+    const double bytes = static_cast<double>(length);
+    const bool again = is_reused(own);
+    // By the sender's fastest way, if the receiver's memory is pinned.
+    double time = model_.raw(length);
+    double copying = 0;
+    if (!again || !is_reused(sender)) {
+        const double pinned =
+            model_.pinned_behind_wire(length, piece(length)) + model_.deregistration(bytes);
+        const double copied = model_.copied_once(length, staging(length));
+        const bool copies = !is_reused(sender) && !(sender.can_pin && pinned < copied);
+        if (copies) copying = bytes / model_.copy_bandwidth(length);
+        if (!is_reused(sender)) time = copies ? copied : pinned;
+        if (!again)
+            return {SchemeTimings::Way::kPinning, std::max(pinned, time) + model_.placing(), 0};
+    }
+    return {.way = SchemeTimings::Way::kPlaced,
+            .time = time + model_.placing(),
+            .work = 2 * costs.registration.look + 2 * costs.network.overhead + copying +
+                    registering(length, own)};
+}
+
+// Of memory that has been used n times, a use bears one n-th of its registration.
+double Decider::registering(uint64_t bytes, const BufferState& own) const {
+    if (own.pinned) return 0;
+    const auto length = static_cast<double>(bytes);
+    return (model_.registration(length) + model_.deregistration(length)) / std::max(1u, own.uses);
 }
 
 }  // namespace tern

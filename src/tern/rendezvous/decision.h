@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The decisions of a rendezvous: how a message comes to its receiver, from where the sender writes
-// it, and whether the sender lets the receiver read it. All are taken here, from plain values and
-// the costs of the policy: no clock, no device, no lock, and less than a microsecond.
+// The decisions of a rendezvous: how a message, a put or a get comes to its receiver, from where
+// the sender writes it, and whether the sender lets the receiver read it. All are taken here, by
+// kRules (decision.cc) and by costs, from plain values: no clock, no device, no lock, no
+// allocation, and less than a microsecond.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
 
-#include "tern/rendezvous/scheme_timings.h"
+#include "tern/base/tunables.h"
+#include "tern/rendezvous/cost_model.h"
+#include "tern/rendezvous/schedule.h"
 
 namespace tern {
-
-class Policy;
 
 // How a message comes to its receiver.
 enum class Scheme : uint8_t {
@@ -43,6 +45,12 @@ std::string_view name_of(Scheme scheme);
 // For the log.
 const char* text_of(Reason reason);
 
+// The user's setting: the costs decide, or one scheme is used for all messages.
+enum class SchemeSetting : uint8_t { kAuto, kSuperpipeline, kZeroCopy };
+
+// In the order of SchemeSetting, ended by null: "auto", "superpipeline", "zcopy".
+extern const char* const kSchemeSettings[];
+
 // The state of the user's memory on one side.
 struct BufferState {
     bool pinned = false;     // all of it
@@ -52,14 +60,14 @@ struct BufferState {
     bool of_device = false;  // pinned, and the processor may not touch it
 };
 
-// All that a receiver's decision depends on, besides costs.
+// All that a decision depends on, besides costs.
 struct DecisionInputs {
     uint64_t length = 0;
     // The sender's memory, as far as is known.
     BufferState sender;
     bool readable = false;  // there is an rkey that is good for this message
     bool late = false;      // with `readable`: it is there because the sender is late
-    // The receiver's memory.
+    // The receiver's memory; of a decision about one buffer, that buffer.
     BufferState own;
     bool one_piece = true;  // of the user's memory
     // What has been tried for this message.
@@ -75,50 +83,121 @@ struct Decision {
     uint64_t piece = 0;  // kPlaced: bytes to pin first; 0: all at once, or pinned already
     // The buffer is used again: pieces end at multiples of `piece`, so that they are found again.
     bool reused = false;
-    // For SchemeTimings::took(); 0: the time of this message teaches nothing.
+    // For Decider::took(); 0: the time of this message teaches nothing.
     SchemeTimings::Way way = SchemeTimings::Way::kStaged;
     double expected = 0;
 
     bool staged() const { return scheme == Scheme::kStaged; }
 };
 
-// The receiver's decision. The first rule that applies counts:
-//   1. memory that is open is read: Rendezvous::rkey_to_read() says so, as nothing else counts;
-//   2. a buffer in a device's memory is used in place: a message that can be read is read, others
-//      are written to it;
-//   3. a message that can be read is read if its sender is late, or if the receiver's buffer is
-//      used again, unless the setting is `superpipeline`;
-//   4. what has failed is not tried again: no rings, or no pin;
-//   5. a buffer that cannot be pinned is staged;
-//   6. a setting is obeyed;
-//   7. a buffer that is pinned, or is used often enough to be worth pinning, is used in place if
-//      that costs less than staging: time and work of both sides, and a share of the registration;
-//   8. else the faster scheme is used: staging, unless zero-copy is faster by Settings::margin.
-// The costs are the model's, corrected by `timings`, which remember the choice. If `may_try`, the
-// choice may be the slower scheme, so that its time is measured.
-Decision decide(const DecisionInputs& inputs, const Policy& policy, SchemeTimings& timings);
-// What decide() would probably say. Changes nothing.
-Decision expect(const DecisionInputs& inputs, const Policy& policy,
-                const SchemeTimings& timings = {});
-// Why memory with an rkey is read; see DecisionInputs.
-constexpr Reason reason_to_read(bool readable, bool late) {
-    if (!readable) return Reason::kOpenMemory;
-    return late ? Reason::kSenderIsLate : Reason::kReused;
-}
+// Decides for an interface, by its settings and costs, and by the times that its messages took.
+class Decider {
+  public:
+    struct Settings {
+        SchemeSetting scheme = SchemeSetting::kAuto;
+        uint32_t worth_pinning = 2;  // a buffer is pinned from this use on
+        double margin = 0.03;
+        bool overlap = kTunables.rndv_pin_overlap !=
+                       0;  // memory is pinned while the piece before it is on the wire
+        Staging staging = {.most = 64 * SubBlocks::kSubBlock};
+    };
 
-// From where the sender writes bytes that go to the receiver's pinned memory.
-struct SourceDecision {
-    bool in_place = false;  // from the user's pinned memory; else copied through staging memory
-    Reason reason = Reason::kNone;
-    uint64_t piece = 0;   // as in Decision
-    bool reused = false;  // as in Decision
+    Decider(const Costs& costs, const Settings& settings);
+
+    // The receiver's decision about a message, a long put or a long get. If `may_try`, the choice
+    // may be the slower scheme, so that its time is measured. The choice is remembered.
+    Decision decide(const DecisionInputs& inputs);
+    // What decide() would probably say. Changes nothing.
+    Decision expect(const DecisionInputs& inputs) const;
+    // Whether one buffer is accessed in place (kPlaced) or copied (kStaged): the sender's, whose
+    // bytes go to the receiver's pinned memory, or the receiver's, whose device reads. Of `inputs`,
+    // `length`, `own` and `one_piece` count.
+    Decision decide_buffer(const DecisionInputs& inputs) const;
+    // The same for a get of one work request, which goes to the user's memory or to a registered
+    // buffer, from which it is copied. `to_pin`: bytes to be pinned if they are not.
+    bool reads_in_place(uint64_t length, uint64_t to_pin, const BufferState& own) const;
+    // A message that nothing else delayed was in place after `time` seconds.
+    void took(uint64_t length, const Decision& decision, double time) {
+        timings_.took(length, decision.way, decision.expected, time);
+    }
+
+    // Whether the buffer is pinned, or used so often that it is worth a pin.
+    bool is_reused(const BufferState& buffer) const;
+
+    static constexpr uint64_t kLongPiece = 2 << 20;
+    // The piece after one of `piece` bytes: as long as can be pinned while that is on the wire, up
+    // to kLongPiece.
+    uint64_t next_piece(uint64_t piece) const;
+    // Bytes of a piece, at most: as one call of progress allows (ProgressBudget).
+    uint64_t longest_piece() const { return longest_piece_; }
+    // Bytes that are copied at once, at most.
+    uint64_t longest_copy() const { return longest_copy_; }
+
+    // How a message is staged: with the q of the settings, or with B_copy / B_net if that is less,
+    // so that the wire does not wait for copies.
+    Staging staging(uint64_t length) const;
+    // The same, for a ring of `slots` sub-blocks that `buffers` chunks share.
+    ScheduleLimits limits(uint64_t length, uint32_t slots, uint32_t buffers = 3) const;
+
+    // What a message costs that is staged, or written to its place. The time is that of the
+    // message; the work is that of the two processors, of which the message does not wait for all.
+    // Memory that is worth a pin has to be registered once; a use bears the share that it has if
+    // the buffer is used as many times again.
+    SchemeTimings::Offer staged(uint64_t length) const;
+    SchemeTimings::Offer placed(uint64_t length, const BufferState& own,
+                                const BufferState& sender) const;
+
+    const CostModel& model() const { return model_; }
+    const Settings& settings() const { return settings_; }
+
+  private:
+    struct Offers;
+
+    Decision by_rules(const DecisionInputs& inputs, bool of_message) const;
+    Offers offers(const DecisionInputs& inputs) const;
+    Decision by_offers(const DecisionInputs& inputs, const Offers& offers, bool places,
+                       Reason reason) const;
+    Decision made(const DecisionInputs& inputs, Scheme scheme, Reason reason) const;
+    uint64_t piece(uint64_t length) const;
+    uint64_t first_piece(uint64_t length) const;
+    double registering(uint64_t bytes, const BufferState& own) const;
+
+    CostModel model_;
+    Settings settings_;
+    uint64_t longest_piece_;
+    uint64_t longest_pin_;  // of a buffer that needs no pieces
+    uint64_t longest_copy_;
+    SchemeTimings timings_;
 };
-// For a segment of `length` bytes.
-SourceDecision decide_source(uint64_t length, const BufferState& own, const Policy& policy);
 
-// The same for a read of `length` bytes: kPlaced or kStaged, by what decide_source() says of the
-// receiver's buffer.
-Decision decide_target(uint64_t length, const BufferState& own, const Policy& policy);
+// Whether this process keeps the receivers of its messages waiting, because it computes instead of
+// calling the library: then it should register its messages when it announces them, so that the
+// receivers read them without it. For any thread. If threads call note() at the same time, some of
+// the samples may be lost, which changes the average little.
+class Lateness {
+  public:
+    // A peer has fetched a message with this side's help, and had to wait for it if `waited`.
+    void note(bool waited) {
+        const uint32_t share = share_.load(std::memory_order_relaxed);
+        share_.store(share - share / kWeight + (waited ? kOne / kWeight : 0),
+                     std::memory_order_relaxed);
+    }
+    // Whether to make the next message readable. One of kProbe is not, to see whether it still
+    // would have to wait.
+    bool publishes() {
+        return share_.load(std::memory_order_relaxed) > kLate &&
+               count_.fetch_add(1, std::memory_order_relaxed) % kProbe != 0;
+    }
+
+  private:
+    static constexpr uint32_t kOne = 1 << 16;
+    static constexpr uint32_t kLate = kOne / 4;
+    static constexpr uint32_t kWeight = 8;  // messages that the average is over, about
+    static constexpr uint32_t kProbe = 16;
+
+    std::atomic<uint32_t> share_{0};  // of messages that waited, a moving average
+    std::atomic<uint32_t> count_{1};
+};
 
 // Whether the request of a message carries an rkey, so that its receiver may read it.
 enum class Publishing : uint8_t {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <iterator>
 
-#include "tern/rendezvous/policy.h"
+#include "tern/rendezvous/decision.h"
 
 namespace tern {
 
@@ -21,20 +21,21 @@ constexpr uint64_t kAsymptote = 256 << 20;  // the last line goes through the ti
 // acknowledgement, in UCP and here. Measured as the difference to frames of the same length.
 constexpr double kAsking = 2e-6;
 
-Policy with_copies(const Policy& policy, double bandwidth) {
-    Costs costs = policy.model().costs();
+Costs with_copies(Costs costs, double bandwidth) {
     costs.copy = {.cache_bandwidth = bandwidth, .memory_bandwidth = bandwidth};
-    return {costs, policy.settings()};
+    return costs;
 }
 
 class Times {
   public:
-    Times(const Policy& policy, uint64_t longest_pin, double copy_bandwidth)
-        : policy_(policy), told_(with_copies(policy, copy_bandwidth)), longest_pin_(longest_pin) {}
+    Times(const Decider& decider, uint64_t longest_pin, double copy_bandwidth)
+        : decider_(decider.model().costs(), decider.settings()),
+          told_(with_copies(decider.model().costs(), copy_bandwidth), decider.settings()),
+          longest_pin_(longest_pin) {}
 
     Scheme scheme(uint64_t length) const {
         const BufferState fresh{.can_pin = length <= longest_pin_};
-        return expect({.length = length, .own = fresh}, policy_).scheme;
+        return decider_.expect({.length = length, .own = fresh}).scheme;
     }
     double time(uint64_t length, Scheme scheme) const {
         const CostModel& model = told_.model();
@@ -54,8 +55,8 @@ class Times {
     }
 
   private:
-    const Policy& policy_;  // decides
-    Policy told_;           // has the costs that the user assumes
+    Decider decider_;  // without what messages have taken
+    Decider told_;     // has the costs that the user assumes
     uint64_t longest_pin_;
 };
 
@@ -76,9 +77,9 @@ FetchRange line(const Times& times, const NetworkCosts& network, uint64_t least,
 
 }  // namespace
 
-FetchTimes fetch_times(const Policy& policy, uint64_t longest_pin, double copy_bandwidth) {
-    const Times times(policy, longest_pin, copy_bandwidth);
-    const NetworkCosts& network = policy.model().costs().network;
+FetchTimes fetch_times(const Decider& decider, uint64_t longest_pin, double copy_bandwidth) {
+    const Times times(decider, longest_pin, copy_bandwidth);
+    const NetworkCosts& network = decider.model().costs().network;
     FetchTimes all;
     uint64_t least = kShortest;
     const auto add = [&](uint64_t most, Scheme scheme) {

@@ -23,7 +23,7 @@ struct FetchRange {
 
 inline constexpr size_t kFetchRanges = 7;  // at most
 
-// The times of the scheme that the policy chooses for buffers that are used for the first time, as
+// The times of the scheme that the decider chooses for buffers that are used for the first time, as
 // straight lines: ranges are short enough that a line is within a few per cent of the model.
 // Buffers of more than `longest_pin` bytes are not pinned. Copies take the time that the user of
 // the result assumes for its own copies, to compare like with like: `copy_bandwidth`, in bytes per
@@ -32,6 +32,6 @@ struct FetchTimes {
     std::array<FetchRange, kFetchRanges> ranges;
     size_t count = 0;
 };
-FetchTimes fetch_times(const Policy& policy, uint64_t longest_pin, double copy_bandwidth);
+FetchTimes fetch_times(const Decider& decider, uint64_t longest_pin, double copy_bandwidth);
 
 }  // namespace tern

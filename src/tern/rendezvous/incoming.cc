@@ -15,15 +15,14 @@ IncomingTransfers::IncomingTransfers(const RendezvousParts& parts)
       memory_(parts.memory),
       accounts_(parts.accounts),
       refusals_(parts.refusals),
-      policy_(parts.policy),
+      decider_(parts.decider),
       counters_(parts.counters),
-      timings_(parts.timings),
       budget_(parts.budget),
       rings_(engine_.pd(), memory_, parts.settings, budget_),
-      pins_(memory_, accounts_, policy_, budget_),
+      pins_(memory_, accounts_, decider_, budget_),
       preparation_(parts, rings_, pins_),
       writes_(parts, pins_),
-      reads_(engine_, pins_, rings_, policy_, timings_, budget_),
+      reads_(engine_, pins_, rings_, decider_, budget_),
       requests_(accounts_),
       without_ring_(parts.settings.ring_patience),
       running_(budget_) {}
@@ -231,15 +230,6 @@ unsigned IncomingTransfers::do_without_rings() {
     }));
 }
 
-bool IncomingTransfers::reads(std::span<const Buffers::Piece> to, const Source& source) const {
-    DecisionInputs inputs{
-        .readable = source.readable, .late = source.late, .one_piece = to.size() == 1};
-    if (!inputs.one_piece) return false;
-    inputs.length = to.front().length;
-    if (!source.late) inputs.own = memory_.state_of(to.front());
-    return expect(inputs, policy_).scheme == Scheme::kRead;
-}
-
 // How transfers go on.
 
 unsigned IncomingTransfers::advance() {
@@ -343,7 +333,7 @@ void IncomingTransfers::learn(const Incoming& transfer) {
     if (!writes_.was_alone(transfer) || !(transfer.decision.expected > 0)) return;
     const std::chrono::duration<double> time =
         std::chrono::steady_clock::now() - transfer.start.asked_at;
-    timings_.took(transfer.length, transfer.decision.way, transfer.decision.expected, time.count());
+    decider_.took(transfer.length, transfer.decision, time.count());
 }
 
 void IncomingTransfers::end(Incoming& transfer, Status status) {

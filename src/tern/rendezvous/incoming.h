@@ -36,8 +36,6 @@ class IncomingTransfers {
     void get_owned(Channel& channel, std::unique_ptr<std::byte[]> memory, size_t length,
                    uint64_t from, const WireKey& key, uint32_t rkey, Unpack unpack, void* argument,
                    void* cookie);
-    // Whether a message with an rkey is read, by expect(); see Rendezvous::rkey_to_read().
-    bool reads(std::span<const Buffers::Piece> to, const Source& source) const;
 
     // Apart from requests that wait for a place: see TransferAccounts::any_work().
     bool quiet() const { return waiting_.empty() && !rings_.any_waits() && running_.empty(); }
@@ -101,9 +99,8 @@ class IncomingTransfers {
     TransferMemory& memory_;
     TransferAccounts& accounts_;
     Refusals& refusals_;
-    const Policy& policy_;
+    Decider& decider_;
     RendezvousCounters& counters_;
-    SchemeTimings& timings_;
     ProgressBudget& budget_;
     IncomingRings rings_;
     IncomingPins pins_;

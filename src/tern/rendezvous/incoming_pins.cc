@@ -49,7 +49,7 @@ void IncomingPins::take(Incoming& transfer, uint64_t piece, Pin* pin) {
     }
     transfer.pins.push_back(pin);
     transfer.pinned.ends.push_back(transfer.pinned.bytes);
-    if (!decision.reused) decision.piece = policy_.next_piece(decision.piece);
+    if (!decision.reused) decision.piece = decider_.next_piece(decision.piece);
 }
 
 void IncomingPins::release_all(Incoming& transfer) {

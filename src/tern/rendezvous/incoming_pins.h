@@ -13,9 +13,9 @@ namespace tern {
 // parts of what is pinned.
 class IncomingPins {
   public:
-    IncomingPins(TransferMemory& memory, const TransferAccounts& accounts, const Policy& policy,
+    IncomingPins(TransferMemory& memory, const TransferAccounts& accounts, const Decider& decider,
                  ProgressBudget& budget)
-        : memory_(memory), accounts_(accounts), policy_(policy), budget_(budget) {}
+        : memory_(memory), accounts_(accounts), decider_(decider), budget_(budget) {}
 
     // Whether the next piece may be registered in this call of progress.
     bool may_pin(const Incoming& transfer) const {
@@ -48,7 +48,7 @@ class IncomingPins {
 
     TransferMemory& memory_;
     const TransferAccounts& accounts_;
-    const Policy& policy_;
+    const Decider& decider_;
     ProgressBudget& budget_;
 };
 

@@ -39,14 +39,12 @@ IncomingPreparation::Result IncomingPreparation::prepare_placed(Incoming& transf
 // Reads go into the user's memory if it is pinned or worth pinning, else into a ring.
 IncomingPreparation::Result IncomingPreparation::prepare_reads(Incoming& transfer, bool may_lend) {
     if (!transfer.decided) {
-        note(transfer, Scheme::kRead,
-             reason_to_read(transfer.source.readable, transfer.source.late));
+        note(transfer, Scheme::kRead, transfer.source.readable);
+        DecisionInputs inputs{.length = transfer.length, .one_piece = transfer.in_one_piece()};
         // Only once for each transfer, because look_up() counts a use of the buffer.
-        if (transfer.in_one_piece()) {
-            const BufferState own = memory_.look_up(transfer, kLocalWrite);
-            transfer.decision = decide_target(transfer.length, own, policy_);
-            if (own.pinned) transfer.pinned.bytes = transfer.length;
-        }
+        if (inputs.one_piece) inputs.own = memory_.look_up(transfer, kLocalWrite);
+        transfer.decision = decider_.decide_buffer(inputs);
+        if (inputs.own.pinned) transfer.pinned.bytes = transfer.length;
     }
     transfer.decided = true;
     if (transfer.decision.staged() && !rings_.lend(transfer, may_lend))
@@ -60,7 +58,7 @@ Decision IncomingPreparation::decide_scheme(Incoming& transfer) {
                           .one_piece = transfer.in_one_piece(),
                           .may_try = accounts_.running() == 0};
     if (inputs.one_piece) inputs.own = memory_.look_up(transfer, kRemotePut);
-    const Decision decision = decide(inputs, policy_, timings_);
+    const Decision decision = decider_.decide(inputs);
     note(transfer, decision.scheme, decision.reason);
     if (decision.staged() && transfer.pin != nullptr)
         memory_.release(std::exchange(transfer.pin, nullptr));
@@ -104,7 +102,7 @@ void IncomingPreparation::note(Incoming& transfer, Scheme scheme, Reason reason)
 
 // What was decided first has failed: the message counts by that, and the reason for this one.
 void IncomingPreparation::decide_again(Incoming& transfer, const DecisionInputs& inputs) {
-    transfer.set_decision(decide(inputs, policy_, timings_));
+    transfer.set_decision(decider_.decide(inputs));
     ++counters_.reasons[static_cast<size_t>(transfer.decision.reason)];
 }
 

@@ -25,9 +25,8 @@ class IncomingPreparation {
         : memory_(parts.memory),
           accounts_(parts.accounts),
           refusals_(parts.refusals),
-          policy_(parts.policy),
+          decider_(parts.decider),
           counters_(parts.counters),
-          timings_(parts.timings),
           budget_(parts.budget),
           rings_(rings),
           pins_(pins) {}
@@ -54,9 +53,8 @@ class IncomingPreparation {
     TransferMemory& memory_;
     TransferAccounts& accounts_;
     Refusals& refusals_;
-    const Policy& policy_;
+    Decider& decider_;
     RendezvousCounters& counters_;
-    SchemeTimings& timings_;
     ProgressBudget& budget_;
     IncomingRings& rings_;
     IncomingPins& pins_;

@@ -60,8 +60,7 @@ bool IncomingReads::prepare(Incoming& transfer, bool may_lend) {
     if (!transfer.decision.staged() && transfer.reading.asked == transfer.pinned.bytes) {
         if (!pins_.may_pin(transfer)) return false;
         if (!pins_.pin(transfer, kLocalWrite)) {
-            transfer.set_decision(
-                decide({.length = transfer.length, .pin_failed = true}, policy_, timings_));
+            transfer.set_decision(decider_.decide({.length = transfer.length, .pin_failed = true}));
         }
     }
     return !transfer.decision.staged() || rings_.lend(transfer, may_lend);
@@ -81,7 +80,7 @@ bool IncomingReads::find_room(Incoming& transfer, bool may_lend, Incoming::Read&
         const uint64_t half =
             uint64_t{transfer.ring.slots} * SubBlocks::kSlot / std::size(reading.reads);
         const auto which = static_cast<uint64_t>(&read - reading.reads);
-        read.bytes = std::min({transfer.length - reading.asked, half, policy_.longest_copy()});
+        read.bytes = std::min({transfer.length - reading.asked, half, decider_.longest_copy()});
         read.from = transfer.ring.data + half * which;
         rings_.read_into(transfer);
         piece.addr = address_of(read.from);

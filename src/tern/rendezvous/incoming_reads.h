@@ -14,14 +14,9 @@ namespace tern {
 // Does not end transfers: its owner does.
 class IncomingReads {
   public:
-    IncomingReads(Engine& engine, IncomingPins& pins, IncomingRings& rings, const Policy& policy,
-                  SchemeTimings& timings, ProgressBudget& budget)
-        : engine_(engine),
-          pins_(pins),
-          rings_(rings),
-          policy_(policy),
-          timings_(timings),
-          budget_(budget) {}
+    IncomingReads(Engine& engine, IncomingPins& pins, IncomingRings& rings, Decider& decider,
+                  ProgressBudget& budget)
+        : engine_(engine), pins_(pins), rings_(rings), decider_(decider), budget_(budget) {}
 
     struct Posted {
         unsigned count = 0;
@@ -43,8 +38,7 @@ class IncomingReads {
     Engine& engine_;
     IncomingPins& pins_;
     IncomingRings& rings_;
-    const Policy& policy_;
-    SchemeTimings& timings_;
+    Decider& decider_;
     ProgressBudget& budget_;
 };
 

@@ -22,8 +22,9 @@ using Unpack = void (*)(void* argument, const void* data, size_t length);
 struct Source {
     bool pinned = false;            // as far as is known, the memory is
     bool takes_waited_ack = false;  // takes Ack::kWaited
-    bool readable = false;          // the rkey is one of the message, not of open memory
-    bool late = false;              // with `readable`: because this side would have to wait
+    // Why the key has an rkey to read with: the memory is open, or the message is used again
+    // (kReused), or this side would have to wait (kSenderIsLate).
+    Reason readable = Reason::kOpenMemory;
 };
 
 // States, events, next states:

@@ -120,7 +120,7 @@ bool IncomingWrites::was_alone(const Incoming& transfer) const {
 // several transfers at a time, each waits for the others.
 bool IncomingWrites::kept_waiting(const Incoming& transfer) const {
     if (transfer.idle.waited.count() == 0 || !was_alone(transfer)) return false;
-    const CostModel& model = policy_.model();
+    const CostModel& model = decider_.model();
     const double expected = std::max(transfer.decision.expected, model.raw(transfer.length));
     const std::chrono::duration<double> waited = transfer.idle.waited;
     return waited.count() >

@@ -19,7 +19,7 @@ class IncomingWrites {
         : engine_(parts.engine),
           pins_(pins),
           accounts_(parts.accounts),
-          policy_(parts.policy),
+          decider_(parts.decider),
           settings_(parts.settings),
           counters_(parts.counters),
           budget_(parts.budget) {}
@@ -57,7 +57,7 @@ class IncomingWrites {
     Engine& engine_;
     IncomingPins& pins_;
     TransferAccounts& accounts_;
-    const Policy& policy_;
+    const Decider& decider_;
     const RendezvousSettings& settings_;
     RendezvousCounters& counters_;
     ProgressBudget& budget_;

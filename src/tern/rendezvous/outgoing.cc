@@ -15,14 +15,14 @@ OutgoingTransfers::OutgoingTransfers(const RendezvousParts& parts)
       memory_(parts.memory),
       accounts_(parts.accounts),
       refusals_(parts.refusals),
-      policy_(parts.policy),
+      decider_(parts.decider),
       settings_(parts.settings),
       counters_(parts.counters),
       budget_(parts.budget),
       owner_(parts.owner),
-      pins_(memory_, accounts_, policy_, budget_),
+      pins_(memory_, accounts_, decider_, budget_),
       staging_(parts),
-      writes_(engine_, pins_, staging_, policy_, counters_, budget_),
+      writes_(engine_, pins_, staging_, decider_, counters_, budget_),
       requests_(accounts_),
       running_(budget_) {}
 
@@ -144,7 +144,7 @@ bool OutgoingTransfers::start(Outgoing& transfer, const WireRing& ring, const Wi
     transfer.to = ring;
     const uint32_t slots = std::min<uint32_t>(ring.slots, staging_.slots());
     transfer.core.emplace(transfer.length, ring.slots, staging_.slots(),
-                          policy_.limits(transfer.length, slots, settings_.chunks_per_ring));
+                          decider_.limits(transfer.length, slots, settings_.chunks_per_ring));
     transfer.core->set_early_chunk(transfer.early);
     transfer.move_to(Outgoing::State::kWriting);
     running_.add(transfer);

@@ -88,7 +88,7 @@ class OutgoingTransfers {
     TransferMemory& memory_;
     TransferAccounts& accounts_;
     Refusals& refusals_;
-    const Policy& policy_;
+    const Decider& decider_;
     const RendezvousSettings& settings_;
     RendezvousCounters& counters_;
     ProgressBudget& budget_;

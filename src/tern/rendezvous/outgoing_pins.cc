@@ -12,7 +12,7 @@ bool OutgoingPins::prepare(Outgoing& transfer, uint64_t upto) {
     if (upto == 0 || upto > transfer.length) return false;
     ChunkSource::Chunk chunk{.bytes = upto};
     choose_source(transfer, chunk);
-    if (transfer.source.in_place &&
+    if (!transfer.source.staged() &&
         (transfer.pin != nullptr || (!budget_.behind() && may_pin(transfer, 0))))
         (void)pin(transfer, chunk);
     return true;
@@ -20,25 +20,23 @@ bool OutgoingPins::prepare(Outgoing& transfer, uint64_t upto) {
 
 void OutgoingPins::choose_source(Outgoing& transfer, const ChunkSource::Chunk& chunk) {
     transfer.source_decided = true;
-    if (!transfer.memory.contiguous()) {
-        transfer.source.reason = Reason::kSeveralPieces;
-        return;
-    }
-    const BufferState own = memory_.look_up(transfer, kLocalRead);
-    transfer.of_device = own.of_device;
-    if (own.pinned) transfer.pin_end = transfer.length;
-    transfer.source = decide_source(transfer.length - chunk.offset, own, policy_);
+    DecisionInputs inputs{.length = transfer.length - chunk.offset,
+                          .one_piece = transfer.memory.contiguous()};
+    if (inputs.one_piece) inputs.own = memory_.look_up(transfer, kLocalRead);
+    transfer.of_device = inputs.own.of_device;
+    if (inputs.own.pinned) transfer.pin_end = transfer.length;
+    transfer.source = decider_.decide_buffer(inputs);
     TERN_TRACE(
         "outgoing transfer %u of %lu bytes to %s: %s, because %s", transfer.number,
         static_cast<unsigned long>(transfer.length), transfer.channel->peer.to_string().c_str(),
-        transfer.source.in_place ? "sent in place" : "copied", text_of(transfer.source.reason));
+        transfer.source.staged() ? "copied" : "sent in place", text_of(transfer.source.reason));
 }
 
 // Other memory is looked at when its first placed chunk is due, because that counts a use of it.
 bool OutgoingPins::is_of_device(Outgoing& transfer) {
     if (!transfer.source_decided && memory_.is_of_device(transfer)) [[unlikely]] {
         transfer.source_decided = transfer.of_device = true;
-        transfer.source = {.in_place = true, .reason = Reason::kPinned};
+        transfer.source = {.scheme = Scheme::kPlaced, .reason = Reason::kPinned};
         transfer.pin_end = transfer.length;
     }
     return transfer.of_device;
@@ -47,12 +45,12 @@ bool OutgoingPins::is_of_device(Outgoing& transfer) {
 bool OutgoingPins::may_send(Outgoing& transfer, const ChunkSource::Chunk& chunk) {
     if (!transfer.source_decided) choose_source(transfer, chunk);
     const bool must_pin =
-        transfer.source.in_place && chunk.offset >= transfer.pin_end && transfer.ahead == nullptr;
+        !transfer.source.staged() && chunk.offset >= transfer.pin_end && transfer.ahead == nullptr;
     return !must_pin || find_piece(transfer, chunk.offset) || may_pin(transfer, chunk.offset);
 }
 
 bool OutgoingPins::pin(Outgoing& transfer, ChunkSource::Chunk& chunk) {
-    if (!transfer.source.in_place) return false;
+    if (transfer.source.staged()) return false;
     if (chunk.offset >= transfer.pin_end) {
         if (transfer.ahead == nullptr) pin_piece(transfer, chunk.offset);
         if (transfer.ahead == nullptr) return false;
@@ -89,19 +87,19 @@ bool OutgoingPins::find_piece(Outgoing& transfer, uint64_t offset) {
 // Pins the piece that begins at `offset`, if possible.
 void OutgoingPins::pin_piece(Outgoing& transfer, uint64_t offset) {
     TERN_ASSERT(transfer.ahead == nullptr);
-    SourceDecision& source = transfer.source;
+    Decision& source = transfer.source;
     const uint64_t piece = piece_at(transfer, offset);
     transfer.ahead = memory_.pin(transfer.memory.data() + offset, piece, kLocalRead);
     if (transfer.ahead == nullptr) {
-        source.in_place = false;
+        source.scheme = Scheme::kStaged;
         source.reason = Reason::kPinFailed;
     }
     transfer.ahead_end = offset + piece;
-    if (!source.reused) source.piece = policy_.next_piece(source.piece);
+    if (!source.reused) source.piece = decider_.next_piece(source.piece);
 }
 
 unsigned OutgoingPins::pin_ahead(Outgoing& transfer) {
-    if (transfer.gather.under_way == 0 || transfer.ahead != nullptr || !transfer.source.in_place ||
+    if (transfer.gather.under_way == 0 || transfer.ahead != nullptr || transfer.source.staged() ||
         transfer.source.piece == 0 || transfer.pin_end == transfer.length ||
         transfer.core->sent() != transfer.pin_end)
         return 0;

@@ -13,9 +13,9 @@ namespace tern {
 // is being sent.
 class OutgoingPins {
   public:
-    OutgoingPins(TransferMemory& memory, const TransferAccounts& accounts, const Policy& policy,
+    OutgoingPins(TransferMemory& memory, const TransferAccounts& accounts, const Decider& decider,
                  ProgressBudget& budget)
-        : memory_(memory), accounts_(accounts), policy_(policy), budget_(budget) {}
+        : memory_(memory), accounts_(accounts), decider_(decider), budget_(budget) {}
 
     // The receiver is pinning the first part, which ends at `upto`. Meanwhile this side pins the
     // bytes of that part. False: there is no such part.
@@ -38,7 +38,7 @@ class OutgoingPins {
 
     TransferMemory& memory_;
     const TransferAccounts& accounts_;
-    const Policy& policy_;
+    const Decider& decider_;
     ProgressBudget& budget_;
 };
 

@@ -13,10 +13,9 @@ OutgoingStaging::OutgoingStaging(const RendezvousParts& parts)
     : engine_(parts.engine),
       memory_(parts.memory),
       accounts_(parts.accounts),
-      policy_(parts.policy),
+      decider_(parts.decider),
       settings_(parts.settings),
       counters_(parts.counters),
-      timings_(parts.timings),
       budget_(parts.budget),
       rings_(engine_.pd(), settings_.ring_slots(), settings_.most_rings(),
              [&memory = parts.memory](uint64_t bytes) { return memory.make_room(bytes); }) {}
@@ -105,7 +104,7 @@ uint64_t OutgoingStaging::make_early_copy(Channel& channel, const Announced& mes
     const BufferState buffer{.pinned = message.reused && !message.readable,
                              .can_pin = memory_.fits(length)};
     const DecisionInputs inputs{.length = length, .sender = buffer, .own = buffer};
-    if (!expect(inputs, policy_, timings_).staged()) return 0;
+    if (!decider_.expect(inputs).staged()) return 0;
     RingPool::Ring staging;
     if (early_copies_.full() || !rings_.lend(staging)) {
         const EarlyCopy* old = early_copies_.dead();
@@ -115,7 +114,7 @@ uint64_t OutgoingStaging::make_early_copy(Channel& channel, const Announced& mes
         if (!rings_.lend(staging)) return 0;
     }
     const EarlyChunk copy =
-        EarlyChunk::of(length, policy_.limits(length, staging.slots, settings_.chunks_per_ring));
+        EarlyChunk::of(length, decider_.limits(length, staging.slots, settings_.chunks_per_ring));
     auto* const at = reinterpret_cast<std::byte*>(message.address);
     const Buffers::Piece piece{.at = at, .length = static_cast<size_t>(length)};
     Buffers memory({&piece, 1});

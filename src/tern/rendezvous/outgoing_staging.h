@@ -53,10 +53,9 @@ class OutgoingStaging {
     Engine& engine_;
     const TransferMemory& memory_;
     const TransferAccounts& accounts_;
-    const Policy& policy_;
+    const Decider& decider_;
     const RendezvousSettings& settings_;
     RendezvousCounters& counters_;
-    const SchemeTimings& timings_;
     ProgressBudget& budget_;
     RingPool rings_;
     std::deque<Outgoing*> waiting_;

@@ -68,8 +68,8 @@ struct Outgoing : Transfer {
     EarlyChunk early;        // in `staging`
     WireRing to;
     bool source_decided = false;
-    bool of_device = false;  // if `source_decided`: the processor may not touch the memory
-    SourceDecision source;
+    bool of_device = false;   // if `source_decided`: the processor may not touch the memory
+    Decision source;          // placed: sent in place; staged: copied
     double copy_bytes = 0;    // length of the next placed write from staging memory
     uint64_t pin_end = 0;     // end of what `pin` covers, in the message
     uint64_t ahead_end = 0;   // the same for `ahead`

@@ -88,10 +88,10 @@ bool OutgoingWrites::post_copied(Outgoing& transfer, ChunkSource::Chunk& chunk) 
     const RegionAccess memory(transfer);
     if (free == std::end(transfer.halves) || !memory || budget_.over()) return false;
     // Chunks grow here too, so that the wire waits for the first copy only.
-    const Staging& shape = policy_.settings().staging;
+    const Staging& shape = decider_.settings().staging;
     if (transfer.copy_bytes == 0) transfer.copy_bytes = shape.first;
     transfer.copy_bytes =
-        std::min(transfer.copy_bytes, static_cast<double>(std::min(half, policy_.longest_copy())));
+        std::min(transfer.copy_bytes, static_cast<double>(std::min(half, decider_.longest_copy())));
     chunk.bytes = std::min(chunk.bytes, static_cast<uint64_t>(transfer.copy_bytes));
     transfer.copy_bytes *= shape.q;
     std::byte* to = transfer.staging.data + half * static_cast<uint64_t>(free - transfer.halves);

@@ -16,11 +16,11 @@ class OutgoingWrites {
     static constexpr uint64_t kLongestWrite = 512 * 1024;  // bytes, of a placed write
 
     OutgoingWrites(Engine& engine, OutgoingPins& pins, OutgoingStaging& staging,
-                   const Policy& policy, RendezvousCounters& counters, ProgressBudget& budget)
+                   const Decider& decider, RendezvousCounters& counters, ProgressBudget& budget)
         : engine_(engine),
           pins_(pins),
           staging_(staging),
-          policy_(policy),
+          decider_(decider),
           counters_(counters),
           budget_(budget) {}
 
@@ -45,7 +45,7 @@ class OutgoingWrites {
     Engine& engine_;
     OutgoingPins& pins_;
     OutgoingStaging& staging_;
-    const Policy& policy_;
+    const Decider& decider_;
     RendezvousCounters& counters_;
     ProgressBudget& budget_;
 };

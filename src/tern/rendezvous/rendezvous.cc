@@ -8,15 +8,15 @@
 
 namespace tern {
 
-Rendezvous::Rendezvous(Engine& engine, Regions& regions, PinCache& pins, const Policy& policy,
+Rendezvous::Rendezvous(Engine& engine, Regions& regions, PinCache& pins, const Costs& costs,
                        const RendezvousSettings& settings, RendezvousOwner& owner)
     : engine_(engine),
       pins_(pins),
       owner_(owner),
       settings_(settings),
-      policy_(policy),
-      budget_(policy_.model().costs()),
-      memory_(regions, pins, policy_, budget_, counters_),
+      decider_(costs, settings.policy),
+      budget_(decider_.model().costs()),
+      memory_(regions, pins, decider_, budget_, counters_),
       accounts_(engine, memory_, counters_, owner),
       refusals_(engine, counters_, owner),
       incoming_(parts()),
@@ -27,10 +27,9 @@ RendezvousParts Rendezvous::parts() {
             .memory = memory_,
             .accounts = accounts_,
             .refusals = refusals_,
-            .policy = policy_,
+            .decider = decider_,
             .settings = settings_,
             .counters = counters_,
-            .timings = timings_,
             .budget = budget_,
             .owner = owner_};
 }
@@ -41,6 +40,17 @@ Status Rendezvous::get(Channel& channel, std::span<const Buffers::Piece> to, uin
     if (!can_begin(channel)) return Status::kNoResource;
     incoming_.get(channel, Buffers(to), from, key, rkey, source, cookie, reply);
     return Status::kInProgress;
+}
+
+// Whether a message whose key has an rkey is read.
+bool Rendezvous::reads(const Source& source, std::span<const Buffers::Piece> to) const {
+    DecisionInputs inputs{.readable = true,
+                          .late = source.readable == Reason::kSenderIsLate,
+                          .one_piece = to.size() == 1};
+    if (!inputs.one_piece) return false;
+    inputs.length = to.front().length;
+    if (!inputs.late) inputs.own = memory_.state_of(to.front());
+    return decider_.expect(inputs).scheme == Scheme::kRead;
 }
 
 Status Rendezvous::get_owned(Channel& channel, size_t length, uint64_t from, const WireKey& key,

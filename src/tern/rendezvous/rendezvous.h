@@ -18,27 +18,26 @@ namespace tern {
 // transfers take turns. One thread at a time.
 class Rendezvous {
   public:
-    Rendezvous(Engine& engine, Regions& regions, PinCache& pins, const Policy& policy,
+    Rendezvous(Engine& engine, Regions& regions, PinCache& pins, const Costs& costs,
                const RendezvousSettings& settings, RendezvousOwner& owner);
     Rendezvous(const Rendezvous&) = delete;
     Rendezvous& operator=(const Rendezvous&) = delete;
 
     // Reads the peer's declared memory at `from`. `to`: at most Buffers::kMost pieces, not all
-    // empty. `rkey`: of memory that is read without the peer's help, or 0. kInProgress:
-    // completed(`cookie`) follows, never from within this call. kNoResource: not now; the same
-    // holds for the next three. `reply`: to be sent to the peer when all bytes are in this side's
-    // memory, or null; only if `rkey` is 0 and the key says that the peer takes replies. If the get
-    // fails, the reply is not sent.
+    // empty. `rkey`: as rkey_to_read() says. kInProgress: completed(`cookie`) follows, never from
+    // within this call. kNoResource: not now; the same holds for the next three. `reply`: to be
+    // sent to the peer when all bytes are in this side's memory, or null; only if `rkey` is 0 and
+    // the key says that the peer takes replies. If the get fails, the reply is not sent.
     Status get(Channel& channel, std::span<const Buffers::Piece> to, uint64_t from,
                const WireKey& key, uint32_t rkey, Source source, void* cookie,
                const Reply* reply = nullptr);
     // The rkey to read the peer's memory with, for get(); 0: the peer is to write. `open`: of open
-    // memory, or 0; `of_message`: of a message's, or 0. The first rule of decision.h stands
-    // here, because short gets of open memory need nothing else.
+    // memory, or 0; `of_message`: of a message's, or 0. Open memory is read whatever else is known,
+    // so only others are a matter of kRules (decision.cc).
     uint32_t rkey_to_read(uint32_t open, uint32_t of_message, const Source& source,
                           std::span<const Buffers::Piece> to) const {
         if (open != 0 || of_message == 0) return open;
-        return incoming_.reads(to, source) ? of_message : 0;
+        return reads(source, to) ? of_message : 0;
     }
     // The same into memory that the rendezvous allocates. If the transfer succeeds, `unpack` gets
     // the bytes before the cookie, if any, is completed. kDevice: out of memory.
@@ -114,9 +113,9 @@ class Rendezvous {
     // nobody knows what the transfers would do next.
     void break_down();
 
-    const CostModel& model() const { return policy_.model(); }
+    const CostModel& model() const { return decider_.model(); }
     const RendezvousCounters& counters() const { return counters_; }
-    const Policy& policy() const { return policy_; }
+    const Decider& decider() const { return decider_; }
     // Bytes of the longest buffer that is pinned.
     uint64_t longest_pin() const { return memory_.longest_pin(); }
     uint64_t registered_bytes() const {
@@ -131,6 +130,7 @@ class Rendezvous {
                refusals_.empty() && flushes_.empty();
     }
     RendezvousParts parts();
+    bool reads(const Source& source, std::span<const Buffers::Piece> to) const;
     unsigned advance();
     unsigned progress_flushes();
     bool pending(const Channel& channel, uint64_t until) const {
@@ -142,9 +142,8 @@ class Rendezvous {
     PinCache& pins_;
     RendezvousOwner& owner_;
     const RendezvousSettings settings_;
-    const Policy policy_;
+    Decider decider_;
     RendezvousCounters counters_;
-    SchemeTimings timings_;
     ProgressBudget budget_;
     TransferMemory memory_;
     TransferAccounts accounts_;

@@ -13,7 +13,6 @@
 #include "tern/connection/connection.h"
 #include "tern/rendezvous/decision.h"
 #include "tern/rendezvous/messages.h"
-#include "tern/rendezvous/policy.h"
 
 namespace tern {
 
@@ -27,7 +26,7 @@ struct RendezvousSettings {
     // While nobody gets a ring for so long, or in IdleTime::kMostCalls calls of progress, transfers
     // that wait for one do without.
     std::chrono::nanoseconds ring_patience = std::chrono::seconds(1);
-    Policy::Settings policy;
+    Decider::Settings policy;
 
     uint32_t ring_slots() const {
         return std::clamp(ring_bytes / SubBlocks::kSlot, 1u, WireRing::kMostSlots);

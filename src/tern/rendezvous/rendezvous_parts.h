@@ -12,10 +12,9 @@ struct RendezvousParts {
     TransferMemory& memory;
     TransferAccounts& accounts;
     Refusals& refusals;
-    const Policy& policy;
+    Decider& decider;
     const RendezvousSettings& settings;
     RendezvousCounters& counters;
-    SchemeTimings& timings;
     ProgressBudget& budget;
     RendezvousOwner& owner;
 };

@@ -80,7 +80,7 @@ BufferState TransferMemory::state_of(const Buffers::Piece& buffer) const {
         return {.pinned = true, .of_device = true};
     }
     BufferState state{.can_pin = fits(buffer.length), .uses = pins_.uses(buffer.at, buffer.length)};
-    if (policy_.is_reused(state)) state.keeps = pins_.keeps(buffer.at, buffer.length);
+    if (decider_.is_reused(state)) state.keeps = pins_.keeps(buffer.at, buffer.length);
     return state;
 }
 
@@ -89,7 +89,7 @@ uint64_t TransferMemory::piece_of(uint64_t piece, bool reused, const std::byte* 
                                   bool alone) const {
     if (piece == 0) return rest;
     if (reused) return std::min(piece - reinterpret_cast<uint64_t>(at) % piece, rest);
-    const uint64_t least = alone ? 0 : std::min(Policy::kLongPiece, policy_.longest_piece());
+    const uint64_t least = alone ? 0 : std::min(Decider::kLongPiece, decider_.longest_piece());
     return std::min(std::max(piece, least), rest);
 }
 

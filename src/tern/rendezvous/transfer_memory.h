@@ -6,7 +6,7 @@
 
 #include "tern/pinning/cache/pin_cache.h"
 #include "tern/pinning/regions/regions.h"
-#include "tern/rendezvous/policy.h"
+#include "tern/rendezvous/decision.h"
 #include "tern/rendezvous/progress_budget.h"
 #include "tern/rendezvous/rendezvous_owner.h"
 #include "tern/rendezvous/transfer.h"
@@ -17,9 +17,9 @@ namespace tern {
 // the call of progress.
 class TransferMemory {
   public:
-    TransferMemory(Regions& regions, PinCache& pins, const Policy& policy, ProgressBudget& budget,
+    TransferMemory(Regions& regions, PinCache& pins, const Decider& decider, ProgressBudget& budget,
                    RendezvousCounters& counters)
-        : regions_(regions), pins_(pins), policy_(policy), budget_(budget), counters_(counters) {}
+        : regions_(regions), pins_(pins), decider_(decider), budget_(budget), counters_(counters) {}
     TransferMemory(const TransferMemory&) = delete;
     TransferMemory& operator=(const TransferMemory&) = delete;
 
@@ -60,7 +60,7 @@ class TransferMemory {
 
     Regions& regions_;
     PinCache& pins_;
-    const Policy& policy_;
+    const Decider& decider_;
     ProgressBudget& budget_;
     RendezvousCounters& counters_;
 };

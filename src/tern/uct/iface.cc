@@ -472,15 +472,14 @@ static ucs_status_t open_interface(TernIface& self, uct_md_h md, const uct_iface
             {.what = state->device, .why = why, .remedy = tern::advice(trouble.remedy)});
         return UCS_ERR_NO_DEVICE;
     }
-    const tern::Policy policy(costs, rendezvous_settings.policy);
     state->rendezvous = std::make_unique<tern::Rendezvous>(
-        *state->engine, domain.regions, *domain.pins, policy, rendezvous_settings, *state);
+        *state->engine, domain.regions, *domain.pins, costs, rendezvous_settings, *state);
     self.rendezvous = state->rendezvous.get();
     self.proto = config.proto != 0;
     state->atomics = std::make_unique<tern::Atomics>(device.pd.get());
     self.atomics = state->atomics.get();
     state->rma =
-        std::make_unique<tern::Rma>(*state->engine, *domain.pins, state->rendezvous->policy());
+        std::make_unique<tern::Rma>(*state->engine, *domain.pins, state->rendezvous->decider());
     self.rma = state->rma.get();
     self.flushing = false;
     self.lost = UCS_OK;

@@ -12,7 +12,7 @@
 #include "tern/pinning/regions/regions.h"
 #include "tern/pinning/watch/fork.h"
 #include "tern/rendezvous/cost_model.h"
-#include "tern/rendezvous/lateness.h"
+#include "tern/rendezvous/decision.h"
 #include "tern/uct/compat.h"
 #include "tern/uct/memory.h"
 #include "tern/uct/memory_events.h"

@@ -101,8 +101,9 @@ struct RemoteKey {
           read_rkey(packed.rkey),
           source{.pinned = packed.has(PackedKey::kPinned),
                  .takes_waited_ack = packed.has(PackedKey::kTakesWaitedAck),
-                 .readable = packed.has(PackedKey::kReadOnly),
-                 .late = packed.has(PackedKey::kLate)},
+                 .readable = !packed.has(PackedKey::kReadOnly) ? Reason::kOpenMemory
+                             : packed.has(PackedKey::kLate)    ? Reason::kSenderIsLate
+                                                               : Reason::kReused},
           replies(packed.has(PackedKey::kReplies)) {}
 
     WireKey region;

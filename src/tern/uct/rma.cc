@@ -19,19 +19,19 @@ void to_one_piece(void* to, const void* data, size_t length) {
 
 }  // namespace
 
-Rma::Rma(Engine& engine, PinCache& pins, const Policy& policy)
+Rma::Rma(Engine& engine, PinCache& pins, const Decider& decider)
     : engine_(engine),
       cache_(pins),
       pins_(pins),
-      policy_(policy),
+      decider_(decider),
       segment_(engine.settings().segment_size),
       longest_pin_(std::min(longest_pin(pins),
-                            ProgressBudget::longest_registration(policy.model().costs()))) {
+                            ProgressBudget::longest_registration(decider.model().costs()))) {
     // As if nothing had to be paid for the pin.
     constexpr size_t kLeast = 64;
     const BufferState pinned{.pinned = true};
     least_in_place_ = kLeast;
-    while (least_in_place_ <= segment_ && !policy.reads_in_place(least_in_place_, 0, pinned))
+    while (least_in_place_ <= segment_ && !decider.reads_in_place(least_in_place_, 0, pinned))
         least_in_place_ *= 2;
     least_in_place_ = std::min(least_in_place_, segment_ + 1);
 }
@@ -183,7 +183,7 @@ bool Rma::pin(const Memory& memory, unsigned access) {
     const BufferState own{.can_pin = length <= longest_pin_,
                           .uses = cache_.note(at, length),
                           .keeps = cache_.keeps(at, length)};
-    if (!policy_.reads_in_place(memory.length, length, own)) return false;
+    if (!decider_.reads_in_place(memory.length, length, own)) return false;
     Pin* const pin = cache_.pin(at, length, access);
     if (pin == nullptr) return false;
     cache_.release(pin);

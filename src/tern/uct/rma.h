@@ -15,14 +15,14 @@
 #include "tern/pinning/cache/held_pins.h"
 #include "tern/pinning/regions/regions.h"
 #include "tern/rendezvous/buffers.h"
+#include "tern/rendezvous/decision.h"
 #include "tern/rendezvous/incoming_transfer.h"
-#include "tern/rendezvous/policy.h"
 
 namespace tern {
 
 class Rma {
   public:
-    Rma(Engine& engine, PinCache& pins, const Policy& policy);
+    Rma(Engine& engine, PinCache& pins, const Decider& decider);
     Rma(const Rma&) = delete;
     Rma& operator=(const Rma&) = delete;
 
@@ -138,7 +138,7 @@ class Rma {
     Engine& engine_;
     PinCache& cache_;
     HeldPins pins_;
-    const Policy& policy_;
+    const Decider& decider_;
     const size_t segment_;
     const uint64_t longest_pin_;
     size_t least_in_place_;             // bytes of a copy that may be worth pinning their memory

@@ -26,7 +26,7 @@ unsigned fetch_ranges(uct_iface_h uct_iface, double copy_bandwidth, tern_fetch_r
     if (!iface.proto) return 0;
     const Rendezvous& rendezvous = *iface.rendezvous;
     const FetchTimes times =
-        fetch_times(rendezvous.policy(), rendezvous.longest_pin(), copy_bandwidth);
+        fetch_times(rendezvous.decider(), rendezvous.longest_pin(), copy_bandwidth);
     if (times.count > most) return 0;
     std::transform(times.ranges.begin(), times.ranges.begin() + times.count, ranges,
                    [](const FetchRange& range) {

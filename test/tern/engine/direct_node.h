@@ -53,8 +53,7 @@ struct DirectNode final : EngineOwner, RendezvousOwner, TupleQOwner {
         settings.retry.timeout = 10;
         engine = Engine::create(device(), port(), settings, *this, why);
         EXPECT_TRUE(engine) << why;
-        rendezvous = std::make_unique<Rendezvous>(*engine, regions, pins,
-                                                  Policy(*find_costs("graphene"), {}),
+        rendezvous = std::make_unique<Rendezvous>(*engine, regions, pins, *find_costs("graphene"),
                                                   RendezvousSettings{}, *this);
         tupleq = TupleQ::create({.device = device(),
                                  .port = port(),

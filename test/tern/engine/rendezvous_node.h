@@ -55,8 +55,7 @@ struct RendezvousNode final : EngineOwner, RendezvousOwner {
         EXPECT_TRUE(engine) << why;
         moving.policy.scheme = scheme;
         moving.rings = rings;
-        rendezvous = std::make_unique<Rendezvous>(*engine, regions, pins,
-                                                  Policy(costs, moving.policy), moving, *this);
+        rendezvous = std::make_unique<Rendezvous>(*engine, regions, pins, costs, moving, *this);
         open = regions.declare(memory.data(), memory.size(), kLocalRead | kLocalWrite | kRemoteAll);
         secret = regions.declare(hidden.data(), hidden.size(), kLocalRead | kLocalWrite);
     }

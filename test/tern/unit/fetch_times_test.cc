@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "tern/rendezvous/policy.h"
+#include "tern/rendezvous/decision.h"
 
 namespace tern {
 namespace fetch_times_test {
@@ -15,8 +15,8 @@ constexpr uint64_t kNoLimit = UINT64_MAX;
 constexpr double kCopies = 6e9;  // bytes per second
 constexpr double kAsking = 2e-6;
 
-Policy policy_of(const char* name, SchemeSetting scheme = SchemeSetting::kAuto) {
-    return Policy(*find_costs(name), {.scheme = scheme});
+Decider decider_of(const char* name, SchemeSetting scheme = SchemeSetting::kAuto) {
+    return Decider(*find_costs(name), {.scheme = scheme});
 }
 
 const FetchRange& range_of(const FetchTimes& times, uint64_t length) {
@@ -30,13 +30,13 @@ double time_of(const FetchRange& range, uint64_t length) {
 }
 
 // The time by the model, with the messages that ask and acknowledge.
-double model_time(const Policy& policy, uint64_t length) {
-    Costs costs = policy.model().costs();
+double model_time(const Decider& decider, uint64_t length) {
+    Costs costs = decider.model().costs();
     costs.copy = {.cache_bandwidth = kCopies, .memory_bandwidth = kCopies};
-    const Policy told(costs, policy.settings());
+    const Decider told(costs, decider.settings());
     const CostModel& model = told.model();
     const double asking = 2 * costs.network.latency + kAsking;
-    if (expect({.length = length}, policy).staged())
+    if (decider.expect({.length = length}).staged())
         return asking + model.superpipeline(length, told.staging(length));
     return asking + model.placing() + model.pinned_behind_wire(length, model.best_piece(length));
 }
@@ -44,31 +44,31 @@ double model_time(const Policy& policy, uint64_t length) {
 class FetchTimesOf : public testing::TestWithParam<const char*> {};
 
 TEST_P(FetchTimesOf, AreThoseOfTheModel) {
-    const Policy policy = policy_of(GetParam());
-    const FetchTimes times = fetch_times(policy, kNoLimit, kCopies);
+    const Decider decider = decider_of(GetParam());
+    const FetchTimes times = fetch_times(decider, kNoLimit, kCopies);
     for (uint64_t length = 1024; length < 512 << 20; length = length * 6 / 5) {
-        const double model = model_time(policy, length);
+        const double model = model_time(decider, length);
         EXPECT_NEAR(time_of(range_of(times, length), length), model, 0.1 * model) << length;
     }
 }
 
-TEST_P(FetchTimesOf, ChangeWhereThePolicyChanges) {
-    const Policy policy = policy_of(GetParam());
+TEST_P(FetchTimesOf, ChangeWhereTheDeciderDoes) {
+    const Decider decider = decider_of(GetParam());
     for (const uint64_t longest_pin :
          {uint64_t{0}, uint64_t{64} << 10, uint64_t{3} << 20, uint64_t{16} << 20,
           uint64_t{64} << 20, uint64_t{1} << 30, kNoLimit}) {
-        const FetchTimes times = fetch_times(policy, longest_pin, kCopies);
+        const FetchTimes times = fetch_times(decider, longest_pin, kCopies);
         for (uint64_t length = 1024; length < 128 << 20; length = length * 6 / 5) {
             const BufferState fresh{.can_pin = length <= longest_pin};
             EXPECT_EQ(range_of(times, length).scheme,
-                      expect({.length = length, .own = fresh}, policy).scheme)
+                      decider.expect({.length = length, .own = fresh}).scheme)
                 << length << " of " << longest_pin;
         }
     }
 }
 
 TEST_P(FetchTimesOf, NeverFallAndAreUnlimited) {
-    const FetchTimes times = fetch_times(policy_of(GetParam()), kNoLimit, kCopies);
+    const FetchTimes times = fetch_times(decider_of(GetParam()), kNoLimit, kCopies);
     ASSERT_GT(times.count, 0u);
     EXPECT_EQ(times.ranges[times.count - 1].upto, UINT64_MAX);
     uint64_t before = 0;
@@ -86,13 +86,13 @@ INSTANTIATE_TEST_SUITE_P(Profiles, FetchTimesOf, testing::Values("graphene", "in
 TEST(FetchTimes, AForcedSchemeIsTheOnlyOne) {
     for (const auto& [setting, scheme] : {std::pair{SchemeSetting::kSuperpipeline, Scheme::kStaged},
                                           std::pair{SchemeSetting::kZeroCopy, Scheme::kPlaced}}) {
-        const FetchTimes times = fetch_times(policy_of("hdr200", setting), kNoLimit, kCopies);
+        const FetchTimes times = fetch_times(decider_of("hdr200", setting), kNoLimit, kCopies);
         for (size_t i = 0; i < times.count; ++i) EXPECT_EQ(times.ranges[i].scheme, scheme);
     }
 }
 
 TEST(FetchTimes, WhatCannotBePinnedIsStaged) {
-    const FetchTimes times = fetch_times(policy_of("hdr200"), 0, kCopies);
+    const FetchTimes times = fetch_times(decider_of("hdr200"), 0, kCopies);
     for (size_t i = 0; i < times.count; ++i) EXPECT_EQ(times.ranges[i].scheme, Scheme::kStaged);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "tern/rendezvous/lateness.h"
+#include "tern/rendezvous/decision.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The choice of a scheme by what the schemes have achieved, on simulated machines.
-#include "tern/rendezvous/scheme_timings.h"
+#include "tern/rendezvous/cost_model.h"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 
 #include "common/seed.h"
 #include "schedules.h"
-#include "tern/rendezvous/policy.h"
+#include "tern/rendezvous/decision.h"
 
 namespace tern {
 namespace scheme_timings_test {
@@ -112,18 +112,18 @@ TEST(SchemeTimings, FindsTheFasterWay) {
 
 // The model of real costs, with messages of all lengths, on a machine whose copies are three times
 // as slow as measured, or whose network is.
-TEST(SchemeTimings, CorrectsThePolicy) {
+TEST(SchemeTimings, CorrectsTheDecider) {
     const uint32_t seed = tern::test::any_seed();
     for (const char* name : {"graphene", "infini", "hdr200"})
         for (const std::array<double, 3> factors :
              {std::array{1.0, 1.0, 1.0}, std::array{3.0, 1.0, 1.0}, std::array{1.0, 3.0, 3.0},
               std::array{1 / 3.0, 1.0, 1.0}, std::array{1.0, 1 / 3.0, 1 / 3.0}})
             for (const bool again : {false, true}) {
-                const Policy policy(*find_costs(name), {});
+                const Decider decider(*find_costs(name), {});
                 const BufferState buffer{.pinned = again};
                 const auto offers = [&](Random& random, uint64_t& length) -> std::array<Offer, 2> {
                     length = random.between(8 * kKB, 16 * kKB) << random.below(12);
-                    return {policy.staged(length), policy.placed(length, buffer, buffer)};
+                    return {decider.staged(length), decider.placed(length, buffer, buffer)};
                 };
                 Machine machine(factors, 0.2, seed);
                 SchemeTimings timings;
