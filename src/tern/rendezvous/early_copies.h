@@ -8,13 +8,9 @@
 #include <span>
 
 #include "tern/pinning/regions/regions.h"
-#include "tern/rendezvous/chunk_source.h"
-#include "tern/rendezvous/messages.h"
-#include "tern/rendezvous/ring_pool.h"
+#include "tern/rendezvous/accounts.h"
 
 namespace tern {
-
-struct Channel;
 
 // A message whose request to send has been sent.
 struct Announced {
@@ -138,6 +134,32 @@ class EarlyCopies {
     std::array<EarlyCopy, kMost> copies_{};
     size_t count_ = 0;
     uint64_t numbers_ = 0;
+};
+
+// Makes early copies in rings that no transfer uses, and gives them to the transfers that fetch the
+// messages.
+class EarlyCopier : RendezvousPart {
+  public:
+    EarlyCopier(const RendezvousParts& parts, RingPool& rings)
+        : RendezvousPart(parts), rings_(rings) {}
+
+    // See Rendezvous::make_early_copy(). `wanted`: transfers wait for rings, so there is no copy.
+    uint64_t make(Channel& channel, const Announced& message, bool wanted);
+    // See Rendezvous::drop_early_copy().
+    void drop(uint64_t number);
+    // The channel is over.
+    void drop_all(const Channel& channel);
+    // Frees the ring of the oldest copy, if there is one: no transfer waits for a copy that may
+    // never be fetched.
+    bool give_way();
+    // Gives the transfer the early copy of the memory fetched, if there is one.
+    void take(Outgoing& transfer, const Fetch& frame);
+
+  private:
+    void drop(const EarlyCopy& copy);
+
+    RingPool& rings_;
+    EarlyCopies copies_;
 };
 
 }  // namespace tern

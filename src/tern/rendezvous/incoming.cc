@@ -11,18 +11,12 @@
 namespace tern {
 
 IncomingTransfers::IncomingTransfers(const RendezvousParts& parts)
-    : engine_(parts.engine),
-      memory_(parts.memory),
-      accounts_(parts.accounts),
-      refusals_(parts.refusals),
-      decider_(parts.decider),
-      counters_(parts.counters),
-      budget_(parts.budget),
-      rings_(engine_.pd(), memory_, parts.settings, budget_),
-      pins_(memory_, accounts_, decider_, budget_),
+    : RendezvousPart(parts),
+      rings_(parts),
+      pins_(parts),
       preparation_(parts, rings_, pins_),
       writes_(parts, pins_),
-      reads_(engine_, pins_, rings_, decider_, budget_),
+      reads_(parts, pins_, rings_),
       requests_(accounts_),
       without_ring_(parts.settings.ring_patience),
       running_(budget_) {}
@@ -252,7 +246,7 @@ unsigned IncomingTransfers::step_reading(Incoming& transfer) {
         end(transfer, Status::kOk);
         return count + 1;
     }
-    const IncomingReads::Posted posted = reads_.post(transfer, !rings_.any_waits());
+    const Reads::Posted posted = reads_.post(transfer, !rings_.any_waits());
     if (posted.no_rings)
         proceed(transfer, preparation_.fail_without_rings(transfer));
     else if (posted.needs_ring && !transfer.waits_for_ring)

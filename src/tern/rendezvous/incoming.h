@@ -8,26 +8,17 @@
 #include <vector>
 
 #include "tern/engine/idle_time.h"
-#include "tern/rendezvous/incoming_pins.h"
 #include "tern/rendezvous/incoming_preparation.h"
-#include "tern/rendezvous/incoming_reads.h"
-#include "tern/rendezvous/incoming_rings.h"
-#include "tern/rendezvous/incoming_writes.h"
-#include "tern/rendezvous/peer_turns.h"
-#include "tern/rendezvous/rendezvous_parts.h"
-#include "tern/rendezvous/turns.h"
-#include "tern/rendezvous/waiting_requests.h"
+#include "tern/rendezvous/reads.h"
 
 namespace tern {
 
 // Owns the incoming transfers and their rings: begins them when they have been prepared, lets them
 // take turns, and ends them. One thread at a time.
-class IncomingTransfers {
+class IncomingTransfers : RendezvousPart {
   public:
     explicit IncomingTransfers(const RendezvousParts& parts);
     ~IncomingTransfers();
-    IncomingTransfers(const IncomingTransfers&) = delete;
-    IncomingTransfers& operator=(const IncomingTransfers&) = delete;
 
     bool has_room() const { return table_.has_room(); }
     // See Rendezvous::get() and Rendezvous::get_owned(). There must be room.
@@ -95,18 +86,11 @@ class IncomingTransfers {
     void learn(const Incoming& transfer);
     void end(Incoming& transfer, Status status);
 
-    Engine& engine_;
-    TransferMemory& memory_;
-    TransferAccounts& accounts_;
-    Refusals& refusals_;
-    Decider& decider_;
-    RendezvousCounters& counters_;
-    ProgressBudget& budget_;
     IncomingRings rings_;
     IncomingPins pins_;
     IncomingPreparation preparation_;
     IncomingWrites writes_;
-    IncomingReads reads_;
+    Reads reads_;
     TransferTable<Incoming> table_;
     WaitingRequests<Deliver> requests_;
     Waiting waiting_;

@@ -4,15 +4,13 @@
 
 #include <cstdint>
 
-#include "tern/rendezvous/incoming_pins.h"
-#include "tern/rendezvous/incoming_rings.h"
-#include "tern/rendezvous/rendezvous_parts.h"
+#include "tern/rendezvous/placed.h"
 
 namespace tern {
 
 // Decides how the bytes of a transfer come, and gets it what it needs for that: a ring, or pins.
 // Does not begin transfers, queue or end them: its owner does.
-class IncomingPreparation {
+class IncomingPreparation : RendezvousPart {
   public:
     enum class Result : uint8_t {
         kReady,   // the transfer may begin
@@ -22,14 +20,7 @@ class IncomingPreparation {
     };
 
     IncomingPreparation(const RendezvousParts& parts, IncomingRings& rings, IncomingPins& pins)
-        : memory_(parts.memory),
-          accounts_(parts.accounts),
-          refusals_(parts.refusals),
-          decider_(parts.decider),
-          counters_(parts.counters),
-          budget_(parts.budget),
-          rings_(rings),
-          pins_(pins) {}
+        : RendezvousPart(parts), rings_(rings), pins_(pins) {}
 
     // Prepares a waiting transfer as far as possible. May be called again until kReady. `may_lend`:
     // the transfer may get a ring now.
@@ -50,12 +41,6 @@ class IncomingPreparation {
     void note(Incoming& transfer, Scheme scheme, Reason reason);
     void decide_again(Incoming& transfer, const DecisionInputs& inputs);
 
-    TransferMemory& memory_;
-    TransferAccounts& accounts_;
-    Refusals& refusals_;
-    Decider& decider_;
-    RendezvousCounters& counters_;
-    ProgressBudget& budget_;
     IncomingRings& rings_;
     IncomingPins& pins_;
 };

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "tern/rendezvous/part.h"
+#include "tern/rendezvous/schedule.h"
 #include "tern/veloblock/frame.h"
 
 namespace tern {

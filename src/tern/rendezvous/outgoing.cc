@@ -11,18 +11,11 @@
 namespace tern {
 
 OutgoingTransfers::OutgoingTransfers(const RendezvousParts& parts)
-    : engine_(parts.engine),
-      memory_(parts.memory),
-      accounts_(parts.accounts),
-      refusals_(parts.refusals),
-      decider_(parts.decider),
-      settings_(parts.settings),
-      counters_(parts.counters),
-      budget_(parts.budget),
-      owner_(parts.owner),
-      pins_(memory_, accounts_, decider_, budget_),
-      staging_(parts),
-      writes_(engine_, pins_, staging_, decider_, counters_, budget_),
+    : RendezvousPart(parts),
+      rings_(new_rings()),
+      early_(parts, rings_),
+      staging_(parts, rings_, early_),
+      placed_(parts, staging_),
       requests_(accounts_),
       running_(budget_) {}
 
@@ -125,7 +118,7 @@ bool OutgoingTransfers::serve(Channel& channel, const Fetch& frame) {
     ++channel.outgoing;
     transfer->receiver = frame.receiver;
     channel.fetches |= channel.readable;
-    staging_.take_early_copy(*transfer, frame);
+    early_.take(*transfer, frame);
     return start(*transfer, frame.ring, frame.part);
 }
 
@@ -142,14 +135,14 @@ bool OutgoingTransfers::accepted(Channel& channel, const std::byte* data, uint32
 // Begins to write for a receiver that is ready. False: its frame is invalid.
 bool OutgoingTransfers::start(Outgoing& transfer, const WireRing& ring, const WirePart& first) {
     transfer.to = ring;
-    const uint32_t slots = std::min<uint32_t>(ring.slots, staging_.slots());
-    transfer.core.emplace(transfer.length, ring.slots, staging_.slots(),
+    const uint32_t slots = std::min<uint32_t>(ring.slots, rings_.slots());
+    transfer.core.emplace(transfer.length, ring.slots, rings_.slots(),
                           decider_.limits(transfer.length, slots, settings_.chunks_per_ring));
     transfer.core->set_early_chunk(transfer.early);
     transfer.move_to(Outgoing::State::kWriting);
     running_.add(transfer);
     accounts_.started();
-    if (first.announced()) return pins_.prepare(transfer, first.upto);
+    if (first.announced()) return placed_.prepare(transfer, first.upto);
     const Part part = first.part();
     if ((!part.placed && ring.slots == 0) || !transfer.core->add(part)) return false;
     step_now(transfer);
@@ -188,17 +181,19 @@ unsigned OutgoingTransfers::step(Outgoing& transfer) {
     while (count < kWritesAtOnce && channel.sends.room() > channel.transfer_reserve) {
         // A transfer whose staging memory was taken away needs some again only for a next write.
         if (core.staged() != 0 && transfer.staging.slots == 0 &&
-            !core.next(OutgoingWrites::kLongestWrite, chunk))
+            !core.next(Outgoing::kLongestWrite, chunk))
             break;
         // Before next(), because chunks depend on the size of the staging memory.
         if (core.staging() && !staging_.lend_or_wait(transfer)) break;
-        if (!core.next(OutgoingWrites::kLongestWrite, chunk)) break;
-        if (!writes_.post(transfer, chunk)) break;
+        if (!core.next(Outgoing::kLongestWrite, chunk)) break;
+        if (!(chunk.placed ? placed_.post(transfer, chunk)
+                           : staging_.post(transfer, chunk, placed_.is_of_device(transfer))))
+            break;
         core.posted(chunk);
         ++counters_.chunks;
         ++count;
     }
-    count += pins_.pin_ahead(transfer);
+    count += placed_.pin_ahead(transfer);
     if (core.all_posted() && core.needs_finish() && !transfer.alone() &&
         transfer.state == Outgoing::State::kWriting) {
         const Finish frame{.receiver = transfer.receiver};
@@ -261,7 +256,11 @@ void OutgoingTransfers::written(Outgoing::Write& write, Status status) {
     --write.under_way;
     // The channel ends, and the transfer with it.
     if (status != Status::kOk) return;
-    writes_.completed(write);
+    if (transfer.use != nullptr && transfer.gather.under_way == 0) {
+        const RegionAccess memory(transfer);
+        if (memory) transfer.use->lend(nullptr, false);
+    }
+    if (&write == &transfer.reclaim) staging_.take_back(transfer);
     if (transfer.under_way() != 0) return;
     if (transfer.state == Outgoing::State::kEnded ||
         (transfer.alone() && transfer.core->all_posted()))
@@ -345,7 +344,7 @@ void OutgoingTransfers::end(Outgoing& transfer, Status status) {
 void OutgoingTransfers::ended(Channel* channel, Status status) {
     if (channel != nullptr) {
         requests_.forget(*channel);
-        staging_.drop_early_copies(*channel);
+        early_.drop_all(*channel);
     }
     table_.for_each([&](Outgoing& transfer) {
         if (channel == nullptr || transfer.channel == channel) end(transfer, status);

@@ -6,23 +6,16 @@
 #include <memory>
 #include <vector>
 
-#include "tern/rendezvous/outgoing_pins.h"
-#include "tern/rendezvous/outgoing_staging.h"
-#include "tern/rendezvous/outgoing_writes.h"
-#include "tern/rendezvous/rendezvous_parts.h"
-#include "tern/rendezvous/turns.h"
-#include "tern/rendezvous/waiting_requests.h"
+#include "tern/rendezvous/placed.h"
 
 namespace tern {
 
 // Owns the outgoing transfers: offers them, lets them take turns at writing, and ends them. One
 // thread at a time.
-class OutgoingTransfers {
+class OutgoingTransfers : RendezvousPart {
   public:
     explicit OutgoingTransfers(const RendezvousParts& parts);
     ~OutgoingTransfers();
-    OutgoingTransfers(const OutgoingTransfers&) = delete;
-    OutgoingTransfers& operator=(const OutgoingTransfers&) = delete;
 
     bool has_room() const { return table_.has_room(); }
     // See Rendezvous::put() and Rendezvous::put_owned(). There must be room.
@@ -32,9 +25,9 @@ class OutgoingTransfers {
                    const WireKey& key);
     // See Rendezvous::make_early_copy() and Rendezvous::drop_early_copy().
     uint64_t make_early_copy(Channel& channel, const Announced& message) {
-        return staging_.make_early_copy(channel, message);
+        return early_.make(channel, message, staging_.any_waiting());
     }
-    void drop_early_copy(uint64_t number) { staging_.drop_early_copy(number); }
+    void drop_early_copy(uint64_t number) { early_.drop(number); }
 
     // Apart from requests that wait for a place: see TransferAccounts::any_work().
     bool quiet() const {
@@ -64,7 +57,7 @@ class OutgoingTransfers {
     // Null: all channels are over.
     void ended(Channel* channel, Status status);
 
-    uint64_t registered_bytes() const { return staging_.registered_bytes(); }
+    uint64_t registered_bytes() const { return rings_.registered_bytes(); }
 
   private:
     static constexpr uint32_t kWritesAtOnce = 2;  // in one step
@@ -84,18 +77,10 @@ class OutgoingTransfers {
     bool withdraw(Outgoing& transfer);
     void end(Outgoing& transfer, Status status);
 
-    Engine& engine_;
-    TransferMemory& memory_;
-    TransferAccounts& accounts_;
-    Refusals& refusals_;
-    const Decider& decider_;
-    const RendezvousSettings& settings_;
-    RendezvousCounters& counters_;
-    ProgressBudget& budget_;
-    RendezvousOwner& owner_;
-    OutgoingPins pins_;
-    OutgoingStaging staging_;
-    OutgoingWrites writes_;
+    RingPool rings_;
+    EarlyCopier early_;
+    StagedWrites staging_;
+    PlacedWrites placed_;
     TransferTable<Outgoing> table_;
     WaitingRequests<Fetch> requests_;
     std::deque<Outgoing*> unconnected_;  // of users whose channels are not up yet

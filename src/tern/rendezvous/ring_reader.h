@@ -6,7 +6,6 @@
 #include <cstdint>
 
 #include "tern/rendezvous/chunk_source.h"
-#include "tern/rendezvous/part.h"
 
 namespace tern {
 

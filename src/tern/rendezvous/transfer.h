@@ -1,18 +1,26 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// What is known of a transfer, its states, and the table of all.
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "common/assert.h"
 #include "common/make_room.h"
+#include "tern/connection/cookie.h"
 #include "tern/engine/engine.h"
 #include "tern/pinning/cache/pin_cache.h"
 #include "tern/pinning/regions/regions.h"
 #include "tern/rendezvous/buffers.h"
+#include "tern/rendezvous/chunk_source.h"
+#include "tern/rendezvous/decision.h"
 #include "tern/rendezvous/messages.h"
+#include "tern/rendezvous/ring_pool.h"
+#include "tern/rendezvous/ring_reader.h"
 
 namespace tern {
 
@@ -133,6 +141,179 @@ class TransferTable {
   private:
     std::vector<std::unique_ptr<T>> all_;
     std::vector<uint32_t> free_;
+};
+
+// Called with the bytes of a get when all have come.
+using Unpack = void (*)(void* argument, const void* data, size_t length);
+
+// What the key says of the side that has the bytes, and of its memory.
+struct Source {
+    bool pinned = false;            // as far as is known, the memory is
+    bool takes_waited_ack = false;  // takes Ack::kWaited
+    // Why the key has an rkey to read with: the memory is open, or the message is used again
+    // (kReused), or this side would have to wait (kSenderIsLate).
+    Reason readable = Reason::kOpenMemory;
+};
+
+// States, events, next states:
+//
+//   kFree      this side's user gets, or the peer offers             kWaiting
+//   kWaiting   a ring or pins are there, and the scheme is chosen    kAsking
+//              the peer's memory is readable, and reads are posted   kReading
+//              the transfer cannot begin                             kFree
+//   kAsking    the fetch or the accept has been sent                 kRunning
+//   kRunning   all bytes have come, or the peer refuses              kFree
+//   kReading   all bytes are read, or no ring can be registered      kFree
+//   all        the connection ends                                   kFree
+struct Incoming : Transfer {
+    enum class State : uint8_t { kFree, kWaiting, kAsking, kRunning, kReading };
+
+    // A read that is under way, or whose bytes are in a ring. The cookie of its work request points
+    // here.
+    struct Read {
+        Incoming* owner = nullptr;
+        uint64_t bytes = 0;               // 0: free
+        uint64_t offset = 0;              // in the message
+        const std::byte* from = nullptr;  // in the ring; null: read to its final place
+        bool arrived = false;
+    };
+
+    // Memory of get_owned(), and what gets its bytes.
+    struct Owned {
+        std::unique_ptr<std::byte[]> memory;
+        Unpack unpack = nullptr;
+        void* argument = nullptr;
+    };
+    // What this side's device reads; see Reads.
+    struct Reading {
+        uint32_t rkey = 0;   // of memory that is read without the peer; 0: the peer writes
+        uint64_t asked = 0;  // bytes for which reads have been posted
+        Read reads[2];
+    };
+    // How the transfer began, to compare its time with the expected one.
+    struct Start {
+        std::chrono::steady_clock::time_point asked_at;
+        bool alone = false;  // no other transfer was under way
+    };
+    // What is pinned of the user's memory, by `pin` or by `pins`; see IncomingPins.
+    struct Pinned {
+        uint64_t bytes = 0;          // from the beginning on
+        std::vector<uint64_t> ends;  // of the elements of `pins`, in the message
+        size_t announced = 0;        // elements of `pins` whose part was given to the sender
+    };
+    // The parts that the sender is given; see IncomingWrites.
+    struct Parts {
+        WirePart first;    // in the fetch or accept
+        Part next;         // to be sent to the sender
+        bool due = false;  // `next` has not been sent
+    };
+    // How long this side has polled for nothing; see IncomingWrites.
+    struct Idle {
+        uint32_t steps = 0;  // consecutive steps that took nothing
+        std::chrono::nanoseconds waited{0};
+        std::chrono::steady_clock::time_point polled_at;  // when `waited` was measured last
+    };
+
+    // Only along the table above. For the log, too.
+    void move_to(State next);
+    // Why the transfer comes as it does, for the log.
+    void trace_decision(Scheme scheme, Reason reason) const;
+    void set_decision(const Decision& made) {
+        decision = made;
+        trace_decision(made.scheme, made.reason);
+    }
+    // Placed, and both sides pin their first piece at the same time. The ring is for what follows,
+    // if it cannot be pinned.
+    bool in_pieces() const { return !decision.staged() && ring.slots != 0; }
+    // Only a piece of the user's memory can be pinned.
+    bool in_one_piece() const { return memory.contiguous() && !owned.memory; }
+
+    State state = State::kFree;
+    RingPool::Ring ring;          // slots is 0: none
+    bool waits_for_ring = false;  // is in the RingQueue
+    uint32_t sender = 0;          // the peer's number, if the peer asked
+    Source source;
+    Owned owned;
+    std::optional<Reply> reply;  // to be sent with the end
+    bool decided = false;
+    Decision decision;  // of a read: whether to the user's memory (kPlaced) or to a ring
+    Start start;
+    Pinned pinned;
+    Reading reading;
+    std::optional<RingReader> core;
+    uint64_t generation = 0;  // of the flags in the ring
+    Parts parts;
+    bool failed = false;   // memory of one side was undeclared: the rest is dropped
+    bool refused = false;  // by the sender, which waits for no confirmation
+    uint64_t taken = 0;    // bytes copied or skipped
+    Idle idle;
+};
+
+// States, events, next states:
+//
+//   kFree        this side's user puts                               kOffering
+//                the peer's fetch has come                           kWriting
+//   kOffering    the deliver has been sent                           kOffered
+//                the peer's memory is open, so it takes no part      kWriting
+//   kOffered     the peer's accept has come                          kWriting
+//                the peer refuses                                    kFree
+//   kWriting     staging memory is needed, and all is lent           kWaiting
+//                all is posted, and the finish has been sent         kFinished
+//                the memory was undeclared, and the refusal of the
+//                rest has been sent                                  kWithdrawn
+//                all writes to open memory have completed            kFree
+//   kWaiting     staging memory is lent, or not needed any more      kWriting
+//                staging memory cannot be registered                 kFree
+//   kWriting, kFinished, kWithdrawn
+//                the peer ends the transfer, no write is under way   kFree
+//                the same, and writes are under way                  kEnded
+//   kEnded       the last write is complete                          kFree
+//   all          the connection ends                                 kFree
+struct Outgoing : Transfer {
+    enum class State : uint8_t {
+        kFree,
+        kOffering,
+        kOffered,
+        kWriting,
+        kWaiting,
+        kFinished,
+        kWithdrawn,
+        kEnded
+    };
+    static constexpr uint64_t kLongestWrite = 512 * 1024;  // bytes of a placed write
+
+    // Placed writes under way from the same memory. The cookies of their work requests point here.
+    struct Write {
+        Outgoing* owner = nullptr;
+        uint32_t under_way = 0;
+    };
+
+    // Only along the table above. For the log, too.
+    void move_to(State next);
+    // The peer takes no part, because its memory is open to writes.
+    bool alone() const { return rkey != 0; }
+    uint32_t under_way() const { return gather.under_way + halves_under_way() + reclaim.under_way; }
+    uint32_t halves_under_way() const { return halves[0].under_way + halves[1].under_way; }
+
+    State state = State::kFree;
+    uint32_t rkey = 0;                   // of memory that is open to writes; 0: not open
+    Status status = Status::kOk;         // at the end
+    uint32_t receiver = 0;               // the peer's number
+    std::unique_ptr<std::byte[]> owned;  // memory of put_owned()
+    std::optional<ChunkSource> core;
+    RingPool::Ring staging;  // slots is 0: none
+    EarlyChunk early;        // in `staging`
+    WireRing to;
+    bool source_decided = false;
+    bool of_device = false;   // if `source_decided`: the processor may not touch the memory
+    Decision source;          // placed: sent in place; staged: copied
+    double copy_bytes = 0;    // length of the next placed write from staging memory
+    uint64_t pin_end = 0;     // end of what `pin` covers, in the message
+    uint64_t ahead_end = 0;   // the same for `ahead`
+    Write halves[2];          // from the halves of staging memory
+    Write gather;             // from the user's memory
+    Write reclaim;            // no write, but a flush of all that is under way
+    uint64_t reclaim_at = 0;  // ChunkSource::staged() when the flush began
 };
 
 }  // namespace tern

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "tern/rendezvous/transfer_memory.h"
 
-#include <algorithm>
-
 #include "tern/base/trace.h"
 
 namespace tern {
@@ -82,15 +80,6 @@ BufferState TransferMemory::state_of(const Buffers::Piece& buffer) const {
     BufferState state{.can_pin = fits(buffer.length), .uses = pins_.uses(buffer.at, buffer.length)};
     if (decider_.is_reused(state)) state.keeps = pins_.keeps(buffer.at, buffer.length);
     return state;
-}
-
-// With several transfers the wire is busy anyway, and long pieces save processor time.
-uint64_t TransferMemory::piece_of(uint64_t piece, bool reused, const std::byte* at, uint64_t rest,
-                                  bool alone) const {
-    if (piece == 0) return rest;
-    if (reused) return std::min(piece - reinterpret_cast<uint64_t>(at) % piece, rest);
-    const uint64_t least = alone ? 0 : std::min(Decider::kLongPiece, decider_.longest_piece());
-    return std::min(std::max(piece, least), rest);
 }
 
 Pin* TransferMemory::find(std::byte* at, uint64_t length, unsigned access) {

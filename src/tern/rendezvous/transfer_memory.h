@@ -45,10 +45,6 @@ class TransferMemory {
     uint64_t longest_pin() const { return tern::longest_pin(pins_); }
     bool fits(uint64_t length) const { return length <= longest_pin(); }
 
-    // How much of the `rest` from `at` on to pin next, by the decision's `piece` and `reused`.
-    // `alone`: no other transfer is under way.
-    uint64_t piece_of(uint64_t piece, bool reused, const std::byte* at, uint64_t rest,
-                      bool alone) const;
     // The pin of this memory. Null: it is not pinned, or the budget is spent.
     Pin* find(std::byte* at, uint64_t length, unsigned access);
     // The same, but registers the memory. Null: it cannot be pinned. ProgressBudget::may_register()

@@ -16,7 +16,7 @@
 #include "tern/pinning/regions/regions.h"
 #include "tern/rendezvous/buffers.h"
 #include "tern/rendezvous/decision.h"
-#include "tern/rendezvous/incoming_transfer.h"
+#include "tern/rendezvous/transfer.h"
 
 namespace tern {
 

@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
+#include "tern/rendezvous/chunk_source.h"
 #include "tern/rendezvous/early_copies.h"
 #include "tern/rendezvous/ring_reader.h"
-#include "tern/rendezvous/staging.h"
 
 namespace tern {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Who gets the next ring, in all orders of events.
-#include "tern/rendezvous/ring_queue.h"
+#include "tern/rendezvous/superpipeline.h"
 
 #include <gtest/gtest.h>
 

@@ -1,10 +1,146 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "tern/rendezvous/incoming_writes.h"
+#include "tern/rendezvous/superpipeline.h"
 
 #include <algorithm>
 #include <cstring>
+#include <random>
+
+#include "tern/base/trace.h"
+#include "tern/rendezvous/placed.h"
 
 namespace tern {
+
+IncomingRings::IncomingRings(const RendezvousParts& parts)
+    : RendezvousPart(parts), pool_(new_rings()), generation_(std::random_device()()) {}
+
+void IncomingRings::prepare_for_writes(Incoming& transfer) {
+    if (transfer.ring.slots != 0) pool_.prepare_flags(transfer.ring);
+    transfer.generation = ++generation_ & WireRing::kGeneration;
+}
+
+bool StagedWrites::lend_or_wait(Outgoing& transfer) {
+    if (transfer.staging.slots != 0) return true;
+    if (waiting_.empty() && lend(transfer)) return true;
+    transfer.move_to(Outgoing::State::kWaiting);
+    waiting_.push_back(&transfer);
+    counters_.ring_waits += !rings_.may_grow();  // else for the next call of progress
+    return false;
+}
+
+bool StagedWrites::lend(Outgoing& transfer) {
+    TERN_ASSERT(transfer.staging.slots == 0);
+    if (!rings_.lend(transfer.staging, budget_)) {
+        if (rings_.may_grow() || !early_.give_way()) return false;
+        (void)rings_.lend(transfer.staging);
+    }
+    transfer.core->set_staging(transfer.staging.slots);
+    return true;
+}
+
+unsigned StagedWrites::lend_to_waiting(std::span<Outgoing* const> running) {
+    unsigned count = 0;
+    while (!waiting_.empty() && lend(*waiting_.front())) {
+        waiting_.front()->move_to(Outgoing::State::kWriting);
+        waiting_.pop_front();
+        ++count;
+    }
+    if (!waiting_.empty() && !rings_.may_grow()) reclaim(running);
+    return count;
+}
+
+Outgoing* StagedWrites::starved() const {
+    if (!rings_.cannot_register() || waiting_.empty()) return nullptr;
+    return waiting_.front()->under_way() == 0 ? waiting_.front() : nullptr;
+}
+
+// Takes staging memory from transfers that have nothing to write now, be it for good or until the
+// receiver has freed slots of its ring. Staging memory is free when the writes from it are
+// complete, however late the receiver polls.
+void StagedWrites::reclaim(std::span<Outgoing* const> running) {
+    for (Outgoing* transfer : running) {
+        ChunkSource::Chunk chunk;
+        if (transfer->staging.slots == 0 || transfer->reclaim.under_way != 0 ||
+            transfer->channel->failed || transfer->core->next(Outgoing::kLongestWrite, chunk))
+            continue;
+        transfer->reclaim.owner = transfer;
+        transfer->reclaim_at = transfer->core->staged();
+        void* cookie = make_cookie(CookieKind::kWrite, &transfer->reclaim);
+        const Status status = engine_.flushing()->flush(*transfer->channel, {cookie});
+        if (status == Status::kInProgress)
+            ++transfer->reclaim.under_way;
+        else if (status == Status::kOk)
+            take_back(*transfer);
+    }
+}
+
+void StagedWrites::take_back(Outgoing& transfer) {
+    if (transfer.staging.slots == 0 || transfer.core->staged() != transfer.reclaim_at ||
+        transfer.halves_under_way() != 0)
+        return;
+    TERN_TRACE("outgoing transfer %u gives its staging memory back", transfer.number);
+    rings_.give_back(transfer.staging);
+    transfer.staging = {};
+    transfer.core->forget_early_chunk();
+}
+
+void StagedWrites::give_back(Outgoing& transfer) {
+    if (transfer.staging.slots != 0) rings_.give_back(transfer.staging);
+    transfer.staging = {};
+}
+
+// Completes the chunk in staging memory, each sub-block with its flag, and posts one write.
+bool StagedWrites::post_copied(Outgoing& transfer, const ChunkSource::Chunk& chunk) {
+    // Staging memory still holds copies for placed writes that are under way.
+    if (transfer.halves_under_way() != 0) return false;
+    TERN_ASSERT(transfer.staging.slots != 0 && transfer.to.slots != 0);
+    const bool copies = chunk.ready < chunk.blocks;
+    const RegionAccess memory(transfer);
+    if (!memory || (copies && budget_.over())) return false;
+    if (copies) budget_.copied(chunk.bytes);
+    const StagingMemory staging(transfer.staging.data, transfer.staging.slots);
+    const size_t bytes = staging.fill(chunk, transfer.to.generation, transfer.memory);
+    ibv_sge piece{.addr = address_of(staging.begin(chunk)),
+                  .length = static_cast<uint32_t>(bytes),
+                  .lkey = transfer.staging.lkey};
+    counters_.staged_bytes += chunk.bytes;
+    (void)write(transfer, chunk, {&piece, 1}, nullptr);
+    return true;
+}
+
+// The same from memory of a device: one sub-block, gathered from there and from its flag, which is
+// all that staging memory holds of it.
+bool StagedWrites::post_in_place(Outgoing& transfer, ChunkSource::Chunk& chunk) {
+    TERN_ASSERT(transfer.staging.slots != 0 && transfer.to.slots != 0 && chunk.ready == 0);
+    if (!TransferMemory::expose(transfer, false)) return false;
+    chunk.blocks = 1;
+    chunk.bytes = chunk.first;
+    const StagingMemory staging(transfer.staging.data, transfer.staging.slots);
+    const std::byte* from = transfer.memory.data() + chunk.offset;
+    ibv_sge pieces[] = {
+        {.addr = address_of(from), .length = chunk.first, .lkey = transfer.pin->lkey()},
+        {.addr = address_of(staging.set_flag(chunk, transfer.to.generation)),
+         .length = SubBlocks::kFlag,
+         .lkey = transfer.staging.lkey}};
+    transfer.memory.skip(chunk.bytes);
+    counters_.gathered_bytes += chunk.bytes;
+    transfer.gather.owner = &transfer;
+    if (write(transfer, chunk, pieces, make_cookie(CookieKind::kWrite, &transfer.gather)) ==
+        Status::kOk)
+        ++transfer.gather.under_way;
+    return true;
+}
+
+// Posts one write to the ring, which is notified if the receiver asks for that.
+Status StagedWrites::write(const Outgoing& transfer, const ChunkSource::Chunk& chunk,
+                           std::span<ibv_sge> pieces, void* cookie) {
+    const uint64_t to =
+        chunk.index % transfer.to.slots * SubBlocks::kSlot + (SubBlocks::kSubBlock - chunk.first);
+    const uint32_t immediate = (transfer.to.flags & WireRing::kNotify) != 0
+                                   ? (transfer.receiver & 0xffff) << 16 | chunk.blocks
+                                   : 0;
+    return engine_.one_sided()->write(*transfer.channel, pieces, transfer.to.address + to,
+                                      transfer.to.rkey, immediate, cookie);
+}
 
 void IncomingWrites::open(Incoming& transfer) {
     const bool staged = transfer.decision.staged();
@@ -58,7 +194,8 @@ IncomingWrites::Step IncomingWrites::step(Incoming& transfer) {
         return {over, over};
     }
     unsigned count = take_blocks(transfer);
-    if (core.parts_end() != transfer.length || transfer.parts.due) count += pin_more(transfer);
+    if (core.parts_end() != transfer.length || transfer.parts.due)
+        count += pins_.announce(transfer);
     if (core.complete()) {
         const bool over = end(transfer);
         return {count + over, over};
@@ -125,31 +262,6 @@ bool IncomingWrites::kept_waiting(const Incoming& transfer) const {
     const std::chrono::duration<double> waited = transfer.idle.waited;
     return waited.count() >
            expected + model.registration(static_cast<double>(transfer.length)) + kWaitedLong;
-}
-
-// Pins the next placed part while the one before is on the wire, and sends it to the sender. Parts
-// that are pinned already are sent without delay: the sender may not poll when the wire has nothing
-// to do.
-unsigned IncomingWrites::pin_more(Incoming& transfer) {
-    unsigned count = 0;
-    bool found = true;
-    while (count < kPartsAtOnce && found &&
-           (transfer.parts.due || transfer.core->parts_end() != transfer.length)) {
-        if (!transfer.parts.due) {
-            if (budget_.over()) break;
-            found = transfer.pinned.announced != transfer.pins.size() || pins_.find(transfer);
-            if (!found && (count != 0 || !pins_.may_pin(transfer))) break;
-            transfer.parts.next = pins_.next_part(transfer);
-            transfer.core->add(transfer.parts.next);
-            transfer.parts.due = true;
-        }
-        const MorePart frame{.receiver = transfer.number,
-                             .part = WirePart::of(transfer.parts.next)};
-        if (!send_frame(engine_, *transfer.channel, TransferId::kPart, frame)) break;
-        transfer.parts.due = false;
-        ++count;
-    }
-    return count;
 }
 
 bool IncomingWrites::acknowledge(Incoming& transfer) {

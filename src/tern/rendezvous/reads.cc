@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "tern/rendezvous/incoming_reads.h"
+#include "tern/rendezvous/reads.h"
 
 #include <algorithm>
 #include <iterator>
@@ -8,7 +8,7 @@
 
 namespace tern {
 
-unsigned IncomingReads::take(Incoming& transfer) {
+unsigned Reads::take(Incoming& transfer) {
     for (unsigned count = 0;; ++count) {
         auto& reads = transfer.reading.reads;
         const auto read = std::find_if(
@@ -27,7 +27,7 @@ unsigned IncomingReads::take(Incoming& transfer) {
     }
 }
 
-IncomingReads::Posted IncomingReads::post(Incoming& transfer, bool may_lend) {
+Reads::Posted Reads::post(Incoming& transfer, bool may_lend) {
     Channel& channel = *transfer.channel;
     Incoming::Reading& reading = transfer.reading;
     Posted posted;
@@ -56,7 +56,7 @@ IncomingReads::Posted IncomingReads::post(Incoming& transfer, bool may_lend) {
 }
 
 // Has memory for the next read pinned, or a ring lent. False: not now.
-bool IncomingReads::prepare(Incoming& transfer, bool may_lend) {
+bool Reads::prepare(Incoming& transfer, bool may_lend) {
     if (!transfer.decision.staged() && transfer.reading.asked == transfer.pinned.bytes) {
         if (!pins_.may_pin(transfer)) return false;
         if (!pins_.pin(transfer, kLocalWrite)) {
@@ -67,8 +67,7 @@ bool IncomingReads::prepare(Incoming& transfer, bool may_lend) {
 }
 
 // Finds where the next read goes, and how long it is. False: not now.
-bool IncomingReads::find_room(Incoming& transfer, bool may_lend, Incoming::Read& read,
-                              ibv_sge& piece) {
+bool Reads::find_room(Incoming& transfer, bool may_lend, Incoming::Read& read, ibv_sge& piece) {
     if (!prepare(transfer, may_lend)) return false;
     const Incoming::Reading& reading = transfer.reading;
     if (!transfer.decision.staged()) {

@@ -4,19 +4,16 @@
 
 #include <cstdint>
 
-#include "tern/rendezvous/incoming_pins.h"
-#include "tern/rendezvous/incoming_rings.h"
-#include "tern/rendezvous/incoming_transfer.h"
+#include "tern/rendezvous/placed.h"
 
 namespace tern {
 
 // Posts the reads of memory whose rkey is known, into the user's memory or into halves of a ring.
 // Does not end transfers: its owner does.
-class IncomingReads {
+class Reads : RendezvousPart {
   public:
-    IncomingReads(Engine& engine, IncomingPins& pins, IncomingRings& rings, Decider& decider,
-                  ProgressBudget& budget)
-        : engine_(engine), pins_(pins), rings_(rings), decider_(decider), budget_(budget) {}
+    Reads(const RendezvousParts& parts, IncomingPins& pins, IncomingRings& rings)
+        : RendezvousPart(parts), pins_(pins), rings_(rings) {}
 
     struct Posted {
         unsigned count = 0;
@@ -35,11 +32,8 @@ class IncomingReads {
     bool find_room(Incoming& transfer, bool may_lend, Incoming::Read& read, ibv_sge& piece);
     bool prepare(Incoming& transfer, bool may_lend);
 
-    Engine& engine_;
     IncomingPins& pins_;
     IncomingRings& rings_;
-    Decider& decider_;
-    ProgressBudget& budget_;
 };
 
 }  // namespace tern

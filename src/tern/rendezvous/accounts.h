@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The beginning and the end of each transfer of an interface, and requests that cannot begin.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <utility>
+
+#include "tern/base/shortage.h"
+#include "tern/engine/engine.h"
+#include "tern/engine/idle_time.h"
+#include "tern/rendezvous/rendezvous_owner.h"
+#include "tern/rendezvous/transfer.h"
+#include "tern/rendezvous/transfer_memory.h"
+#include "tern/rendezvous/turns.h"
+
+namespace tern {
+
+// Counts the transfers of both halves, and reports their beginnings and ends to the engine and
+// their ends to the user.
+class TransferAccounts {
+  public:
+    TransferAccounts(Engine& engine, TransferMemory& memory, RendezvousCounters& counters,
+                     RendezvousOwner& owner)
+        : engine_(engine), memory_(memory), counters_(counters), owner_(owner) {}
+    TransferAccounts(const TransferAccounts&) = delete;
+    TransferAccounts& operator=(const TransferAccounts&) = delete;
+
+    uint64_t begun() const { return begun_; }  // transfers, so far
+    // Operations of this side's users under way.
+    uint32_t users() const { return static_cast<uint32_t>(work_); }
+    // Whether there are any, or requests of peers that wait for a place.
+    bool any_work() const { return work_ != 0; }
+    // Whether there are neither such requests nor transfers of any kind.
+    bool none() const { return transfers_ == 0 && work_ == 0; }
+    uint32_t running() const { return running_; }  // transfers whose bytes are being moved
+
+    void begin(Transfer& transfer, Channel& channel, void* cookie);
+    // The transfer is an operation of this side's user, on the peer's memory.
+    void begin_operation(Transfer& transfer, uint64_t address, const WireKey& key);
+    // The peer asks to access this side's memory, which has been checked.
+    void begin_service(Transfer& transfer, RegionUse* use, uint64_t address, uint64_t length);
+    // A request of a peer waits for a place; `count` of them do not wait any more.
+    void request_waits() { work_ += kRequest; }
+    void requests_taken(size_t count) {
+        TERN_ASSERT(count <= work_ / kRequest);
+        work_ -= count * kRequest;
+    }
+    void started() { ++running_; }
+    // `count` of those that started() have ended.
+    void stopped(size_t count) {
+        TERN_ASSERT(count <= running_);
+        running_ -= static_cast<uint32_t>(count);
+    }
+    // Ends a transfer, except for its place in the table.
+    void end(Transfer& transfer);
+    // Reports the end of an operation, if a user asked for it. If the operation failed and has no
+    // cookie, the endpoint fails, as with any write that the peer's memory does not take.
+    void complete(bool asked_here, void* cookie, Channel& channel, Status status);
+
+    // Whether the memory was undeclared while the device accessed it, so that the queue pair has
+    // been put into error; fails the channel then.
+    bool fail_if_cut(Transfer& transfer);
+    // Warns once that no ring can be registered.
+    void warn_of_limit();
+
+    // Calls of progress in a row that found nothing to do, since the last transfer began.
+    uint32_t idle_calls() const { return idle_.calls(); }
+    // True: peers have kept this side waiting, and may be dead.
+    bool note_progress(bool any) {
+        if (any) idle_.end();
+        return !any && idle_.count();
+    }
+
+  private:
+    Engine& engine_;
+    TransferMemory& memory_;
+    RendezvousCounters& counters_;
+    RendezvousOwner& owner_;
+    uint64_t begun_ = 0;
+    // In the low 32 bits the operations of users, above them the waiting requests of peers: each
+    // call of progress looks at both.
+    static constexpr uint64_t kRequest = uint64_t{1} << 32;
+    uint64_t work_ = 0;
+    uint32_t transfers_ = 0;  // that have begun and not ended
+    uint32_t running_ = 0;
+    IdleTime idle_;
+    Shortage rings_{scarce::kRing};
+};
+
+// Calls `begin(transfer)` for the transfers that have waited for a connection that is up now.
+// Returns their number.
+template <class Transfers, class Begin>
+unsigned take_connected(Transfers& transfers, Begin&& begin) {
+    unsigned count = 0;
+    for (size_t i = 0; i < transfers.size();) {
+        auto& transfer = *transfers[i];
+        if (!transfer.channel->up()) {
+            ++i;
+            continue;
+        }
+        transfers.erase(transfers.begin() + static_cast<std::ptrdiff_t>(i));
+        begin(transfer);
+        ++count;
+    }
+    return count;
+}
+
+class Refusals {
+  public:
+    Refusals(Engine& engine, RendezvousCounters& counters, RendezvousOwner& owner)
+        : engine_(engine), counters_(counters), owner_(owner) {}
+    Refusals(const Refusals&) = delete;
+    Refusals& operator=(const Refusals&) = delete;
+
+    // Refuses a peer's access that no key permits. False: more refusals wait than a peer that keeps
+    // to the protocol can cause.
+    bool refuse(Channel& channel, uint32_t what, uint32_t number);
+    // Keeps a refusal for the next send().
+    void add(Channel& channel, const Refuse& frame) { frames_[&channel].push_back(frame); }
+    bool empty() const { return frames_.empty(); }
+    // Sends what can be sent, and returns its number.
+    unsigned send();
+    // The channel is over.
+    void forget(Channel& channel) { frames_.erase(&channel); }
+
+  private:
+    static constexpr uint32_t kMost = 1 << 17;  // that wait, for one peer
+
+    Engine& engine_;
+    RendezvousCounters& counters_;
+    RendezvousOwner& owner_;
+    std::map<Channel*, std::deque<Refuse>> frames_;  // of each channel, in order
+    bool warned_ = false;
+};
+
+// Requests of peers, Fetch or Deliver frames, that wait for a place in the table of transfers, in
+// turn by peer.
+template <class Frame>
+class WaitingRequests {
+  public:
+    using Request = std::pair<Channel*, Frame>;
+
+    explicit WaitingRequests(TransferAccounts& accounts) : accounts_(accounts) {}
+
+    bool empty() const { return turns_.empty(); }
+    // False: more requests wait than a peer that keeps to the protocol can have under way.
+    bool add(Channel& channel, const Frame& frame) {
+        if (turns_.count(channel) == kMost) return false;
+        turns_.push(channel, frame);
+        accounts_.request_waits();
+        return true;
+    }
+    // Whether there is a request of a peer for which `may(channel)` is true.
+    template <class May>
+    bool any(May&& may) const {
+        return turns_.next(may) != nullptr;
+    }
+    // Removes the first request of the first such peer in turn. Null channel: there is none.
+    template <class May>
+    Request take(May&& may) {
+        const auto* const peer = turns_.next(may);
+        if (peer == nullptr) return {};
+        Channel* const channel = peer->channel;
+        accounts_.requests_taken(1);
+        return {channel, turns_.pop(*channel)};
+    }
+    // The channel is over.
+    void forget(Channel& channel) { accounts_.requests_taken(turns_.forget(channel)); }
+
+  private:
+    static constexpr uint32_t kMost = 1 << 16;  // that wait, of one peer: it has as many numbers
+
+    TransferAccounts& accounts_;
+    PeerTurns<Frame> turns_;
+};
+
+// The objects of a rendezvous that its incoming and outgoing transfers use. They outlive both.
+struct RendezvousParts {
+    Engine& engine;
+    TransferMemory& memory;
+    TransferAccounts& accounts;
+    Refusals& refusals;
+    Decider& decider;
+    const RendezvousSettings& settings;
+    RendezvousCounters& counters;
+    ProgressBudget& budget;
+    RendezvousOwner& owner;
+};
+
+// A part of a rendezvous, which uses these objects.
+class RendezvousPart {
+  public:
+    RendezvousPart(const RendezvousPart&) = delete;
+    RendezvousPart& operator=(const RendezvousPart&) = delete;
+
+  protected:
+    explicit RendezvousPart(const RendezvousParts& parts)
+        : engine_(parts.engine),
+          memory_(parts.memory),
+          accounts_(parts.accounts),
+          refusals_(parts.refusals),
+          decider_(parts.decider),
+          settings_(parts.settings),
+          counters_(parts.counters),
+          budget_(parts.budget),
+          owner_(parts.owner) {}
+    ~RendezvousPart() = default;
+
+    // The rings of one half.
+    RingPool new_rings() const {
+        return {engine_.pd(), settings_.ring_slots(), settings_.most_rings(),
+                [&memory = memory_](uint64_t bytes) { return memory.make_room(bytes); }};
+    }
+
+    Engine& engine_;
+    TransferMemory& memory_;
+    TransferAccounts& accounts_;
+    Refusals& refusals_;
+    Decider& decider_;
+    const RendezvousSettings& settings_;
+    RendezvousCounters& counters_;
+    ProgressBudget& budget_;
+    RendezvousOwner& owner_;
+};
+
+}  // namespace tern
