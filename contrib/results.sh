@@ -67,7 +67,6 @@ done
 measure pinning-patterns contrib/patterns.py "$tools" --json
 measure pinning-overload contrib/patterns.py "$tools" --patterns PingPong --slower 1,10,100 --json
 measure scale tern-bench scale --json
-measure fastpath paper-tables fastpath --json
-measure superpipeline paper-tables superpipeline --json
-measure pinning-costs paper-tables pinning --json
+measure superpipeline paper-tables superpipeline
+measure pinning-costs paper-tables pinning
 contrib/tables.py --trim docs/bench/results

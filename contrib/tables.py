@@ -8,8 +8,8 @@
                                       figure, a line for each figure
     tables.py --list RESULT.json      what a file has: its tests, and their names and sizes
 
-Without documents: README.md, and all of docs. A RESULT.json is what tern-bench and paper-tables write
-with --json, and softhca-bench prints with --json. Its name is relative to the folder of the document. What a document takes from results
+Without documents: README.md, and all of docs. A RESULT.json is what tern-bench and paper-tables write, and what
+softhca-bench prints with --json. Its name is relative to the folder of the document. What a document takes from results
 stands between two comments, each on a line of its own; blank lines beside them are kept.
 
     <!-- table: results/latency.json test="UCT active messages, half round trip" names="tern; rc_verbs" -->

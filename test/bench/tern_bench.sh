@@ -69,7 +69,7 @@ is_json() { # NAME FILE
 }
 
 refusal_tests() {
-    local commands='latency,rate,bandwidth,pinning,protocols,onesided,rwapi,mpi,overlap,tune,memory'
+    local commands='latency,rate,bandwidth,onesided,rwapi,mpi,overlap,tune,memory'
     check_match 'help' '^  overlap ' "$tern_bench" --help
     check_match 'help: the peers that are measured' '1,4,16,32,63' "$tern_bench" --help
     refuses 'no command' 2 '^tern-bench: COMMAND is required' "$tern_bench"
@@ -148,31 +148,14 @@ interrupt_tests() {
     json_has "$signal: and no others" "$json" 'len({len(f["rounds"]) for f in r["figures"] if "rounds" in f}) == 1'
 }
 
-fastpath_tests() {
-    local title='messages on the fast path, bursts of 1 to 12'
-    if [ ! -x "$paper_tables" ]; then
-        skip 'fastpath' 'paper-tables is not installed'
-        return
-    fi
-    check 'fastpath' "$paper_tables" fastpath --quick --json "$tmp/fastpath.json"
-    cp "$tmp/output" "$tmp/fastpath"
-    compares 'fastpath: as in the paper' '$1 > 85 && $2 < 60 && $3 > 85' \
-        "$(value "$tmp/fastpath" "$title" '32 slots of 8 KiB, 512 KiB in all')" \
-        "$(value "$tmp/fastpath" "$title" '4 slots of 8 KiB, 64 KiB in all')" \
-        "$(value "$tmp/fastpath" "$title" 'Veloblock, 32 KiB in all')"
-    check 'fastpath: the same every time' sh -c '"$0" fastpath --quick | cmp - "$1"' "$paper_tables" "$tmp/fastpath"
-    check 'fastpath: another load, another result' sh -c '! "$0" fastpath --quick --seed 2 | cmp -s - "$1"' \
-        "$paper_tables" "$tmp/fastpath"
-    is_json 'fastpath: the json is json' "$tmp/fastpath.json"
-    refuses 'fastpath: no table' 2 '^paper-tables: TABLE is required' "$paper_tables"
-    refuses 'fastpath: a file that cannot be written' 1 'No such file' "$paper_tables" fastpath --quick --json "$tmp/none/x"
-}
-
 # The figures of two papers, within what the papers say.
 paper_figures_tests() {
     local cluster
-    [ -x "$paper_tables" ] || return 0
-    check 'superpipeline' "$paper_tables" superpipeline --json "$tmp/superpipeline.json"
+    if [ ! -x "$paper_tables" ]; then
+        skip 'figures of papers' 'paper-tables is not installed'
+        return
+    fi
+    check 'superpipeline' "$paper_tables" superpipeline "$tmp/superpipeline.json"
     cp "$tmp/output" "$tmp/superpipeline"
     for cluster in graphene infini; do
         compares "superpipeline: $cluster: as in figure 6" '$1 < 16 && $2 < 5 && $3 < 5 && $3 < $2' \
@@ -183,6 +166,7 @@ paper_figures_tests() {
             "$(value "$tmp/superpipeline" "time over the best of the sweep, $cluster, 1 MiB" 'C_0 = 12 KiB, q = 1.5')"
     done
     is_json 'superpipeline: the json is json' "$tmp/superpipeline.json"
+    refuses 'paper-tables: no table' 2 '^usage: paper-tables' "$paper_tables"
     check 'pinning costs' "$paper_tables" pinning
     cp "$tmp/output" "$tmp/pinning-costs"
     compares 'pinning costs: about 5 and 20 % of 1 MiB, and nearly nothing behind the wire' \
@@ -255,15 +239,6 @@ bandwidth_tests() {
     check_match 'bandwidth: the model beside it' '"name": "model superpipeline"' cat "$tmp/bandwidth.json"
 }
 
-protocols_tests() {
-    check 'protocols' "$tern_bench" protocols --quick --profile graphene --sizes 64K --json "$tmp/protocols.json"
-    cp "$tmp/output" "$tmp/protocols"
-    check_match 'protocols: a column for each way' \
-        '^fresh buffers, GB/s +v1 +v2 +v2 tern +frames +superpipeline +zcopy +write' cat "$tmp/protocols"
-    check_match 'protocols: the gain' '^ratios of reused buffers +v2 tern / v1 +v2 tern / v2' cat "$tmp/protocols"
-    is_json 'protocols: the json is json' "$tmp/protocols.json"
-}
-
 onesided_tests() {
     local ratio='[0-9.]+ \([0-9.]+\.\.[0-9.]+\)' what kind memory
     check 'onesided' "${hca[@]}" "$tern_bench" onesided --quick --sizes 64:32K --step 8 --json "$tmp/onesided.json"
@@ -305,9 +280,8 @@ rwapi_tests() {
         unit=${test#*:}
         case $test in
             put*) columns=" +tern, polled$puts" ;;
-            ping-pong*) columns=" +RDMA write, UC +send +send, UD +tern, rwapi_put$messages" ;;
-            both*) columns=" +RDMA write, UC +send +send, UD$messages" ;;
-            *) columns=" +RDMA write, UC$messages" ;;
+            ping-pong*) columns=" +tern, rwapi_put$messages" ;;
+            *) columns="$messages" ;;
         esac
         for memory in private shared; do
             check_match "rwapi: ${test%:*}, $memory memory" \
@@ -454,14 +428,6 @@ openib_tests() {
     done
 }
 
-pinning_tests() {
-    check 'pinning' "$tern_bench" pinning --quick --profile graphene --sizes 1M --json "$tmp/pinning.json"
-    cp "$tmp/output" "$tmp/pinning"
-    check_match 'pinning: a line for the size' '^  1 MiB( +([0-9.]+[ ?]|late)){7}' cat "$tmp/pinning"
-    check_match 'pinning: the gain' '^ratios of pinned buffers +overlapped / before +cached / before' cat "$tmp/pinning"
-    is_json 'pinning: the json is json' "$tmp/pinning.json"
-}
-
 overlap_tests() {
     local who
     check 'overlap' "$tern_bench" overlap --quick --json "$tmp/overlap.json"
@@ -531,19 +497,16 @@ failed_arm_tests
 interrupt_tests TERM 143 "${hca[@]}" "$tern_bench"
 # A shell has background jobs ignore SIGINT.
 interrupt_tests INT 130 env --default-signal=INT "$tern_bench"
-fastpath_tests
 paper_figures_tests
 latency_tests
 rate_tests
 bandwidth_tests
-protocols_tests
 onesided_tests
 rwapi_tests
 rwapi_launcher_tests
 fake_mpi_tests
 mpi_tests
 openib_tests
-pinning_tests
 overlap_tests
 tune_tests
 memory_tests

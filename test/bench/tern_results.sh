@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# What tern-bench does with results: `tern-bench compare`, `tern-bench report`, and `tern-bench program`, with programs
-# that take no time.
+# What tern-bench does with results, and how its script reads them: `tern-bench compare`, `tern-bench report`, and
+# `tern-bench program`, with programs that take no time.
 # shellcheck disable=SC2016 # commands for an inner shell
 # shellcheck source-path=SCRIPTDIR source=../common/lib.sh
 . "$(dirname "$0")/../common/lib.sh"
 tern_bench=$(dirname "$SOFTHCA")/tern-bench
 results=$srcdir/../docs/bench/results
+scripts=$srcdir/../src/bench/results
 report=$tmp/report.html
 
 compare_tests() {
@@ -20,7 +21,7 @@ compare_tests() {
     check_match 'compare: what changed' 'half round trip +8 B +tern +ns +1166 -> 1266 +\+8.6 % +worse' cat "$tmp/compared"
     check_match 'compare: nothing else' '^1 of [0-9]+ figures changed' cat "$tmp/compared"
     refuses 'compare: nothing in common' 1 'no measurement in common' \
-        "$tern_bench" compare "$results/fastpath.json" "$results/memory-512.json"
+        "$tern_bench" compare "$results/latency.json" "$results/memory-512.json"
     refuses 'compare: one file' 2 'B is required' "$tern_bench" compare "$one"
     refuses 'compare: no file' 1 'none: No such file' "$tern_bench" compare "$tmp/none" "$other"
     mkfifo "$tmp/pipe"
@@ -86,12 +87,12 @@ page_tests() {
     for number in 0 -1 1e300 -1e300 1e-300; do
         for unit in us x ''; do
             result_file "$tmp/numbers/$number$unit.json" "
-                $(figure tern "$unit" '"x": 1, "x_text": "1", "paper": 1, "median": '$number', "p10": 1, "p90": '$number),
-                $(figure rc_v "$unit" '"x": -1, "x_text": "-1", "paper": 1e-300, "median": '$number)"
+                $(figure tern "$unit" '"x": 1, "x_text": "1", "median": '$number', "p10": 1, "p90": '$number),
+                $(figure rc_v "$unit" '"x": -1, "x_text": "-1", "median": '$number)"
         done
     done
     check_match 'page: of any number' 'made from 15 results' "$tern_bench" report "$tmp/numbers"
-    check_match 'page: all are drawn, and ratios to the paper' '^25$' grep -c 'base64,' "$tmp/numbers/report.html"
+    check_match 'page: all are drawn' '^15$' grep -c 'base64,' "$tmp/numbers/report.html"
     charts_of "$tmp/numbers/report.html"
     check 'page: within the charts' sh -c '! grep -Eiw "nan|inf|[0-9.]+e[+]?[0-9]{2,}" "$0" | grep -v "<text"' "$tmp/charts"
 }
@@ -163,6 +164,7 @@ program_tests() {
     refuses 'program: none' 2 'no program is named' "$tern_bench" program --rounds 2
 }
 
+check 'results from files' python3 -B "$srcdir/bench/results_test.py" "$scripts"
 compare_tests
 report_tests
 program_tests

@@ -3,7 +3,6 @@
 
 #include <cerrno>
 
-#include "bench/measure/services.h"
 #include "tern/verbs/queue_pair.h"
 
 namespace bench {
@@ -54,20 +53,8 @@ tern::verbs::MemoryRegion Device::register_memory(void* data, size_t size) {
     return mr;
 }
 
-bool Device::has_service(ibv_qp_type service) {
-    const tern::verbs::CompletionQueue cq(ibv_create_cq(context(), 1, nullptr, nullptr, 0));
-    if (!cq) throw call_failed("ibv_create_cq");
-    ibv_qp_cap granted = {};
-    const auto qp =
-        tern::verbs::create_queue_pair(pd(), service, cq.get(), nullptr, {1, 1, 0, 1}, granted);
-    return qp != nullptr;
-}
-
-Link::Link(Device& device, Peer& peer, char* memory, size_t size, ibv_qp_type service)
-    : memory_(memory),
-      half_(size / 2),
-      service_(service),
-      mr_(device.register_memory(memory, size)) {
+Link::Link(Device& device, Peer& peer, char* memory, size_t size)
+    : memory_(memory), half_(size / 2), mr_(device.register_memory(memory, size)) {
     make_queues(device);
     const tern::verbs::Port& port = device.port();
     remote_ = peer.exchange(Address{port.attributes.lid, port.gid, qp_->qp_num, mr_->rkey,
@@ -85,7 +72,7 @@ void Link::make_queues(Device& device) {
     attributes.send_cq = send_cq_.get();
     attributes.recv_cq = receive_cq_.get();
     attributes.cap = {kDepth, kDepth, 1, 1, kInline};
-    attributes.qp_type = service_;
+    attributes.qp_type = IBV_QPT_RC;
     qp_.reset(ibv_create_qp(device.pd(), &attributes));
     if (!qp_) throw call_failed("ibv_create_qp");
     inline_limit_ = attributes.cap.max_inline_data;
@@ -94,11 +81,6 @@ void Link::make_queues(Device& device) {
 void Link::connect(Device& device) {
     const tern::verbs::Port& port = device.port();
     const ibv_ah_attr to = port.address_vector(remote_.lid, remote_.gid, port.ethernet);
-    if (service_ == IBV_QPT_UC) return connect_unreliable(qp_.get(), port, to, remote_.qp_number);
-    if (service_ == IBV_QPT_UD) {
-        peer_address_ = start_datagrams(qp_.get(), device.pd(), port, to);
-        return;
-    }
     errno = tern::verbs::init_reliable(qp_.get(), port);
     if (errno != 0) throw call_failed("ibv_modify_qp to INIT");
     const tern::verbs::RetrySettings retry = {
@@ -106,10 +88,6 @@ void Link::connect(Device& device) {
     errno = tern::verbs::connect_reliable(qp_.get(), port, retry, to, remote_.qp_number, 0, 0,
                                           port.mtu, port.reads);
     if (errno != 0) throw call_failed("ibv_modify_qp to RTR or RTS");
-}
-
-void Link::address(ibv_send_wr& work) const {
-    work.wr.ud = {peer_address_.get(), remote_.qp_number, kDatagramKey};
 }
 
 Link::Request Link::request(ibv_wr_opcode opcode, uint64_t offset, uint32_t length) const {
@@ -133,7 +111,7 @@ void Link::reap_until(uint32_t outstanding) {
 void Link::post_receive(uint64_t offset, uint32_t length) {
     ibv_sge piece = {};
     piece.addr = reinterpret_cast<uint64_t>(in()) + offset;
-    piece.length = length + (service_ == IBV_QPT_UD ? kDatagramHeader : 0);
+    piece.length = length;
     piece.lkey = mr_->lkey;
     ibv_recv_wr request = {};
     request.sg_list = &piece;

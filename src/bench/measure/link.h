@@ -42,8 +42,6 @@ class Device {
     ibv_pd* pd() { return device_.pd.get(); }
     const tern::verbs::Port& port() const { return port_; }
     tern::verbs::MemoryRegion register_memory(void* data, size_t size);
-    // Whether it makes queue pairs of this service.
-    bool has_service(ibv_qp_type service);
 
   private:
     tern::verbs::Device device_;
@@ -56,8 +54,8 @@ class Link {
 
     // Connects to the peer, which must construct its link at the same time. Messages are sent from
     // the first half of the memory and received into the second half. The memory stays the
-    // caller's. service: IBV_QPT_RC or _UC, or _UD, which has sends only.
-    Link(Device& device, Peer& peer, char* memory, size_t size, ibv_qp_type service = IBV_QPT_RC);
+    // caller's.
+    Link(Device& device, Peer& peer, char* memory, size_t size);
 
     char* out() { return memory_; }
     char* in() { return memory_ + half_; }
@@ -109,17 +107,13 @@ class Link {
     };
     void make_queues(Device& device);
     void connect(Device& device);
-    // Of a send, what the service needs instead of a remote address.
-    void address(ibv_send_wr& work) const;
 
     char* const memory_;
     const size_t half_;
-    const ibv_qp_type service_;
     tern::verbs::MemoryRegion mr_;
     tern::verbs::CompletionQueue send_cq_;
     tern::verbs::CompletionQueue receive_cq_;
     tern::verbs::QueuePair qp_;
-    tern::verbs::AddressHandle peer_address_;
     Address remote_ = {};
     uint32_t inline_limit_ = 0;
     uint64_t posted_ = 0;
@@ -174,7 +168,6 @@ void Link::post(const Request (&chain)[kCount], bool signaled) {
         work.opcode = request.opcode;
         work.wr.rdma.remote_addr = request.there;
         work.wr.rdma.rkey = request.remote_key;
-        if (service_ == IBV_QPT_UD) address(work);
         work.sg_list = &pieces[i];
         work.num_sge = 1;
         work.wr_id = ++posted_;

@@ -5,35 +5,17 @@
 #include <cstdlib>
 #include <deque>
 #include <fstream>
-#include <memory>
 #include <set>
 
 #include "bench/measure/clock.h"
 #include "bench/replay/rank.h"
 #include "bench/replay/trace.h"
 #include "bench/sim/schedule.h"
-#include "softhca/inspect/inspect.h"
 
 namespace bench::replay {
 namespace {
 
 constexpr uint64_t kPatience = 200'000'000;  // ns without an event of any trace
-
-// How often each of the ranks has registered memory.
-std::vector<uint64_t> registrations(uint32_t ranks) {
-    char error[256] = {};
-    const std::unique_ptr<softhca_inspect_fabric, void (*)(softhca_inspect_fabric*)> fabric(
-        softhca_inspect_open(nullptr, error, sizeof error), softhca_inspect_close);
-    if (fabric == nullptr) throw Failure(error);
-    std::vector<uint64_t> counts(ranks);
-    for (uint32_t rank = 0; rank < ranks; ++rank) {
-        softhca_inspect_usage usage = {};
-        if (softhca_inspect_member(fabric.get(), rank, &usage, error, sizeof error) != 0)
-            throw Failure(error);
-        counts[rank] = usage.registrations;
-    }
-    return counts;
-}
 
 class Replay {
   public:
@@ -49,18 +31,19 @@ class Replay {
         const auto count = static_cast<uint32_t>(ranks_.size());
         std::vector<uint64_t> ends(count);
         const uint64_t begin = now_;
-        const std::vector<uint64_t> before = registrations(count);
+        const std::vector<softhca_inspect_usage> before = sim::usages(count);
         turns([&](uint32_t rank) {
             if (ends[rank] != 0) return ranks_[rank].poll(), true;
             ranks_[rank].step();
             if (ranks_[rank].done()) ends[rank] = machine_.now() - begin;
             return ends[rank] != 0;
         });
-        const std::vector<uint64_t> after = registrations(count);
+        const std::vector<softhca_inspect_usage> after = sim::usages(count);
         for (uint32_t rank = 0; rank < count; ++rank)
             results_ += std::to_string(rank) + '\t' + std::to_string(ends[rank]) + '\t' +
                         std::to_string(ranks_[rank].computed()) + '\t' +
-                        std::to_string(after[rank] - before[rank]) + '\n';
+                        std::to_string(after[rank].registrations - before[rank].registrations) +
+                        '\n';
     }
     const std::string& results() const { return results_; }
     bool is_exact() const { return machine_.counter_traps(); }

@@ -25,7 +25,6 @@ struct Figure {
     Samples rounds = {};  // of a sampled value: the median of each round, or the ratio
     double target = kNone;
     bool at_most = true;        // target is an upper limit, otherwise a lower one
-    double reference = kNone;   // the value in a paper
     double model = kNone;       // the value of the device's timing model
     double machine = kNone;     // the value measured without that model
     double late_share = kNone;  // of the operations, those later than the device's timing model
@@ -46,6 +45,9 @@ struct Figure {
 // A value that is counted or calculated, not sampled.
 Figure exact_figure(std::string test, double x, std::string x_text, std::string name,
                     std::string unit, double value);
+// The same, with a size for x.
+Figure exact_figure(std::string test, uint64_t bytes, std::string name, std::string unit,
+                    double value);
 
 // All doubts, in a line; empty if there are none.
 std::string doubts_text(const Figure& figure);

@@ -42,7 +42,6 @@ Cells cells(const Figure& figure) {
             sampled ? number_text(figure.value.p10) : "",
             sampled ? number_text(figure.value.p90) : "",
             verdict(figure),
-            number_text(figure.reference),
             number_text(figure.model),
             is_set(figure.model) && !figure.refused() ? percent_text("%+.1f%%", figure.deviation())
                                                       : "",
@@ -207,6 +206,13 @@ Figure exact_figure(std::string test, double x, std::string x_text, std::string 
             std::move(unit),   {value, value, value, value, value, 1}};
 }
 
+Figure exact_figure(std::string test, uint64_t bytes, std::string name, std::string unit,
+                    double value) {
+    return exact_figure(std::move(test), static_cast<double>(bytes),
+                        size_text(static_cast<uint32_t>(bytes)), std::move(name), std::move(unit),
+                        value);
+}
+
 std::string doubts_text(const Figure& figure) {
     std::string text;
     for (const std::string& doubt : figure.doubts) text += (text.empty() ? "? " : ", ") + doubt;
@@ -216,12 +222,11 @@ std::string doubts_text(const Figure& figure) {
 std::string as_table(const std::vector<Figure>& figures) {
     const bool sampled =
         std::ranges::any_of(figures, [](const Figure& one) { return one.value.count > 1; });
-    const Cells titles = {"",          sampled ? "median" : "value",
-                          "",          "p10",
-                          "p90",       "target",
-                          "paper",     "model",
-                          "deviation", "machine",
-                          ""};
+    const Cells titles = {"",        sampled ? "median" : "value",
+                          "",        "p10",
+                          "p90",     "target",
+                          "model",   "deviation",
+                          "machine", ""};
     std::vector<Cells> lines = {titles};
     std::string group;
     for (const Figure& figure : figures) {
@@ -232,7 +237,7 @@ std::string as_table(const std::vector<Figure>& figures) {
         }
         lines.push_back(cells(figure));
     }
-    return in_columns(lines, "lrlrrlrrrrl");
+    return in_columns(lines, "lrlrrlrrrl");
 }
 
 std::string as_matrix(const std::vector<Figure>& figures) {

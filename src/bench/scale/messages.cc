@@ -14,6 +14,7 @@ namespace {
 using sim::chance;
 
 constexpr uint32_t kHotRanks = 64;
+constexpr uint64_t kSeed = chance(1);
 
 // Ranks of a 3-D grid without border at most `reach` steps of `stride` ranks away, in each
 // direction.
@@ -34,8 +35,7 @@ std::vector<uint32_t> around(const std::vector<uint32_t>& edges, uint32_t stride
 
 }  // namespace
 
-Messages::Messages(const std::string& pattern, uint32_t ranks, uint64_t seed)
-    : ranks_(ranks), seed_(chance(seed)) {
+Messages::Messages(const std::string& pattern, uint32_t ranks) : ranks_(ranks) {
     if (pattern == "ring") {
         round_ = {{.peer = 1, .bytes = 1024, .received = false},
                   {.peer = ranks - 1, .bytes = 1024, .received = true}};
@@ -80,7 +80,7 @@ Message Messages::next() {
 // One is received for each that is sent.
 Message Messages::chosen() const {
     const uint64_t number = next_ - 1;
-    const uint64_t one = chance(seed_ + 2 * number), other = chance(seed_ + 2 * number + 1);
+    const uint64_t one = chance(kSeed + 2 * number), other = chance(kSeed + 2 * number + 1);
     const bool hot = hot_ != 0 && one % 10 != 0;
     const uint32_t peer = 1 + static_cast<uint32_t>(other % (hot ? hot_ : ranks_ - 1));
     // As many in each doubling from 8 B to 8 KiB.

@@ -38,7 +38,7 @@ inline constexpr Pattern kPatterns[] = {
 class Messages {
   public:
     // Of a pattern.
-    Messages(const std::string& pattern, uint32_t ranks, uint64_t seed);
+    Messages(const std::string& pattern, uint32_t ranks);
     // Of rank 0 of these. What others send arrives after as much computing of theirs.
     explicit Messages(const std::vector<replay::Trace>& traces);
 
@@ -56,7 +56,6 @@ class Messages {
     void add_cycle();
 
     uint32_t ranks_;
-    uint64_t seed_ = 0;
     uint32_t hot_ = 0;            // skewed: ranks that get most messages
     uint64_t next_ = 0;           // number of the next message
     std::vector<Message> round_;  // is repeated; empty: chosen by chance

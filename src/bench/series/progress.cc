@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "bench/measure/clock.h"
-#include "bench/report/statistics.h"
 #include "bench/report/text.h"
 
 namespace bench {
@@ -22,41 +21,6 @@ constexpr double kMinute = 60;
 
 }  // namespace
 
-size_t TimeLeft::add(uint32_t steps) {
-    kinds_.push_back({steps});
-    return kinds_.size() - 1;
-}
-
-void TimeLeft::done(size_t kind, double seconds) {
-    Kind& one = kinds_.at(kind);
-    if (one.left > 0) --one.left;
-    ++one.done;
-    one.seconds += seconds;
-}
-
-double TimeLeft::left() const {
-    double seconds = 0;
-    uint32_t done = 0;
-    for (const Kind& kind : kinds_) {
-        seconds += kind.seconds;
-        done += kind.done;
-    }
-    if (done == 0) return report::kNone;
-    const double mean = seconds / done;
-    double left = 0;
-    for (const Kind& kind : kinds_)
-        left += kind.left * (kind.done != 0 ? kind.seconds / kind.done : mean);
-    return left;
-}
-
-double TimeLeft::share() const {
-    const double left = this->left();
-    if (!report::is_set(left)) return 0;
-    double seconds = 0;
-    for (const Kind& kind : kinds_) seconds += kind.seconds;
-    return seconds + left > 0 ? seconds / (seconds + left) : 1;
-}
-
 std::string duration_text(double seconds) {
     if (!report::is_set(seconds)) return "unknown";
     if (seconds < 1.5 * kMinute) return report::formatted("%.0f s", seconds);
@@ -64,23 +28,22 @@ std::string duration_text(double seconds) {
 }
 
 // On a terminal the first line is written at once.
-Progress::Progress(bool elsewhere)
+Progress::Progress(uint32_t steps, bool elsewhere)
     : terminal_(::isatty(STDERR_FILENO) == 1),
+      time_(steps),
       next_(terminal_   ? 0
             : elsewhere ? now_ns() + kSeldomNs
                         : std::numeric_limits<uint64_t>::max()) {}
 
-void Progress::step(size_t kind, const std::string& what) {
+void Progress::step(const std::string& what) {
     end();
     began_ = now_ns();
     under_way_ = true;
-    kind_ = kind;
     if (began_ >= next_) show(what, began_);
 }
 
 void Progress::end() {
-    if (std::exchange(under_way_, false))
-        time_.done(kind_, static_cast<double>(now_ns() - began_) / 1e9);
+    if (std::exchange(under_way_, false)) time_.done(static_cast<double>(now_ns() - began_) / 1e9);
 }
 
 void Progress::show(const std::string& what, uint64_t now) {

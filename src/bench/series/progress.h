@@ -4,32 +4,33 @@
 
 #include <cstdint>
 #include <string>
-#include <vector>
+
+#include "bench/report/statistics.h"
 
 namespace bench {
 
-// The time that is left of steps of several kinds. Steps of one kind take about the same time.
+// The time that is left of a number of steps. Each is taken for the mean of those that are done,
+// which holds from the second round on, as all rounds have the same steps.
 class TimeLeft {
   public:
-    // Steps of a new kind. Returns its number.
-    size_t add(uint32_t steps);
+    explicit TimeLeft(uint32_t steps) : left_(steps) {}
     // A step has taken this time.
-    void done(size_t kind, double seconds);
-    // No more steps of a kind will come.
-    void drop(size_t kind) { kinds_.at(kind).left = 0; }
-    // In seconds; kNone before the first step. Kinds of which nothing is known are taken for the
-    // mean of the others.
-    double left() const;
+    void done(double seconds) {
+        drop();
+        ++done_;
+        seconds_ += seconds;
+    }
+    // A step will not come.
+    void drop() { left_ -= left_ > 0 ? 1 : 0; }
+    // In seconds; kNone before the first step.
+    double left() const { return done_ == 0 ? report::kNone : left_ * (seconds_ / done_); }
     // What is done of the whole time, 0..1.
-    double share() const;
+    double share() const { return done_ == 0 ? 0 : static_cast<double>(done_) / (done_ + left_); }
 
   private:
-    struct Kind {
-        uint32_t left = 0;
-        uint32_t done = 0;
-        double seconds = 0;
-    };
-    std::vector<Kind> kinds_;
+    uint32_t left_;
+    uint32_t done_ = 0;
+    double seconds_ = 0;
 };
 
 // "3 min", "20 s".
@@ -40,14 +41,15 @@ std::string duration_text(double seconds);
 class Progress {
   public:
     // `elsewhere`: also where stderr is no terminal.
-    explicit Progress(bool elsewhere = true);
+    explicit Progress(uint32_t steps, bool elsewhere = true);
     ~Progress() { clear(); }
     Progress(const Progress&) = delete;
     Progress& operator=(const Progress&) = delete;
 
-    TimeLeft& time() { return time_; }
-    // A step of a kind begins. The one before it, if there is one, has ended.
-    void step(size_t kind, const std::string& what);
+    // A step begins. The one before it, if there is one, has ended.
+    void step(const std::string& what);
+    // A step is left out.
+    void drop() { time_.drop(); }
     // The last step has ended.
     void end();
     // Removes the line from the terminal, so that another one can be written.
@@ -60,7 +62,6 @@ class Progress {
     TimeLeft time_;
     bool under_way_ = false;
     bool shown_ = false;
-    size_t kind_ = 0;
     uint64_t began_ = 0;
     uint64_t next_;
 };

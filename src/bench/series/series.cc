@@ -124,16 +124,14 @@ void Series::prepare(Group& group) {
 }
 
 std::vector<Figure> Series::run() {
-    Progress progress;
-    for (Group& group : groups_) prepare(group);
-    failed_.assign(arms_.size(), false);
-    for (size_t arm = 0; arm < arms_.size(); ++arm)
-        progress.time().add(static_cast<uint32_t>(starts_));
+    size_t entries = 0;
     for (Group& group : groups_) {
-        for (Entry& entry : group.entries)
-            entry.step_kind =
-                progress.time().add(entry.offered ? static_cast<uint32_t>(rounds_) : 0);
+        prepare(group);
+        entries += group.entries.size();
     }
+    failed_.assign(arms_.size(), false);
+    Progress progress(
+        static_cast<uint32_t>(starts_ * arms_.size() + static_cast<size_t>(rounds_) * entries));
     int round = 0;
     for (int start_number = 0; start_number < starts_ && interrupted() == 0; ++start_number) {
         Pairs pairs = start(progress);
@@ -162,8 +160,11 @@ std::vector<Figure> Series::run() {
 Series::Pairs Series::start(Progress& progress) {
     Pairs pairs(arms_.size());
     for (size_t i = 0; i < arms_.size() && interrupted() == 0; ++i) {
-        if (failed_[i]) continue;
-        progress.step(i, "starting " + arms_[i].name);
+        if (failed_[i]) {
+            progress.drop();
+            continue;
+        }
+        progress.step("starting " + arms_[i].name);
         try {
             pairs[i] = std::make_unique<Pair>(arms_[i], setup_);
             if (!pairs[i]->library().empty()) libraries_.insert(pairs[i]->library());
@@ -192,10 +193,10 @@ bool Series::run_round(int round, Pairs& pairs, Lateness& lateness, Progress& pr
             Entry& entry = group.entries[round % 2 == 0 ? i : count - 1 - i];
             std::unique_ptr<Pair>& pair = pairs[entry.arm_index];
             if (!entry.offered || pair == nullptr) {
-                progress.time().drop(entry.step_kind);
+                progress.drop();
                 continue;
             }
-            progress.step(entry.step_kind, place + entry.name);
+            progress.step(place + entry.name);
             try {
                 measure(group, entry, *pair, lateness);
             } catch (const Failure& failure) {

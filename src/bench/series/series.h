@@ -39,7 +39,6 @@ struct Entry {
     bool has_first = false;  // its first samples belong to Group::first_test
     bool offered = true;     // false: impossible or not requested
     size_t arm_index = 0;    // in the series
-    size_t step_kind = 0;    // in Progress
 };
 
 // Notes what a result lacks, and says it on stderr.

@@ -93,11 +93,6 @@ class Writes {
     Walks* const walks_;
 };
 
-// The service of a link: a reliable connection, unless `what` names another one.
-ibv_qp_type service_of(const std::string& what) {
-    return what == "UC" ? IBV_QPT_UC : what == "UD" ? IBV_QPT_UD : IBV_QPT_RC;
-}
-
 // The buffers of long messages that are not registered.
 struct Grounds {
     explicit Grounds(Memory::Kind kind) : out(kind, kGround), in(kind, kGround) {}
@@ -309,10 +304,10 @@ class VerbsPort : public Port {
   public:
     VerbsPort(Peer& peer, const WorkerJob& job)
         : peer_(peer),
-          protocol_(service_of(job.what) == IBV_QPT_RC ? job.what : ""),
+          protocol_(job.what),
           device_(DeviceName(job.device), job.gid_index),
           wire_(protocol_ == "register" ? Memory::Kind::kShared : job.memory, wire_size()),
-          link_(device_, peer, wire_.data(), wire_size(), service_of(job.what)) {
+          link_(device_, peer, wire_.data(), wire_size()) {
         // The kernel may restrict process_vm_writev to debuggers.
         ::prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
         if (protocol_ == "copy") grounds_.emplace(Memory::Kind::kPrivate);
@@ -325,8 +320,6 @@ class VerbsPort : public Port {
         switch (order.kind) {
             case Order::Kind::kWrites:
             case Order::Kind::kExchanges:
-                if (order.request == Order::Request::kSend)
-                    return trips(peer_, link_, order, Sends{link_, order});
                 if (order.chained) return trips(peer_, link_, order, Chains{link_, *flag_, order});
                 return trips(peer_, link_, order, Writes(link_, order));
             case Order::Kind::kSends:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "bench/sim/alone.h"
-
+// What UCX and the transports must not have in a simulation, or must have another of: threads,
+// random numbers, the machine's clock rate.
 #include <dlfcn.h>
 #include <pthread.h>
 #include <sys/types.h>
@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <cstdint>
 
-#include "bench/sim/costs.h"
+#include "bench/sim/machine.h"
 
 namespace bench::sim {
 namespace {

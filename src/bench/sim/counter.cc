@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The kernel can let RDTSC trap. Some virtual machines ignore that, so the instructions of Tern,
 // which knows where they are, become ones that always trap.
-#include "bench/sim/counter.h"
-
 #include <dlfcn.h>
 #include <link.h>
 #include <sys/mman.h>
@@ -16,6 +14,7 @@
 #include <vector>
 
 #include "bench/measure/clock.h"
+#include "bench/sim/machine.h"
 
 namespace bench::sim {
 

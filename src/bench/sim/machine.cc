@@ -4,11 +4,10 @@
 #include <dlfcn.h>
 #include <time.h>
 
+#include <memory>
 #include <string>
 
 #include "bench/measure/clock.h"
-#include "bench/sim/alone.h"
-#include "bench/sim/counter.h"
 
 namespace bench::sim {
 namespace {
@@ -79,6 +78,19 @@ void Machine::become(uint32_t rank) {
     const int status = member_(rank);
     let_threads_start(false);
     if (status != 0) throw Failure("no device for rank " + std::to_string(rank));
+}
+
+std::vector<softhca_inspect_usage> usages(uint32_t members) {
+    char error[256] = {};
+    const std::unique_ptr<softhca_inspect_fabric, void (*)(softhca_inspect_fabric*)> fabric(
+        softhca_inspect_open(nullptr, error, sizeof error), softhca_inspect_close);
+    if (fabric == nullptr) throw Failure(error);
+    std::vector<softhca_inspect_usage> counted(members);
+    for (uint32_t member = 0; member < members; ++member)
+        if (softhca_inspect_member(fabric.get(), member, &counted[member], error, sizeof error) !=
+            0)
+            throw Failure(error);
+    return counted;
 }
 
 }  // namespace bench::sim

@@ -4,9 +4,11 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "bench/sim/costs.h"
 #include "softhca/core/virtual_time.h"
+#include "softhca/inspect/inspect.h"
 
 namespace bench::sim {
 
@@ -55,7 +57,21 @@ class Machine {
     bool counter_traps_ = false;
 };
 
-// From now on, copies take the time of this machine; null: none.
+// What the device counts for each of the first members of its fabric. Throws Failure.
+std::vector<softhca_inspect_usage> usages(uint32_t members);
+
+// The parts of the machine, each of which replaces functions for this program and all libraries in
+// it.
+
+// copies.cc: from now on, copies take the time of this machine; null: none.
 void charge_copies(Machine* to);
+// alone.cc, which also has random numbers that are the same in each run, and the machine's clock
+// rate: the device's threads may be started, and no others, which would run by the machine's time.
+// Threads start before the first call.
+void let_threads_start(bool let);
+// counter.cc: from now on, who reads the processor's time-stamp counter in this thread gets what
+// `ticks` returns; null: the counter again. False: only Tern gets that, and UCX reads the counter.
+// Throws Failure where neither is possible.
+bool replace_counter(uint64_t (*ticks)());
 
 }  // namespace bench::sim

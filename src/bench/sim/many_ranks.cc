@@ -2,13 +2,11 @@
 #include "bench/sim/many_ranks.h"
 
 #include <algorithm>
-#include <memory>
 #include <numeric>
 
 #include "bench/sim/chance.h"
 #include "bench/sim/grid.h"
 #include "bench/sim/programs.h"
-#include "softhca/inspect/inspect.h"
 
 namespace bench::sim {
 namespace {
@@ -58,17 +56,8 @@ double scatter_all(World& world, const std::vector<std::vector<uint32_t>>& peers
 
 // Of the first ranks.
 uint64_t rnr_naks(uint32_t ranks) {
-    char error[256] = {};
-    const std::unique_ptr<softhca_inspect_fabric, void (*)(softhca_inspect_fabric*)> fabric(
-        softhca_inspect_open(nullptr, error, sizeof error), softhca_inspect_close);
-    if (fabric == nullptr) throw Failure(error);
     uint64_t naks = 0;
-    for (uint32_t rank = 0; rank < ranks; ++rank) {
-        softhca_inspect_usage usage = {};
-        if (softhca_inspect_member(fabric.get(), rank, &usage, error, sizeof error) != 0)
-            throw Failure(error);
-        naks += usage.rnr_naks;
-    }
+    for (const softhca_inspect_usage& usage : usages(ranks)) naks += usage.rnr_naks;
     return naks;
 }
 

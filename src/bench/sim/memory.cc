@@ -3,10 +3,8 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <memory>
 
 #include "bench/sim/world.h"
-#include "softhca/inspect/inspect.h"
 
 namespace bench::sim {
 namespace {
@@ -54,27 +52,13 @@ void make_peers_small() {
     ::setenv("UCX_TERN_TX_BUFFERS", "16", 1);
 }
 
-class Footprints {
-  public:
-    Footprints() : fabric_(nullptr, softhca_inspect_close) {
-        fabric_.reset(softhca_inspect_open(nullptr, error_, sizeof error_));
-        if (fabric_ == nullptr) throw Failure(error_);
-    }
-    void add(Stage stage, std::vector<Value>& values) {
-        softhca_inspect_usage usage = {};
-        if (softhca_inspect_member(fabric_.get(), 0, &usage, error_, sizeof error_) != 0)
-            throw Failure(error_);
-        const double counts[kCounts] = {static_cast<double>(usage.registered_bytes),
-                                        static_cast<double>(usage.queue_bytes),
-                                        static_cast<double>(usage.queue_pairs)};
-        for (int count = 0; count < kCounts; ++count)
-            values.push_back({std::to_string(stage), 0, std::to_string(count), counts[count]});
-    }
-
-  private:
-    char error_[256] = {};
-    std::unique_ptr<softhca_inspect_fabric, void (*)(softhca_inspect_fabric*)> fabric_;
-};
+void add_footprint(Stage stage, std::vector<Value>& values) {
+    const softhca_inspect_usage usage = usages(1).front();
+    const uint64_t counts[kCounts] = {usage.registered_bytes, usage.queue_bytes, usage.queue_pairs};
+    for (int count = 0; count < kCounts; ++count)
+        values.push_back(
+            {std::to_string(stage), 0, std::to_string(count), static_cast<double>(counts[count])});
+}
 
 }  // namespace
 
@@ -82,9 +66,8 @@ std::vector<Value> count_memory(const std::string& transport, uint32_t ranks, ui
     World world(transport, ranks,
                 {.members = kMembers, .memory = 0, .opened_first = make_peers_small});
     for (uint32_t peer = 1; peer < ranks; ++peer) world.connect(0, peer);
-    Footprints footprints;
     std::vector<Value> values;
-    footprints.add(kIdle, values);
+    add_footprint(kIdle, values);
     // Few at once: the others do not even poll.
     const auto run = [&](Stage stage, uint32_t peers, const Talk& with_each) {
         for (uint32_t first = 1; first <= peers; first += kAtOnce) {
@@ -98,7 +81,7 @@ std::vector<Value> count_memory(const std::string& transport, uint32_t ranks, ui
                                           uint64_t{with_each.rounds} * with_each.trips));
             world.run(std::move(programs), first);
         }
-        footprints.add(stage, values);
+        add_footprint(stage, values);
     };
     run(kTalked, ranks - 1, {.size = 8, .rounds = 1, .trips = 1});
     run(kHot, hot, {.size = 8, .rounds = 4, .trips = 20});

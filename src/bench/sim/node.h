@@ -3,20 +3,15 @@
 // rank's processor needs for them.
 #pragma once
 
-#include <uct/api/uct.h>
-
 #include <coroutine>
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
-#include <string>
 #include <vector>
 
-#include "bench/measure/ucx.h"
+#include "bench/measure/uct.h"
 #include "bench/sim/costs.h"
 #include "bench/sim/machine.h"
-#include "common/ucx/resources.h"
-#include "common/ucx/worker_progress.h"
 
 namespace bench::sim {
 
@@ -26,7 +21,7 @@ class Node {
 
     // `memory`: as many bytes others may put to; 0: none.
     Node(Machine& machine, uint32_t rank, const TransportCosts& costs,
-         const rwapi::Resource& resource, uint32_t ranks, uint64_t memory = kMemory);
+         const std::vector<rwapi::Resource>& resources, uint32_t ranks, uint64_t memory = kMemory);
     Node(const Node&) = delete;
     Node& operator=(const Node&) = delete;
 
@@ -67,24 +62,16 @@ class Node {
                                 uct_completion_t*);
     bool access(uint32_t peer, uint64_t size, Access* operation);
     static ucs_status_t count(void* node, void* data, size_t size, unsigned flags);
-    void open(const rwapi::Resource& resource);
-    void make_endpoint(Node& peer);
     void unpack_key(Node& peer);
 
     Machine& machine_;
     uint32_t rank_;
     const TransportCosts& costs_;
-    uct_component_h component_ = nullptr;
-    rwapi::Async async_;
-    rwapi::Worker worker_;
-    rwapi::WorkerProgress worker_progress_;
-    rwapi::Domain md_;
-    rwapi::Interface iface_;
-    uct_iface_attr_t attributes_ = {};
-    uint32_t most_ = 0;
-    std::vector<char> payload_;
     uint64_t buffer_bytes_;
     std::unique_ptr<char[], decltype(&std::free)> buffer_;
+    UctInterface interface_;
+    uint32_t most_;
+    std::vector<char> payload_;
     uct_mem_h memory_ = nullptr;
     std::vector<Peer> peers_;
     uint64_t received_ = 0;

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// librwapi, whose two contexts are the job. Nothing waits in a call, but for the start-up.
+// librwapi, whose two contexts are the job. Nothing waits in a call.
 #include <rwapi.h>
 
 #include <cstdlib>
-#include <deque>
+#include <functional>
+#include <iterator>
 #include <string>
+#include <utility>
 
 #include "bench/measure/clock.h"
-#include "bench/sim/fiber.h"
 #include "bench/sim/side.h"
 #include "rwapi/transport/shared_domain.h"
 
@@ -19,52 +20,42 @@ int check_rwapi(const char* call, int result) {
     return result;
 }
 
-// The start-up of a job whose processes are fibers.
-class StartUp {
-  public:
-    StartUp() {
-        for (uint32_t rank = 0; rank < kRanks; ++rank) ranks_[rank] = {this, rank, 0};
-    }
-    rwapi_bootstrap table(uint32_t rank) {
-        return {&ranks_[rank], rank, kRanks,
-                [](void* context, const void* mine, size_t bytes, void* all) {
-                    auto& own = *static_cast<Rank*>(context);
-                    own.job->exchange(own, mine, bytes, all);
-                    return 0;
-                },
-                // Contexts are not destroyed: the process ends.
-                [](void*) { return 1; }, [](void*) { return -1; }};
-    }
-
-  private:
-    static constexpr uint32_t kRanks = 2;
+// The start-up of a job of two processes in one thread: when the first one tells its address, the
+// second one opens.
+struct StartUp {
     struct Rank {
         StartUp* job;
         uint32_t rank;
-        size_t exchanges;
+        bool has_length = false;
+        std::string block = {};
     };
-    using Parts = std::array<std::string, kRanks>;
 
-    void exchange(Rank& own, const void* mine, size_t bytes, void* all) {
-        const size_t turn = own.exchanges++;
-        if (turn == turns_.size()) turns_.emplace_back();
-        Parts& parts = turns_[turn];
-        parts[own.rank].assign(static_cast<const char*>(mine), bytes);
-        for (uint32_t rank = 0; rank < kRanks; ++rank) {
-            while (parts[rank].size() != bytes) Fiber::wait();
-            std::memcpy(static_cast<char*>(all) + rank * bytes, parts[rank].data(), bytes);
+    rwapi_bootstrap table(uint32_t rank) {
+        return {&ranks[rank], rank, 2, exchange,
+                // Contexts are not destroyed: the process ends.
+                [](void*) { return 1; }, [](void*) { return -1; }};
+    }
+    static int exchange(void* context, const void* mine, size_t bytes, void* all) {
+        auto& own = *static_cast<Rank*>(context);
+        own.block.assign(static_cast<const char*>(mine), bytes);
+        // The lengths of addresses come first, and are the same.
+        const bool is_length = !std::exchange(own.has_length, true);
+        if (!is_length && own.rank == 0) own.job->open_second();
+        for (size_t i = 0; i < std::size(own.job->ranks); ++i) {
+            const Rank& rank = is_length ? own : own.job->ranks[i];
+            std::memcpy(static_cast<char*>(all) + i * bytes, rank.block.data(), bytes);
         }
+        return 0;
     }
 
-    std::array<Rank, kRanks> ranks_;
-    std::deque<Parts> turns_;
+    std::function<void()> open_second;
+    Rank ranks[2] = {{this, 0}, {this, 1}};
 };
 
 class RwapiSide : public Side {
   public:
     RwapiSide(Machine& machine, uint32_t rank) : Side(machine), rank_(rank) {}
 
-    // Collective.
     void open(const rwapi_bootstrap& start_up) {
         machine_.become(rank_);
         rwapi::SharedDomain::forget();
@@ -198,16 +189,11 @@ class RwapiSide : public Side {
 }  // namespace
 
 Sides rwapi_sides(Machine& machine) {
-    static StartUp start_up;
     auto one = std::make_unique<RwapiSide>(machine, 0);
     auto other = std::make_unique<RwapiSide>(machine, 1);
-    const rwapi_bootstrap tables[] = {start_up.table(0), start_up.table(1)};
-    Fiber opens_one([&] { one->open(tables[0]); });
-    Fiber opens_other([&] { other->open(tables[1]); });
-    for (bool all = false; !all;) {
-        const bool first = opens_one.resume();
-        all = opens_other.resume() && first;
-    }
+    static StartUp start_up;
+    start_up.open_second = [&] { other->open(start_up.table(1)); };
+    one->open(start_up.table(0));
     one->connect(*other);
     other->connect(*one);
     return {std::move(one), std::move(other)};

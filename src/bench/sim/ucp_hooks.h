@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What else is replaced of UCX, beside alone.h, where UCP or librwapi runs: threads of workers and
+// What else is replaced of UCX, beside alone.cc, where UCP or librwapi runs: threads of workers and
 // of UCX's registration cache; and messages are counted.
 #pragma once
 

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "bench/measure/link.h"
-#include "bench/measure/services.h"
 #include "bench/sim/side.h"
 #include "tern/verbs/queue_pair.h"
 
@@ -18,6 +17,7 @@ constexpr uint32_t kDepth = 512;
 constexpr uint32_t kSignalEach = 64;
 constexpr uint32_t kReceivesEach = 16;  // receives that are posted by one call
 constexpr uint32_t kInlineBytes = 512;  // from there on, the adapter fetches data as fast
+constexpr uint32_t kDatagramKey = 0x1234;
 
 // A queue pair with a completion queue of its own.
 class Queue {
@@ -43,9 +43,9 @@ class Queue {
         if (type_ == IBV_QPT_RC)
             connect_reliable(port, to);
         else if (type_ == IBV_QPT_UC)
-            connect_unreliable(qp_.get(), port, to, peer_number_);
+            connect_unreliable(port, to);
         else
-            address_ = start_datagrams(qp_.get(), device_.pd(), port, to);
+            start_datagrams(port, to);
         for (uint32_t i = 0; i < kDepth; i += kReceivesEach) post_receives();
     }
 
@@ -91,6 +91,29 @@ class Queue {
             qp_.get(), port, {.timeout = 14, .retries = 7, .rnr_timer = 1, .rnr_retries = 7}, to,
             peer_number_, 0, 0, port.mtu, port.reads);
         if (errno != 0) throw call_failed("ibv_modify_qp to RTR or RTS");
+    }
+    void connect_unreliable(const tern::verbs::Port& port, const ibv_ah_attr& to) {
+        ibv_qp_attr attributes = {};
+        const auto modify = [&](ibv_qp_state state, int mask) {
+            attributes.qp_state = state;
+            errno = ibv_modify_qp(qp_.get(), &attributes, IBV_QP_STATE | mask);
+            if (errno != 0) throw call_failed("ibv_modify_qp of an unreliable connection");
+        };
+        attributes.pkey_index = port.pkey_index;
+        attributes.port_num = port.number;
+        attributes.qp_access_flags = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
+        modify(IBV_QPS_INIT, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+        attributes.ah_attr = to;
+        attributes.path_mtu = port.mtu;
+        attributes.dest_qp_num = peer_number_;
+        modify(IBV_QPS_RTR, IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN);
+        modify(IBV_QPS_RTS, IBV_QP_SQ_PSN);
+    }
+    void start_datagrams(const tern::verbs::Port& port, ibv_ah_attr to) {
+        errno = tern::verbs::start_datagrams(qp_.get(), port, kDatagramKey, 0);
+        if (errno != 0) throw call_failed("ibv_modify_qp of a datagram queue pair");
+        address_.reset(ibv_create_ah(device_.pd(), &to));
+        if (!address_) throw call_failed("ibv_create_ah");
     }
     void post_receives() {
         ibv_recv_wr receives[kReceivesEach] = {};

@@ -8,10 +8,10 @@
 namespace bench::sim {
 namespace {
 
-rwapi::Resource resource_of(const std::string& transport) {
+std::vector<rwapi::Resource> resources_of(const std::string& transport) {
     const auto found = rwapi::choose_resources(rwapi::list_resources(), transport.c_str(), nullptr);
     if (found.empty()) throw Failure("UCX has no transport " + transport);
-    return found.front();
+    return found;
 }
 
 }  // namespace
@@ -19,12 +19,12 @@ rwapi::Resource resource_of(const std::string& transport) {
 // Other ranks than the first one share members.
 World::World(const std::string& transport, uint32_t ranks, const Shape& shape)
     : machine_({}), connected_(size_t{ranks} * ranks), members_(shape.members) {
-    const rwapi::Resource resource = resource_of(transport);
+    const std::vector<rwapi::Resource> resources = resources_of(transport);
     for (uint32_t rank = 0; rank < ranks; ++rank) {
         const uint32_t member =
             rank < shape.members ? rank : 1 + (rank - 1) % std::max(shape.members - 1, 1U);
         machine_.become(member);
-        nodes_.emplace_back(machine_, rank, costs_of(transport), resource, ranks, shape.memory);
+        nodes_.emplace_back(machine_, rank, costs_of(transport), resources, ranks, shape.memory);
         if (rank == 0) shape.opened_first();
     }
     end_ = machine_.now();

@@ -142,12 +142,6 @@ Arm raw_arm(const std::string& memory) {
     return {memory, "raw", "", memory == "shared"};
 }
 
-Arm service_arm(const std::string& service, const std::string& memory) {
-    Arm arm{service + " " + memory, "raw", service, memory == "shared"};
-    if (service == "UD") arm.warm_up = Order::Kind::kSends;
-    return arm;
-}
-
 Arm large_arm(const std::string& protocol, const std::string& memory) {
     return {protocol + " " + memory, "raw", protocol, memory == "shared"};
 }

@@ -134,8 +134,6 @@ std::deque<ShimLibrary> compile_mpi_shims(std::string* notes);
 std::deque<ShimLibrary> compile_shims(std::string* notes);  // of OpenSHMEM too
 
 Arm raw_arm(const std::string& memory);
-// The bare device by another service, "UC" or "UD".
-Arm service_arm(const std::string& service, const std::string& memory);
 // Long messages over verbs: "write", "register" or "copy", and the kind of memory.
 Arm large_arm(const std::string& protocol, const std::string& memory);
 Arm uct_arm(const std::string& transport);
@@ -167,8 +165,6 @@ Arm rendezvous(Arm arm);
 Result run_latency(const Options& options, const Setup& setup);
 Result run_rate(const Options& options, const Setup& setup);
 Result run_bandwidth(const Options& options, const Setup& setup);
-Result run_pinning(const Options& options, const Setup& setup);
-Result run_protocols(const Options& options, const Setup& setup);
 Result run_onesided(const Options& options, const Setup& setup);
 Result run_rwapi(const Options& options, const Setup& setup);
 Result run_mpi(const Options& options, const Setup& setup);
@@ -197,4 +193,21 @@ struct Command {
     double step = 1.2;
     uint32_t least = 8;  // the shortest message that it can measure
 };
+
+// Commands with options of their own. They get the command line from tern-bench on, and return the
+// exit status.
+int run_sim(int argc, char** argv);
+int run_replay(int argc, char** argv);
+int run_scale(int argc, char** argv);
+int run_program(int argc, char** argv);
+int run_compare(int argc, char** argv);
+int run_report(int argc, char** argv);
+
+// What the workers of arms open, each over one programming interface of UCX or above it.
+struct PortKind {
+    const char* name;  // Arm::port
+    OpenPort open;
+};
+extern const PortKind kUctPort, kUcpPort, kRmaPort, kRwapiPort, kShimPort;
+
 }  // namespace bench

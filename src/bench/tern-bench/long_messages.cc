@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The bandwidth of long tagged messages, as in figures 2, 6 and 7 of the superpipeline paper; the
-// gain from pinning memory while earlier parts are being sent, as in figure 7 of the pinning paper;
-// and what UCP's protocols choose over Tern, against each way by itself.
+// The bandwidth of long tagged messages, as in figures 2, 6 and 7 of the superpipeline paper.
 #include <algorithm>
 
 #include "bench/tern-bench/command.h"
@@ -20,7 +18,6 @@ constexpr double kFreshToVerbs = 0.95;
 constexpr double kReusedToCached = 0.98;
 constexpr double kReusedToDirect = 0.95;
 constexpr double kFirstToBest = 0.95;
-constexpr double kToOtherProtocols = 0.97;
 
 constexpr uint64_t kFewestTrips = 4;
 constexpr uint64_t kMostTrips = 30;
@@ -43,76 +40,23 @@ constexpr const char* kBandwidthNotes =
     "rendezvous that messages of UCP have and writes have not, and with it (+r). `?`: see behind "
     "the line; `<`: less than\n"
     "the target.\n";
-constexpr const char* kPinningNotes =
-    "before: both sides pin all of a message's memory, and then it is sent (UCX_TERN_RNDV_SCHEME="
-    "zcopy, TERN_TUNABLES=rndv_pin_overlap=0).\n"
-    "overlapped: piece by piece, while what is pinned is on the wire. Both with a buffer of its "
-    "own for each message.\n"
-    "cached: always the same buffer. rc_v direct: UCX without its registration cache. write: RDMA "
-    "write between\n"
-    "registered buffers. model: with the rendezvous.\n";
-
-constexpr const char* kProtocolsNotes =
-    "v1: UCP's older protocols (UCX_PROTO_ENABLE=n). v2: its newer ones, with its own estimates "
-    "(UCX_TERN_PROTO=n).\n"
-    "v2 tern: with those of Tern's plug-in. frames, superpipeline, zcopy: v2 tern with all "
-    "messages "
-    "sent in one way\n"
-    "(UCX_RNDV_THRESH, UCX_TERN_RNDV_SCHEME): where two of them cross, UCP should change from one "
-    "to the other.\n"
-    "write: RDMA write between registered buffers, polled in memory. `?`: see behind the line; "
-    "`<`: less than the target.\n";
-
-// The bandwidth of a ping-pong of messages, or of writes if the arm is not UCP's.
-Order long_order(const Options& options, const Arm& arm, uint32_t size, Buffers buffers) {
-    const uint64_t trips =
-        options.quick ? kFewestTrips - 1 : std::clamp(kOrderBytes / size, kFewestTrips, kMostTrips);
-    const auto kind = arm.port == "ucp" ? Order::Kind::kMessages : Order::Kind::kWrites;
-    return {kind, size, trips, 1, buffers};
-}
-
-Group long_group(const char* test, uint32_t size) {
-    return {.test = test, .size = size, .unit = "GB/s"};
-}
-
-const char* limit_memory(const Setup& setup) {
-    return shared_memory_differs(setup) ? "shared" : "private";
-}
-
-// Runs the measurement. The figures of the model, add(name, seconds), follow the last measured
-// figure of each test and size.
-template <typename IsLast, typename AddModel>
-Result run_with_model(Series& series, const tern::Costs& costs, const char* notes, IsLast&& is_last,
-                      AddModel&& add_model) {
-    std::vector<Figure> figures;
-    for (Figure& figure : series.run()) {
-        figures.push_back(std::move(figure));
-        const Figure last = figures.back();
-        if (last.is_ratio() || !is_last(last)) continue;
-        add_model(last.test, static_cast<uint64_t>(last.x), [&](const char* name, double seconds) {
-            figures.push_back(
-                exact_figure(last.test, last.x, last.x_text, name, "GB/s", last.x / seconds / 1e9));
-        });
-    }
-    return matrix_of(std::move(figures), std::string(notes) + "model: " + costs_text(costs));
-}
-
-double rendezvous_time(const tern::Costs& costs) {
-    return 2 * costs.network.latency;
-}
 
 using Contenders = std::vector<std::pair<std::string, Arm>>;
 
+// Ping-pongs of messages, or of writes by arms that are not UCP's.
 void add_long(Series& series, const Options& options, const Contenders& contenders, uint32_t size,
               Buffers buffers) {
     const bool is_fresh = buffers == Buffers::kFresh;
-    Group& group = series.add(long_group(is_fresh ? kFresh : kReused, size));
+    const uint64_t trips =
+        options.quick ? kFewestTrips - 1 : std::clamp(kOrderBytes / size, kFewestTrips, kMostTrips);
+    const uint64_t settling = is_fresh ? 0 : options.quick ? 1 : kSettling + 1;
+    Group& group = series.add({.test = is_fresh ? kFresh : kReused, .size = size, .unit = "GB/s"});
     if (!is_fresh) group.first_test = kFirst;
     for (const auto& [name, arm] : contenders) {
-        Entry& entry = group.add(name, arm, long_order(options, arm, size, buffers));
-        if (is_fresh) continue;
-        entry.order.count += options.quick ? 1 : kSettling + 1;
-        entry.has_first = arm.port == "ucp";
+        const bool is_ucp = arm.port == "ucp";
+        const auto kind = is_ucp ? Order::Kind::kMessages : Order::Kind::kWrites;
+        group.add(name, arm, {kind, size, trips + settling, 1, buffers}).has_first =
+            is_ucp && !is_fresh;
     }
     const std::string& tern = contenders.front().first;
     const double to_write = size >= kLong ? kLongToWrite : size >= kMiddle ? kMiddleToWrite : kNone;
@@ -125,104 +69,50 @@ void add_long(Series& series, const Options& options, const Contenders& contende
     if (!is_fresh) group.ratios.push_back({tern, tern, kFirstToBest, "first / later", true});
 }
 
-Arm over_tern(const char* name, Environment environment) {
-    environment.emplace_back("UCX_PROTO_ENABLE", name == std::string("v1") ? "n" : "y");
-    Arm arm = with(ucp_arm("tern"), "", environment);
-    arm.name = name;
-    return arm;
+// Adds the figures of the model behind the last measured figure of a test and size.
+void add_model(const tern::Decider& decider, const Figure& last, std::vector<Figure>* figures) {
+    const auto add = [&](const char* name, double seconds) {
+        figures->push_back(
+            exact_figure(last.test, last.x, last.x_text, name, "GB/s", last.x / seconds / 1e9));
+    };
+    const auto length = static_cast<uint64_t>(last.x);
+    const tern::CostModel& model = decider.model();
+    const double staged = model.superpipeline(length, decider.staging(length));
+    const double with_rendezvous = staged + 2 * model.costs().network.latency;
+    if (last.test == kFirst) return add("model superpipeline+r", with_rendezvous);
+    add("model write", model.raw(length));
+    add("model superpipeline", staged);
+    add("model superpipeline+r", with_rendezvous);
+    add("model register", model.naive_registration(length));
+    add("model copy", model.naive_copy(length));
 }
 
 }  // namespace
 
 Result run_bandwidth(const Options& options, const Setup& setup) {
     const std::string tls = ucp_name(options);
-    const tern::Costs costs = measure_costs(options, setup).costs;
+    const tern::Decider decider(measure_costs(options, setup).costs, {});
+    const char* const limit = shared_memory_differs(setup) ? "shared" : "private";
     const Contenders contenders = {{tls, ucp_arm(tls)},
                                    {"rc_v", ucp_arm("rc_v")},
                                    {"rc_v direct", uncached(ucp_arm("rc_v"))},
                                    {"rc_v rndv", rendezvous(ucp_arm("rc_v"))},
-                                   {"write", large_arm("write", limit_memory(setup))},
+                                   {"write", large_arm("write", limit)},
                                    {"register", large_arm("register", "private")},
-                                   {"copy", large_arm("copy", limit_memory(setup))}};
+                                   {"copy", large_arm("copy", limit)}};
     Series series = make_series(options, setup, 2, 2);
     for (const Buffers buffers : {Buffers::kFresh, Buffers::kReused}) {
         for (const uint32_t size : long_sizes(options))
             add_long(series, options, contenders, size, buffers);
     }
-    const tern::Decider decider(costs, {});
-    const tern::CostModel& model = decider.model();
-    return run_with_model(
-        series, costs, kBandwidthNotes,
-        [](const Figure& figure) {
-            return figure.name == (figure.test == kFirst ? "rc_v rndv" : "copy");
-        },
-        [&](const std::string& test, uint64_t length, const auto& add) {
-            const double staged = model.superpipeline(length, decider.staging(length));
-            if (test != kFirst) {
-                add("model write", model.raw(length));
-                add("model superpipeline", staged);
-            }
-            add("model superpipeline+r", staged + rendezvous_time(costs));
-            if (test == kFirst) return;
-            add("model register", model.naive_registration(length));
-            add("model copy", model.naive_copy(length));
-        });
-}
-
-Result run_pinning(const Options& options, const Setup& setup) {
-    const tern::Costs costs = measure_costs(options, setup).costs;
-    const Arm overlapped =
-        with(rendezvous(ucp_arm("tern")), " zcopy", {{"UCX_TERN_RNDV_SCHEME", "zcopy"}});
-    const Arm before = with(overlapped, " before", {{"TERN_TUNABLES", "rndv_pin_overlap=0"}});
-    Series series = make_series(options, setup, 2, 2);
-    for (const uint32_t size : long_sizes(options)) {
-        Group& group = series.add(long_group("pinned buffers", size));
-        const auto add = [&](const char* name, const Arm& arm, Buffers buffers,
-                             const std::vector<Group::Against>& yardsticks = {}) {
-            group.add(name, arm, long_order(options, arm, size, buffers), yardsticks);
-        };
-        add("before", before, Buffers::kFresh);
-        add("overlapped", overlapped, Buffers::kFresh, {{"before"}});
-        add("cached", overlapped, Buffers::kReused, {{"before"}});
-        add("rc_v direct", uncached(ucp_arm("rc_v")), Buffers::kFresh);
-        add("write", large_arm("write", limit_memory(setup)), Buffers::kFresh);
-        group.compare("overlapped", "write");
+    std::vector<Figure> figures;
+    for (const Figure& figure : series.run()) {
+        figures.push_back(figure);
+        if (!figure.is_ratio() && figure.name == (figure.test == kFirst ? "rc_v rndv" : "copy"))
+            add_model(decider, figure, &figures);
     }
-    const tern::CostModel model(costs);
-    return run_with_model(
-        series, costs, kPinningNotes, [](const Figure& figure) { return figure.name == "write"; },
-        [&](const std::string&, uint64_t length, const auto& add) {
-            add("model before", model.naive_registration(length) + rendezvous_time(costs));
-            add("model overlapped", model.pinned_behind_wire(length, model.best_piece(length)) +
-                                        rendezvous_time(costs));
-        });
-}
-
-Result run_protocols(const Options& options, const Setup& setup) {
-    std::vector<Arm> arms = {
-        over_tern("v1", {}),
-        over_tern("v2", {{"UCX_TERN_PROTO", "n"}}),
-        over_tern("v2 tern", {}),
-        over_tern("frames", {{"UCX_RNDV_THRESH", "inf"}}),
-        over_tern("superpipeline",
-                  {{"UCX_RNDV_THRESH", "0"}, {"UCX_TERN_RNDV_SCHEME", "superpipeline"}}),
-        over_tern("zcopy", {{"UCX_RNDV_THRESH", "0"}, {"UCX_TERN_RNDV_SCHEME", "zcopy"}}),
-        large_arm("write", limit_memory(setup))};
-    arms.back().name = "write";
-    Series series = make_series(options, setup, 2, 2);
-    for (const Buffers buffers : {Buffers::kFresh, Buffers::kReused}) {
-        const bool is_fresh = buffers == Buffers::kFresh;
-        const uint64_t settling = is_fresh ? 0 : options.quick ? 1 : kSettling;
-        for (const uint32_t size : long_sizes(options)) {
-            Group& group = series.add(long_group(is_fresh ? kFresh : kReused, size));
-            for (const Arm& arm : arms)
-                group.add(arm.name, arm, long_order(options, arm, size, buffers)).order.count +=
-                    settling;
-            group.compare("v2 tern", "v1", kToOtherProtocols);
-            group.compare("v2 tern", "v2", kToOtherProtocols);
-        }
-    }
-    return matrix_of(series.run(), kProtocolsNotes);
+    return matrix_of(
+        figures, std::string(kBandwidthNotes) + "model: " + costs_text(decider.model().costs()));
 }
 
 }  // namespace bench

@@ -168,15 +168,14 @@ Result run_memory(const Options& options, const Setup& setup) {
     MemoryFigures figures;
     std::map<std::string, std::map<uint32_t, Life>> lives;
     std::set<std::string> failed;
-    Progress progress;
-    const size_t kind = progress.time().add(static_cast<uint32_t>(2 * peers.size()));
+    Progress progress(static_cast<uint32_t>(2 * peers.size()));
     const auto both = [&] { return failed.empty() && interrupted() == 0; };
     for (const uint32_t count : peers) {
         const uint32_t hot = options.hot < 0 ? count : std::min<uint32_t>(options.hot, count);
         for (const std::string& transport : transports) {
             if (interrupted() != 0 || failed.contains(transport)) continue;
             try {
-                progress.step(kind, transport + " with " + MemoryFigures::peers_text(count));
+                progress.step(transport + " with " + MemoryFigures::peers_text(count));
                 const Life life = lives[transport][count] = live(transport, count, hot);
                 figures.add(transport, count, life);
             } catch (const Failure& failure) {

@@ -5,7 +5,6 @@
 // a put with a signal costs, compared with puts, flushes and fences of MPI and OpenSHMEM.
 #include <algorithm>
 
-#include "bench/measure/link.h"
 #include "bench/tern-bench/command.h"
 
 namespace bench {
@@ -30,10 +29,8 @@ constexpr const char* kRwapiNotes =
     "other memory, which is shared;\n"
     "the target waits for that word. In a burst nobody reads what these two write. Of MPI, "
     "messages.\n"
-    "rwapi_put: the target waits for the end of the data.\n"
-    "polled: the signal is a write of the word. UC: over an unreliable connection. UD: as "
-    "datagrams. send: the target\n"
-    "waits for the completion of a receive.\n"
+    "rwapi_put: the target waits for the end of the data. polled: the signal is a write of the "
+    "word.\n"
     "put and signal: rwapi_put_signal; MPI: put, flush, put of a word, flush; OpenSHMEM: put, "
     "fence, put of a word.\n"
     "`?`: see behind the line; `<`, `>`: misses the target.\n";
@@ -62,17 +59,6 @@ constexpr NotifiedTest kNotifiedTests[] = {{"ping-pong", Order::Kind::kMessages,
                                            {"put and signal", Order::Kind::kMessages, true},
                                            {"puts and signals", Order::Kind::kStream, true}};
 
-// What the device has besides reliable connections.
-struct Services {
-    bool connections;
-    uint32_t longest_datagram;  // 0: it has none
-};
-Services services_of(const Setup& setup) {
-    Device device(DeviceName(setup.device), setup.gid_index);
-    const bool datagrams = device.has_service(IBV_QPT_UD);
-    return {device.has_service(IBV_QPT_UC), datagrams ? 128U << device.port().mtu : 0};
-}
-
 // One line of a table.
 struct NotifiedLine {
     NotifiedTest test;
@@ -80,7 +66,6 @@ struct NotifiedLine {
     uint32_t size;
     bool quick;
     bool differs;  // shared_memory_differs()
-    Services services;
 
     bool burst() const { return test.kind == Order::Kind::kStream; }
     bool is_shared() const { return memory == "shared"; }
@@ -109,14 +94,6 @@ struct NotifiedLine {
             order.count = std::clamp(kOrderBytes / size, 2 * order.per_sample, most);
         }
         return order;
-    }
-    // Sends, whose target takes completions. Of a burst, datagrams would be lost.
-    bool has_sends() const { return !burst() && !test.signals; }
-    Order send_order() const {
-        Order sends = order();
-        if (sends.kind == Order::Kind::kMessages) sends.kind = Order::Kind::kSends;
-        sends.request = Order::Request::kSend;
-        return sends;
     }
     Order raw_order(bool chained) const {
         Order raw = order();
@@ -152,17 +129,6 @@ void add_library(Group& group, const Options& options, const NotifiedLine& line,
     compare(shim_arm(library, "rc_v", line.memory));
 }
 
-// The services of the paper's figure 6.2, as far as the device has them.
-void add_services(Group& group, const NotifiedLine& line) {
-    if (line.services.connections)
-        group.add("RDMA write, UC", service_arm("UC", line.memory), line.raw_order(false),
-                  {{"RDMA write", kNone}});
-    if (!line.has_sends()) return;
-    group.add("send", raw_arm(line.memory), line.send_order(), {{"RDMA write", kNone}});
-    if (line.size <= line.services.longest_datagram)
-        group.add("send, UD", service_arm("UD", line.memory), line.send_order(), {{"send", kNone}});
-}
-
 void add_line(Group& group, const Options& options, const NotifiedLine& line) {
     const std::string& tls = options.transport;
     group.add(
@@ -171,7 +137,6 @@ void add_line(Group& group, const Options& options, const NotifiedLine& line) {
     group.add("rc_verbs", rwapi_arm("rc_verbs", line.memory), line.order());
     group.add("RDMA write", raw_arm(line.memory), line.raw_order(false));
     group.add("in a chain", raw_arm(line.memory), line.raw_order(true));
-    if (!line.test.signals) add_services(group, line);
     const auto add_request = [&](const char* name, Order::Request request) {
         Order order = line.order();
         order.request = request;
@@ -192,14 +157,13 @@ Result run_rwapi(const Options& options, const Setup& setup) {
     // Two messages at a time have places of their own.
     if (options.high > kLongest / 2) throw Failure("rwapi: --sizes of at most 8M");
     const bool differs = shared_memory_differs(setup);
-    const Services services = services_of(setup);
     std::string left_out;
     const std::deque<ShimLibrary> libraries = compile_shims(&left_out);
     Series series = make_series(options, setup, 2, 2);
     for (const NotifiedTest& test : kNotifiedTests) {
         for (const std::string& memory : kinds_of_memory(setup)) {
             for (const uint32_t size : notified_sizes(options)) {
-                const NotifiedLine line{test, memory, size, options.quick, differs, services};
+                const NotifiedLine line{test, memory, size, options.quick, differs};
                 Group& group = series.add({.test = test.name + memory_text(setup, memory),
                                            .size = size,
                                            .unit = line.burst() ? "MB/s" : "us"});

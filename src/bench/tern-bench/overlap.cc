@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The share of a message that the processor can leave to the network, as in figure 5 of the TupleQ
 // paper, and the cost of matching by the device when there is nothing to overlap.
+#include <algorithm>
 #include <cstdlib>
 
 #include "bench/tern-bench/command.h"
@@ -51,15 +52,10 @@ struct Part {
     std::string text() const {
         const uint64_t direct = sum("direct_received");
         const uint64_t all = direct + sum("direct_not");
-        const auto count = [this](const char* counter) { return std::to_string(sum(counter)); };
-        const uint64_t share = all == 0 ? 0 : (1000 * direct + all / 2) / all;
-        return std::string("direct, ") + name + ": " + std::to_string(share / 10) + "." +
-               std::to_string(share % 10) + " % of " + std::to_string(all) +
-               " messages of tuples; " + count("direct_grants") + " grants, " +
-               count("direct_grants_void") + " void; " + count("direct_drains") + " drains; " +
-               count("direct_queues_most") + " queues; " + count("direct_binds") + " bound, " +
-               count("direct_unbinds") + " unbound; " + count("direct_not_ready") +
-               " found no receive\n";
+        return formatted(
+            "direct, %s: %.1f %% of %llu messages of tuples\n", name,
+            100. * static_cast<double>(direct) / static_cast<double>(std::max<uint64_t>(all, 1)),
+            static_cast<unsigned long long>(all));
     }
 };
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "bench/tern-bench/program.h"
-
+// The command of tern-bench that compares a program of the user over Tern and over stock UCX.
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <optional>
 
 #include "bench/measure/clock.h"
 #include "bench/measure/link.h"
@@ -45,6 +45,17 @@ std::string last_words(const std::string& output) {
     return output.size() > kMost ? "...\n" + output.substr(output.size() - kMost) : output;
 }
 
+// The number behind the last `text` of the output.
+std::optional<double> number_behind(const std::string& output, const std::string& text) {
+    const size_t at = output.rfind(text);
+    if (text.empty() || at == std::string::npos) return std::nullopt;
+    const char* const begin = output.c_str() + at + text.size();
+    char* end = nullptr;
+    const double number = std::strtod(begin, &end);
+    if (end == begin || !std::isfinite(number)) return std::nullopt;
+    return number;
+}
+
 // Runs the program once. Throws Failure.
 double run_once(const ProgramOptions& options, const Way& way) {
     Words words = {"/usr/bin/env"};
@@ -67,12 +78,12 @@ double run_once(const ProgramOptions& options, const Way& way) {
 }
 
 void run_round(const ProgramOptions& options, const Setup& setup, int round, Progress& progress,
-               size_t kind, std::vector<Way>& ways) {
+               std::vector<Way>& ways) {
     for (size_t i = 0; i < ways.size() && interrupted() == 0; ++i) {
         Way& way = ways[round % 2 == 0 ? i : ways.size() - 1 - i];
         if (way.failed) continue;
-        progress.step(kind, "round " + std::to_string(round + 1) + " of " +
-                                std::to_string(options.common.rounds) + ", " + way.name);
+        progress.step("round " + std::to_string(round + 1) + " of " +
+                      std::to_string(options.common.rounds) + ", " + way.name);
         try {
             way.rounds.push_back(run_once(options, way));
         } catch (const Failure& failure) {
@@ -126,11 +137,10 @@ int measure(const ProgramOptions& options) {
         way.environment.insert(way.environment.end(), mpi.begin(), mpi.end());
     }
     watch_for_interrupts();
-    Progress progress;
-    const size_t kind = progress.time().add(static_cast<uint32_t>(2 * options.common.rounds));
+    Progress progress(static_cast<uint32_t>(2 * options.common.rounds));
     int round = 0;
     for (; round < options.common.rounds && interrupted() == 0; ++round)
-        run_round(options, setup, round, progress, kind, ways);
+        run_round(options, setup, round, progress, ways);
     progress.clear();
     const std::vector<Figure> figures = figures_of(options, ways);
     if (interrupted() != 0) {
@@ -149,23 +159,13 @@ int measure(const ProgramOptions& options) {
 
 }  // namespace
 
-std::optional<double> number_behind(const std::string& output, const std::string& text) {
-    const size_t at = output.rfind(text);
-    if (text.empty() || at == std::string::npos) return std::nullopt;
-    const char* const begin = output.c_str() + at + text.size();
-    char* end = nullptr;
-    const double number = std::strtod(begin, &end);
-    if (end == begin || !std::isfinite(number)) return std::nullopt;
-    return number;
-}
-
 int run_program(int argc, char** argv) {
     CLI::App app(
         "Runs a program of yours over Tern and over stock UCX (rc_v), in turns, and compares how "
         "long it takes,\nor a number that it prints. Open MPI and MPICH are told to use UCX only.",
         "tern-bench program");
     ProgramOptions options;
-    options.common.command = kProgramCommand;
+    options.common.command = "program";
     options.common.rounds = 7;
     app.add_option("--name", options.name, "what the result calls it [its command line]");
     app.add_option("--number", options.number,

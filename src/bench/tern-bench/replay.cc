@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "bench/tern-bench/replay.h"
-
+// The command `tern-bench replay`.
 #include <algorithm>
 #include <cstdio>
 #include <sstream>
@@ -38,7 +37,7 @@ struct Column {
     uint64_t registrations = 0;  // of all ranks, while the clock of the job ran
 };
 
-Column replay(const ReplayOptions& options, const std::string& transport) {
+Column replay_over(const ReplayOptions& options, const std::string& transport) {
     Column column{transport, {}};
     Environment environment = {
         {"UCX_NET_DEVICES", "softhca0:1"},
@@ -76,9 +75,7 @@ std::string settings_text(const ReplayOptions& options) {
 }
 
 std::string as_text(const ReplayOptions& options, const std::vector<Column>& columns) {
-    // Lines that formatted() would cut.
-    std::string text =
-        "profile " + options.adapter.profile + ": " + sim::model_text(options.adapter) + "\n";
+    std::string text = sim::profile_text(options.adapter);
     text += formatted("ranks %zu, computations times %g\n", options.traces.size(), options.compute);
     if (!options.settings.empty()) text += "settings " + settings_text(options) + "\n";
     text += "costs " + sim::costs_text(true) + "\n\n";
@@ -121,19 +118,17 @@ std::string as_json(const ReplayOptions& options, const std::vector<Column>& col
     for (const Column& column : columns)
         add("registrations of the job", column.transport, "",
             static_cast<double>(column.registrations));
-    return report::as_json({{"command", "replay"},
-                            {"profile", options.adapter.profile},
-                            {"model", sim::model_text(options.adapter)},
-                            {"slow", std::to_string(options.adapter.slow)},
-                            {"ranks", std::to_string(options.traces.size())},
-                            {"environment", settings_text(options)},
-                            {"costs", sim::costs_text(true)}},
-                           figures);
+    Facts facts =
+        sim::facts_of("replay", options.adapter, options.traces.size(), sim::costs_text(true));
+    facts.emplace_back("environment", settings_text(options));
+    return report::as_json(facts, figures);
 }
 
 }  // namespace
+}  // namespace bench::replay
 
-int run_command(int argc, char** argv) {
+int bench::run_replay(int argc, char** argv) {
+    using namespace replay;
     CLI::App app(
         "Replays an MPI job over UCP in virtual time, with Tern and with UCX's own rc_verbs. The "
         "traces are those\nof all ranks, in their order; libtern_record.so writes them.",
@@ -168,11 +163,11 @@ int run_command(int argc, char** argv) {
     return tools::run_command(&app, argc - 1, argv + 1, [&] {
         if (!options.json.empty()) check_writable(options.json);
         std::vector<Column> columns;
-        Progress progress(false);  // the same bytes each time
-        const size_t kind = progress.time().add(static_cast<uint32_t>(options.transports.size()));
+        // The same bytes each time.
+        Progress progress(static_cast<uint32_t>(options.transports.size()), false);
         for (const std::string& transport : options.transports) {
-            progress.step(kind, transport);
-            columns.push_back(replay(options, transport));
+            progress.step(transport);
+            columns.push_back(replay_over(options, transport));
         }
         progress.clear();
         std::fputs(as_text(options, columns).c_str(), stdout);
@@ -180,5 +175,3 @@ int run_command(int argc, char** argv) {
         return 0;
     });
 }
-
-}  // namespace bench::replay

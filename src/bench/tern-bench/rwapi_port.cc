@@ -8,7 +8,7 @@
 
 #include "bench/measure/exchange.h"
 #include "bench/measure/mark.h"
-#include "bench/tern-bench/ports.h"
+#include "bench/tern-bench/command.h"
 
 namespace bench {
 namespace {

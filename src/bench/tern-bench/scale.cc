@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "bench/tern-bench/scale.h"
-
+// `tern-bench scale`: connections and blocks of a process with many peers, simulated.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <iterator>
@@ -8,7 +7,7 @@
 #include "bench/replay/trace.h"
 #include "bench/report/figure.h"
 #include "bench/scale/process.h"
-#include "bench/series/series.h"
+#include "bench/tern-bench/command.h"
 #include "common/command.h"
 
 namespace bench::scale {
@@ -21,17 +20,9 @@ struct ScaleOptions {
     std::vector<uint32_t> ranks = {1000, 10'000, 100'000};
     std::vector<std::string> limits = {"inf", "4096", "256", "64"};
     uint64_t messages = 1'000'000;
-    double step = 10, setup = 100, packet = 2;  // us
-    uint32_t looks = Times{}.looks;
     uint32_t hot_most = tern::Promotion::Limits{}.most;
-    uint64_t seed = 1;
     std::vector<std::string> traces;
     std::string json;
-
-    Times times() const {
-        const auto ns = [](double us) { return static_cast<uint64_t>(us * 1000 + 0.5); };
-        return {.step = ns(step), .setup = ns(setup), .packet = ns(packet), .looks = looks};
-    }
 };
 
 // A line of the table.
@@ -88,22 +79,24 @@ tern::EngineSettings settings_of(const ScaleOptions& options, const std::string&
 
 Outcome simulate(const ScaleOptions& options, Messages messages, uint32_t ranks,
                  const std::string& limit, uint64_t count) {
-    Process process(settings_of(options, limit), options.times(), ranks);
+    Process process(settings_of(options, limit), Times(), ranks);
     for (uint64_t i = 0; i < count; ++i) process.handle(messages.next());
     return process.outcome();
 }
 
 std::string assumptions(const ScaleOptions& options) {
+    constexpr Times kTimes;
+    const auto us = [](uint64_t ns) { return static_cast<double>(ns) / 1000; };
     const HandshakePackets packets = count_packets();
     return formatted(
                "a message each %g us; a connection takes %g us: %u packets one after the "
                "other of %g us, a queue pair on each side in %g us",
-               options.step, 2 * options.setup + packets.trips * options.packet, packets.trips,
-               options.packet, options.setup) +
+               us(kTimes.step), us(2 * kTimes.setup + packets.trips * kTimes.packet), packets.trips,
+               us(kTimes.packet), us(kTimes.setup)) +
            formatted(
                "; %u packets to connect, %u to end; %u looks between two messages; %u hot peers "
                "at most",
-               packets.connect, packets.end, options.looks, options.hot_most);
+               packets.connect, packets.end, kTimes.looks, options.hot_most);
 }
 
 std::string count_text(const ScaleOptions& options) {
@@ -111,8 +104,7 @@ std::string count_text(const ScaleOptions& options) {
 }
 
 std::string as_text(const ScaleOptions& options, const std::vector<Line>& lines) {
-    std::string text = assumptions(options) + "\nmessages " + count_text(options) + ", seed " +
-                       std::to_string(options.seed) + "\n\n";
+    std::string text = assumptions(options) + "\nmessages " + count_text(options) + "\n\n";
     text += formatted("%-10s %7s %6s", "pattern", "ranks", "limit");
     for (const char* head : kHeads) text += formatted(" %9s", head);
     text += "\n";
@@ -139,10 +131,9 @@ std::string as_json(const ScaleOptions& options, const std::vector<Line>& lines)
             figures.push_back(report::exact_figure(
                 quantity.name, ranks, std::to_string(ranks) + " ranks",
                 pattern + ", QP_MAX=" + limit, quantity.unit, quantity.value(outcome)));
-    return report::as_json({{"command", kCommand},
+    return report::as_json({{"command", "scale"},
                             {"assumptions", assumptions(options)},
-                            {"messages", count_text(options)},
-                            {"seed", std::to_string(options.seed)}},
+                            {"messages", count_text(options)}},
                            figures);
 }
 
@@ -175,23 +166,6 @@ void add_options(CLI::App& app, ScaleOptions& options) {
         ->option_text("N")
         ->check(CLI::Range(uint64_t{1}, uint64_t{1'000'000'000}))
         ->capture_default_str();
-    const auto time = [&](const char* name, double& value, const char* help) {
-        app.add_option(name, value, help)
-            ->option_text("US")
-            ->check(CLI::Range(0.001, 1e6))
-            ->capture_default_str();
-    };
-    time("--step", options.step, "time from one message to the next, in us");
-    time("--setup", options.setup, "time to make and connect a queue pair, on one side, in us");
-    time("--packet", options.packet, "time of a packet of a handshake, in us");
-    app.add_option("--looks", options.looks,
-                   "how often the process looks for silent connections between two messages")
-        ->option_text("N")
-        ->check(CLI::Range(1, 1000))
-        ->capture_default_str();
-    app.add_option("--seed", options.seed, "of patterns by chance")
-        ->option_text("N")
-        ->capture_default_str();
     app.add_option("--traces", options.traces,
                    "traces of all ranks of a job (tern-bench replay), instead of patterns")
         ->option_text("FILE...")
@@ -216,13 +190,15 @@ std::vector<Line> lines_of(const ScaleOptions& options) {
     }
     for (const std::string& pattern : options.patterns)
         for (const uint32_t ranks : options.ranks)
-            add(pattern, ranks, Messages(pattern, ranks, options.seed), options.messages);
+            add(pattern, ranks, Messages(pattern, ranks), options.messages);
     return lines;
 }
 
 }  // namespace
+}  // namespace bench::scale
 
-int run_command(int argc, char** argv) {
+int bench::run_scale(int argc, char** argv) {
+    using namespace scale;
     CLI::App app(
         "Simulates one process of a large job, with all its peers: its connections, their memory, "
         "and the share of\nits messages that is fast. The transport's own code decides which "
@@ -232,11 +208,9 @@ int run_command(int argc, char** argv) {
     add_options(app, options);
     return tools::run_command(&app, argc - 1, argv + 1, [&] {
         if (!options.json.empty()) check_writable(options.json);
-        const std::vector<Line> lines = lines_of(options);
+        const auto lines = lines_of(options);
         std::fputs(as_text(options, lines).c_str(), stdout);
         if (!options.json.empty()) write_file(options.json, as_json(options, lines));
         return 0;
     });
 }
-
-}  // namespace bench::scale

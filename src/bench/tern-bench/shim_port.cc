@@ -9,7 +9,7 @@
 #include <optional>
 
 #include "bench/measure/exchange.h"
-#include "bench/tern-bench/ports.h"
+#include "bench/tern-bench/command.h"
 #include "bench/tern-bench/shim.h"
 
 namespace bench {

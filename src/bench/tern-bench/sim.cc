@@ -49,6 +49,13 @@ softhca_inspect_model model_of(const Adapter& adapter) {
     return model;
 }
 
+std::string model_text(const Adapter& adapter) {
+    const softhca_inspect_model model = model_of(adapter);
+    char text[512];
+    softhca_inspect_describe(&model, text, sizeof text);
+    return text;
+}
+
 // Nothing of this environment may change a result: the variables of UCX, of rwapi and of the
 // software HCA are removed. `from` has changes of tern-bench's own.
 Environment environment(const Environment& from, const softhca_inspect_model& model) {
@@ -87,10 +94,8 @@ Column simulate(const SimOptions& options, const std::string& transport) {
 }
 
 std::string as_text(const SimOptions& options, const std::vector<Column>& columns) {
-    // A line that formatted() would cut.
-    std::string text =
-        "profile " + options.adapter.profile + ": " + model_text(options.adapter) + "\n";
-    text += "ranks " + std::to_string(options.ranks) + "\ncosts " + costs_text() + "\n\n";
+    std::string text = profile_text(options.adapter) + "ranks " + std::to_string(options.ranks) +
+                       "\ncosts " + costs_text() + "\n\n";
     text += formatted("%-22s %8s %-4s", "pattern", "bytes", "unit");
     for (const Column& column : columns) text += formatted(" %12s", column.transport.c_str());
     text += formatted(" %8s\n", "ratio");
@@ -107,9 +112,8 @@ std::string as_json(const SimOptions& options, const std::vector<Column>& column
     std::vector<report::Figure> figures;
     const auto add = [&](const Value& value, const std::string& name, const std::string& unit,
                          double number) {
-        figures.push_back(report::exact_figure(value.test, value.x,
-                                               report::size_text(static_cast<uint32_t>(value.x)),
-                                               name, unit, number));
+        figures.push_back(
+            report::exact_figure(value.test, static_cast<uint64_t>(value.x), name, unit, number));
     };
     for (size_t i = 0; i < columns.front().values.size(); ++i) {
         const Value& first = columns.front().values[i];
@@ -118,13 +122,7 @@ std::string as_json(const SimOptions& options, const std::vector<Column>& column
         add(first, columns.front().transport + " / " + columns.back().transport,
             std::string(1, report::kRatioUnit), first.value / columns.back().values[i].value);
     }
-    return report::as_json({{"command", "sim"},
-                            {"profile", options.adapter.profile},
-                            {"model", model_text(options.adapter)},
-                            {"slow", std::to_string(options.adapter.slow)},
-                            {"ranks", std::to_string(options.ranks)},
-                            {"costs", costs_text()}},
-                           figures);
+    return report::as_json(facts_of("sim", options.adapter, options.ranks, costs_text()), figures);
 }
 
 }  // namespace
@@ -148,11 +146,18 @@ std::vector<Value> values_in(const std::string& result) {
     return values;
 }
 
-std::string model_text(const Adapter& adapter) {
-    const softhca_inspect_model model = model_of(adapter);
-    char text[512];
-    softhca_inspect_describe(&model, text, sizeof text);
-    return text;
+std::string profile_text(const Adapter& adapter) {
+    return "profile " + adapter.profile + ": " + model_text(adapter) + "\n";
+}
+
+Facts facts_of(const std::string& command, const Adapter& adapter, size_t ranks,
+               const std::string& costs) {
+    return {{"command", command},
+            {"profile", adapter.profile},
+            {"model", model_text(adapter)},
+            {"slow", std::to_string(adapter.slow)},
+            {"ranks", std::to_string(ranks)},
+            {"costs", costs}};
 }
 
 void add_adapter(CLI::App& app, Adapter& adapter) {
@@ -244,7 +249,10 @@ std::string costs_text(bool with_ucp, bool with_rwapi) {
     return costs.dump();
 }
 
-int run_command(int argc, char** argv) {
+}  // namespace bench::sim
+
+int bench::run_sim(int argc, char** argv) {
+    using namespace sim;
     CLI::App app(
         "Simulates Tern and UCX's own rc_verbs on the software HCA in virtual time: exact figures "
         "that do not\ndepend on this machine, under a model of an adapter and a table of costs of "
@@ -277,10 +285,9 @@ int run_command(int argc, char** argv) {
         if (options.rwapi)
             return run_benchmarks_of_rwapi(options.adapter, options.sizes, options.json);
         std::vector<Column> columns;
-        Progress progress(false);  // the same bytes each time
-        const size_t kind = progress.time().add(2);
+        Progress progress(2, false);  // the same bytes each time
         for (const char* transport : {"tern", "rc_verbs"}) {
-            progress.step(kind, transport);
+            progress.step(transport);
             columns.push_back(simulate(options, transport));
         }
         progress.clear();
@@ -289,5 +296,3 @@ int run_command(int argc, char** argv) {
         return 0;
     });
 }
-
-}  // namespace bench::sim

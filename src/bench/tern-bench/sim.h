@@ -1,22 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The command `tern-bench sim`, and what it shares with `tern-bench replay`.
+// What the commands `tern-bench sim`, `replay` and `memory` share.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <string>
 
+#include "bench/report/figure.h"
 #include "bench/series/options.h"
 #include "bench/series/process.h"
 #include "bench/sim/patterns.h"
 #include "common/command.h"
 
 namespace bench::sim {
-
-constexpr const char* kCommand = "sim";
-
-// Runs the command: argv[0] is the program, argv[1] kCommand. Returns the exit status.
-int run_command(int argc, char** argv);
 
 // A model of the software HCA.
 struct Adapter {
@@ -25,7 +21,10 @@ struct Adapter {
     uint32_t slow = 1;  // how many times as slow as modeled the network and registrations are
 };
 void add_adapter(CLI::App& app, Adapter& adapter);
-std::string model_text(const Adapter& adapter);
+// A line for the output, and what a file says of a simulation.
+std::string profile_text(const Adapter& adapter);
+Facts facts_of(const std::string& command, const Adapter& adapter, size_t ranks,
+               const std::string& costs);
 // The costs of the processor, as JSON.
 std::string costs_text(bool with_ucp = false, bool with_rwapi = false);
 

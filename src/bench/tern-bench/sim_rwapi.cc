@@ -39,10 +39,9 @@ constexpr Comparison kMoreComparisons[] = {
 class Benchmarks {
   public:
     Benchmarks(const Adapter& adapter, const std::vector<uint32_t>& sizes) {
-        Progress progress(false);  // the same bytes each time
-        const size_t kind = progress.time().add(std::size(kSimulations));
+        Progress progress(std::size(kSimulations), false);  // the same bytes each time
         for (const char* simulation : kSimulations) {
-            progress.step(kind, simulation);
+            progress.step(simulation);
             for (Value& value : values_in(simulate(adapter, simulation, sizes)))
                 values_.push_back(std::move(value));
         }
@@ -76,9 +75,8 @@ class Benchmarks {
     }
 
     void add(const Value& value, const std::string& name, const std::string& unit, double number) {
-        figures_.push_back(report::exact_figure(value.test, value.x,
-                                                report::size_text(static_cast<uint32_t>(value.x)),
-                                                name, unit, number));
+        figures_.push_back(
+            report::exact_figure(value.test, static_cast<uint64_t>(value.x), name, unit, number));
     }
     // Adds the ratio to another one, if that was measured.
     void compare(const Value& value, const char* with) {
@@ -141,16 +139,10 @@ int run_benchmarks_of_rwapi(const Adapter& adapter, const std::vector<uint32_t>&
         if (size >= 8 && size % 8 != 0) throw Failure("--sizes: less than 8, or multiples of 8");
     const Benchmarks benchmarks(adapter, sizes);
     const std::string costs = costs_text(true, true);
-    std::printf("profile %s: %s\ncosts %s\n%s", adapter.profile.c_str(),
-                model_text(adapter).c_str(), costs.c_str(),
+    std::printf("%scosts %s\n%s", profile_text(adapter).c_str(), costs.c_str(),
                 tables_of(benchmarks.figures()).c_str());
     if (!json.empty())
-        write_file(json, report::as_json({{"command", "sim --rwapi"},
-                                          {"profile", adapter.profile},
-                                          {"model", model_text(adapter)},
-                                          {"slow", std::to_string(adapter.slow)},
-                                          {"ranks", "2"},
-                                          {"costs", costs}},
+        write_file(json, report::as_json(facts_of("sim --rwapi", adapter, 2, costs),
                                          benchmarks.figures()));
     return 0;
 }

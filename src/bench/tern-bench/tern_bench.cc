@@ -3,18 +3,13 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <string_view>
 
 #include "bench/measure/link.h"
 #include "bench/report/machine.h"
 #include "bench/series/interrupt.h"
 #include "bench/series/options.h"
 #include "bench/tern-bench/command.h"
-#include "bench/tern-bench/ports.h"
-#include "bench/tern-bench/program.h"
-#include "bench/tern-bench/replay.h"
-#include "bench/tern-bench/results.h"
-#include "bench/tern-bench/scale.h"
-#include "bench/tern-bench/sim.h"
 #include "common/command.h"
 #include "common/library.h"
 
@@ -29,9 +24,6 @@ const Command kCommands[] = {
     {"rate", "streams: 8-byte active messages per second, bandwidth by size", run_rate},
     {"bandwidth", "long messages in fresh and reused buffers, limits, naive protocols, the model",
      run_bandwidth},
-    {"pinning", "the gain from pinning memory while earlier parts are being sent", run_pinning},
-    {"protocols", "what UCP's protocols choose over Tern, against each way by itself",
-     run_protocols},
     {"onesided", "puts and gets: one at a time, each with a flush, and many at once", run_onesided,
      7, 8, 4 << 20, 2},
     {"rwapi",
@@ -44,6 +36,20 @@ const Command kCommands[] = {
      run_tune},
     {"memory", "registered bytes, memory of queues and queue pairs by number of peers",
      run_memory}};
+
+// Those with options of their own.
+constexpr struct {
+    const char* name;
+    const char* help;
+    int (*run)(int argc, char** argv);
+} kOthers[] = {
+    {"sim", "exact figures in virtual time", run_sim},
+    {"replay", "an MPI job in virtual time", run_replay},
+    {"scale", "one process with up to 100,000 peers, simulated", run_scale},
+    {"program", "a program of yours", run_program},
+    {"compare", "what differs between two results", run_compare},
+    {"report", "a page of the results in a folder", run_report},
+};
 
 const Command& command_of(const Options& options) {
     return *std::ranges::find(kCommands, options.command, &Command::name);
@@ -75,20 +81,12 @@ void complete(const CLI::App& app, const std::vector<uint32_t>& sizes, Options* 
 void add_options(CLI::App& app, std::vector<uint32_t>& sizes, Options* options) {
     std::string commands = "Commands:\n";
     std::vector<std::string> names;
-    for (const auto& [name, help, run, rounds, low, high, step, least] : kCommands) {
-        names.push_back(name);
-        commands += "  " + name + std::string(28 - name.size(), ' ') + help + "\n";
+    for (const Command& command : kCommands) {
+        names.push_back(command.name);
+        commands += formatted("  %-28s%s\n", command.name.c_str(), command.help);
     }
-    commands +=
-        "  sim                         exact figures in virtual time: see tern-bench sim --help\n"
-        "  replay                      an MPI job in virtual time: see tern-bench replay --help\n"
-        "  scale                       one process with up to 100,000 peers, simulated: see "
-        "tern-bench scale --help\n"
-        "  program                     a program of yours: see tern-bench program --help\n"
-        "  compare                     what differs between two results: see tern-bench compare "
-        "--help\n"
-        "  report                      a page of the results in a folder: see tern-bench report "
-        "--help\n";
+    for (const auto& [name, help, run] : kOthers)
+        commands += formatted("  %-28s%s: see tern-bench %s --help\n", name, help, name);
     app.footer(commands);
     app.add_option("COMMAND", options->command)->required()->check(CLI::IsMember(names));
     app.add_option("--device", options->device,
@@ -107,8 +105,8 @@ void add_options(CLI::App& app, std::vector<uint32_t>& sizes, Options* options) 
         ->option_text("NAME")
         ->check(known_profile());
     add_list(app, "--sizes", sizes, ':',
-             "bandwidth, pinning, protocols, onesided, rwapi, mpi, tune: lengths of messages, in "
-             "bytes, or with K or M [1K:16M; onesided: 8:4M; rwapi: 1:4M; mpi: 16:1M]")
+             "bandwidth, onesided, rwapi, mpi, tune: lengths of messages, in bytes, or with K or M "
+             "[1K:16M; onesided: 8:4M; rwapi: 1:4M; mpi: 16:1M]")
         ->option_text("LOW:HIGH")
         ->check(CLI::Range(uint64_t{1}, kLongest))
         ->transform(CLI::AsSizeValue(false));
@@ -179,14 +177,8 @@ int run(const Options& options) {
 int main_of(int argc, char** argv) {
     if (argc == 3 && std::strcmp(argv[1], kWorkerCommand) == 0)
         return worker_main(argv[2], open_port);
-    if (argc > 1 && std::strcmp(argv[1], sim::kCommand) == 0) return sim::run_command(argc, argv);
-    if (argc > 1 && std::strcmp(argv[1], replay::kCommand) == 0)
-        return replay::run_command(argc, argv);
-    if (argc > 1 && std::strcmp(argv[1], scale::kCommand) == 0)
-        return scale::run_command(argc, argv);
-    if (argc > 1 && std::strcmp(argv[1], kProgramCommand) == 0) return run_program(argc, argv);
-    if (argc > 1 && std::strcmp(argv[1], kCompareCommand) == 0) return run_compare(argc, argv);
-    if (argc > 1 && std::strcmp(argv[1], kReportCommand) == 0) return run_report(argc, argv);
+    for (const auto& [name, help, run] : kOthers)
+        if (argc > 1 && argv[1] == std::string_view(name)) return run(argc, argv);
     CLI::App app(
         "Compares Tern with UCX's own rc_verbs and with the bare device, in turns and on one "
         "device: that of\nthis machine, or the software HCA if there is no other.",

@@ -174,7 +174,7 @@ Result run_tune(const Options& options, const Setup& setup) {
     }
     for (const uint32_t size : sizes) {
         for (const auto& [name, us] : estimates_of(decider, size))
-            result.figures.push_back(exact_figure(kCurves, size, size_text(size), name, "us", us));
+            result.figures.push_back(exact_figure(kCurves, size, name, "us", us));
     }
     return result;
 }

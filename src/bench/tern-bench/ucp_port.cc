@@ -10,7 +10,8 @@
 #include <vector>
 
 #include "bench/measure/exchange.h"
-#include "bench/tern-bench/ports.h"
+#include "bench/measure/ucx.h"
+#include "bench/tern-bench/command.h"
 
 namespace bench {
 namespace {

@@ -22,7 +22,7 @@ Outcome simulate(const std::string& pattern, uint32_t ranks, uint32_t limit,
     tern::EngineSettings settings;
     settings.connections = limit;
     Process process(settings, times, ranks);
-    Messages messages(pattern, ranks, 1);
+    Messages messages(pattern, ranks);
     for (uint64_t i = 0; i < count; ++i) process.handle(messages.next());
     return process.outcome();
 }
@@ -32,7 +32,7 @@ Outcome simulate(const std::string& pattern, uint32_t ranks, uint32_t limit,
 TEST(ScaleTest, WhatIsSentArrives) {
     for (const uint32_t ranks : {2u, 27u, 100u, 1000u})
         for (const auto& [name, help] : kPatterns) {
-            Messages messages(name, ranks, 1);
+            Messages messages(name, ranks);
             uint64_t sent = 0, received = 0;
             for (uint64_t i = 0; i < kMessages; ++i) {
                 const Message message = messages.next();
@@ -47,7 +47,7 @@ TEST(ScaleTest, WhatIsSentArrives) {
 }
 
 TEST(ScaleTest, AllAreReachedOnce) {
-    Messages messages("all-to-all", 100, 1);
+    Messages messages("all-to-all", 100);
     std::map<uint32_t, int> sent, received;
     for (int i = 0; i < 2 * 99; ++i) {
         const Message message = messages.next();
@@ -60,7 +60,7 @@ TEST(ScaleTest, AllAreReachedOnce) {
 
 // The distances of a dissemination with 1000 ranks, in both directions, and 6 neighbours.
 TEST(ScaleTest, AHaloHasFewPeers) {
-    Messages messages("halo", 1000, 1);
+    Messages messages("halo", 1000);
     std::set<uint32_t> peers;
     for (uint64_t i = 0; i < kMessages; ++i) peers.insert(messages.next().peer);
     std::set<uint32_t> expected = {1, 9, 10, 90, 100, 900};

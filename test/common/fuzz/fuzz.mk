@@ -26,14 +26,13 @@ tuple_sources = test/tern/unit/tuple_world.cc test/tern/unit/tuple_reference.cc 
 	test/tern/unit/tuple_arrivals.cc src/tern/tupleq/core/senders.cc src/tern/matching/posted_receives.cc
 tuple_forged_sources = src/tern/tupleq/core/senders.cc src/tern/matching/posted_receives.cc
 rwapi_sources = src/rwapi/core/key.cc src/rwapi/core/published_address.cc src/rwapi/bootstrap/pmi1_message.cc
-results_sources = src/bench/results/compare.cc src/bench/results/stored.cc src/bench/report/text.cc
 trace_sources = src/bench/replay/trace.cc src/bench/report/text.cc
 settings_sources = src/softhca/settings.cc src/softhca/core/faults.cc src/softhca/core/nic_model.cc \
 	src/softhca/core/personality.cc src/softhca/core/queue_memory.cc src/softhca/core/text.cc
 
 # Those that need no device.
 quick = address packet handshake handshake_forged block_reader block_writer paths transfer transfer_forged tuple \
-	tuple_forged rwapi results trace settings
+	tuple_forged rwapi trace settings
 
 # With whole libraries, a folder a unit, as src/Makefile.am makes them.
 softhca_units = softhca/core softhca/fabric softhca/transport softhca/verbs

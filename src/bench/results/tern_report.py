@@ -1,15 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""report.py FILE: writes the page of HTML that `tern-bench report` makes to standard output.
+"""Draws the page of HTML that `tern-bench report` makes, for tern_results.py, whose results it gets.
 
-FILE is the JSON of page_data() (tern-bench/results.cc), where null is a missing number. Its form is checked, but its
-texts and numbers are those of files that anybody may have written. The page loads nothing and runs no script, and the
-same results make the same page.
+Their texts and numbers are those of files that anybody may have written. The page loads nothing and runs no script, and
+the same results make the same page.
 """
 import base64
 import io
 import itertools
-import json
 import logging
 import math
 import os
@@ -29,8 +27,10 @@ try:
 except ImportError as missing:
     # Packages of the distribution are for its own interpreter, which may not be the first in PATH.
     if sys.executable != SYSTEM_PYTHON and os.access(SYSTEM_PYTHON, os.X_OK):
-        os.execv(SYSTEM_PYTHON, [SYSTEM_PYTHON, *sys.argv])
+        os.execv(SYSTEM_PYTHON, [SYSTEM_PYTHON, "-B", *sys.argv])
     sys.exit(f"tern-bench report: no module {missing.name}: install Debian's python3-jinja2 and python3-matplotlib")
+
+from tern_results import TOO_LATE, short
 
 PARTS = {
     "programs": "Whole programs, run in turns over each transport.",
@@ -39,11 +39,9 @@ PARTS = {
     "overlap": "What a processor can compute while its message travels. Availability is that share of the time.",
     "memory": "What a process registers, what its queues take, and its queue pairs, by number of peers.",
     "scale": "Patterns of many ranks, in virtual time. In a storm only Tern connects within the time: no ratio.",
-    "paper": "Tables of published papers, done again. The ratio is to the paper's.",
     "other": "What belongs to none of the above.",
 }
 FEW_ROUNDS = "few rounds"
-TOO_LATE = 0.05  # of the operations
 WIDE = 15  # greatest to least value, from which on the scale is logarithmic
 EVEN = 0.01  # of a ratio that is neither a gain nor a loss, from 1
 DRAWABLE = 1e100  # beyond it, a coordinate may be infinite
@@ -92,8 +90,8 @@ timing model, so there is no value.</p>
 {% for size in chart.sizes %}<tr><td>{{ size }}</td>{% for name in chart.lines %}
 {%- set cell = chart.cells[size, name] %}{% if not cell %}<td></td>{% else %}<td title="{{ cell.doubt }}">
 {%- if cell.late %}<em>late</em>{% else %}{{ short(cell.median, cell.exact) }}{% if cell.doubt %}<em>?</em>{% endif %}
-<small>{% if cell.unit != "x" and cell.paper is not none %}paper: {{ short(cell.paper) }}
-{%- elif cell.unit == "x" and cell.p10 is not none %}{{ short(cell.p10) }}–{{ short(cell.p90) }}{% endif %}</small>
+<small>
+{%- if cell.unit == "x" and cell.p10 is not none %}{{ short(cell.p10) }}–{{ short(cell.p90) }}{% endif %}</small>
 {%- endif %}</td>{% endif %}{% endfor %}</tr>
 {% endfor %}</table></details>{% endfor %}</div>
 {% endfor %}{% endfor %}{% endfor %}<h2 id="runs">Runs</h2>
@@ -103,12 +101,6 @@ timing model, so there is no value.</p>
 {% for gap in result.incomplete %}<tr><td></td><td colspan="10"><em>incomplete: {{ gap }}</em></td></tr>
 {% endfor %}{% endfor %}</table></body></html>
 """
-
-
-def short(value, exact=False):
-    """Three significant digits at least; exact numbers are written in full."""
-    decimal = abs(value) < 1e15 and (abs(value) > 99.9 or exact and value.is_integer())
-    return f"{value:.0f}" if decimal else f"{value:#.3g}"
 
 
 def unique(items):
@@ -124,8 +116,7 @@ def complete(result):
         if (figure["late_share"] or 0) > TOO_LATE and not any("late" in doubt for doubt in doubts):
             doubts.append(f"late {100 * figure['late_share']:.0f}%")
         name, calculated, rest = figure["name"].partition(", calculated")  # continues the line of what is measured
-        figure.update(name=name + rest, doubt=", ".join(doubts + ["calculated"] * bool(calculated)),
-                      late=figure["median"] is None, exact=not figure["rounds"] and figure["p10"] is None)
+        figure.update(name=name + rest, doubt=", ".join(doubts + ["calculated"] * bool(calculated)))
     # Adapters first, then simulations, then the software HCA.
     result["rank"] = 2 if result["device"].startswith("softhca") else 0 if result["device"] else 1
     profile, slow = result["profile"], result["slow"]
@@ -142,8 +133,6 @@ def part_of(result, figure):
     command, test = result["command"], figure["test"]
     if command == "overlap" or test.startswith("availability"):
         return "overlap"
-    if command == "fastpath" or figure["paper"] is not None:
-        return "paper"
     if command == "sim" and not test.startswith(("half round trip", "stream", "puts", "gets")):
         return "scale"
     by_command = {"program": "programs", "memory": "memory", "tune": "other", "softhca-bench": "other",
@@ -172,16 +161,14 @@ def tests_of(result, part):
 
 
 def ratios_of(values):
-    """Ratios that the file does not have: to the paper, and of registered memory."""
-    cells = {(figure["name"], figure["x_text"]): figure for figure in values}
+    """Ratios of registered memory, which the file does not have."""
+    cells = {(figure["name"], figure["x_text"]): figure["median"] for figure in values}
     for figure in values:
-        name, yardstick = f"{figure['name']} / paper", figure["paper"]
-        if yardstick is None and figure["name"].startswith("tern"):
-            stock = figure["name"].replace("tern", "rc_verbs", 1)
-            name, yardstick = f"tern / {stock}", cells.get((stock, figure["x_text"]), {}).get("median")
+        stock = figure["name"].replace("tern", "rc_verbs", 1)
+        yardstick = cells.get((stock, figure["x_text"])) if figure["name"].startswith("tern") else None
         if (yardstick or 0) > 0:
             ratio = figure["median"] and figure["median"] / yardstick
-            yield {**figure, "name": name, "unit": "x", "median": ratio, "p10": None, "p90": None}
+            yield {**figure, "name": f"tern / {stock}", "unit": "x", "median": ratio, "p10": None, "p90": None}
 
 
 def headlines_of(test):
@@ -189,7 +176,7 @@ def headlines_of(test):
     names = unique(figure["name"] for figure in test["ratios"])
     for name in names if test["better"] else []:
         item, _, over = name.partition(" / ")
-        is_headline = over.startswith("rc_") or over == "paper" or over and item.startswith("matcher")
+        is_headline = over.startswith("rc_") or over and item.startswith("matcher")
         alike = name.replace("tern / ", "tern, private / ", 1)
         ratios = [figure["median"] or 0 for figure in test["ratios"] if figure["name"] == name]
         known = [ratio for ratio in ratios if ratio > 0]
@@ -253,25 +240,19 @@ def draw(chart, is_ratio):
     return base64.b64encode(image.getvalue()).decode()
 
 
-def main():
+def page_of(results, left_out):
     matplotlib.rcdefaults()
     matplotlib.rcParams.update({"font.size": 8, "font.family": "DejaVu Sans", "svg.fonttype": "none",
                                 "svg.hashsalt": "tern"})
-    with open(sys.argv[1], encoding="utf-8") as file:
-        data = json.load(file, parse_int=float)
-    for result in data["results"]:
+    for result in results:
         complete(result)
-    results = sorted(data["results"], key=lambda result: result["rank"])
+    results = sorted(results, key=lambda result: result["rank"])
     parts = {part: [] for part in PARTS}
     for result in results:
         for part, groups in parts.items():
             if tests := tests_of(result, part):
                 headlines = [line for test in tests for line in headlines_of(test)]
                 groups.append({**result, "tests": tests, "headlines": headlines})
-    page = jinja2.Environment(autoescape=True).from_string(PAGE).render(
-        results=results, left_out=data["left_out"], short=short, about=PARTS, software=results[-1]["rank"] > 0,
-        parts={part: groups for part, groups in parts.items() if groups})
-    sys.stdout.buffer.write(page.encode())
-
-
-main()
+    return jinja2.Environment(autoescape=True).from_string(PAGE).render(
+        results=results, left_out=left_out, short=short, about=PARTS, software=results[-1]["rank"] > 0,
+        parts={part: groups for part, groups in parts.items() if groups}).encode()
