@@ -27,27 +27,28 @@ void look(Engine& engine) try { engine.look(); } catch (const std::bad_alloc&) {
 }  // namespace
 
 void start_background(TernIface& iface) {
-    iface.background_fd = iface.watch_fd = -1;
+    auto& [answers, looks] = iface.background;
+    answers = looks = -1;
     ucs_async_context_t* async = iface.super.worker->async;
     // A signal handler could interrupt code that holds a lock which the handler needs.
     if (async == nullptr || (async->mode != UCS_ASYNC_MODE_THREAD_SPINLOCK &&
                              async->mode != UCS_ASYNC_MODE_THREAD_MUTEX))
         return;
-    iface.background_fd = handle(
+    answers = handle(
         iface, iface.engine->background_fd(),
         [](int, ucs_event_set_types_t, void* engine) { answer(*static_cast<Engine*>(engine)); });
-    if (iface.background_fd < 0) return;
+    if (answers < 0) return;
     answer(*iface.engine);
-    iface.watch_fd = handle(
+    looks = handle(
         iface, iface.engine->sleep()->watch_fd(),
         [](int, ucs_event_set_types_t, void* engine) { look(*static_cast<Engine*>(engine)); });
-    if (iface.watch_fd >= 0) iface.engine->sleep()->use_watch_thread();
+    if (looks >= 0) iface.engine->sleep()->use_watch_thread();
 }
 
 void stop_background(TernIface& iface) {
-    for (int* fd : {&iface.background_fd, &iface.watch_fd}) {
-        if (*fd >= 0) (void)ucs_async_remove_handler(*fd, 1);
-        *fd = -1;
+    for (int& fd : iface.background) {
+        if (fd >= 0) (void)ucs_async_remove_handler(fd, 1);
+        fd = -1;
     }
 }
 

@@ -5,10 +5,9 @@
 #include <cinttypes>
 #include <string>
 
-#include "tern/tupleq/xrc/tupleq.h"
 #include "tern/uct/explain.h"
 #include "tern/uct/iface.h"
-#include "tern/uct/tag_counters.h"
+#include "tern/uct/matching.h"
 
 namespace tern {
 
@@ -40,13 +39,12 @@ std::string identity(const PeerAddress& address) {
 }  // namespace
 
 std::string counters_of(const Engine& engine, const Rendezvous& rendezvous, const Atomics& atomics,
-                        const PinCache& pins, const TagCounters& tags, const TupleQ* tupleq,
+                        const PinCache& pins, const MatchingCounters& matching,
                         const char* device) {
     const Counters counters = engine.counters();
     const EngineUsage usage = engine.usage();
     const RendezvousCounters& moved = rendezvous.counters();
-    const TupleQCounters placed = tupleq != nullptr ? tupleq->counters() : TupleQCounters{};
-    const TupleCounters tuples = tupleq != nullptr ? tupleq->matching() : TupleCounters{};
+    const auto& [tags, placed, tuples, queues, direct_bytes] = matching;
     const PinCounters pinned = pins.counters();
     const struct {
         const char* name;
@@ -59,8 +57,7 @@ std::string counters_of(const Engine& engine, const Rendezvous& rendezvous, cons
         {"hot_peers", usage.hot_peers},
         {"hot_peers_most", counters.hot_peers_most},
         {"registered_bytes", usage.registered_bytes + rendezvous.registered_bytes() +
-                                 atomics.registered_bytes() +
-                                 (tupleq != nullptr ? tupleq->registered_bytes() : 0)},
+                                 atomics.registered_bytes() + direct_bytes},
         {"receive_buffers", usage.receive_buffers},
         {"receive_queue_bytes", usage.receive_queue_bytes},
         {"send_pool_bytes", usage.send_pool_bytes},
@@ -146,7 +143,7 @@ std::string counters_of(const Engine& engine, const Rendezvous& rendezvous, cons
         {"direct_unbinds", tuples.unbinds},
         {"direct_holds", tuples.holds},
         {"direct_pauses", placed.pauses},
-        {"direct_queues", tupleq != nullptr ? tupleq->queues_in_use() : 0},
+        {"direct_queues", queues},
         {"direct_queues_most", placed.queues_most},
         {"direct_links", placed.links},
         {"direct_links_lost", placed.links_lost},

@@ -9,7 +9,8 @@
 #include "tern/base/shortage.h"
 #include "tern/base/trace.h"
 #include "tern/connection/cm_address.h"
-#include "tern/uct/tag.h"
+#include "tern/uct/iface.h"
+#include "tern/uct/matching.h"
 
 namespace tern {
 
@@ -64,7 +65,7 @@ static void leave_channel(TernEp& ep) {
         iface.engine->leave_at_once(*channel, &ep);
     else
         iface.engine->leave(channel, &ep);
-    if (iface.tupleq != nullptr) iface.tupleq->sender().cancel_flushes(*channel, &ep);
+    iface.matching->cancel_flushes(*channel, &ep);
     iface.rendezvous->cancel_flushes(*channel, &ep);
     iface.engine->flushing()->cancel(*channel, &ep);
 }
@@ -81,7 +82,7 @@ static UCS_CLASS_CLEANUP_FUNC(TernEp) {
     ucs_list_del(&self->in_interface);
     --iface.endpoint_count;
     if (iface.offer.ep == &self->super.super) iface.offer = {};
-    if (iface.tags != nullptr) iface.tags->sends.left(*self);
+    iface.matching->left(*self);
     try {
         leave_channel(*self);
     } catch (const std::bad_alloc&) {
@@ -282,8 +283,7 @@ void ep_pending_purge(uct_ep_h uct_ep, uct_pending_purge_callback_t callback, vo
 
 static Status flush(TernEp& ep, const Waiter& waiter) {
     const TernIface& iface = iface_of(&ep.super.super);
-    return iface.tupleq != nullptr ? iface.tupleq->sender().flush(*ep.channel, waiter)
-                                   : iface.rendezvous->flush(*ep.channel, waiter);
+    return iface.matching->flush(*iface.rendezvous, *ep.channel, waiter);
 }
 
 // Whether all others that use the endpoint's channel have been flushed by force.

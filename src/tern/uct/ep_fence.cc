@@ -27,8 +27,8 @@
 #include "common/assert.h"
 #include "tern/base/trace.h"
 #include "tern/uct/compat.h"
+#include "tern/uct/matching.h"
 #include "tern/uct/send.h"
-#include "tern/uct/tag.h"
 
 namespace tern {
 
@@ -55,9 +55,11 @@ constexpr unsigned kMostKept = 16;
     const Rendezvous& rendezvous = *iface.rendezvous;
     // Most often there is no transfer, and idle() is inline.
     if (!rendezvous.idle() && rendezvous.may_be_overtaken(channel, rendezvous.begun())) return true;
-    return iface.tupleq != nullptr &&
-           (!iface.tupleq->sender().arrived(channel, iface.tupleq->sender().sent(channel)) ||
-            (iface.tupleq->sender().may_overtake(channel) && !channel.sends.idle()));
+    if (iface.in_order) [[likely]]
+        return false;
+    const Matching& matching = *iface.matching;
+    return !matching.arrived(channel, matching.sent(channel)) ||
+           (matching.may_overtake(channel) && !channel.sends.idle());
 }
 
 // Has the device order later work requests after reads and atomics. False: there is no room.
@@ -76,14 +78,13 @@ bool is_passed(TernEp& ep, Fence& fence) {
         fence.channel = channel.tag;
         fence.transfers = iface.rendezvous->begun();
         fence.sends = channel.sends.next();
-        fence.direct = iface.tupleq != nullptr ? iface.tupleq->sender().sent(channel) : 0;
+        fence.direct = iface.matching->sent(channel);
     }
     // The connection is another one, or has failed: all operations of the old one are over.
     if (fence.channel != channel.tag || channel.failed) return true;
     if (iface.rendezvous->may_be_overtaken(channel, fence.transfers)) return false;
-    if (iface.tupleq == nullptr) return fence_queue(iface, channel);
-    if (!iface.tupleq->sender().arrived(channel, fence.direct)) return false;
-    if (!iface.tupleq->sender().may_overtake(channel)) return fence_queue(iface, channel);
+    if (!iface.matching->arrived(channel, fence.direct)) return false;
+    if (!iface.matching->may_overtake(channel)) return fence_queue(iface, channel);
     // The last work request may be unsignalled: a flush gets a completion for it.
     return channel.sends.done(fence.sends) ||
            iface.engine->flushing()->flush(channel, {}) == Status::kOk;
@@ -182,7 +183,7 @@ ssize_t keep_message(TernEp& ep, uct_pack_callback_t pack, void* argument) {
 ucs_status_t iface_fence(uct_iface_h uct_iface, unsigned) {
     TernIface& iface = iface_of(uct_iface);
     if (iface.rendezvous->idle() && iface.atomics->under_way() == 0 &&
-        iface.rma->under_way() == 0 && iface.tupleq == nullptr && nothing_pending(iface))
+        iface.rma->under_way() == 0 && iface.in_order && nothing_pending(iface))
         return UCS_OK;
     ucs_status_t status = UCS_OK;
     TernEp* ep;

@@ -6,7 +6,6 @@
 #include "tern/uct/md.h"
 #include "tern/uct/rma_post.h"
 #include "tern/uct/send.h"
-#include "tern/uct/tag.h"
 
 namespace tern {
 namespace {
@@ -30,7 +29,7 @@ namespace {
     if (channel == nullptr || channel->replies != 0) return nullptr;
     const TernIface& iface = iface_of(uct_ep);
     open = reinterpret_cast<const RemoteKey*>(rkey)->rkey;
-    return open != 0 && iface.rendezvous->idle() && iface.tupleq == nullptr ? channel : nullptr;
+    return open != 0 && iface.rendezvous->idle() && iface.in_order ? channel : nullptr;
 }
 
 // Calls post(piece, cookie) if the device can read the memory in place, by one request. Nothing:

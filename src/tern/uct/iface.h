@@ -12,10 +12,11 @@
 
 struct TernEp;
 namespace tern {
+struct TernConfig;
+class Matching;
 class TupleQ;
 struct Fence;
-struct TagCounters;
-struct TagInterface;
+struct MatchingCounters;
 }  // namespace tern
 
 // An active message that is offered to a peer; see ucp_interface.h.
@@ -27,7 +28,8 @@ struct ReplyOffer {
     tern::Reply reply;
 };
 
-// uct_iface_t. UCX runs no constructors: members that need one are in State.
+// uct_iface_t. UCX runs no constructors: members that need one are in State. It is the sink of its
+// engine (see Engine); one with tag matching is a TagIface or a DirectIface, of the same members.
 struct TernIface {
     struct State;
 
@@ -36,10 +38,10 @@ struct TernIface {
     tern::Rendezvous* rendezvous;
     tern::Atomics* atomics;
     tern::Rma* rma;
-    tern::TagInterface* tags;           // null: not offered
-    tern::TupleQ* tupleq;               // owned by `tags`; null: no direct messages
-    int background_fd;                  // of Engine::answer; -1: none
-    int watch_fd;                       // of Engine::look; -1: none
+    tern::Matching* matching;           // never null
+    tern::TupleQ* tupleq;               // of a DirectIface, for its own functions
+    bool in_order;                      // all that goes to a peer goes by one queue pair
+    int background[2];                  // descriptors, of Engine::answer and look; -1: none
     bool proto;                         // the plug-in for UCP gives UCP the model's times
     bool flushing;                      // a flush of the interface is under way
     ucs_status_t lost;                  // why data was lost during the flush, or UCS_OK
@@ -51,6 +53,24 @@ struct TernIface {
     ucs_list_link_t endpoints;
     uint32_t endpoint_count;
     State* state;
+
+    // Whether the type has tag matching, and what this does at each poll; see iface_progress.h.
+    static constexpr bool kMatches = false;
+    static bool matching_has_work() { return false; }
+    static unsigned progress_sends() { return 0; }
+    static unsigned progress_receives() { return 0; }
+
+    void message(uint32_t id, const void* data, uint32_t length);
+    static bool tagged(tern::Channel&, uint32_t, const std::byte*, uint32_t) { return false; }
+    void completed(void* cookie, tern::Status status);
+    bool control(tern::Channel& channel, uint32_t id, const std::byte* data, uint32_t length);
+    bool notified(tern::Channel& channel, uint32_t immediate) {
+        return rendezvous->notified(channel, immediate);
+    }
+
+  private:
+    void completed_rarely(void* cookie, tern::Status status);
+    void complete(void* completion, tern::Status status);
 };
 
 // uct_ep_t.
@@ -173,6 +193,11 @@ ucs_status_t ep_get_bcopy(uct_ep_h ep, uct_unpack_callback_t unpack, void* argum
 ssize_t ep_put_bcopy(uct_ep_h ep, uct_pack_callback_t pack, void* argument, uint64_t to,
                      uct_rkey_t rkey);
 
+// iface_open.cc
+// Sets up an interface whose base class is set up.
+ucs_status_t open_interface(TernIface& self, uct_md_h md, const uct_iface_params_t& params,
+                            const TernConfig& config);
+
 // iface_query.cc: capabilities, performance and addresses of the interface.
 ucs_status_t iface_query(uct_iface_h iface, uct_iface_attr_t* attributes);
 ucs_status_t iface_get_device_address(uct_iface_h iface, uct_device_addr_t* address);
@@ -222,9 +247,8 @@ void iface_vfs_refresh(uct_iface_h iface);
 // counters.cc
 // The counters as a line of JSON.
 std::string counters_of(const Engine& engine, const Rendezvous& rendezvous, const Atomics& atomics,
-                        const PinCache& pins, const TagCounters& tags, const TupleQ* tupleq,
-                        const char* device);
-// The same of an interface, in iface.cc.
+                        const PinCache& pins, const MatchingCounters& matching, const char* device);
+// The same of an interface, in iface_state.cc.
 std::string counters_line(const TernIface& iface);
 // Appends a line to the file that a setting names: "-" is standard error, %p the process id.
 void append_counters(const std::string& path, const std::string& line);

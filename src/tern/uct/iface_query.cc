@@ -61,7 +61,7 @@ ucs_status_t iface_query(uct_iface_h uct_iface, uct_iface_attr_t* attributes) {
             UCS_BIT(UCT_ATOMIC_OP_ADD) | UCS_BIT(UCT_ATOMIC_OP_CSWAP);
     }
 
-    if (iface.tags != nullptr) query_tags(iface, *attributes);
+    iface.matching->query(engine, *attributes);
 
     attributes->device_addr_len = engine.address().port.packed_size();
     attributes->iface_addr_len = InterfaceAddress::kPacked;

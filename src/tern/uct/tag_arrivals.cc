@@ -12,10 +12,6 @@ void* mutable_data(const std::byte* data) {
     return const_cast<std::byte*>(data);
 }
 
-TagReceive* receive_of(ReceiveHandle handle) {
-    return handle != 0 ? static_cast<TagReceive*>(&TupleTable::receive(handle)) : nullptr;
-}
-
 // A copy of a message that the user may keep. In front of the message are a pointer to the
 // uct_recv_desc_t and the user's headroom.
 class Descriptor {
@@ -62,79 +58,16 @@ uint32_t header_size(uint32_t id) {
     return UINT32_MAX;
 }
 
-template <class Header>
-Header header_of(const std::byte* data) {
-    Header header;
-    memcpy(&header, data, sizeof(header));
-    return header;
-}
-
 }  // namespace
 
-bool TagReceives::arrived(Channel& channel, uint32_t id, const std::byte* data, uint32_t length) {
-    WireMark mark;
-    const bool marked = (id & kMarkedTagFrame) != 0;
-    if (marked) {
-        if (length < sizeof(mark) || tupleq_ == nullptr) return false;
-        mark = header_of<WireMark>(data);
-        if (mark.reserved != 0) return false;
-        data += sizeof(mark);
-        length -= static_cast<uint32_t>(sizeof(mark));
-        id &= ~kMarkedTagFrame;
-    }
+bool TagReceives::is_frame(uint32_t id, const std::byte* data, uint32_t length) {
     if (length < header_size(id)) return false;
     ucs_trace_data("tern: RX: tag frame %u, tag 0x%lx, %u bytes with its header", id,
                    static_cast<unsigned long>(header_of<EagerHeader>(data).tag), length);
-    if (id == static_cast<uint32_t>(TagFrameId::kEagerImmediate) &&
-        header_of<ImmediateHeader>(data).immediate == 0)
-        return false;
-    if (tupleq_ != nullptr)
-        return arrived_with_direct(channel, id, data, length, marked ? &mark : nullptr);
-    const uint64_t tag = header_of<EagerHeader>(data).tag;
-    handle(&channel, id, data, length, static_cast<TagReceive*>(posted_.match(tag)));
-    return true;
+    return id != static_cast<uint32_t>(TagFrameId::kEagerImmediate) ||
+           header_of<ImmediateHeader>(data).immediate != 0;
 }
 
-bool TagReceives::arrived_with_direct(Channel& channel, uint32_t id, const std::byte* data,
-                                      uint32_t length, const WireMark* mark) {
-    const uint64_t tag = header_of<EagerHeader>(data).tag;
-    // Bytes of a message that can be direct; 0 for others.
-    uint64_t bytes = 0;
-    if (id == static_cast<uint32_t>(TagFrameId::kEager))
-        bytes = length - sizeof(EagerHeader);
-    else if (id == static_cast<uint32_t>(TagFrameId::kRequest))
-        bytes = header_of<RequestHeader>(data).length;
-    const TupleMark number{mark != nullptr ? mark->tuple : uint16_t{0},
-                           mark != nullptr ? mark->sequence : uint16_t{0}};
-    const auto arrival =
-        tupleq_->ordinary(channel, tag, mark != nullptr ? &number : nullptr, bytes);
-    switch (arrival.verdict) {
-        case TupleQ::Arrival::Verdict::kMatched:
-            handle(&channel, id, data, length, receive_of(arrival.receive));
-            tupleq_->delivered();
-            return true;
-        case TupleQ::Arrival::Verdict::kHold:
-            tupleq_->hold(channel, id, data, length);
-            tupleq_->delivered();
-            return true;
-        case TupleQ::Arrival::Verdict::kBroken:
-            break;
-    }
-    return false;
-}
-
-// Handles held messages in the order of arrival, until one has to be held further.
-void TagReceives::retry(uint32_t peer) {
-    while (const HeldFrames::Frame* const first = tupleq_->held().first(peer)) {
-        const auto arrival = tupleq_->retry(peer, header_of<EagerHeader>(first->bytes.data()).tag);
-        if (arrival.verdict != TupleQ::Arrival::Verdict::kMatched) return;
-        const HeldFrames::Frame held = tupleq_->held().take(peer);
-        handle(held.channel, held.id, held.bytes.data(), static_cast<uint32_t>(held.bytes.size()),
-               receive_of(arrival.receive));
-    }
-}
-
-// Handles a message and its receive; `receive` may be null.
 void TagReceives::handle(Channel* channel, uint32_t id, const std::byte* data, uint32_t length,
                          TagReceive* receive) {
     if (receive != nullptr && !receive->leaving)

@@ -6,7 +6,7 @@
 #include "tern/uct/device_memory.h"
 #include "tern/uct/md.h"
 #include "tern/uct/send.h"
-#include "tern/uct/tag.h"
+#include "tern/uct/tag_direct.h"
 
 namespace tern {
 
@@ -16,9 +16,19 @@ constexpr uint32_t type_of(TagFrameId id) {
     return tag_message(static_cast<uint32_t>(id));
 }
 
+// `Iface` is TagIface or DirectIface.
+template <class Iface>
+Iface& tagged_iface(uct_ep_h ep) {
+    return static_cast<Iface&>(iface_of(ep));
+}
+
 // The tuple of a message; null: the message is an ordinary one.
-DirectSender::Tuple* tuple_of(const TernIface& iface, const Channel& channel, uint64_t tag) {
-    return iface.tupleq == nullptr ? nullptr : iface.tupleq->sender().find(channel, tag);
+template <class Iface>
+DirectSender::Tuple* tuple_of(const Iface& iface, const Channel& channel, uint64_t tag) {
+    if constexpr (Iface::kDirect)
+        return iface.tupleq->sender().find(channel, tag);
+    else
+        return nullptr;
 }
 
 // The mark of the next message, which must be certain to go.
@@ -28,13 +38,13 @@ WireMark mark_of(DirectSender::Tuple& tuple) {
 }
 
 // Sends `header` and the bytes that `fill(void* to)` writes behind it. `fill` returns their number.
-template <class Header, class Fill>
+template <class Iface, class Header, class Fill>
 ssize_t copied(uct_ep_h ep, TagFrameId id, const Header& header, Fill&& fill) {
     ucs_status_t status = UCS_OK;
     Channel* channel = channel_for(ep_of(ep), status);
     if (channel == nullptr) [[unlikely]]
         return status;
-    DirectSender::Tuple* const tuple = tuple_of(iface_of(ep), *channel, header.tag);
+    DirectSender::Tuple* const tuple = tuple_of(tagged_iface<Iface>(ep), *channel, header.tag);
     size_t filled = 0;
     uint32_t length = 0;
     const Status sent = iface_of(ep).engine->am_bcopy(
@@ -70,14 +80,14 @@ ucs_status_t gathered(uct_ep_h ep, TagFrameId id, const Header& header, const uc
 }
 
 // From memory of a device, with a mark if the tag has a tuple.
-template <class Header>
+template <class Iface, class Header>
 ucs_status_t gathered_from_device(uct_ep_h ep, TagFrameId id, const Header& header,
                                   const uct_iov_t* iov, size_t count,
                                   uct_completion_t* completion) {
     ucs_status_t status = UCS_OK;
     Channel* channel = channel_for(ep_of(ep), status);
     if (channel == nullptr) return status;
-    DirectSender::Tuple* const tuple = tuple_of(iface_of(ep), *channel, header.tag);
+    DirectSender::Tuple* const tuple = tuple_of(tagged_iface<Iface>(ep), *channel, header.tag);
     const size_t mark = tuple != nullptr ? sizeof(WireMark) : 0;
     return send_from_device(
         *iface_of(ep).engine, *channel, type_of(id) | (tuple != nullptr ? kMarkedTagFrame : 0),
@@ -92,10 +102,10 @@ ucs_status_t gathered_from_device(uct_ep_h ep, TagFrameId id, const Header& head
         iov, count, completion);
 }
 
+template <class Iface>
 size_t longest(uct_ep_h ep, size_t header) {
-    const TernIface& iface = iface_of(ep);
-    return iface.engine->settings().segment_size - header -
-           (iface.tupleq != nullptr ? sizeof(WireMark) : 0);
+    return iface_of(ep).engine->settings().segment_size - header -
+           (Iface::kDirect ? sizeof(WireMark) : 0);
 }
 
 auto bytes(const void* data, size_t length) {
@@ -120,7 +130,8 @@ ucs_status_t short_of_tuple(uct_ep_h ep, Channel& channel, uint64_t tag, const v
         if (sent != Status::kNoResource) return to_ucs(sent);
     }
     if (length + sizeof(WireMark) > iface_of(ep).engine->max_short())
-        return status_of(copied(ep, TagFrameId::kEager, EagerHeader{tag}, bytes(data, length)));
+        return status_of(
+            copied<DirectIface>(ep, TagFrameId::kEager, EagerHeader{tag}, bytes(data, length)));
     const EagerHeader header{tag};
     return to_ucs(iface_of(ep).engine->am_short(
         channel, type_of(TagFrameId::kEager) | kMarkedTagFrame,
@@ -165,7 +176,7 @@ ssize_t packed_of_tuple(uct_ep_h ep, uint64_t tag, uct_pack_callback_t pack, voi
         if (sent != Status::kNoResource) return static_cast<ssize_t>(to_ucs(sent));
     }
     const ssize_t sent =
-        copied(ep, TagFrameId::kEager, EagerHeader{tag}, bytes(buffer->data, length));
+        copied<DirectIface>(ep, TagFrameId::kEager, EagerHeader{tag}, bytes(buffer->data, length));
     way.sender.give_buffer(buffer);
     return sent;
 }
@@ -205,24 +216,24 @@ ucs_status_t pieces_of_tuple(uct_ep_h ep, uint64_t tag, uint64_t immediate, cons
         }
         return length;
     };
-    return status_of(immediate == 0 ? copied(ep, TagFrameId::kEager, EagerHeader{tag}, gather)
-                                    : copied(ep, TagFrameId::kEagerImmediate,
-                                             ImmediateHeader{tag, immediate}, gather));
+    return status_of(immediate == 0
+                         ? copied<DirectIface>(ep, TagFrameId::kEager, EagerHeader{tag}, gather)
+                         : copied<DirectIface>(ep, TagFrameId::kEagerImmediate,
+                                               ImmediateHeader{tag, immediate}, gather));
 }
 
-}  // namespace
-
-ucs_status_t ep_tag_eager_short(uct_ep_h ep, uct_tag_t tag, const void* data, size_t length) try {
-    TernIface& iface = iface_of(ep);
+template <class Iface>
+ucs_status_t eager_short(uct_ep_h ep, uct_tag_t tag, const void* data, size_t length) try {
+    auto& iface = tagged_iface<Iface>(ep);
     UCT_CHECK_LENGTH(length, 0, iface.engine->max_short(), "tag_eager_short");
     ucs_status_t status = UCS_OK;
     Channel* channel = channel_for(ep_of(ep), status);
     if (channel == nullptr) [[unlikely]]
         return status;
-    if (iface.tupleq != nullptr) {
+    if constexpr (Iface::kDirect) {
         status = short_of_tuple(ep, *channel, tag, data, length);
         if (status != UCS_ERR_UNSUPPORTED) {
-            if (status == UCS_OK) ++iface.tags->counters.eager_sent;
+            if (status == UCS_OK) ++iface.tags().counters.eager_sent;
             return status;
         }
     }
@@ -234,75 +245,78 @@ ucs_status_t ep_tag_eager_short(uct_ep_h ep, uct_tag_t tag, const void* data, si
                                                if (length != 0)
                                                    memcpy(to + sizeof(header), data, length);
                                            }));
-    if (status == UCS_OK) ++iface.tags->counters.eager_sent;
+    if (status == UCS_OK) ++iface.tags().counters.eager_sent;
     return status;
 } catch (const std::bad_alloc&) {
     return out_of_memory(ep);
 }
 
-ssize_t ep_tag_eager_bcopy(uct_ep_h ep, uct_tag_t tag, uint64_t immediate, uct_pack_callback_t pack,
-                           void* argument, unsigned) try {
+template <class Iface>
+ssize_t eager_bcopy(uct_ep_h ep, uct_tag_t tag, uint64_t immediate, uct_pack_callback_t pack,
+                    void* argument, unsigned) try {
     const auto fill = [&](std::byte* to) { return pack(to, argument); };
     ssize_t length = UCS_ERR_UNSUPPORTED;
-    if (iface_of(ep).tupleq != nullptr && immediate == 0)
-        length = packed_of_tuple(ep, tag, pack, argument);
+    if (Iface::kDirect && immediate == 0) length = packed_of_tuple(ep, tag, pack, argument);
     if (length == UCS_ERR_UNSUPPORTED)
-        length = immediate == 0 ? copied(ep, TagFrameId::kEager, EagerHeader{tag}, fill)
-                                : copied(ep, TagFrameId::kEagerImmediate,
-                                         ImmediateHeader{tag, immediate}, fill);
-    if (length >= 0) ++iface_of(ep).tags->counters.eager_sent;
+        length = immediate == 0 ? copied<Iface>(ep, TagFrameId::kEager, EagerHeader{tag}, fill)
+                                : copied<Iface>(ep, TagFrameId::kEagerImmediate,
+                                                ImmediateHeader{tag, immediate}, fill);
+    if (length >= 0) ++tagged_iface<Iface>(ep).tags().counters.eager_sent;
     return length;
 } catch (const std::bad_alloc&) {
     return out_of_memory(ep);
 }
 
-ucs_status_t ep_tag_eager_zcopy(uct_ep_h ep, uct_tag_t tag, uint64_t immediate,
-                                const uct_iov_t* iov, size_t count, unsigned,
-                                uct_completion_t* completion) try {
-    TernIface& iface = iface_of(ep);
+template <class Iface>
+ucs_status_t eager_zcopy(uct_ep_h ep, uct_tag_t tag, uint64_t immediate, const uct_iov_t* iov,
+                         size_t count, unsigned, uct_completion_t* completion) try {
+    auto& iface = tagged_iface<Iface>(ep);
     UCT_CHECK_IOV_SIZE(count, size_t{iface.engine->max_pieces()}, "tag_eager_zcopy");
-    UCT_CHECK_LENGTH(total(iov, count), 0, longest(ep, sizeof(ImmediateHeader)), "tag_eager_zcopy");
+    UCT_CHECK_LENGTH(total(iov, count), 0, longest<Iface>(ep, sizeof(ImmediateHeader)),
+                     "tag_eager_zcopy");
     ucs_status_t status = UCS_ERR_UNSUPPORTED;
     if (touches_device(iov, count)) [[unlikely]] {
-        if (iface.tupleq != nullptr && immediate == 0 && count == 1)
+        if (Iface::kDirect && immediate == 0 && count == 1)
             status = direct_of_tuple(ep, tag, *iov, completion);
         if (status == UCS_ERR_UNSUPPORTED)
-            status = immediate == 0 ? gathered_from_device(ep, TagFrameId::kEager, EagerHeader{tag},
-                                                           iov, count, completion)
-                                    : gathered_from_device(ep, TagFrameId::kEagerImmediate,
-                                                           ImmediateHeader{tag, immediate}, iov,
-                                                           count, completion);
-    } else if (iface.tupleq != nullptr)
+            status = immediate == 0
+                         ? gathered_from_device<Iface>(ep, TagFrameId::kEager, EagerHeader{tag},
+                                                       iov, count, completion)
+                         : gathered_from_device<Iface>(ep, TagFrameId::kEagerImmediate,
+                                                       ImmediateHeader{tag, immediate}, iov, count,
+                                                       completion);
+    } else if (Iface::kDirect)
         status = pieces_of_tuple(ep, tag, immediate, iov, count, completion);
     if (status == UCS_ERR_UNSUPPORTED)
         status = immediate == 0
                      ? gathered(ep, TagFrameId::kEager, EagerHeader{tag}, iov, count, completion)
                      : gathered(ep, TagFrameId::kEagerImmediate, ImmediateHeader{tag, immediate},
                                 iov, count, completion);
-    if (!UCS_STATUS_IS_ERR(status)) ++iface.tags->counters.eager_sent;
+    if (!UCS_STATUS_IS_ERR(status)) ++iface.tags().counters.eager_sent;
     return status;
 } catch (const std::bad_alloc&) {
     return out_of_memory(ep);
 }
 
-ucs_status_ptr_t ep_tag_rndv_zcopy(uct_ep_h ep, uct_tag_t tag, const void* users,
-                                   unsigned users_length, const uct_iov_t* iov, size_t count,
-                                   unsigned, uct_completion_t* completion) try {
-    TernIface& iface = iface_of(ep);
+template <class Iface>
+ucs_status_ptr_t rndv_zcopy(uct_ep_h ep, uct_tag_t tag, const void* users, unsigned users_length,
+                            const uct_iov_t* iov, size_t count, unsigned,
+                            uct_completion_t* completion) try {
+    auto& iface = tagged_iface<Iface>(ep);
     UCT_CHECK_PARAM_PTR(count <= 1, "Too many pieces: %zu", count);
-    UCT_CHECK_PARAM_PTR(users_length <= longest(ep, sizeof(RequestHeader)), "Too long a header: %u",
-                        users_length);
+    UCT_CHECK_PARAM_PTR(users_length <= longest<Iface>(ep, sizeof(RequestHeader)),
+                        "Too long a header: %u", users_length);
     const auto inside = iface.engine->enter();
-    TagSend& send = iface.tags->sends.take();
-    if (iface.tupleq != nullptr && count == 1) {
+    TagSend& send = iface.tags().sends.take();
+    if (Iface::kDirect && count == 1) {
         const ucs_status_t status =
-            direct_of_tuple(ep, tag, *iov, iface.tags->sends.direct(send, completion));
+            direct_of_tuple(ep, tag, *iov, iface.tags().sends.direct(send, completion));
         if (status == UCS_INPROGRESS) {
-            ++iface.tags->counters.rndv_sent;
+            ++iface.tags().counters.rndv_sent;
             return &send;
         }
         if (status != UCS_ERR_UNSUPPORTED) {
-            iface.tags->sends.give(send);
+            iface.tags().sends.give(send);
             return UCS_STATUS_PTR(status);
         }
         send.owner = nullptr;
@@ -316,25 +330,27 @@ ucs_status_ptr_t ep_tag_rndv_zcopy(uct_ep_h ep, uct_tag_t tag, const void* users
                           iov->buffer, header.length);
         memcpy(header.key, &packed.key, sizeof(header.key));
     }
-    const ssize_t sent = copied(ep, TagFrameId::kRequest, header, bytes(users, users_length));
+    const ssize_t sent =
+        copied<Iface>(ep, TagFrameId::kRequest, header, bytes(users, users_length));
     if (sent < 0) {
-        iface.tags->sends.give(send);
+        iface.tags().sends.give(send);
         return UCS_STATUS_PTR(static_cast<ucs_status_t>(sent));
     }
     Channel& channel = *ep_of(ep).channel;
     if (packed.domain != nullptr) note_use(packed);
-    iface.tags->sends.begun(send, channel, ep_of(ep), completion);
+    iface.tags().sends.begun(send, channel, ep_of(ep), completion);
     if (packed.copyable())
         send.early_copy = iface.rendezvous->make_early_copy(channel, packed.message);
-    ++iface.tags->counters.rndv_sent;
+    ++iface.tags().counters.rndv_sent;
     return &send;
 } catch (const std::bad_alloc&) {
     return UCS_STATUS_PTR(out_of_memory(ep));
 }
 
-ucs_status_t ep_tag_rndv_cancel(uct_ep_h ep, void* operation) try {
+template <class Iface>
+ucs_status_t rndv_cancel(uct_ep_h ep, void* operation) try {
     const auto inside = iface_of(ep).engine->enter();
-    TagInterface& tags = *iface_of(ep).tags;
+    TagInterface& tags = tagged_iface<Iface>(ep).tags();
     auto& send = *static_cast<TagSend*>(operation);
     if (send.owner != nullptr) return UCS_ERR_BUSY;  // the device has the message
     if (!send.under_way) return UCS_OK;              // the send ended with its connection
@@ -345,16 +361,31 @@ ucs_status_t ep_tag_rndv_cancel(uct_ep_h ep, void* operation) try {
     return out_of_memory(ep);
 }
 
-ucs_status_t ep_tag_rndv_request(uct_ep_h ep, uct_tag_t tag, const void* users,
-                                 unsigned users_length, unsigned) try {
-    UCT_CHECK_LENGTH(users_length, 0, longest(ep, sizeof(EagerHeader)), "tag_rndv_request");
-    const ssize_t sent =
-        copied(ep, TagFrameId::kSoftwareRequest, EagerHeader{tag}, bytes(users, users_length));
+template <class Iface>
+ucs_status_t rndv_request(uct_ep_h ep, uct_tag_t tag, const void* users, unsigned users_length,
+                          unsigned) try {
+    UCT_CHECK_LENGTH(users_length, 0, longest<Iface>(ep, sizeof(EagerHeader)), "tag_rndv_request");
+    const ssize_t sent = copied<Iface>(ep, TagFrameId::kSoftwareRequest, EagerHeader{tag},
+                                       bytes(users, users_length));
     if (sent < 0) return static_cast<ucs_status_t>(sent);
-    ++iface_of(ep).tags->counters.software_sent;
+    ++tagged_iface<Iface>(ep).tags().counters.software_sent;
     return UCS_OK;
 } catch (const std::bad_alloc&) {
     return out_of_memory(ep);
 }
+
+}  // namespace
+
+template <class Iface>
+void offer_tag_sends(uct_iface_ops_t& table) {
+    table.ep_tag_eager_short = eager_short<Iface>;
+    table.ep_tag_eager_bcopy = eager_bcopy<Iface>;
+    table.ep_tag_eager_zcopy = eager_zcopy<Iface>;
+    table.ep_tag_rndv_zcopy = rndv_zcopy<Iface>;
+    table.ep_tag_rndv_cancel = rndv_cancel<Iface>;
+    table.ep_tag_rndv_request = rndv_request<Iface>;
+}
+template void offer_tag_sends<TagIface>(uct_iface_ops_t& table);
+template void offer_tag_sends<DirectIface>(uct_iface_ops_t& table);
 
 }  // namespace tern

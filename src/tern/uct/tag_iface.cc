@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "tern/connection/little_endian.h"
-#include "tern/uct/compat.h"
-#include "tern/uct/tag.h"
+#include "tern/uct/iface_progress.h"
+#include "tern/uct/tag_direct.h"
 
 namespace tern {
 
@@ -39,22 +39,10 @@ TagCallbacks tag_callbacks(const uct_iface_params_t& params) {
     return callbacks;
 }
 
-// With its protocols v2, UCX before 1.18 announces long messages by active messages, and sends
-// short messages of the same tag as tagged ones. Only these protocols query this combination of
-// costs, and they do so before the first message. So the query shows that the user has enabled
-// them.
-bool sends_tags_two_ways(const uct_perf_attr_t& asked) {
-    constexpr uint64_t kCosts = UCT_PERF_ATTR_FIELD_OPERATION | UCT_PERF_ATTR_FIELD_RECV_OVERHEAD |
-                                UCT_PERF_ATTR_FIELD_LATENCY;
-    return compat::kAnnouncesByActiveMessages && (asked.field_mask & kCosts) == kCosts;
-}
-
-void query_tags(const TernIface& iface, uct_iface_attr_t& attributes) {
-    const Engine& engine = *iface.engine;
+void TagInterface::query(const Engine& engine, uct_iface_attr_t& attributes) const {
     attributes.cap.flags |= UCT_IFACE_FLAG_TAG_EAGER_SHORT | UCT_IFACE_FLAG_TAG_EAGER_BCOPY |
                             UCT_IFACE_FLAG_TAG_EAGER_ZCOPY | UCT_IFACE_FLAG_TAG_RNDV_ZCOPY;
-    size_t longest = engine.settings().segment_size - sizeof(ImmediateHeader);
-    if (iface.tupleq != nullptr) longest -= sizeof(WireMark);
+    const size_t longest = engine.settings().segment_size - sizeof(ImmediateHeader);
     auto& tag = attributes.cap.tag;
     tag.eager.max_short = engine.max_short();
     tag.eager.max_bcopy = longest;
@@ -69,7 +57,7 @@ void query_tags(const TernIface& iface, uct_iface_attr_t& attributes) {
     tag.recv.min_recv = 0;
     tag.recv.max_zcopy = attributes.cap.get.max_zcopy;
     tag.recv.max_iov = 1;
-    tag.recv.max_outstanding = iface.tags->receives.most();
+    tag.recv.max_outstanding = receives.most();
 }
 
 bool TagInterface::control(Engine& engine, Channel& channel, uint32_t id, const std::byte* data,
@@ -82,8 +70,12 @@ bool TagInterface::control(Engine& engine, Channel& channel, uint32_t id, const 
         pause(channel, frame.pause != 0);
         return true;
     }
-    if (tupleq) return tupleq->control(channel, id, data, length);
-    // Refuses to bind a tuple: direct messages are turned off, or not possible.
+    return on_tuple(engine, channel, id, data, length);
+}
+
+// Refuses to bind a tuple: direct messages are turned off, or not possible.
+bool TagInterface::on_tuple(Engine& engine, Channel& channel, uint32_t id, const std::byte* data,
+                            uint32_t length) {
     WireBind bind;
     if (id != static_cast<uint32_t>(TupleControlId::kBind) || !unpack(bind, data, length))
         return false;
@@ -95,27 +87,47 @@ bool TagInterface::control(Engine& engine, Channel& channel, uint32_t id, const 
 }
 
 Status TagInterface::ended(Channel& channel, Status status) {
-    if (tupleq) status = tupleq->ended(channel, status);
     const Status lost = status == Status::kOk ? Status::kConnectionReset : status;
     const bool received = receives.ended(channel, lost);
     const bool sent = sends.ended(channel, lost);
     return received || sent ? lost : status;
 }
 
-ucs_status_t iface_tag_recv_zcopy(uct_iface_h iface, uct_tag_t tag, uct_tag_t mask,
-                                  const uct_iov_t* iov, size_t count,
-                                  uct_tag_context_t* context) try {
-    const auto inside = iface_of(iface).engine->enter();
-    return iface_of(iface).tags->receives.post(tag, mask, iov, count, context);
-} catch (const std::bad_alloc&) {
-    return out_of_memory(iface);
+void TagInterface::offer(uct_iface_ops_t& table) const {
+    offer_tags<TagIface>(table);
 }
 
-ucs_status_t iface_tag_recv_cancel(uct_iface_h iface, uct_tag_context_t* context, int force) try {
-    const auto inside = iface_of(iface).engine->enter();
-    return iface_of(iface).tags->receives.cancel(context, force != 0);
+namespace {
+
+template <class Iface>
+ucs_status_t recv_zcopy(uct_iface_h uct_iface, uct_tag_t tag, uct_tag_t mask, const uct_iov_t* iov,
+                        size_t count, uct_tag_context_t* context) try {
+    auto& iface = static_cast<Iface&>(iface_of(uct_iface));
+    const auto inside = iface.engine->enter();
+    return iface.post(tag, mask, iov, count, context);
 } catch (const std::bad_alloc&) {
-    return out_of_memory(iface);
+    return out_of_memory(uct_iface);
 }
+
+template <class Iface>
+ucs_status_t recv_cancel(uct_iface_h uct_iface, uct_tag_context_t* context, int force) try {
+    auto& iface = static_cast<Iface&>(iface_of(uct_iface));
+    const auto inside = iface.engine->enter();
+    return iface.cancel(context, force != 0);
+} catch (const std::bad_alloc&) {
+    return out_of_memory(uct_iface);
+}
+
+}  // namespace
+
+template <class Iface>
+void offer_tags(uct_iface_ops_t& table) {
+    offer_tag_sends<Iface>(table);
+    table.iface_tag_recv_zcopy = recv_zcopy<Iface>;
+    table.iface_tag_recv_cancel = recv_cancel<Iface>;
+    table.iface_progress = iface_progress<Iface>;
+}
+template void offer_tags<TagIface>(uct_iface_ops_t& table);
+template void offer_tags<DirectIface>(uct_iface_ops_t& table);
 
 }  // namespace tern

@@ -30,13 +30,13 @@ TagReceives::TagReceives(Engine& engine, Rendezvous& rendezvous, uint32_t most,
       receives_(most),
       buffers_(most) {}
 
-ucs_status_t TagReceives::post(uct_tag_t tag, uct_tag_t mask, const uct_iov_t* iov, size_t count,
-                               uct_tag_context_t* context) {
+ucs_status_t TagReceives::enter(uct_tag_t tag, uct_tag_t mask, const uct_iov_t* iov, size_t count,
+                                uct_tag_context_t* context, TagReceive*& receive) {
     UCT_CHECK_IOV_SIZE(count, 1ul, "iface_tag_recv_zcopy");
     // Short messages are copied to their receives, so UCP matches those in memory of a device: this
     // is the status for a full list.
     const bool of_device = count != 0 && is_of_device(*iov);
-    TagReceive* receive = of_device ? nullptr : receives_.take();
+    receive = of_device ? nullptr : receives_.take();
     if (receive == nullptr) [[unlikely]] {
         ++counters_.refused;
         return UCS_ERR_EXCEEDS_LIMIT;
@@ -60,43 +60,46 @@ ucs_status_t TagReceives::post(uct_tag_t tag, uct_tag_t mask, const uct_iov_t* i
     posted_.post(*receive, tag, mask);
     ++counters_.posted;
     counters_.wildcards += !posted_.is_keyed(*receive);
-    if (tupleq_ != nullptr)
-        tupleq_->posted(*receive);
-    else if (posted_.wants_other_key()) [[unlikely]]
-        posted_.change_key();
     return UCS_OK;
 }
 
-ucs_status_t TagReceives::cancel(uct_tag_context_t* context, bool force) {
-    TagReceive* receive = receive_of(context);
-    TERN_ASSERT(receive->owner == this && receive->context == context);
-    TERN_TRACE("tag receive %p is to be canceled%s", static_cast<void*>(receive->buffer),
+ucs_status_t TagReceives::post(uct_tag_t tag, uct_tag_t mask, const uct_iov_t* iov, size_t count,
+                               uct_tag_context_t* context) {
+    TagReceive* receive = nullptr;
+    const ucs_status_t status = enter(tag, mask, iov, count, context, receive);
+    if (status == UCS_OK && posted_.wants_other_key()) [[unlikely]]
+        posted_.change_key();
+    return status;
+}
+
+TagReceive& TagReceives::to_cancel(uct_tag_context_t* context, bool force) {
+    TagReceive& receive = *receive_of(context);
+    TERN_ASSERT(receive.owner == this && receive.context == context);
+    TERN_TRACE("tag receive %p is to be canceled%s", static_cast<void*>(receive.buffer),
                force ? " now" : "");
-    if (receive->posted) {
-        receive->leaving = true;
-        if (tupleq_ == nullptr)
-            posted_.remove(*receive), ++counters_.canceled;
-        else if (const TupleQ::Cancel result = tupleq_->cancel(*receive);
-                 result != TupleQ::Cancel::kDone) {
-            // The device has the receive: either its cancellation or its message will follow.
-            if (!force) return UCS_OK;
-            if (result == TupleQ::Cancel::kNever || !tupleq_->cancel_now(*receive))
-                return UCS_ERR_BUSY;
-        } else {
-            ++counters_.canceled;
-        }
-    } else if (!receive->canceled) {
+    receive.leaving |= receive.posted;
+    return receive;
+}
+
+ucs_status_t TagReceives::cancel(uct_tag_context_t* context, bool force) {
+    TagReceive& receive = to_cancel(context, force);
+    if (receive.posted)
+        posted_.remove(receive), ++counters_.canceled;
+    else if (!receive.canceled)
         return force ? UCS_ERR_BUSY : UCS_OK;  // the message has arrived
-    }
+    end_canceled(receive, force);
+    return UCS_OK;
+}
+
+void TagReceives::end_canceled(TagReceive& receive, bool force) {
     if (force) {
-        std::erase(canceled_, receive);
-        give(receive);
-    } else if (!receive->canceled) {
-        receive->canceled = true;
-        canceled_.push_back(receive);
+        std::erase(canceled_, &receive);
+        give(&receive);
+    } else if (!receive.canceled) {
+        receive.canceled = true;
+        canceled_.push_back(&receive);
     }
     count_work();
-    return UCS_OK;
 }
 
 // From now on the user must not match the receive with another message. A receive that is being
@@ -117,9 +120,7 @@ void TagReceives::received(TupleReceive& direct_receive, uint64_t tag, uint32_t 
 void TagReceives::canceled(TupleReceive& direct_receive) {
     auto& receive = static_cast<TagReceive&>(direct_receive);
     ++counters_.canceled;
-    receive.canceled = true;
-    canceled_.push_back(&receive);
-    count_work();
+    end_canceled(receive, false);
 }
 
 // Begins to fetch the message. False: there is no room now.

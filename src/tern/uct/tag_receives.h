@@ -6,10 +6,9 @@
 
 #include "tern/matching/messages.h"
 #include "tern/matching/slab.h"
-#include "tern/tupleq/xrc/tupleq.h"
 #include "tern/uct/iface.h"
+#include "tern/uct/matching.h"
 #include "tern/uct/tag_buffers.h"
-#include "tern/uct/tag_counters.h"
 
 namespace tern {
 
@@ -38,6 +37,13 @@ struct TagCallbacks {
     size_t headroom;  // bytes in front of a message that the user may keep
 };
 
+template <class Header>
+Header header_of(const std::byte* data) {
+    Header header;
+    memcpy(&header, data, sizeof(header));
+    return header;
+}
+
 // Posted receives and the messages for them. Unexpected messages are passed to the user at once,
 // and not kept.
 class TagReceives {
@@ -46,8 +52,7 @@ class TagReceives {
     TagReceives(Engine& engine, Rendezvous& rendezvous, uint32_t most,
                 const TagCallbacks& callbacks, TagCounters& counters);
 
-    // From now on the device may place messages. All receives in table() are TagReceives.
-    void use(TupleQ* tupleq) { tupleq_ = tupleq; }
+    // All receives in it are TagReceives.
     PostedReceives& table() { return posted_; }
 
     // UCS_ERR_ALREADY_EXISTS: a receive with this tag and this memory exists, whose completion has
@@ -60,7 +65,12 @@ class TagReceives {
     uint32_t most() const { return receives_.count(); }
 
     // Handles a frame of kind kTag. False: the frame is malformed.
-    bool arrived(Channel& channel, uint32_t id, const std::byte* data, uint32_t length);
+    bool arrived(Channel& channel, uint32_t id, const std::byte* data, uint32_t length) {
+        if (!is_frame(id, data, length)) return false;
+        const uint64_t tag = header_of<EagerHeader>(data).tag;
+        handle(&channel, id, data, length, static_cast<TagReceive*>(posted_.match(tag)));
+        return true;
+    }
     // Completes canceled receives; retries transfers and answers that had no room. Returns how many
     // entries it has handled.
     unsigned progress();
@@ -69,13 +79,22 @@ class TagReceives {
     // Whether the next progress() will call a completion, with or without room.
     bool any_canceled() const { return !canceled_.empty(); }
 
-    // From the direct path. taken(): a receive has its message, or will have it. received(): the
-    // message is in memory, or lost. canceled(): the receive is canceled. retry(): messages held
-    // from this peer can be matched again.
+    // For DirectTags: what post(), cancel() and arrived() consist of. enter(): posts the receive.
+    // end_canceled(): a receive that is no longer posted, or that is canceled already. is_frame():
+    // the frame is well-formed. handle(): a message and its receive; this and the channel may be
+    // null.
+    ucs_status_t enter(uct_tag_t tag, uct_tag_t mask, const uct_iov_t* iov, size_t count,
+                       uct_tag_context_t* context, TagReceive*& receive);
+    TagReceive& to_cancel(uct_tag_context_t* context, bool force);
+    void end_canceled(TagReceive& receive, bool force);
+    static bool is_frame(uint32_t id, const std::byte* data, uint32_t length);
+    void handle(Channel* channel, uint32_t id, const std::byte* data, uint32_t length,
+                TagReceive* receive);
+    // taken(): a receive has its message, or will have it. received(): the message is in memory, or
+    // lost. canceled(): the receive is canceled.
     static void taken(TupleReceive& receive);
     void received(TupleReceive& receive, uint64_t tag, uint32_t length, Status status);
     void canceled(TupleReceive& receive);
-    void retry(uint32_t peer);
     // The channel is over. Returns whether any receive ended early.
     bool ended(Channel& channel, Status status);
 
@@ -86,10 +105,6 @@ class TagReceives {
         TagFinish frame;
     };
 
-    bool arrived_with_direct(Channel& channel, uint32_t id, const std::byte* data, uint32_t length,
-                             const WireMark* mark);
-    void handle(Channel* channel, uint32_t id, const std::byte* data, uint32_t length,
-                TagReceive* receive);
     void eager(TagReceive* receive, uint64_t tag, uint64_t immediate, const std::byte* data,
                uint32_t length);
     void unexpected(uint64_t tag, uint64_t immediate, const std::byte* data, uint32_t length);
@@ -112,7 +127,6 @@ class TagReceives {
 
     Engine& engine_;
     Rendezvous& rendezvous_;
-    TupleQ* tupleq_ = nullptr;  // null: no direct messages
     TagCallbacks callbacks_;
     TagCounters& counters_;
     PostedReceives posted_;
