@@ -174,9 +174,9 @@ refused() {
 }
 
 refused 'another version is refused, with one line' version \
-    'tern is not available: it was built for UCX [0-9.]+ and this is UCX 1\.12\.7; build it for this one'
+    'tern is not available: it is installed for UCX [0-9.]+, and this is UCX 1\.12\.7; build it for this one'
 refused 'another release is refused, with one line' release \
-    "tern is not available: it was built for UCX $major\.$minor\.$release and this is UCX $next; build it for this one"
+    "tern is not available: it is installed for UCX $major\.$minor\.$release, and this is UCX $next; build it for this one"
 refused 'another layout is refused, with one line' layout \
     'tern is not available: uct_base_iface_t has [0-9]+ bytes in this UCX [0-9.]+ and [0-9]+ in the one'
 for snapshot in 'pack:packs keys .mkey_pack.' 'unpack:unpacks keys .rkey_unpack.' 'interface:calls interfaces .*' \

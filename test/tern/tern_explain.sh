@@ -138,7 +138,7 @@ unused_tests() {
         "${locked[@]}" "${info[@]}"
     says 'explain: UCX_NET_DEVICES' any 'UCX_NET_DEVICES=mlx5_0:1 names no port that Tern can use' \
         env UCX_NET_DEVICES=mlx5_0:1 "${info[@]}"
-    says 'explain: another UCX' 0 'not used by .*: it was built for UCX .* and this is UCX 1\.12\.7; build it' \
+    says 'explain: another UCX' 0 'not used by .*: it is installed for UCX .*, and this is UCX 1\.12\.7; build it' \
         "${on_hca[@]}" --explain env LD_PRELOAD="$tmp/other.so:$tern_library" ucx_info -v
     [ -e /sys/class/infiniband ] ||
         says 'explain: no device' any 'libibverbs finds no device; tern-run --check' "$tern_run" --explain ucx_info -u t -w -e

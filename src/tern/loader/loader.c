@@ -25,8 +25,7 @@ __attribute__((visibility("default"))) int uct_query_components(void* components
 typedef int (*query_t)(void*, unsigned*);
 typedef void (*get_version_t)(unsigned*, unsigned*, unsigned*);
 
-enum { kNoResource = -2 };                              /* UCS_ERR_NO_RESOURCE */
-static const char kToldVariable[] = "TERN_MISFIT_TOLD"; /* inherited; see uct/abi_check.cc */
+enum { kNoResource = -2 }; /* UCS_ERR_NO_RESOURCE */
 static const char kNotAvailable[] = "transport tern is not available";
 
 /* A path of this process's libraries stays valid as long as the library is loaded. */
@@ -97,11 +96,9 @@ static void* open_ucp(const char* libuct) {
     return handle != NULL ? handle : open_library("libucp.so.0");
 }
 
-/* Only the first process of a tree says so, as its children would only repeat it. */
 static void tell(const char* reason) {
     tern_record("misfit", reason);
-    if (getenv(kToldVariable) == NULL) fprintf(stderr, "tern: %s\n", reason);
-    setenv(kToldVariable, "1", 0);
+    if (tern_misfit_is_new()) fprintf(stderr, "tern: %s\n", reason);
 }
 
 static void load(const char* libuct) {
@@ -129,8 +126,7 @@ static void load(const char* libuct) {
     snprintf(release, sizeof release, "%u.%u.%u", major, minor, patch);
     folder_of(file_of(&kHere), folder);
     tern_releases_in(&releases, folder);
-    if (!tern_releases_have(&releases, release)) {
-        tern_releases_misfit(&releases, release, reason, sizeof reason);
+    if (tern_releases_misfit(&releases, release, reason, sizeof reason)) {
         tell(reason);
         return;
     }

@@ -49,14 +49,6 @@ void tern_releases_in(struct tern_releases* releases, const char* folder) {
     qsort(releases->names, releases->count, kReleaseBytes, compare);
 }
 
-int tern_releases_have(const struct tern_releases* releases, const char* release) {
-    unsigned i;
-
-    for (i = 0; i < releases->count; ++i)
-        if (strcmp(releases->names[i], release) == 0) return 1;
-    return 0;
-}
-
 void tern_releases_text(const struct tern_releases* releases, char* text, size_t size) {
     size_t length = 0;
     unsigned i;
@@ -69,20 +61,32 @@ void tern_releases_text(const struct tern_releases* releases, char* text, size_t
     }
 }
 
-void tern_releases_misfit(const struct tern_releases* releases, const char* loaded, char* text,
-                          size_t size) {
+int tern_releases_misfit(const struct tern_releases* releases, const char* loaded, char* text,
+                         size_t size) {
     static const char kPrefix[] = "transport tern is not available: it is installed for";
     char names[kReleasesTextBytes];
+    unsigned i;
 
+    for (i = 0; i < releases->count; ++i)
+        if (strcmp(releases->names[i], loaded) == 0) return 0;
     if (releases->count == 0) {
         snprintf(text, size,
                  "%s no release of UCX; install it for %s (configure --with-ucx=PREFIX)", kPrefix,
                  loaded);
-        return;
+        return 1;
     }
     tern_releases_text(releases, names, sizeof names);
     snprintf(text, size,
              "%s UCX %s, and this is UCX %s; build it for this one too (configure "
              "--with-ucx=PREFIX:PREFIX) or run with UCX %s",
              kPrefix, names, loaded, releases->names[releases->count - 1]);
+    return 1;
+}
+
+int tern_misfit_is_new(void) {
+    static const char kTold[] = "TERN_MISFIT_TOLD";
+
+    if (getenv(kTold) != NULL) return 0;
+    setenv(kTold, "1", 0);
+    return 1;
 }

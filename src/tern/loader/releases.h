@@ -20,17 +20,19 @@ struct tern_releases {
 /* The releases in an installation's folder. */
 void tern_releases_in(struct tern_releases* releases, const char* folder);
 
-int tern_releases_have(const struct tern_releases* releases, const char* release);
-
 /* The path of the transport for a release, in an installation's folder. */
 void tern_transport_path(char* path, size_t size, const char* folder, const char* release);
 
 /* "1.13.1, 1.18.1 and 1.22.0". */
 void tern_releases_text(const struct tern_releases* releases, char* text, size_t size);
 
-/* A line that says why there is none for UCX `loaded`, and what to do. */
-void tern_releases_misfit(const struct tern_releases* releases, const char* loaded, char* text,
-                          size_t size);
+/* Whether there is none for UCX `loaded`; then a line in `text` says so, and what to do. */
+int tern_releases_misfit(const struct tern_releases* releases, const char* loaded, char* text,
+                         size_t size);
+
+/* Whether this process has to say that the transport does not fit. Only the first of a tree does:
+ * its children, which inherit the environment, would only repeat it. */
+int tern_misfit_is_new(void);
 
 #ifdef __cplusplus
 }

@@ -65,9 +65,10 @@ bool finds_plug_ins(const char* release) {
            tools::finds_plug_ins(major, minor);
 }
 
+// Empty: there is a transport for this UCX.
 std::string misfit_of(const tern_releases& releases, const std::string& loaded) {
-    char text[2 * kReleasesTextBytes];
-    tern_releases_misfit(&releases, loaded.c_str(), text, sizeof text);
+    char text[2 * kReleasesTextBytes] = "";
+    (void)tern_releases_misfit(&releases, loaded.c_str(), text, sizeof text);
     return text;
 }
 
@@ -112,26 +113,26 @@ Transport Transport::load() {
     // Of several, that of the UCX that is found; otherwise the latest, which may know where its UCX
     // is.
     const std::string found = releases.count > 1 ? release_found() : "";
-    const bool unknown = !found.empty() && tern_releases_have(&releases, found.c_str()) == 0;
+    const std::string unknown = found.empty() ? "" : misfit_of(releases, found);
     const std::string chosen =
-        found.empty() || unknown ? releases.names[releases.count - 1] : found;
+        found.empty() || !unknown.empty() ? releases.names[releases.count - 1] : found;
     char library[PATH_MAX + kReleaseBytes];
     tern_transport_path(library, sizeof library, folder.c_str(), chosen.c_str());
-    ::setenv("TERN_MISFIT_TOLD", "1", 0);  // this program reports the misfit itself
+    (void)tern_misfit_is_new();  // this program says it
     // The dynamic linker finds the same UCX for the library as for the command.
     transport.handle_ = ::dlopen(library, RTLD_LAZY | RTLD_LOCAL);
     ::unsetenv("TERN_MISFIT_TOLD");
     if (transport.handle_ == nullptr)
-        throw std::runtime_error(unknown ? misfit_of(releases, found) : ::dlerror());
+        throw std::runtime_error(unknown.empty() ? ::dlerror() : unknown);
     const auto misfit = transport.function<const char*()>("tern_misfit");
     const auto version = transport.function<const char*()>("ucp_get_version_string");
     const auto get_version =
         transport.function<void(unsigned*, unsigned*, unsigned*)>("ucp_get_version");
     if (misfit == nullptr || version == nullptr || get_version == nullptr)
-        throw std::runtime_error(unknown ? misfit_of(releases, found)
-                                         : std::string(library) + " is not the transport tern");
+        throw std::runtime_error(
+            unknown.empty() ? std::string(library) + " is not the transport tern" : unknown);
     transport.ucx_version = version();
-    if (misfit() != nullptr) transport.misfit = unknown ? misfit_of(releases, found) : misfit();
+    if (misfit() != nullptr) transport.misfit = unknown.empty() ? misfit() : unknown;
     Dl_info info{};
     if (::dladdr(reinterpret_cast<void*>(get_version), &info) != 0)
         transport.ucx_path = info.dli_fname;

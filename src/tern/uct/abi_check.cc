@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "tern/uct/abi_check.h"
-
 #include <cerrno>
+#include <cstdio>
+#include <optional>
+#include <string>
 
 // First, because UCX's own configuration defines the same names, and as a system header may do so.
 #include "tern_config.h"
 
-#include "tern/uct/abi_probe.h"
+#include "tern/loader/releases.h"
+#include "tern/uct/abi.h"
 #include "tern/uct/explain.h"
 #include "tern/uct/ucx_headers.h"
 
@@ -15,38 +17,19 @@ extern "C" {
 extern ucs_class_t uct_priv_worker_t_class;
 // The rest of UCP's API is not needed here.
 void ucp_get_version(unsigned* major, unsigned* minor, unsigned* release);
-const char* ucp_get_version_string(void);
 }
 
 namespace tern {
 namespace {
 
-constexpr const char* kLoggedVariable = "TERN_MISFIT_TOLD";  // environment variable, so inherited
-// UCX's headers do not contain the release number.
-constexpr UcxVersion kBuilt = {UCP_API_MAJOR, UCP_API_MINOR, TERN_UCX_RELEASE};
+// A structure of UCX that this library extends or reads.
+struct UcxClass {
+    const char* name;
+    size_t loaded;  // size in the libuct of this process
+    size_t built;   // size in the libuct that this library was built for
+};
 
-}  // namespace
-
-std::optional<std::string> misfit(UcxVersion loaded, const char* loaded_text, UcxVersion built,
-                                  std::span<const UcxClass> classes) {
-    const std::string prefix = "transport tern is not available: ";
-    if (loaded != built) {
-        const std::string wanted = std::to_string(built.major) + "." + std::to_string(built.minor) +
-                                   "." + std::to_string(built.release);
-        return prefix + "it was built for UCX " + wanted + " and this is UCX " + loaded_text +
-               "; build it for this one (configure --with-ucx=PREFIX) or run with UCX " + wanted;
-    }
-    for (const UcxClass& type : classes) {
-        if (type.loaded == type.built) continue;
-        return prefix + type.name + " has " + std::to_string(type.loaded) + " bytes in this UCX " +
-               loaded_text + " and " + std::to_string(type.built) +
-               " in the one it was built for, which was configured in another way; build it for "
-               "this one (configure --with-ucx=PREFIX)";
-    }
-    return std::nullopt;
-}
-
-namespace {
+constexpr const char* kPrefix = "transport tern is not available: ";
 
 // A UCX with assertions has larger structures, which class sizes do not always show. UCX
 // initialises an ucs_arbiter_group_t itself: returns the number of bytes that the loaded UCX
@@ -73,14 +56,26 @@ std::optional<std::string> check_ucx() {
         {"uct_priv_worker_t", uct_priv_worker_t_class.size, sizeof(uct_priv_worker_t)},
         {"ucs_arbiter_group_t", initialised_bytes(), kInitialisedBytes},
     };
-    UcxVersion loaded;
-    ucp_get_version(&loaded.major, &loaded.minor, &loaded.release);
-    std::optional<std::string> reason = misfit(loaded, ucp_get_version_string(), kBuilt, classes);
-    if (reason) return reason;
+    // UCX's headers do not contain the last number.
+    tern_releases built{.count = 1, .names = {}};
+    std::snprintf(built.names[0], kReleaseBytes, "%u.%u.%u", UCP_API_MAJOR, UCP_API_MINOR,
+                  TERN_UCX_RELEASE);
+    unsigned numbers[3];
+    ucp_get_version(&numbers[0], &numbers[1], &numbers[2]);
+    char loaded[kReleaseBytes];
+    std::snprintf(loaded, sizeof loaded, "%u.%u.%u", numbers[0], numbers[1], numbers[2]);
+    char text[2 * kReleasesTextBytes];
+    if (tern_releases_misfit(&built, loaded, text, sizeof text) != 0) return text;
+    for (const UcxClass& type : classes) {
+        if (type.loaded == type.built) continue;
+        return std::string(kPrefix) + type.name + " has " + std::to_string(type.loaded) +
+               " bytes in this UCX " + loaded + " and " + std::to_string(type.built) +
+               " in the one it was built for, which was configured in another way; build it for "
+               "this one (configure --with-ucx=PREFIX)";
+    }
     const char* const difference = probe_uct();
     if (difference == nullptr) return std::nullopt;
-    return std::string("transport tern is not available: this UCX calls itself ") +
-           ucp_get_version_string() + ", but " + difference +
+    return std::string(kPrefix) + "this UCX calls itself " + loaded + ", but " + difference +
            " in another way than the one it was built for, as a snapshot of the development does; "
            "build it for this one (configure --with-ucx=PREFIX --with-ucx-src=FOLDER with the "
            "source of the same snapshot) or run with that release";
@@ -95,10 +90,7 @@ bool ucx_fits() {
         .add("program", program_invocation_short_name)
         .add("why", reason)
         .write();
-    // Children of a preloaded program get here too, mostly without any use for UCX: only the first
-    // process logs the misfit.
-    if (std::getenv(kLoggedVariable) == nullptr) ucs_error("%s", reason);
-    ::setenv(kLoggedVariable, "1", 0);
+    if (tern_misfit_is_new() != 0) ucs_error("%s", reason);
     return false;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "tern/uct/abi_probe.h"
+#include "tern/uct/abi.h"
 
 #include <array>
 #include <utility>

@@ -5,7 +5,7 @@
 #include <cerrno>
 
 #include "tern/base/trace.h"
-#include "tern/uct/abi_check.h"
+#include "tern/uct/abi.h"
 #include "tern/uct/compat.h"
 #include "tern/uct/config.h"
 #include "tern/uct/explain.h"

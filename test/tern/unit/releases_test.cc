@@ -21,8 +21,10 @@ std::vector<std::string> releases_in(const std::string& folder) {
     tern_releases found;
     tern_releases_in(&found, folder.c_str());
     std::vector<std::string> names(found.names, found.names + found.count);
-    for (const std::string& name : names) EXPECT_TRUE(tern_releases_have(&found, name.c_str()));
-    EXPECT_FALSE(tern_releases_have(&found, "1.2.3"));
+    char text[1024];
+    for (const std::string& name : names)
+        EXPECT_FALSE(tern_releases_misfit(&found, name.c_str(), text, sizeof text));
+    EXPECT_TRUE(tern_releases_misfit(&found, "1.2.3", text, sizeof text));
     return names;
 }
 
@@ -31,7 +33,7 @@ std::string misfit(const std::vector<std::string>& names, const char* loaded) {
     for (const std::string& name : names)
         std::snprintf(releases.names[releases.count++], kReleaseBytes, "%s", name.c_str());
     char text[1024];
-    tern_releases_misfit(&releases, loaded, text, sizeof text);
+    EXPECT_TRUE(tern_releases_misfit(&releases, loaded, text, sizeof text));
     return text;
 }
 
