@@ -15,7 +15,6 @@
 #include "common/library.h"
 #include "common/mpi.h"
 #include "common/process.h"
-#include "tern/tern-run/transports.h"
 
 namespace tern {
 namespace {
@@ -63,6 +62,29 @@ bool finds_plug_ins(const char* release) {
     unsigned minor = 0;
     return std::sscanf(release, "%u.%u", &major, &minor) == 2 &&
            tools::finds_plug_ins(major, minor);
+}
+
+// Whether the module is there, and the GPU's own libraries with it. Nothing of the GPU is
+// initialised.
+bool has_module(const std::string& folder, const std::string& kind) {
+    const std::string path = folder + "/libuct_" + kind + ".so.0";
+    return ::dlopen(path.c_str(), RTLD_LAZY | RTLD_LOCAL) != nullptr;
+}
+
+// The value of UCX_TLS: the transports of UCX that programs use beside Tern, which are the process
+// to itself, and those that know the memory of GPUs. Without one of these, UCP takes a GPU's memory
+// for the host's. The modules of UCX `major`.`minor` are in `module_folder` or in UCX_MODULE_DIR.
+// From 1.18 on, it is a list of what is not used, which leaves every such transport: UCX then does
+// not warn of names that it does not have. For older releases it names the kinds of GPU whose
+// module can be loaded here.
+std::string default_transports(unsigned major, unsigned minor, const std::string& module_folder) {
+    if (major > 1 || minor >= 18) return TERN_OTHER_TLS;
+    const char* const also = std::getenv("UCX_MODULE_DIR");
+    std::string transports = "tern,self";
+    for (const char* kind : {"cuda", "rocm", "ze"})
+        if (has_module(module_folder, kind) || (also != nullptr && has_module(also, kind)))
+            transports.append(",").append(kind);
+    return transports;
 }
 
 // Empty: there is a transport for this UCX.

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "tern/ucp/announcing.h"
-
-#include "tern/ucp/rndv_tern.h"
+#include "tern/ucp/protocols.h"
 
 static ucp_proto_t tag;
 static ucp_proto_t am;

@@ -3,11 +3,9 @@
 #define _GNU_SOURCE
 #include <dlfcn.h>
 
-#include "tern/ucp/announcing.h"
 #include "tern/ucp/protocol_names.h"
+#include "tern/ucp/protocols.h"
 #include "tern/ucp/release.h"
-#include "tern/ucp/rndv_put.h"
-#include "tern/ucp/rndv_tern.h"
 #include "tern/ucp/times.h"
 
 extern ucp_proto_t ucp_rndv_get_zcopy_proto;

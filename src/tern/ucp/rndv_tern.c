@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "tern/ucp/rndv_tern.h"
+#include "tern/ucp/protocols.h"
 
 #include "tern/ucp/times.h"
 

@@ -14,7 +14,6 @@
 #include "tern/uct/md.h"
 #include "tern/uct/rma_post.h"
 #include "tern/uct/send.h"
-#include "tern/uct/ucp_requests.h"
 
 namespace tern {
 

@@ -74,6 +74,26 @@ ucs_status_t estimate_perf(uct_iface_h uct_iface, uct_perf_attr_t* attributes) t
     return tern::out_of_memory(uct_iface);
 }
 
+// Called by UCX's thread for the file system, as for other transports: each number is read as it is
+// at some moment of the call.
+void show_counters(void* object, ucs_string_buffer_t* text, void*, uint64_t) try {
+    const std::string line = tern::counters_line(*static_cast<const TernIface*>(object));
+    ucs_string_buffer_appendf(text, "%s", line.c_str());
+} catch (const std::bad_alloc&) {
+    (void)tern::no_memory("show the counters");
+}
+
+void show_endpoints(void* object, ucs_string_buffer_t* text, void*, uint64_t) {
+    ucs_string_buffer_appendf(text, "%u\n", static_cast<const TernIface*>(object)->endpoint_count);
+}
+
+// What UCX's file system of a process (UCX_VFS_ENABLE) shows of an interface.
+void iface_vfs_refresh(uct_iface_h uct_iface) {
+    TernIface& iface = tern::iface_of(uct_iface);
+    (void)ucs_vfs_obj_add_ro_file(&iface, show_counters, nullptr, 0, "counters");
+    (void)ucs_vfs_obj_add_ro_file(&iface, show_endpoints, nullptr, 0, "endpoints");
+}
+
 }  // namespace
 
 static UCS_CLASS_DECLARE_DELETE_FUNC(TernIface, uct_iface_t);
@@ -119,7 +139,7 @@ static constinit auto iface_ops = tern::compat::padded(uct_iface_ops_t{
 static constinit auto iface_internal_ops = [] {
     auto ops = tern::compat::internal_ops<tern::iface_is_reachable, tern::ep_is_connected>();
     ops.table.iface_estimate_perf = estimate_perf;
-    ops.table.iface_vfs_refresh = tern::iface_vfs_refresh;
+    ops.table.iface_vfs_refresh = iface_vfs_refresh;
     return ops;
 }();
 

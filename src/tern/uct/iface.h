@@ -240,10 +240,6 @@ const std::string& ucp_plugin_refusal();
 // used: children of a preloaded program mostly have no use for it.
 void report_ucp_plugin();
 
-// vfs.cc
-// Adds the interface's files to UCX's file system.
-void iface_vfs_refresh(uct_iface_h iface);
-
 // counters.cc
 // The counters as a line of JSON.
 std::string counters_of(const Engine& engine, const Rendezvous& rendezvous, const Atomics& atomics,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "tern/uct/ucp_requests.h"
+#include "tern/uct/send.h"
 
 #include <dlfcn.h>
 #include <string.h>

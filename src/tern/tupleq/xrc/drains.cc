@@ -3,7 +3,7 @@
 
 #include <arpa/inet.h>
 
-#include "tern/tupleq/xrc/immediate.h"
+#include "tern/tupleq/xrc/messages.h"
 
 namespace tern {
 

@@ -80,4 +80,18 @@ static_assert(sizeof(WireBind) == 40 && sizeof(WireBound) == 24 && sizeof(WireCl
 static_assert(sizeof(WireClosed) == 8 && sizeof(WireConnect) == 16);
 static_assert(sizeof(WireConnected) == 16 && sizeof(WireBind) <= kMaxControl);
 
+// Immediate data of what arrives in a queue: the message's number, or kDrainName, in the low 17
+// bits, and the nonce of the bind, combined by exclusive or. The device may give the number of a
+// destroyed queue to a new one, of any process. A message that was posted for the destroyed queue
+// then arrives in the new one, and must not pass for a message of the new tuple, whose numbers are
+// the same. With a random nonce it does so once in 2^32 times.
+inline constexpr uint32_t kDrainName = 0x10000;
+
+constexpr uint32_t to_immediate(uint32_t nonce, uint32_t name) {
+    return nonce ^ name;
+}
+constexpr uint32_t from_immediate(uint32_t nonce, uint32_t immediate) {
+    return nonce ^ immediate;
+}
+
 }  // namespace tern

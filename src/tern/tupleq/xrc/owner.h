@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <string>
 
-#include "tern/connection/connection.h"
 #include "tern/matching/posted_receives.h"
-#include "tern/pinning/regions/regions.h"
+#include "tern/pinning/cache/pin_cache.h"
+#include "tern/rendezvous/rendezvous.h"
 
 namespace tern {
 
@@ -38,6 +38,18 @@ class TupleQOwner {
 
   protected:
     ~TupleQOwner() = default;
+};
+
+// The objects of the interface that direct messages use. `posted` must contain only TupleReceive.
+struct TupleQParts {
+    const verbs::Device& device;
+    const verbs::Port& port;
+    Engine& engine;
+    Rendezvous& rendezvous;
+    Regions& regions;
+    PinCache& pins;
+    PostedReceives& posted;
+    TupleQOwner& owner;
 };
 
 }  // namespace tern

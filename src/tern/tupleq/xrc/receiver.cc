@@ -5,7 +5,7 @@
 
 #include "tern/base/trace.h"
 #include "tern/matching/messages.h"
-#include "tern/tupleq/xrc/immediate.h"
+#include "tern/tupleq/xrc/messages.h"
 
 namespace tern {
 

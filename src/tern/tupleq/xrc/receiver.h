@@ -10,7 +10,7 @@
 #include "tern/tupleq/xrc/cancellation.h"
 #include "tern/tupleq/xrc/entry_memory.h"
 #include "tern/tupleq/xrc/messages.h"
-#include "tern/tupleq/xrc/parts.h"
+#include "tern/tupleq/xrc/owner.h"
 #include "tern/tupleq/xrc/queues.h"
 #include "tern/tupleq/xrc/table.h"
 

@@ -8,7 +8,7 @@
 #include <cstring>
 
 #include "tern/engine/engine.h"
-#include "tern/tupleq/xrc/immediate.h"
+#include "tern/tupleq/xrc/messages.h"
 #include "tern/tupleq/xrc/sender.h"
 
 namespace tern {

@@ -9,7 +9,7 @@
 #include "tern/tupleq/core/senders.h"
 #include "tern/tupleq/xrc/grant_memory.h"
 #include "tern/tupleq/xrc/link_table.h"
-#include "tern/tupleq/xrc/parts.h"
+#include "tern/tupleq/xrc/owner.h"
 #include "tern/tupleq/xrc/peer_table.h"
 
 namespace tern {

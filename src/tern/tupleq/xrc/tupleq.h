@@ -9,7 +9,7 @@
 #include "tern/tupleq/xrc/completions.h"
 #include "tern/tupleq/xrc/grant_memory.h"
 #include "tern/tupleq/xrc/link_table.h"
-#include "tern/tupleq/xrc/parts.h"
+#include "tern/tupleq/xrc/owner.h"
 #include "tern/tupleq/xrc/receiver.h"
 #include "tern/tupleq/xrc/sender.h"
 #include "tern/tupleq/xrc/settings.h"
