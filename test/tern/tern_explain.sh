@@ -116,7 +116,7 @@ check_tests() {
     says 'check: UCX_TLS with others' 0 '^note +UCX_TLS +.*prefer other' env UCX_TLS=tern,sm,self "${on_hca[@]}" --check
     says 'check: all but Tern' 1 '^WRONG +UCX_TLS' env UCX_TLS=^tern "${on_hca[@]}" --check
     says 'check: UCX_NET_DEVICES' 1 '-> change UCX_NET_DEVICES' env UCX_NET_DEVICES=mlx5_0:1 "${on_hca[@]}" --check
-    says 'check: another UCX' 1 '^WRONG +UCX +.*built for UCX .* this is UCX 1\.12\.7' \
+    says 'check: another UCX' 1 '^WRONG +UCX +.*installed for UCX .* this is UCX 1\.12\.7' \
         env LD_PRELOAD="$tmp/other.so" "$tern_run" --check
     if command -v ompi_info >/dev/null; then
         says 'check: Open MPI without UCX' 1 '^WRONG +Open MPI +OMPI_MCA_pml=ob1' env OMPI_MCA_pml=ob1 "${on_hca[@]}" --check
