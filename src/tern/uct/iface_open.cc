@@ -123,9 +123,8 @@ ucs_status_t open_interface(TernIface& self, uct_md_h md, const uct_iface_params
         note_unused({.what = state->device, .why = trouble.why, .remedy = advice(trouble.remedy)});
         return UCS_ERR_NO_DEVICE;
     }
-    const Policy policy(settings.costs, settings.rendezvous.policy);
     state->rendezvous = std::make_unique<Rendezvous>(*state->engine, domain.regions, *domain.pins,
-                                                     policy, settings.rendezvous, *state);
+                                                     settings.costs, settings.rendezvous, *state);
     state->atomics = std::make_unique<Atomics>(domain.device.pd.get());
     state->rma = std::make_unique<Rma>(*state->engine, *domain.pins, state->rendezvous->decider());
     self.engine = state->engine.get();

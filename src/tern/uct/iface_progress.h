@@ -17,9 +17,11 @@ inline void TernIface::message(uint32_t id, const void* data, uint32_t length) {
 
 [[gnu::always_inline]] inline void TernIface::complete(void* completion, tern::Status status) {
     if (completion == nullptr) return;
-    if (status != tern::Status::kOk) [[unlikely]]
-        tern::note_loss(*this, status);
-    uct_invoke_completion(static_cast<uct_completion_t*>(completion), tern::to_ucs(status));
+    auto* const users = static_cast<uct_completion_t*>(completion);
+    if (status == tern::Status::kOk) [[likely]]
+        return uct_invoke_completion(users, UCS_OK);
+    tern::note_loss(*this, status);
+    uct_invoke_completion(users, tern::to_ucs(status));
 }
 
 inline void TernIface::completed(void* cookie, tern::Status status) {
