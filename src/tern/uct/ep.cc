@@ -41,8 +41,8 @@ UCS_CLASS_INIT_FUNC(TernEp, const uct_ep_params_t* params) {
     self->failed = UCS_OK;
     ucs_arbiter_group_init(&self->pending);
     self->waits = false;
-    self->fences = nullptr;
-    self->last_fence = nullptr;
+    self->own = nullptr;
+    self->last_own = nullptr;
     self->fence_is_last = false;
     self->untold = false;
     ucs_list_add_tail(&iface.endpoints, &self->in_interface);
@@ -76,7 +76,7 @@ static UCS_CLASS_CLEANUP_FUNC(TernEp) {
                self->peer.to_string().c_str());
     tern::ep_pending_purge(
         &self->super.super, [](uct_pending_req_t*, void*) {}, nullptr);
-    tern::drop_fences(*self);
+    tern::drop_own(*self);
     tern::end_wait(*self);
     ucs_arbiter_group_cleanup(&self->pending);
     ucs_list_del(&self->in_interface);
@@ -201,9 +201,9 @@ struct Dispatch {
 static ucs_arbiter_cb_result_t dispatch_to(TernEp& ep, ucs_arbiter_elem_t* element,
                                            Dispatch& dispatch) {
     if (ep.failed == UCS_OK && is_paused(ep)) return UCS_ARBITER_CB_RESULT_RESCHED_GROUP;
-    const FenceState fence = fence_at(ep, element);
-    if (fence == FenceState::kWaits) return UCS_ARBITER_CB_RESULT_RESCHED_GROUP;
-    if (fence == FenceState::kPassed) {
+    const OwnState own = try_own(ep, element);
+    if (own == OwnState::kWaits) return UCS_ARBITER_CB_RESULT_RESCHED_GROUP;
+    if (own == OwnState::kOver) {
         dispatch.untold |= ep.untold;
         return UCS_ARBITER_CB_RESULT_REMOVE_ELEM;
     }
@@ -270,13 +270,13 @@ void ep_pending_purge(uct_ep_h uct_ep, uct_pending_purge_callback_t callback, vo
         &iface_of(uct_ep).arbiter, &ep.pending,
         [](ucs_arbiter_t*, ucs_arbiter_group_t*, ucs_arbiter_elem_t* element, void* what) {
             const auto& each = *static_cast<Purge*>(what);
-            // A fence stays: it still orders earlier sends before later ones.
-            if (is_fence(each.ep, element)) return UCS_ARBITER_CB_RESULT_NEXT_GROUP;
+            // A fence still orders earlier sends before later ones.
+            if (is_own(each.ep, element)) return UCS_ARBITER_CB_RESULT_NEXT_GROUP;
             each.callback(ucs_container_of(element, uct_pending_req_t, priv), each.argument);
             return UCS_ARBITER_CB_RESULT_REMOVE_ELEM;
         },
         &purge);
-    only_fences_stay(ep);
+    only_own_stay(ep);
     if (ucs_arbiter_group_is_empty(&ep.pending)) end_wait(ep);
     pending_changed(ep);
 }
@@ -297,8 +297,8 @@ static bool others_have_ended(const TernEp& ep) {
 [[gnu::noinline, gnu::cold]] static ucs_status_t flush_by_force(TernEp& ep,
                                                                 uct_completion_t* completion) {
     if (ep.failed != UCS_OK && ep.channel == nullptr) return UCS_OK;
-    if (ep.fences != nullptr && ep.ready == nullptr && only_fences_wait(ep)) {
-        drop_fences(ep);
+    if (ep.own != nullptr && ep.ready == nullptr && only_own_wait(ep)) {
+        drop_own(ep);
         end_wait(ep);
         pending_changed(ep);
     }

@@ -23,6 +23,7 @@
 #include <memory>
 #include <new>
 #include <utility>
+#include <variant>
 
 #include "common/assert.h"
 #include "tern/base/trace.h"
@@ -32,17 +33,25 @@
 
 namespace tern {
 
-// A fence in the queue of pending requests, or a kept message.
 struct Fence {
+    bool at_head = false;  // the members below are set
+    uint64_t channel = 0;
+    uint64_t transfers = 0;
+    uint32_t sends = 0;
+    uint64_t direct = 0;
+};
+struct KeptMessage {
+    std::unique_ptr<std::byte[]> bytes;
+    size_t length = 0;
+};
+
+// What Tern itself has put into an endpoint's queue of pending requests.
+struct OwnRequest {
     ucs_arbiter_elem_t element;
-    Fence* next;
-    std::unique_ptr<std::byte[]> message;  // null: a fence
-    size_t length;
-    bool at_head;  // the members below are set
-    uint64_t channel;
-    uint64_t transfers;
-    uint32_t sends;
-    uint64_t direct;
+    OwnRequest* next = nullptr;
+    std::variant<Fence, KeptMessage> what;
+
+    bool is_fence() const { return std::holds_alternative<Fence>(what); }
 };
 
 namespace {
@@ -69,7 +78,7 @@ bool fence_queue(const TernIface& iface, Channel& channel) {
 
 // Whether all operations before this fence, at the head of the queue, are over, or cannot be
 // overtaken.
-bool is_passed(TernEp& ep, Fence& fence) {
+bool is_over(TernEp& ep, Fence& fence) {
     const TernIface& iface = iface_of(&ep.super.super);
     if (ep.failed != UCS_OK || ep.channel == nullptr) return true;
     Channel& channel = *ep.channel;
@@ -91,7 +100,7 @@ bool is_passed(TernEp& ep, Fence& fence) {
 }
 
 // Whether the message, at the head of the queue, is sent, or has nobody to go to.
-bool is_sent(TernEp& ep, const Fence& kept) {
+bool is_over(TernEp& ep, const KeptMessage& kept) {
     if (ep.failed != UCS_OK) return true;
     if (!attach(ep)) {
         // UCX's arbiter is at work: its user is told behind it.
@@ -103,29 +112,29 @@ bool is_sent(TernEp& ep, const Fence& kept) {
                .engine->am_bcopy(
                    *ep.channel, compat::kUcpWireup,
                    [&kept](void* to) {
-                       memcpy(to, kept.message.get(), kept.length);
+                       memcpy(to, kept.bytes.get(), kept.length);
                        return static_cast<uint32_t>(kept.length);
                    },
                    length) != Status::kNoResource;
 }
 
 // Behind all that is queued.
-void queue(TernEp& ep, Fence* fence) {
-    (ep.last_fence != nullptr ? ep.last_fence->next : ep.fences) = fence;
-    ep.last_fence = fence;
-    ep.fence_is_last = !fence->message;
+void queue(TernEp& ep, OwnRequest* own) {
+    (ep.last_own != nullptr ? ep.last_own->next : ep.own) = own;
+    ep.last_own = own;
+    ep.fence_is_last = own->is_fence();
     ep.ready = nullptr;
-    ucs_arbiter_elem_init(&fence->element);
-    ucs_arbiter_group_push_elem_always(&ep.pending, &fence->element);
+    ucs_arbiter_elem_init(&own->element);
+    ucs_arbiter_group_push_elem_always(&ep.pending, &own->element);
     ucs_arbiter_group_schedule(&iface_of(&ep.super.super).arbiter, &ep.pending);
 }
 
 void remove_first(TernEp& ep) {
-    Fence* fence = ep.fences;
-    TERN_ASSERT(fence != nullptr && (fence->next == nullptr) == (fence == ep.last_fence));
-    ep.fences = fence->next;
-    if (ep.fences == nullptr) ep.last_fence = nullptr;
-    delete fence;
+    OwnRequest* own = ep.own;
+    TERN_ASSERT(own != nullptr && (own->next == nullptr) == (own == ep.last_own));
+    ep.own = own->next;
+    if (ep.own == nullptr) ep.last_own = nullptr;
+    delete own;
 }
 
 }  // namespace
@@ -143,7 +152,7 @@ ucs_status_t ep_fence(uct_ep_h uct_ep, unsigned) try {
     }
     ep.ready = nullptr;
     if (ep.fence_is_last) return UCS_OK;
-    auto* fence = new (std::nothrow) Fence{};
+    auto* fence = new (std::nothrow) OwnRequest{};
     if (fence == nullptr) return UCS_ERR_NO_MEMORY;
     TERN_TRACE("endpoint %p: a fence waits behind pending operations", static_cast<void*>(&ep));
     queue(ep, fence);
@@ -154,8 +163,8 @@ ucs_status_t ep_fence(uct_ep_h uct_ep, unsigned) try {
 
 bool may_keep(const TernEp& ep) {
     unsigned kept = 0;
-    for (const Fence* each = ep.fences; each != nullptr; each = each->next)
-        kept += each->message != nullptr;
+    for (const OwnRequest* each = ep.own; each != nullptr; each = each->next)
+        kept += !each->is_fence();
     return kept < kMostKept;
 }
 
@@ -163,21 +172,20 @@ ssize_t keep_message(TernEp& ep, uct_pack_callback_t pack, void* argument) {
     TernIface& iface = iface_of(&ep.super.super);
     const size_t most = iface.engine->settings().segment_size;
     std::unique_ptr<std::byte[]> packed(new (std::nothrow) std::byte[most]);
-    std::unique_ptr<Fence> kept(new (std::nothrow) Fence{});
-    if (!packed || !kept) return UCS_ERR_NO_RESOURCE;
-    kept->length = pack(packed.get(), argument);
-    dump_message(iface, UCT_AM_TRACE_TYPE_SEND, compat::kUcpWireup, packed.get(), kept->length,
+    std::unique_ptr<OwnRequest> own(new (std::nothrow) OwnRequest{});
+    if (!packed || !own) return UCS_ERR_NO_RESOURCE;
+    const size_t length = pack(packed.get(), argument);
+    dump_message(iface, UCT_AM_TRACE_TYPE_SEND, compat::kUcpWireup, packed.get(), length,
                  "TX: AM_BCOPY, kept");
-    kept->message.reset(new (std::nothrow) std::byte[kept->length]);
-    if (kept->message)
-        memcpy(kept->message.get(), packed.get(), kept->length);
-    else
-        kept->message = std::move(packed);
-    const auto length = static_cast<ssize_t>(kept->length);
-    TERN_DEBUG("endpoint %p: a message of %zd bytes that sets up endpoints is kept",
+    if (std::unique_ptr<std::byte[]> fits(new (std::nothrow) std::byte[length]); fits) {
+        memcpy(fits.get(), packed.get(), length);
+        packed = std::move(fits);
+    }
+    own->what = KeptMessage{std::move(packed), length};
+    TERN_DEBUG("endpoint %p: a message of %zu bytes that sets up endpoints is kept",
                static_cast<void*>(&ep), length);
-    queue(ep, kept.release());
-    return length;
+    queue(ep, own.release());
+    return static_cast<ssize_t>(length);
 }
 
 ucs_status_t iface_fence(uct_iface_h uct_iface, unsigned) {
@@ -199,24 +207,24 @@ bool nothing_to_fence(TernEp& ep, const Channel& channel) {
            !may_overtake(iface_of(&ep.super.super), channel);
 }
 
-FenceState fence_at(TernEp& ep, const ucs_arbiter_elem_t* element) {
-    if (ep.fences == nullptr || element != &ep.fences->element) return FenceState::kNone;
-    const bool over = ep.fences->message ? is_sent(ep, *ep.fences) : is_passed(ep, *ep.fences);
-    if (!over) return FenceState::kWaits;
-    if (ep.fences == ep.last_fence) ep.fence_is_last = false;
+OwnState try_own(TernEp& ep, const ucs_arbiter_elem_t* element) {
+    if (ep.own == nullptr || element != &ep.own->element) return OwnState::kNone;
+    if (!std::visit([&ep](auto& what) { return is_over(ep, what); }, ep.own->what))
+        return OwnState::kWaits;
+    if (ep.own == ep.last_own) ep.fence_is_last = false;
     TERN_TRACE("endpoint %p: the %s", static_cast<void*>(&ep),
-               ep.fences->message ? "kept message is sent" : "fence has passed");
+               ep.own->is_fence() ? "fence has passed" : "kept message is sent");
     remove_first(ep);
-    return FenceState::kPassed;
+    return OwnState::kOver;
 }
 
-bool is_fence(const TernEp& ep, const ucs_arbiter_elem_t* element) {
-    for (const Fence* fence = ep.fences; fence != nullptr; fence = fence->next)
-        if (element == &fence->element) return true;
+bool is_own(const TernEp& ep, const ucs_arbiter_elem_t* element) {
+    for (const OwnRequest* own = ep.own; own != nullptr; own = own->next)
+        if (element == &own->element) return true;
     return false;
 }
 
-bool only_fences_wait(TernEp& ep) {
+bool only_own_wait(TernEp& ep) {
     struct Count {
         TernEp& ep;
         bool others;
@@ -225,25 +233,25 @@ bool only_fences_wait(TernEp& ep) {
         &iface_of(&ep.super.super).arbiter, &ep.pending,
         [](ucs_arbiter_t*, ucs_arbiter_group_t*, ucs_arbiter_elem_t* element, void* what) {
             auto& each = *static_cast<Count*>(what);
-            each.others |= !is_fence(each.ep, element);
+            each.others |= !is_own(each.ep, element);
             return UCS_ARBITER_CB_RESULT_NEXT_GROUP;
         },
         &count);
     return !count.others;
 }
 
-void only_fences_stay(TernEp& ep) {
-    ep.fence_is_last = ep.last_fence != nullptr && !ep.last_fence->message;
+void only_own_stay(TernEp& ep) {
+    ep.fence_is_last = ep.last_own != nullptr && ep.last_own->is_fence();
 }
 
-void drop_fences(TernEp& ep) {
+void drop_own(TernEp& ep) {
     ucs_arbiter_group_purge(
         &iface_of(&ep.super.super).arbiter, &ep.pending,
         [](ucs_arbiter_t*, ucs_arbiter_group_t*, ucs_arbiter_elem_t*, void*) {
             return UCS_ARBITER_CB_RESULT_REMOVE_ELEM;
         },
         nullptr);
-    while (ep.fences != nullptr) remove_first(ep);
+    while (ep.own != nullptr) remove_first(ep);
     ep.fence_is_last = false;
 }
 

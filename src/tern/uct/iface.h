@@ -15,8 +15,8 @@ namespace tern {
 struct TernConfig;
 class Matching;
 class TupleQ;
-struct Fence;
 struct MatchingCounters;
+struct OwnRequest;
 }  // namespace tern
 
 // An active message that is offered to a peer; see ucp_interface.h.
@@ -81,9 +81,9 @@ struct TernEp {
     tern::Channel* channel;
     tern::PeerAddress peer;
     ucs_arbiter_group_t pending;
-    bool waits;           // counted in TernIface::waiting: `pending` is not in the arbiter
-    tern::Fence* fences;  // the fences among the elements of `pending`, in order
-    tern::Fence* last_fence;
+    bool waits;             // counted in TernIface::waiting: `pending` is not in the arbiter
+    tern::OwnRequest* own;  // those among the elements of `pending`, in order
+    tern::OwnRequest* last_own;
     bool fence_is_last;   // the last element of `pending` is a fence
     bool untold;          // has failed with a kept message, and the user does not know it yet
     ucs_status_t failed;  // UCS_OK, or why the endpoint has failed
@@ -152,18 +152,18 @@ bool may_keep(const TernEp& ep);
 ssize_t keep_message(TernEp& ep, uct_pack_callback_t pack, void* argument);
 // Whether a fence on the endpoint would end at once, without the device's help.
 bool nothing_to_fence(TernEp& ep, const Channel& channel);
-// Whether `element`, the first of an endpoint's pending queue, is a fence or a kept message, and
-// whether it waits. kPassed: the caller removes the element; the fence is deleted.
-enum class FenceState : uint8_t { kNone, kWaits, kPassed };
-FenceState fence_at(TernEp& ep, const ucs_arbiter_elem_t* element);
+// Whether `element`, the first of an endpoint's pending queue, is an OwnRequest, and whether it
+// waits. kOver: the caller removes the element; the request is deleted.
+enum class OwnState : uint8_t { kNone, kWaits, kOver };
+OwnState try_own(TernEp& ep, const ucs_arbiter_elem_t* element);
 // Whether `element`, anywhere in the pending queue, is one.
-bool is_fence(const TernEp& ep, const ucs_arbiter_elem_t* element);
+bool is_own(const TernEp& ep, const ucs_arbiter_elem_t* element);
 // Whether nothing else is queued.
-bool only_fences_wait(TernEp& ep);
-// All pending requests have been removed.
-void only_fences_stay(TernEp& ep);
-// Deletes all fences; the endpoint must have no pending requests left.
-void drop_fences(TernEp& ep);
+bool only_own_wait(TernEp& ep);
+// All requests of the user have been removed.
+void only_own_stay(TernEp& ep);
+// Deletes them all; the user must have no pending requests left.
+void drop_own(TernEp& ep);
 
 // ep_atomic.cc: data path of endpoints.
 ucs_status_t ep_atomic64_post(uct_ep_h ep, unsigned opcode, uint64_t value, uint64_t to,

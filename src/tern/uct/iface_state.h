@@ -63,7 +63,7 @@ struct TernIface::State final : tern::EngineOwner, tern::RendezvousOwner {
                    const auto& ep = *static_cast<TernEp*>(user);
                    return !ucs_arbiter_group_is_empty(
                               const_cast<ucs_arbiter_group_t*>(&ep.pending)) ||
-                          ep.fences != nullptr;
+                          ep.own != nullptr;
                });
     }
     void on_probe_timeout(void* user) override {

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The messages by which UCP sets up endpoints: of an interface that UCP opens, they are never
 // refused, because UCP could not take them back from the queue of pending requests.
+#include <cerrno>
 #include <deque>
 
 #include "traffic.h"
+#include "verbs_calls.h"
 
 namespace uct_test {
 namespace wireup_test {
@@ -94,6 +96,53 @@ TEST_F(BehindOthersTest, EndWithTheEndpoint) {
     ep_.reset();
     linger({a_.get(), &b_});
     EXPECT_EQ(wireups_, 0u);
+}
+
+// While it exists, the device of this context makes no queue pair.
+class NoQueuePairs {
+  public:
+    explicit NoQueuePairs(ibv_context* context) : verbs_(verbs_get_ctx(context)) {
+        verbs_->create_qp_ex = [](ibv_context*, ibv_qp_init_attr_ex*) -> ibv_qp* {
+            errno = EIO;
+            return nullptr;
+        };
+    }
+    ~NoQueuePairs() { verbs_->create_qp_ex = create_; }
+    NoQueuePairs(const NoQueuePairs&) = delete;
+    NoQueuePairs& operator=(const NoQueuePairs&) = delete;
+
+  private:
+    verbs_context* verbs_;
+    decltype(verbs_->create_qp_ex) create_ = verbs_->create_qp_ex;
+};
+
+// The connection ends in good order, while messages are kept behind a request that the user takes
+// back, and there can be no other connection: the user waits for nothing, and is told.
+TEST_F(WireupTest, CannotBeSent) {
+    const auto host = std::make_shared<Host>();
+    Entity a({}, host, as_ucp), last({}, host);
+    auto b = std::make_unique<Entity>();
+    for (Entity* each : {b.get(), &last}) handle(*each);
+    const Endpoint ep = a.connect(*b), to_last = a.connect(last);
+    ASSERT_TRUE(accepted({&a, b.get()}, [&] { return other(ep); }));
+    ASSERT_TRUE(flush_wait({&a, b.get()}, ep));
+    ASSERT_TRUE(accepted({&a}, [&] { return other(to_last); }));
+    ASSERT_TRUE(flush_wait({&a}, to_last));
+    while (other(ep) == UCS_OK) {
+    }
+    Pending request([] { return UCS_ERR_NO_RESOURCE; });
+    ASSERT_STATUS(UCS_OK, uct_ep_pending_add(ep.get(), &request, 0));
+    for (int i = 0; i < 3; ++i) ASSERT_STATUS(UCS_OK, wireup(ep));
+    linger({&a}, milliseconds(50));  // all else arrives
+    b.reset();
+    ASSERT_TRUE(eventually({}, [&] { return a.progress() != 0; })) << "the end is not heard of";
+    uct_ep_pending_purge(
+        ep.get(), [](uct_pending_req_t*, void*) {}, nullptr);
+    const NoQueuePairs refuses(last_context);
+    EXPECT_TRUE(eventually({&a}, [&] { return a.failures(ep) == 1; }));
+    linger({&a});
+    ASSERT_EQ(a.failures().size(), 1u);
+    EXPECT_STATUS(UCS_ERR_IO_ERROR, a.failures()[0].status);
 }
 
 // The connection has ended for another one, in good order, and the end is being told.
