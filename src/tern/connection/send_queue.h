@@ -12,10 +12,10 @@
 
 namespace tern {
 
-// Waits until all work requests posted so far are complete.
+// Waits for operations to end, for example all work requests posted so far.
 struct Waiter {
     void* cookie = nullptr;      // to be reported; null: no report is wanted
-    const void* user = nullptr;  // user of the connection, who may leave earlier: drop_waiter()
+    const void* user = nullptr;  // user of the connection, who may leave earlier; null: none
 };
 
 // Accounts for the send queue of one reliable connection. Work requests are numbered modulo 2^32;

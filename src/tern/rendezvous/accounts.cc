@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "tern/rendezvous/accounts.h"
 
-#include <iterator>
-
 #include <cerrno>
+#include <iterator>
+#include <utility>
 
 #include "tern/base/trace.h"
 
 namespace tern {
 
-void TransferAccounts::begin(Transfer& transfer, Channel& channel, void* cookie) {
+void TransferAccounts::begin(Transfer& transfer, Channel& channel, const Waiter& waiter) {
     TERN_ASSERT(transfer.channel == nullptr);
     transfer.channel = &channel;
-    transfer.cookie = cookie;
+    transfer.waiter = waiter;
     transfer.sequence = ++begun_;
     ++transfers_;
     idle_.end();
@@ -38,25 +38,34 @@ void TransferAccounts::end(Transfer& transfer) {
     --transfers_;
     memory_.release(transfer);
     engine_.transfer_over(*transfer.channel);
-    if (!transfer.asked_here) return;
+    if (!transfer.awaited()) return;
     TERN_ASSERT(users() != 0);
     --work_;
 }
 
-void TransferAccounts::complete(bool asked_here, void* cookie, Channel& channel, Status status) {
-    if (!asked_here) return;
-    if (status != Status::kOk) {
+void* TransferAccounts::drop(Transfer& transfer) {
+    TERN_ASSERT(!transfer.asked_here || users() != 0);
+    work_ -= transfer.awaited();
+    memory_.release(transfer);
+    transfer.dropped = true;
+    return std::exchange(transfer.waiter, {}).cookie;
+}
+
+void TransferAccounts::complete(bool awaited, void* cookie, Channel& channel, Status status) {
+    if (!awaited) return;
+    const bool failed = status != Status::kOk && status != Status::kCanceled;
+    if (failed) {
         ++channel.failures;
         channel.failure = status;
     }
     if (cookie != nullptr)
         owner_.completed(cookie, status);
-    else if (status != Status::kOk)
+    else if (failed)
         engine_.fail(channel, status, "an operation without completion is refused");
 }
 
 bool TransferAccounts::fail_if_cut(Transfer& transfer) {
-    if (!transfer.use->cut()) return false;
+    if (transfer.use == nullptr || !transfer.use->cut()) return false;
     ++counters_.refused;
     engine_.fail(*transfer.channel, Status::kConnectionReset,
                  "memory was deregistered while the peer accessed it");

@@ -36,7 +36,7 @@ class TransferAccounts {
     bool none() const { return transfers_ == 0 && work_ == 0; }
     uint32_t running() const { return running_; }  // transfers whose bytes are being moved
 
-    void begin(Transfer& transfer, Channel& channel, void* cookie);
+    void begin(Transfer& transfer, Channel& channel, const Waiter& waiter);
     // The transfer is an operation of this side's user, on the peer's memory.
     void begin_operation(Transfer& transfer, uint64_t address, const WireKey& key);
     // The peer asks to access this side's memory, which has been checked.
@@ -55,9 +55,13 @@ class TransferAccounts {
     }
     // Ends a transfer, except for its place in the table.
     void end(Transfer& transfer);
-    // Reports the end of an operation, if a user asked for it. If the operation failed and has no
-    // cookie, the endpoint fails, as with any write that the peer's memory does not take.
-    void complete(bool asked_here, void* cookie, Channel& channel, Status status);
+    // Ends it for its user only, while it goes on with the peer: no device may access the memory.
+    // Returns the cookie, for complete().
+    void* drop(Transfer& transfer);
+    // Reports the end of an operation that a user awaits. If the operation failed and has no
+    // cookie, the endpoint fails, as with any write that the peer's memory does not take. A
+    // canceled operation is no failure.
+    void complete(bool awaited, void* cookie, Channel& channel, Status status);
 
     // Whether the memory was undeclared while the device accessed it, so that the queue pair has
     // been put into error; fails the channel then.

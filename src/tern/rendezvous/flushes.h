@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -16,21 +17,41 @@ class Flushes {
   public:
     bool empty() const { return flushes_.empty(); }
     // `until`: the last transfer to wait for, as `begin` counts them.
-    void add(Channel& channel, uint64_t until, const Waiter& waiter) {
-        flushes_.push_back({&channel, until, waiter, channel.failures});
+    // `by_force`: see Rendezvous::flush_by_force().
+    void add(Channel& channel, uint64_t until, const Waiter& waiter, bool by_force = false) {
+        const auto serves = [&](const Flush& each) {
+            return each.by_force && each.is_of(channel, waiter.user);
+        };
+        // A user without a cookie asks again and again.
+        if (waiter.cookie == nullptr && std::ranges::any_of(flushes_, serves)) return;
+        flushes_.push_back({&channel, until, waiter, channel.failures, by_force});
     }
-    // `begin(channel, until, waiter)` returns kNoResource if the flush has to wait longer, else the
-    // status of the engine's flush; `waiter` may have no cookie. Returns how many flushes have
-    // begun or ended.
+    // Ends the other flushes of each user that flushes by force, and calls `drop(channel, user)`.
+    // The user's completions may begin and end flushes.
+    template <class Drop, class Owner>
+    void drop_by_force(Drop&& drop, Owner& owner) {
+        for (size_t i = 0; i < flushes_.size(); ++i) {
+            const Flush flush = flushes_[i];
+            if (!flush.by_force) continue;
+            const auto is_other = [&](const Flush& each) {
+                return !each.by_force && each.is_of(*flush.channel, flush.waiter.user);
+            };
+            end(is_other, Status::kCanceled, owner);
+            drop(*flush.channel, flush.waiter.user);
+        }
+    }
+    // `begin(channel, until, waiter, by_force)` returns kNoResource if the flush has to wait
+    // longer, else the status of the engine's flush; `waiter` may have no cookie. Returns how many
+    // flushes have begun or ended.
     template <class Begin, class Owner>
     unsigned progress(Begin&& begin, Owner& owner) {
         unsigned count = 0;
         for (size_t i = 0; i < flushes_.size();) {
             const Flush flush = flushes_[i];
-            const bool lost = flush.failures != flush.channel->failures;
+            const bool lost = !flush.by_force && flush.failures != flush.channel->failures;
             const Status failure = flush.channel->failure;
             const Status status =
-                begin(*flush.channel, flush.until, lost ? Waiter{} : flush.waiter);
+                begin(*flush.channel, flush.until, lost ? Waiter{} : flush.waiter, flush.by_force);
             // The engine does not see what transfers have lost. It gets no waiter in that case, and
             // is asked again until all has arrived.
             if (status == Status::kNoResource || (lost && status == Status::kInProgress)) {
@@ -39,7 +60,7 @@ class Flushes {
             }
             remove(i);
             ++count;
-            if (status != Status::kInProgress)
+            if (status != Status::kInProgress && flush.waiter.cookie != nullptr)
                 owner.completed(flush.waiter.cookie,
                                 lost && status == Status::kOk ? failure : status);
         }
@@ -53,10 +74,8 @@ class Flushes {
     // Ends the flushes of a user that leaves the channel.
     template <class Owner>
     void cancel(const Channel& channel, const void* user, Owner& owner) {
-        const auto is_users = [&](const Flush& flush) {
-            return flush.channel == &channel && flush.waiter.user == user;
-        };
-        end(is_users, Status::kCanceled, owner);
+        end([&](const Flush& flush) { return flush.is_of(channel, user); }, Status::kCanceled,
+            owner);
     }
 
   private:
@@ -65,6 +84,11 @@ class Flushes {
         uint64_t until;
         Waiter waiter;
         uint32_t failures;  // Channel::failures when the flush was added
+        bool by_force;
+
+        bool is_of(const Channel& its, const void* user) const {
+            return channel == &its && waiter.user == user;
+        }
     };
 
     template <class Is, class Owner>
@@ -76,7 +100,7 @@ class Flushes {
                 continue;
             }
             remove(i);
-            owner.completed(flush.waiter.cookie, status);
+            if (flush.waiter.cookie != nullptr) owner.completed(flush.waiter.cookie, status);
         }
     }
 

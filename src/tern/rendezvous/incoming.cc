@@ -28,9 +28,10 @@ IncomingTransfers::~IncomingTransfers() {
 // How transfers begin.
 
 void IncomingTransfers::get(Channel& channel, const Buffers& to, uint64_t from, const WireKey& key,
-                            uint32_t rkey, Source source, void* cookie, const Reply* reply) {
+                            uint32_t rkey, Source source, const Waiter& waiter,
+                            const Reply* reply) {
     Incoming* transfer = take();
-    accounts_.begin(*transfer, channel, cookie);
+    accounts_.begin(*transfer, channel, waiter);
     transfer->memory = to;
     transfer->source = source;
     if (reply != nullptr) transfer->reply = *reply;
@@ -39,9 +40,9 @@ void IncomingTransfers::get(Channel& channel, const Buffers& to, uint64_t from, 
 
 void IncomingTransfers::get_owned(Channel& channel, std::unique_ptr<std::byte[]> memory,
                                   size_t length, uint64_t from, const WireKey& key, uint32_t rkey,
-                                  Unpack unpack, void* argument, void* cookie) {
+                                  Unpack unpack, void* argument, const Waiter& waiter) {
     Incoming* transfer = take();
-    accounts_.begin(*transfer, channel, cookie);
+    accounts_.begin(*transfer, channel, waiter);
     const Buffers::Piece piece{.at = memory.get(), .length = length};
     transfer->memory = Buffers({&piece, 1});
     transfer->owned.memory = std::move(memory);
@@ -58,7 +59,7 @@ void IncomingTransfers::begin_get(Incoming& transfer, uint64_t from, const WireK
     transfer.reading.rkey = rkey;
     begin(transfer);
 } catch (const std::bad_alloc&) {
-    transfer.cookie = nullptr;
+    transfer.waiter = {};
     throw;
 }
 
@@ -75,7 +76,7 @@ bool IncomingTransfers::serve(Channel& channel, const Deliver& offer) {
     RegionUse* use = memory_.open(offer.key, offer.address, offer.length, kRemotePut);
     if (use == nullptr) return refusals_.refuse(channel, Refuse::kDeliver, offer.sender);
     Incoming* transfer = take();
-    accounts_.begin(*transfer, channel, nullptr);
+    accounts_.begin(*transfer, channel, {});
     accounts_.begin_service(*transfer, use, offer.address, offer.length);
     ++channel.incoming;
     transfer->sender = offer.sender;
@@ -289,8 +290,8 @@ bool IncomingTransfers::refused(Channel& channel, const Refuse& frame) {
     if (!transfer->core->withdrawn(frame.blocks)) return false;
     transfer->failed = true;
     transfer->refused = frame.what == Refuse::kFetch;
-    if (!transfer->refused) return transfer->asked_here;
-    if (transfer->core->withdrawn_completely()) end(*transfer, Status::kRemoteAccess);
+    if (transfer->refused && transfer->core->withdrawn_completely())
+        end(*transfer, Status::kRemoteAccess);
     return true;
 }
 
@@ -339,17 +340,28 @@ void IncomingTransfers::end(Incoming& transfer, Status status) {
     rings_.queue().remove(transfer);
     if (transfer.core) engine_.expect_notifications(-transfer.core->notifications());
     rings_.give_back(transfer);
-    const bool asked_here = transfer.asked_here;
-    void* cookie = transfer.cookie;
+    const bool awaited = transfer.awaited();
+    void* cookie = transfer.waiter.cookie;
     Channel& channel = *transfer.channel;
-    channel.incoming -= !asked_here;
+    channel.incoming -= !transfer.asked_here;
     const Incoming::Owned owned = std::move(transfer.owned);
     const auto length = static_cast<size_t>(transfer.length);
     accounts_.end(transfer);
     table_.put_back(transfer);
     if (owned.memory && status == Status::kOk)
         owned.unpack(owned.argument, owned.memory.get(), length);
-    accounts_.complete(asked_here, cookie, channel, status);
+    accounts_.complete(awaited, cookie, channel, status);
+}
+
+// What the sender has been asked to write to a ring is still taken from there, and confirmed.
+void IncomingTransfers::drop(const Channel& channel, const void* user) {
+    table_.for_each_of(channel, user, [&](Incoming& transfer) {
+        if (transfer.exposed()) return;
+        if (transfer.state != Incoming::State::kRunning) return end(transfer, Status::kCanceled);
+        transfer.failed = true;
+        void* const cookie = accounts_.drop(transfer);
+        accounts_.complete(true, cookie, *transfer.channel, Status::kCanceled);
+    });
 }
 
 void IncomingTransfers::ended(Channel* channel, Status status) {

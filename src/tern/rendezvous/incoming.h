@@ -23,10 +23,10 @@ class IncomingTransfers : RendezvousPart {
     bool has_room() const { return table_.has_room(); }
     // See Rendezvous::get() and Rendezvous::get_owned(). There must be room.
     void get(Channel& channel, const Buffers& to, uint64_t from, const WireKey& key, uint32_t rkey,
-             Source source, void* cookie, const Reply* reply);
+             Source source, const Waiter& waiter, const Reply* reply);
     void get_owned(Channel& channel, std::unique_ptr<std::byte[]> memory, size_t length,
                    uint64_t from, const WireKey& key, uint32_t rkey, Unpack unpack, void* argument,
-                   void* cookie);
+                   const Waiter& waiter);
 
     // Apart from requests that wait for a place: see TransferAccounts::any_work().
     bool quiet() const { return waiting_.empty() && !rings_.any_waits() && running_.empty(); }
@@ -36,8 +36,8 @@ class IncomingTransfers : RendezvousPart {
     unsigned advance();
     // As Rendezvous::arm().
     Status arm(std::vector<Watched>& words);
-    bool pending(const Channel& channel, uint64_t until) const {
-        return table_.any_pending(channel, until);
+    bool pending(const Channel& channel, uint64_t until, const void* user) const {
+        return table_.any_pending(channel, until, user);
     }
     bool may_be_overtaken(const Channel& channel, uint64_t until) const;
     void request_reports() const;
@@ -49,6 +49,8 @@ class IncomingTransfers : RendezvousPart {
     bool notified(Channel& channel, uint32_t immediate);
     // From the engine: a read or a channel is over.
     void have_read(Incoming::Read& read, Status status);
+    // See Rendezvous::flush_by_force().
+    void drop(const Channel& channel, const void* user);
     // Null: all channels are over.
     void ended(Channel* channel, Status status);
 

@@ -26,9 +26,9 @@ OutgoingTransfers::~OutgoingTransfers() {
 // How transfers begin.
 
 void OutgoingTransfers::put(Channel& channel, const Buffers& from, uint64_t to, const WireKey& key,
-                            uint32_t rkey, void* cookie) {
+                            uint32_t rkey, const Waiter& waiter) {
     Outgoing* transfer = table_.take();
-    accounts_.begin(*transfer, channel, cookie);
+    accounts_.begin(*transfer, channel, waiter);
     transfer->memory = from;
     begin_put(*transfer, to, key, rkey);
 }
@@ -36,7 +36,7 @@ void OutgoingTransfers::put(Channel& channel, const Buffers& from, uint64_t to, 
 void OutgoingTransfers::put_owned(Channel& channel, std::unique_ptr<std::byte[]> data,
                                   size_t length, uint64_t to, const WireKey& key) {
     Outgoing* transfer = table_.take();
-    accounts_.begin(*transfer, channel, nullptr);
+    accounts_.begin(*transfer, channel, {});
     const Buffers::Piece piece{.at = data.get(), .length = length};
     transfer->memory = Buffers({&piece, 1});
     transfer->owned = std::move(data);
@@ -55,7 +55,7 @@ void OutgoingTransfers::begin_put(Outgoing& transfer, uint64_t to, const WireKey
     else
         unconnected_.push_back(&transfer);
 } catch (const std::bad_alloc&) {
-    transfer.cookie = nullptr;
+    transfer.waiter = {};
     throw;
 }
 
@@ -113,7 +113,7 @@ bool OutgoingTransfers::serve(Channel& channel, const Fetch& frame) {
     if (use == nullptr) return refusals_.refuse(channel, Refuse::kFetch, frame.receiver);
     Outgoing* transfer = table_.take();
     TERN_ASSERT(transfer != nullptr);
-    accounts_.begin(*transfer, channel, nullptr);
+    accounts_.begin(*transfer, channel, {});
     accounts_.begin_service(*transfer, use, frame.address, frame.length);
     ++channel.outgoing;
     transfer->receiver = frame.receiver;
@@ -142,6 +142,8 @@ bool OutgoingTransfers::start(Outgoing& transfer, const WireRing& ring, const Wi
     transfer.move_to(Outgoing::State::kWriting);
     running_.add(transfer);
     accounts_.started();
+    if (transfer.dropped) [[unlikely]]
+        return withdraw(transfer);
     if (first.announced()) return placed_.prepare(transfer, first.upto);
     const Part part = first.part();
     if ((!part.placed && ring.slots == 0) || !transfer.core->add(part)) return false;
@@ -171,7 +173,8 @@ void OutgoingTransfers::step_now(Outgoing& transfer) {
 unsigned OutgoingTransfers::step(Outgoing& transfer) {
     Channel& channel = *transfer.channel;
     if (channel.failed) return 0;
-    if (transfer.use != nullptr && transfer.use->revoked() && withdraw(transfer)) return 0;
+    const bool revoked = transfer.use != nullptr && transfer.use->revoked();
+    if ((revoked || transfer.dropped) && withdraw(transfer)) return 0;
     // Of a transfer that the peer has ended, only completions are to come.
     if (transfer.state == Outgoing::State::kWaiting || transfer.state == Outgoing::State::kEnded)
         return 0;
@@ -284,7 +287,8 @@ Outgoing* OutgoingTransfers::offered(const Channel& channel, uint32_t number) co
 
 // How transfers end.
 
-// Ends a transfer whose memory was undeclared. False: nothing is left to withdraw.
+// Ends a transfer whose memory was undeclared, or which was dropped. False: nothing is left to
+// withdraw.
 bool OutgoingTransfers::withdraw(Outgoing& transfer) {
     if (transfer.state == Outgoing::State::kWithdrawn || accounts_.fail_if_cut(transfer))
         return true;
@@ -296,7 +300,7 @@ bool OutgoingTransfers::withdraw(Outgoing& transfer) {
                        .blocks = static_cast<uint32_t>(transfer.core->staged())};
     if (send_frame(engine_, *transfer.channel, TransferId::kRefuse, frame)) {
         transfer.move_to(Outgoing::State::kWithdrawn);
-        ++counters_.refused;
+        counters_.refused += !transfer.asked_here;
     }
     return true;
 }
@@ -314,14 +318,29 @@ unsigned OutgoingTransfers::end_starved() {
     unsigned count = 0;
     while (Outgoing* transfer = staging_.starved()) {
         accounts_.warn_of_limit();
-        if (!transfer->alone())
-            refusals_.add(*transfer->channel,
-                          {.number = transfer->receiver,
-                           .blocks = static_cast<uint32_t>(transfer->core->staged())});
-        end(*transfer, Status::kDevice);
+        drop(*transfer, Status::kDevice);
         ++count;
     }
     return count;
+}
+
+// Ends a transfer for its user. A peer that takes part is told, and confirms: frames of it may be
+// under way. No write may be.
+void OutgoingTransfers::drop(Outgoing& transfer, Status status) {
+    TERN_ASSERT(transfer.under_way() == 0);
+    if (transfer.alone() || transfer.state == Outgoing::State::kOffering)
+        return end(transfer, status);
+    const bool awaited = transfer.awaited();
+    Channel& channel = *transfer.channel;
+    void* const cookie = accounts_.drop(transfer);
+    if (transfer.core) (void)withdraw(transfer);
+    accounts_.complete(awaited, cookie, channel, status);
+}
+
+void OutgoingTransfers::drop(const Channel& channel, const void* user) {
+    table_.for_each_of(channel, user, [&](Outgoing& transfer) {
+        if (transfer.under_way() == 0) drop(transfer, Status::kCanceled);
+    });
 }
 
 void OutgoingTransfers::end(Outgoing& transfer, Status status) {
@@ -332,13 +351,13 @@ void OutgoingTransfers::end(Outgoing& transfer, Status status) {
     std::erase(offers_, &transfer);
     staging_.forget(transfer);
     staging_.give_back(transfer);
-    const bool asked_here = transfer.asked_here;
-    void* cookie = transfer.cookie;
+    const bool awaited = transfer.awaited();
+    void* cookie = transfer.waiter.cookie;
     Channel& channel = *transfer.channel;
-    channel.outgoing -= !asked_here;
+    channel.outgoing -= !transfer.asked_here;
     accounts_.end(transfer);
     table_.put_back(transfer);
-    accounts_.complete(asked_here, cookie, channel, status);
+    accounts_.complete(awaited, cookie, channel, status);
 }
 
 void OutgoingTransfers::ended(Channel* channel, Status status) {

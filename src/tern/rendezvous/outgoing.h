@@ -20,7 +20,7 @@ class OutgoingTransfers : RendezvousPart {
     bool has_room() const { return table_.has_room(); }
     // See Rendezvous::put() and Rendezvous::put_owned(). There must be room.
     void put(Channel& channel, const Buffers& from, uint64_t to, const WireKey& key, uint32_t rkey,
-             void* cookie);
+             const Waiter& waiter);
     void put_owned(Channel& channel, std::unique_ptr<std::byte[]> data, size_t length, uint64_t to,
                    const WireKey& key);
     // See Rendezvous::make_early_copy() and Rendezvous::drop_early_copy().
@@ -40,8 +40,8 @@ class OutgoingTransfers : RendezvousPart {
     }
     // Makes offers, lends staging memory and posts writes, as far as possible.
     unsigned advance();
-    bool pending(const Channel& channel, uint64_t until) const {
-        return table_.any_pending(channel, until);
+    bool pending(const Channel& channel, uint64_t until, const void* user) const {
+        return table_.any_pending(channel, until, user);
     }
     bool may_be_overtaken(const Channel& channel, uint64_t until) const;
     void request_reports() const;
@@ -54,6 +54,8 @@ class OutgoingTransfers : RendezvousPart {
     bool refused(Channel& channel, const Refuse& frame);
     // From the engine: a write or a channel is over.
     void written(Outgoing::Write& write, Status status);
+    // See Rendezvous::flush_by_force().
+    void drop(const Channel& channel, const void* user);
     // Null: all channels are over.
     void ended(Channel* channel, Status status);
 
@@ -75,6 +77,7 @@ class OutgoingTransfers : RendezvousPart {
     void step_now(Outgoing& transfer);
     unsigned end_starved();
     bool withdraw(Outgoing& transfer);
+    void drop(Outgoing& transfer, Status status);
     void end(Outgoing& transfer, Status status);
 
     RingPool rings_;

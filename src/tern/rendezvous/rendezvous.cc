@@ -35,10 +35,10 @@ RendezvousParts Rendezvous::parts() {
 }
 
 Status Rendezvous::get(Channel& channel, std::span<const Buffers::Piece> to, uint64_t from,
-                       const WireKey& key, uint32_t rkey, Source source, void* cookie,
+                       const WireKey& key, uint32_t rkey, Source source, const Waiter& waiter,
                        const Reply* reply) {
     if (!can_begin(channel)) return Status::kNoResource;
-    incoming_.get(channel, Buffers(to), from, key, rkey, source, cookie, reply);
+    incoming_.get(channel, Buffers(to), from, key, rkey, source, waiter, reply);
     return Status::kInProgress;
 }
 
@@ -54,19 +54,19 @@ bool Rendezvous::reads(const Source& source, std::span<const Buffers::Piece> to)
 }
 
 Status Rendezvous::get_owned(Channel& channel, size_t length, uint64_t from, const WireKey& key,
-                             uint32_t rkey, Unpack unpack, void* argument, void* cookie) {
+                             uint32_t rkey, Unpack unpack, void* argument, const Waiter& waiter) {
     if (!can_begin(channel)) return Status::kNoResource;
     std::unique_ptr<std::byte[]> memory(new (std::nothrow) std::byte[length]);
     if (!memory) return Status::kDevice;
     incoming_.get_owned(channel, std::move(memory), length, from, key, rkey, unpack, argument,
-                        cookie);
+                        waiter);
     return Status::kInProgress;
 }
 
 Status Rendezvous::put(Channel& channel, std::span<const Buffers::Piece> from, uint64_t to,
-                       const WireKey& key, uint32_t rkey, void* cookie) {
+                       const WireKey& key, uint32_t rkey, const Waiter& waiter) {
     if (!can_begin(channel)) return Status::kNoResource;
-    outgoing_.put(channel, Buffers(from), to, key, rkey, cookie);
+    outgoing_.put(channel, Buffers(from), to, key, rkey, waiter);
     return Status::kInProgress;
 }
 
@@ -120,11 +120,34 @@ Status Rendezvous::flush(Channel& channel, const Waiter& waiter) {
     return Status::kInProgress;
 }
 
+Status Rendezvous::flush_by_force(Channel& channel, const Waiter& waiter) {
+    if (!channel.failed && channel.backlog.empty() &&
+        !pending(channel, accounts_.begun(), waiter.user))
+        return engine_.flushing()->flush(channel, waiter);
+    flushes_.add(channel, accounts_.begun(), waiter, true);
+    (void)accounts_.note_progress(true);  // arm() comes behind a call of progress
+    return Status::kInProgress;
+}
+
 unsigned Rendezvous::progress_flushes() {
+    // What waits for the connection to come up is copied, but for atomics.
+    const auto only_copies_wait = [](const Channel& channel) {
+        return !channel.backlog.empty() &&
+               !channel.backlog.any_cookie([](const void*) { return true; });
+    };
+    flushes_.drop_by_force(
+        [&](Channel& channel, const void* user) {
+            if (only_copies_wait(channel)) engine_.flushing()->cancel(channel, user);
+            incoming_.drop(channel, user);
+            outgoing_.drop(channel, user);
+        },
+        owner_);
     return flushes_.progress(
-        [this](Channel& channel, uint64_t until, const Waiter& waiter) {
-            return channel.failed || pending(channel, until)
-                       ? Status::kNoResource
+        [&](Channel& channel, uint64_t until, const Waiter& waiter, bool by_force) {
+            if (channel.failed || pending(channel, until, by_force ? waiter.user : nullptr))
+                return Status::kNoResource;
+            return by_force && only_copies_wait(channel)
+                       ? Status::kOk
                        : engine_.flushing()->flush(channel, waiter);
         },
         owner_);

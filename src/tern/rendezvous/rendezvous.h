@@ -24,12 +24,12 @@ class Rendezvous {
     Rendezvous& operator=(const Rendezvous&) = delete;
 
     // Reads the peer's declared memory at `from`. `to`: at most Buffers::kMost pieces, not all
-    // empty. `rkey`: as rkey_to_read() says. kInProgress: completed(`cookie`) follows, never from
-    // within this call. kNoResource: not now; the same holds for the next three. `reply`: to be
-    // sent to the peer when all bytes are in this side's memory, or null; only if `rkey` is 0 and
-    // the key says that the peer takes replies. If the get fails, the reply is not sent.
+    // empty. `rkey`: as rkey_to_read() says. kInProgress: completed() follows, never from within
+    // this call. kNoResource: not now; the same holds for the next three. `reply`: to be sent to
+    // the peer when all bytes are in this side's memory, or null; only if `rkey` is 0 and the key
+    // says that the peer takes replies. If the get fails, the reply is not sent.
     Status get(Channel& channel, std::span<const Buffers::Piece> to, uint64_t from,
-               const WireKey& key, uint32_t rkey, Source source, void* cookie,
+               const WireKey& key, uint32_t rkey, Source source, const Waiter& waiter,
                const Reply* reply = nullptr);
     // The rkey to read the peer's memory with, for get(); 0: the peer is to write. `open`: of open
     // memory, or 0; `of_message`: of a message's, or 0. Open memory is read whatever else is known,
@@ -42,11 +42,11 @@ class Rendezvous {
     // The same into memory that the rendezvous allocates. If the transfer succeeds, `unpack` gets
     // the bytes before the cookie, if any, is completed. kDevice: out of memory.
     Status get_owned(Channel& channel, size_t length, uint64_t from, const WireKey& key,
-                     uint32_t rkey, Unpack unpack, void* argument, void* cookie);
-    // Writes to the peer's declared memory at `to`. When `cookie` is completed, the bytes are in
+                     uint32_t rkey, Unpack unpack, void* argument, const Waiter& waiter);
+    // Writes to the peer's declared memory at `to`. When the cookie is completed, the bytes are in
     // the peer's memory. `rkey`: of memory that is open to writes, or 0.
     Status put(Channel& channel, std::span<const Buffers::Piece> from, uint64_t to,
-               const WireKey& key, uint32_t rkey, void* cookie);
+               const WireKey& key, uint32_t rkey, const Waiter& waiter);
     // The same, and takes ownership of the bytes. kOk: begun; only a flush waits for its end.
     Status put_owned(Channel& channel, std::unique_ptr<std::byte[]> data, size_t length,
                      uint64_t to, const WireKey& key);
@@ -63,6 +63,10 @@ class Rendezvous {
     // kOk: all operations begun on this channel so far are over, and all that was sent has arrived.
     // kInProgress: the waiter, if any, is completed when this is so.
     Status flush(Channel& channel, const Waiter& waiter);
+    // The same of a user that begins nothing more, on a channel that stays for others: waits only
+    // for its own operations. Those whose memory no device accesses, because they wait for the
+    // peer, are dropped. They and the user's earlier flushes end as canceled.
+    Status flush_by_force(Channel& channel, const Waiter& waiter);
     bool idle() const { return accounts_.users() == 0; }
     // For fences: the number of operations begun so far, on all channels; and whether an operation
     // that was begun on this channel, no later than the `until`th, still has something to post or
@@ -72,7 +76,7 @@ class Rendezvous {
     bool may_be_overtaken(const Channel& channel, uint64_t until) const;
     // Whether operations of this side's users are under way on this channel.
     bool busy(const Channel& channel) const {
-        return accounts_.users() != 0 && pending(channel, accounts_.begun());
+        return accounts_.users() != 0 && pending(channel, accounts_.begun(), nullptr);
     }
     // Ends the flushes of a user that leaves the channel.
     void cancel_flushes(const Channel& channel, const void* user) {
@@ -133,8 +137,9 @@ class Rendezvous {
     bool reads(const Source& source, std::span<const Buffers::Piece> to) const;
     unsigned advance();
     unsigned progress_flushes();
-    bool pending(const Channel& channel, uint64_t until) const {
-        return incoming_.pending(channel, until) || outgoing_.pending(channel, until);
+    // `user`: whose operations; null: of all.
+    bool pending(const Channel& channel, uint64_t until, const void* user) const {
+        return incoming_.pending(channel, until, user) || outgoing_.pending(channel, until, user);
     }
     bool refused(Channel& channel, const std::byte* data, uint32_t length);
 

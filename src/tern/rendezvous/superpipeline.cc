@@ -60,7 +60,8 @@ void StagedWrites::reclaim(std::span<Outgoing* const> running) {
     for (Outgoing* transfer : running) {
         ChunkSource::Chunk chunk;
         if (transfer->staging.slots == 0 || transfer->reclaim.under_way != 0 ||
-            transfer->channel->failed || transfer->core->next(Outgoing::kLongestWrite, chunk))
+            transfer->channel->failed ||
+            (!transfer->dropped && transfer->core->next(Outgoing::kLongestWrite, chunk)))
             continue;
         transfer->reclaim.owner = transfer;
         transfer->reclaim_at = transfer->core->staged();
@@ -183,7 +184,7 @@ bool IncomingWrites::ask_sender(Incoming& transfer) {
 }
 
 IncomingWrites::Step IncomingWrites::step(Incoming& transfer) {
-    if (transfer.use != nullptr && accounts_.fail_if_cut(transfer)) return {};
+    if (accounts_.fail_if_cut(transfer)) return {};
     RingReader& core = *transfer.core;
     if (transfer.state == Incoming::State::kAsking) {
         if (!ask_sender(transfer)) return {};

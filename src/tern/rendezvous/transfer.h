@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -32,13 +33,16 @@ struct Transfer {
     Buffers memory;
     RegionUse* use = nullptr;  // of declared memory, if the peer asked
     bool asked_here = false;   // this side's user asked
+    bool dropped = false;      // the memory is not accessed any more, and the user has been told
     uint64_t sequence = 0;     // TransferAccounts::begun() at its beginning
-    void* cookie = nullptr;    // of the user, to be completed
+    Waiter waiter;             // of the user, to be completed
     uint64_t address = 0;      // of the peer's memory, if this side asked
     WireKey key;
     Pin* pin = nullptr;      // of the piece being transferred in place
     Pin* ahead = nullptr;    // of the next piece
     std::vector<Pin*> pins;  // of earlier pieces
+
+    bool awaited() const { return asked_here && !dropped; }
 };
 
 // Sends a frame about a transfer. False: it cannot be sent now.
@@ -53,11 +57,11 @@ bool send_frame(Engine& engine, Channel& channel, TransferId id, const Frame& fr
 }
 
 // While a RegionAccess exists and is true, the memory may be accessed. False: it has been
-// undeclared.
+// undeclared, or the transfer dropped.
 class RegionAccess {
   public:
     explicit RegionAccess(const Transfer& transfer)
-        : use_(transfer.use), may_(use_ == nullptr || use_->enter()) {}
+        : use_(transfer.use), may_(!transfer.dropped && (use_ == nullptr || use_->enter())) {}
     ~RegionAccess() {
         if (use_ != nullptr && may_) use_->leave();
     }
@@ -116,15 +120,18 @@ class TransferTable {
         return all_[index].get();
     }
 
-    // Whether a transfer is under way that this side's user began on this channel, no later than
-    // the `until`th of the interface, and for which `counts(transfer)` is true.
-    bool any_pending(const Channel& channel, uint64_t until) const {
-        return any_pending(channel, until, [](const T&) { return true; });
+    // Whether a transfer is under way that `user`, or any user if it is null, began on this
+    // channel, no later than the `until`th of the interface.
+    bool any_pending(const Channel& channel, uint64_t until, const void* user) const {
+        return any_pending(channel, until, [user](const T& transfer) {
+            return user == nullptr || transfer.waiter.user == user;
+        });
     }
+    // The same of any user, if `counts(transfer)` is true.
     template <class Counts>
     bool any_pending(const Channel& channel, uint64_t until, Counts&& counts) const {
         return std::any_of(all_.begin(), all_.end(), [&](const auto& transfer) {
-            return transfer->asked_here && transfer->channel == &channel &&
+            return transfer->awaited() && transfer->channel == &channel &&
                    transfer->sequence <= until && counts(*transfer);
         });
     }
@@ -136,6 +143,14 @@ class TransferTable {
         // By index, because the table may grow.
         for (size_t i = 0; i < all_.size(); ++i)
             if (all_[i]->channel != nullptr) call(*all_[i]);
+    }
+    // The same for those that `user` has begun on this channel and waits for.
+    template <class Call>
+    void for_each_of(const Channel& channel, const void* user, Call&& call) const {
+        for_each([&](T& transfer) {
+            if (transfer.awaited() && transfer.channel == &channel && transfer.waiter.user == user)
+                call(transfer);
+        });
     }
 
   private:
@@ -164,6 +179,8 @@ struct Source {
 //   kAsking    the fetch or the accept has been sent                 kRunning
 //   kRunning   all bytes have come, or the peer refuses              kFree
 //   kReading   all bytes are read, or no ring can be registered      kFree
+//   all but kRunning
+//              the transfer is dropped                               kFree
 //   all        the connection ends                                   kFree
 struct Incoming : Transfer {
     enum class State : uint8_t { kFree, kWaiting, kAsking, kRunning, kReading };
@@ -227,6 +244,15 @@ struct Incoming : Transfer {
     bool in_pieces() const { return !decision.staged() && ring.slots != 0; }
     // Only a piece of the user's memory can be pinned.
     bool in_one_piece() const { return memory.contiguous() && !owned.memory; }
+    // Whether a device may write to the user's memory: this side's reads to it, or the peer has
+    // been told where it is pinned.
+    bool exposed() const {
+        if (state != State::kReading)
+            return state == State::kRunning &&
+                   (!decision.staged() || pin != nullptr || !pins.empty());
+        return std::any_of(std::begin(reading.reads), std::end(reading.reads),
+                           [](const Read& read) { return read.bytes != 0 && !read.arrived; });
+    }
 
     State state = State::kFree;
     RingPool::Ring ring;          // slots is 0: none
@@ -259,11 +285,12 @@ struct Incoming : Transfer {
 //                the peer refuses                                    kFree
 //   kWriting     staging memory is needed, and all is lent           kWaiting
 //                all is posted, and the finish has been sent         kFinished
-//                the memory was undeclared, and the refusal of the
-//                rest has been sent                                  kWithdrawn
+//                the memory was undeclared, or the transfer dropped,
+//                and the refusal of the rest has been sent           kWithdrawn
 //                all writes to open memory have completed            kFree
 //   kWaiting     staging memory is lent, or not needed any more      kWriting
-//                staging memory cannot be registered                 kFree
+//   kOffering, and if the peer takes no part
+//                the transfer is dropped                             kFree
 //   kWriting, kFinished, kWithdrawn
 //                the peer ends the transfer, no write is under way   kFree
 //                the same, and writes are under way                  kEnded

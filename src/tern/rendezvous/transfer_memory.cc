@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "tern/rendezvous/transfer_memory.h"
 
+#include <utility>
+
 #include "tern/base/trace.h"
 
 namespace tern {
@@ -32,10 +34,10 @@ bool TransferMemory::expose(Transfer& transfer, bool writes) {
 }
 
 void TransferMemory::release(Transfer& transfer) {
-    if (transfer.use != nullptr) regions_.release(transfer.use);
-    if (transfer.pin != nullptr) pins_.release(transfer.pin);
-    if (transfer.ahead != nullptr) pins_.release(transfer.ahead);
-    for (Pin* pin : transfer.pins) pins_.release(pin);
+    if (transfer.use != nullptr) regions_.release(std::exchange(transfer.use, nullptr));
+    if (transfer.pin != nullptr) pins_.release(std::exchange(transfer.pin, nullptr));
+    if (transfer.ahead != nullptr) pins_.release(std::exchange(transfer.ahead, nullptr));
+    for (Pin* pin : std::exchange(transfer.pins, {})) pins_.release(pin);
 }
 
 // Watching a buffer, from its second use on, takes a system call or two.

@@ -77,7 +77,7 @@ ucs_status_t put_from_device(uct_ep_h ep, const uct_iov_t* iov, size_t count, ui
                     return to_ucs(*put);
             if (pieces.used != 1) return refuse_pieces("put");
             return to_ucs(iface.rendezvous->put(channel, {pieces.user, 1}, to, key.region, key.rkey,
-                                                completion));
+                                                {completion, &ep_of(ep)}));
         });
 }
 
@@ -93,7 +93,7 @@ ucs_status_t get_to_device(uct_ep_h ep, const uct_iov_t* iov, size_t count, uint
                     return to_ucs(*get);
             if (pieces.used != 1) return refuse_pieces("get");
             return to_ucs(iface.rendezvous->get(channel, {pieces.user, 1}, from, key.region, rkey,
-                                                key.source, completion, nullptr));
+                                                key.source, {completion, &ep_of(ep)}));
         });
 }
 

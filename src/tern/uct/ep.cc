@@ -281,9 +281,9 @@ void ep_pending_purge(uct_ep_h uct_ep, uct_pending_purge_callback_t callback, vo
     pending_changed(ep);
 }
 
-static Status flush(TernEp& ep, const Waiter& waiter) {
+static Status flush(TernEp& ep, const Waiter& waiter, bool by_force = false) {
     const TernIface& iface = iface_of(&ep.super.super);
-    return iface.matching->flush(*iface.rendezvous, *ep.channel, waiter);
+    return iface.matching->flush(*iface.rendezvous, *ep.channel, waiter, by_force);
 }
 
 // Whether all others that use the endpoint's channel have been flushed by force.
@@ -307,11 +307,12 @@ static bool others_have_ended(const TernEp& ep) {
     const auto is_under_way = [](Status status) {
         return status == Status::kInProgress || status == Status::kNoResource;
     };
-    Status status = flush(ep, {completion, &ep});
-    if (!others_have_ended(ep)) {
+    const bool alone = others_have_ended(ep);
+    Status status = flush(ep, {completion, &ep}, !alone);
+    if (!alone) {
         // The channel stays, for the others. The user takes the end of this flush for that of all
-        // completions, and so does the device with its memory. So it waits for what is under way,
-        // and this endpoint begins nothing more.
+        // completions, and of what the device does with its memory. Until then, this endpoint
+        // begins nothing more.
         if (status == Status::kInProgress) {
             ep.failed = UCS_ERR_CANCELED;
             ep.ready = nullptr;

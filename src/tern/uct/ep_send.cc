@@ -339,7 +339,8 @@ ucs_status_t ep_put_zcopy(uct_ep_h ep, const uct_iov_t* iov, size_t count, uint6
         const ibv_mr* open = registration(iov->memh);
         if (const auto put = iface.rma->put(channel, from, {to, key.rkey}, open, completion))
             return *put;
-        return iface.rendezvous->put(channel, from.pieces, to, key.region, key.rkey, completion);
+        return iface.rendezvous->put(channel, from.pieces, to, key.region, key.rkey,
+                                     {completion, &ep_of(ep)});
     });
 } catch (const std::bad_alloc&) {
     return out_of_memory(ep);
@@ -367,7 +368,7 @@ ucs_status_t ep_get_zcopy(uct_ep_h ep, const uct_iov_t* iov, size_t count, uint6
             if (const auto get = iface.rma->get(channel, to, {from, readable}, open, completion))
                 return *get;
             return iface.rendezvous->get(channel, to.pieces, from, key.region, readable, key.source,
-                                         completion, takes ? &offer.reply : nullptr);
+                                         {completion, &ep_of(ep)}, takes ? &offer.reply : nullptr);
         });
     if (takes && status == UCS_INPROGRESS) {
         offer.ep = nullptr;
@@ -392,7 +393,7 @@ ucs_status_t ep_get_bcopy(uct_ep_h ep, uct_unpack_callback_t unpack, void* argum
             iface.rma->get(*channel, length, {from, key.rkey}, unpack, argument, completion))
         return to_ucs(*get);
     return to_ucs(iface.rendezvous->get_owned(*channel, length, from, key.region, key.rkey, unpack,
-                                              argument, completion));
+                                              argument, {completion, &ep_of(ep)}));
 } catch (const std::bad_alloc&) {
     return out_of_memory(ep);
 }

@@ -66,8 +66,11 @@ class Matching {
 
     // Messages that go by other queues than the channel's: what follows is of DirectSender.
     virtual bool stop() { return false; }
-    virtual Status flush(Rendezvous& rendezvous, Channel& channel, const Waiter& waiter) {
-        return rendezvous.flush(channel, waiter);
+    // `by_force`: as Rendezvous::flush_by_force().
+    virtual Status flush(Rendezvous& rendezvous, Channel& channel, const Waiter& waiter,
+                         bool by_force) {
+        return by_force ? rendezvous.flush_by_force(channel, waiter)
+                        : rendezvous.flush(channel, waiter);
     }
     virtual void cancel_flushes(const Channel&, const void*) {}
     virtual uint64_t sent(const Channel&) const { return 0; }

@@ -42,8 +42,8 @@ class DirectTags final : public TagInterface, public TupleQOwner {
         return status == Status::kOk ? tupleq_->arm() : status;
     }
     bool stop() override { return sender().stop(); }
-    Status flush(Rendezvous&, Channel& channel, const Waiter& waiter) override {
-        return sender().flush(channel, waiter);
+    Status flush(Rendezvous&, Channel& channel, const Waiter& waiter, bool by_force) override {
+        return sender().flush(channel, waiter, by_force);
     }
     void cancel_flushes(const Channel& channel, const void* user) override {
         sender().cancel_flushes(channel, user);

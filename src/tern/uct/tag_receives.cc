@@ -140,7 +140,7 @@ bool TagReceives::begin(TagReceive& receive) {
     receive.completion.status = UCS_OK;
     return rendezvous_.get(*receive.channel, {&piece, 1}, receive.request.address, key.region,
                            key.to_read(rendezvous_, {&piece, 1}), key.source,
-                           &receive.completion) == Status::kInProgress;
+                           {&receive.completion}) == Status::kInProgress;
 }
 
 void TagReceives::on_fetched(uct_completion_t* completion) {

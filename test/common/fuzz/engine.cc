@@ -43,7 +43,7 @@ struct Honest {
         const bool put = until(
             [&] {
                 status = peer.rendezvous->put(*to, {&piece, 1}, victim.address(),
-                                              victim.key(victim.open), 0, this);
+                                              victim.key(victim.open), 0, {this});
                 poll();
             },
             [&] { return status == Status::kInProgress; });
@@ -123,15 +123,15 @@ class World {
         require(channel_ != nullptr, "the victim does not attach");
         const Buffers::Piece piece{victim_.memory.data(), victim_.memory.size()};
         Status status = Status::kNoResource;
-        require(
-            turn([&] {
-                if (status == Status::kInProgress) return true;
-                status =
-                    get ? victim_.rendezvous->get(*channel_, {&piece, 1}, 4096, {1, 2}, 0, {}, this)
-                        : victim_.rendezvous->put(*channel_, {&piece, 1}, 4096, {1, 2}, 0, this);
-                return false;
-            }),
-            "the victim cannot ask");
+        require(turn([&] {
+                    if (status == Status::kInProgress) return true;
+                    status = get ? victim_.rendezvous->get(*channel_, {&piece, 1}, 4096, {1, 2}, 0,
+                                                           {}, {this})
+                                 : victim_.rendezvous->put(*channel_, {&piece, 1}, 4096, {1, 2}, 0,
+                                                           {this});
+                    return false;
+                }),
+                "the victim cannot ask");
     }
 
     uint64_t length() {

@@ -95,7 +95,7 @@ TEST_P(EarlyCopyRogueTest, ItIsForOnePeer) {
         honest.poll();
         if (status == Status::kNoResource)
             status = honest.rendezvous->get(*to, {&piece, 1}, victim.address(),
-                                            victim.key(victim.open), 0, {}, this);
+                                            victim.key(victim.open), 0, {}, {this});
     };
     ASSERT_TRUE(until(both, [&] { return honest.completions.size() == 1; }));
     EXPECT_TRUE(std::ranges::all_of(got, [](std::byte byte) { return byte == kNow; }));

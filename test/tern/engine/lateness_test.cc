@@ -51,7 +51,7 @@ class LateSenderTest : public testing::TestWithParam<SchemeSetting> {
         const Buffers::Piece piece{near.memory.data(), near.memory.size()};
         near.completions.clear();
         ASSERT_EQ(near.rendezvous->get(*channel, {&piece, 1}, far.address(), far.key(far.open), 0,
-                                       {.takes_waited_ack = takes}, this),
+                                       {.takes_waited_ack = takes}, {this}),
                   Status::kInProgress);
     }
     void end() {

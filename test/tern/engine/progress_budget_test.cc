@@ -67,7 +67,7 @@ class ProgressBudgetTest : public testing::Test {
             const uint64_t address = reinterpret_cast<uint64_t>(from_.data()) + i * length_;
             const Status status =
                 asker_->rendezvous->get(*channel_, {&piece, 1}, address, owner_->key(region_),
-                                        memory_ ? memory_->rkey : 0, {}, this);
+                                        memory_ ? memory_->rkey : 0, {}, {this});
             if (status != Status::kInProgress) break;
             gets_[i].begun = true;
         }
@@ -213,7 +213,7 @@ TEST_F(ProgressBudgetTest, NewTransfersDoNotOvertakeWhatWasPutOff) {
         const Buffers::Piece piece{short_to.data() + i * 65536, 65536};
         EXPECT_EQ(asker_->rendezvous->get(*channel_, {&piece, 1},
                                           reinterpret_cast<uint64_t>(short_from.data()) + i * 65536,
-                                          owner_->key(region), 0, {}, this),
+                                          owner_->key(region), 0, {}, {this}),
                   Status::kInProgress);
         if (i == 0) begin();
         asker_->poll();

@@ -61,11 +61,11 @@ class RefusedJob : public testing::TestWithParam<Verb> {
         switch (side.begun) {
             case 0:
                 status = rendezvous.get(*side.channel, {&piece, 1}, other.node.address(), key, 0,
-                                        {}, &side);
+                                        {}, {&side});
                 break;
             case 1:
-                status =
-                    rendezvous.put(*side.channel, {&piece, 1}, other.node.address(), key, 0, &side);
+                status = rendezvous.put(*side.channel, {&piece, 1}, other.node.address(), key, 0,
+                                        {&side});
                 break;
             default:
                 status = rendezvous.flush(*side.channel, {&side, &side});

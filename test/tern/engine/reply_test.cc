@@ -38,7 +38,7 @@ class ReplyTest : public testing::TestWithParam<SchemeSetting> {
         ASSERT_TRUE(until(
             [&] {
                 status = near.rendezvous->get(*channel, {&piece, 1}, far->address(), key, 0, {},
-                                              this, reply);
+                                              {this}, reply);
                 poll();
             },
             [&] { return status == Status::kInProgress; }));
@@ -94,7 +94,7 @@ TEST_P(ReplyTest, ManyAtATimeReachThePeerEachOnce) {
         ASSERT_TRUE(until(
             [&] {
                 status = near.rendezvous->get(*channel, {&piece, 1}, far->address(),
-                                              far->key(far->open), 0, {}, this, &reply);
+                                              far->key(far->open), 0, {}, {this}, &reply);
                 if (status == Status::kNoResource) poll();
             },
             [&] { return status == Status::kInProgress; }));

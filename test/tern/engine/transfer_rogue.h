@@ -59,9 +59,9 @@ class TransferRogueTest : public testing::TestWithParam<PollMode>,
             status = Status::kNoResource;
             const auto attempt = [&] {
                 status = get ? honest.rendezvous->get(*to, {&piece, 1}, victim.address(),
-                                                      victim.key(victim.open), 0, {}, this)
+                                                      victim.key(victim.open), 0, {}, {this})
                              : honest.rendezvous->put(*to, {&piece, 1}, victim.address(),
-                                                      victim.key(victim.open), 0, this);
+                                                      victim.key(victim.open), 0, {this});
                 both();
             };
             ASSERT_TRUE(until(attempt, [&] { return status == Status::kInProgress; }));
@@ -72,7 +72,8 @@ class TransferRogueTest : public testing::TestWithParam<PollMode>,
         honest.engine->leave(to, this);
         (void)until(both, [&] { return honest.engine->connections() == 0; });
     }
-    // The victim puts to the rogue or gets from it. Returns when the rogue has the request.
+    // The victim puts to the rogue or gets from it, for the test as user. Returns when the rogue
+    // has the request.
     void let_ask(bool get) {
         std::string why;
         channel = victim.engine->attach(rogue->address(), &victim, why);
@@ -80,8 +81,10 @@ class TransferRogueTest : public testing::TestWithParam<PollMode>,
         const Buffers::Piece piece{victim.memory.data(), victim.memory.size()};
         Status status = Status::kNoResource;
         const auto attempt = [&] {
-            status = get ? victim.rendezvous->get(*channel, {&piece, 1}, 4096, {1, 2}, 0, {}, this)
-                         : victim.rendezvous->put(*channel, {&piece, 1}, 4096, {1, 2}, 0, this);
+            status =
+                get ? victim.rendezvous->get(*channel, {&piece, 1}, 4096, {1, 2}, 0, {},
+                                             {this, this})
+                    : victim.rendezvous->put(*channel, {&piece, 1}, 4096, {1, 2}, 0, {this, this});
             victim.poll();
             rogue->poll();
         };

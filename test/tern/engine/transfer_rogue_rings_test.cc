@@ -23,7 +23,7 @@ TEST_P(TransferRogueTest, RefusesWhatIsBeingRead) {
         const Buffers::Piece piece{victim.memory.data(), victim.memory.size()};
         ASSERT_EQ(victim.rendezvous->get(*channel, {&piece, 1},
                                          reinterpret_cast<uint64_t>(rogue->window().data()), {1, 2},
-                                         rogue->window().rkey(), {}, this),
+                                         rogue->window().rkey(), {}, {this}),
                   Status::kInProgress);
     };
     // So that the second read finds a ring, and begins at once.
@@ -92,7 +92,7 @@ TEST_P(TransferRogueTest, PlantsTheFlagsOfTheNextTransfer) {
     ASSERT_TRUE(channel) << why;
     const Buffers::Piece piece{victim.memory.data(), victim.memory.size()};
     ASSERT_EQ(victim.rendezvous->get(*channel, {&piece, 1}, reinterpret_cast<uint64_t>(window),
-                                     {1, 2}, rogue->window().rkey(), {}, this),
+                                     {1, 2}, rogue->window().rkey(), {}, {this}),
               Status::kInProgress);
     ASSERT_TRUE(turn([this] { return victim.completions.size() == 1; }));
     EXPECT_EQ(victim.completions[0], Status::kOk);
@@ -311,7 +311,7 @@ TEST(TransferRogueReadTest, ReadThatLosesItsPinGetsARing) {
     const Buffers::Piece piece{static_cast<std::byte*>(to_read.data), Locked::kSize};
     ASSERT_EQ(
         victim.rendezvous->get(*to, {&piece, 1}, reinterpret_cast<uint64_t>(rogue.window().data()),
-                               {1, 2}, rogue.window().rkey(), {}, &victim),
+                               {1, 2}, rogue.window().rkey(), {}, {&victim}),
         Status::kInProgress);
     ASSERT_TRUE(
         world.turn([&] { return victim.rendezvous->counters().fallbacks == fallbacks + 1; }));

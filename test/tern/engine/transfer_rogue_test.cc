@@ -257,6 +257,73 @@ TEST_P(TransferRogueTest, RestIsRefused) {
     expect_alive();
 }
 
+// A sender that gives up a put names what it has written, and gets one confirmation.
+TEST_P(TransferRogueTest, RestOfAPutIsRefused) {
+    constexpr uint64_t kLength = 100000;
+    for (const uint32_t written : {0u, 1u}) {
+        Accept accept;
+        ASSERT_NO_FATAL_FAILURE(offer(kLength, accept));
+        const uint32_t bytes = SubBlocks::bytes(kLength, 0);
+        if (written != 0) write_block(accept, bytes);
+        rogue->controls.clear();
+        rogue->send_control(
+            TransferId::kRefuse,
+            Refuse{.what = Refuse::kRest, .number = accept.receiver, .blocks = written});
+        ASSERT_TRUE(turn([this] { return !rogue->controls.empty(); }));
+        ASSERT_EQ(rogue->controls[0].id, TransferId::kAck);
+        EXPECT_EQ(rogue->controls[0].as<Ack>().flags, Ack::kEnd | Ack::kFailed);
+        expect_heard();
+        EXPECT_EQ(rogue->controls.size(), 1u);
+    }
+    expect_alive();
+}
+
+// The victim's user ends by force: before the rogue accepts a put, and when its ring is full.
+TEST_P(TransferRogueTest, PutIsDropped) {
+    for (const bool accepts : {false, true}) {
+        rogue->controls.clear();
+        victim.completions.clear();
+        ASSERT_NO_FATAL_FAILURE(let_ask(false));
+        const Accept accept{.sender = rogue->controls[0].as<Deliver>().sender,
+                            .receiver = 5,
+                            .ring = ring(),
+                            .part = {.upto = victim.memory.size()}};
+        rogue->controls.clear();
+        const uint64_t chunks = victim.rendezvous->counters().chunks;
+        if (accepts) {
+            rogue->send_control(TransferId::kAccept, accept);
+            ASSERT_TRUE(turn([&] { return victim.rendezvous->counters().chunks != chunks; }));
+            expect_heard();
+        }
+        EXPECT_EQ(victim.rendezvous->flush_by_force(*channel, {&victim, this}),
+                  Status::kInProgress);
+        EXPECT_TRUE(victim.completions.empty());
+        ASSERT_TRUE(turn([this] { return victim.completions.size() == 2; }));
+        EXPECT_EQ(victim.completions[0], Status::kCanceled);
+        EXPECT_TRUE(victim.rendezvous->idle());
+        if (!accepts) {
+            EXPECT_TRUE(rogue->controls.empty());
+            rogue->send_control(TransferId::kAccept, accept);
+        }
+        ASSERT_TRUE(turn([this] { return !rogue->controls.empty(); }));
+        ASSERT_EQ(rogue->controls[0].id, TransferId::kRefuse);
+        const auto refusal = rogue->controls[0].as<Refuse>();
+        EXPECT_EQ(refusal.what, Refuse::kRest);
+        EXPECT_EQ(refusal.number, accept.receiver);
+        EXPECT_EQ(refusal.blocks != 0, accepts);
+        // This acknowledgement was under way.
+        rogue->send_control(TransferId::kAck,
+                            Ack{.receiver = accept.receiver, .count = refusal.blocks});
+        expect_heard();
+        rogue->send_control(TransferId::kAck, Ack{.receiver = accept.receiver,
+                                                  .count = refusal.blocks,
+                                                  .flags = Ack::kEnd | Ack::kFailed});
+        expect_heard();
+        EXPECT_EQ(victim.completions.size(), 2u);
+    }
+    expect_alive();
+}
+
 // Memory is undeclared while it is being written to: all sub-blocks are taken, but not copied.
 TEST_P(TransferRogueTest, RestIsDropped) {
     constexpr uint64_t kLength = 100000;

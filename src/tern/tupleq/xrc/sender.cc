@@ -106,21 +106,24 @@ bool DirectSender::ended(const Channel& channel) {
     return lost;
 }
 
-Status DirectSender::flush(Channel& channel, const Waiter& waiter) {
+Status DirectSender::flush(Channel& channel, const Waiter& waiter, bool by_force) {
     const Peer* const peer = peers_.find(channel);
     if (peer == nullptr || (peer->completed == peer->posted && !peer->lost))
-        return rendezvous_.flush(channel, waiter);
-    if (waiter.cookie != nullptr) flushes_.add(channel, peer->posted, waiter);
+        return by_force ? rendezvous_.flush_by_force(channel, waiter)
+                        : rendezvous_.flush(channel, waiter);
+    if (waiter.cookie != nullptr) flushes_.add(channel, peer->posted, waiter, by_force);
     return Status::kInProgress;
 }
 
 unsigned DirectSender::progress_flushes() {
     return flushes_.progress(
-        [this](Channel& channel, uint64_t until, const Waiter& waiter) {
+        [this](Channel& channel, uint64_t until, const Waiter& waiter, bool by_force) {
             const Peer* const peer = peers_.find(channel);
-            const bool done = peer == nullptr || (peer->completed >= until && !peer->lost);
             // If a message is lost, the channel has failed, and end_flushes() ends the flush.
-            return done ? rendezvous_.flush(channel, waiter) : Status::kNoResource;
+            if (peer != nullptr && (peer->completed < until || peer->lost))
+                return Status::kNoResource;
+            return by_force ? rendezvous_.flush_by_force(channel, waiter)
+                            : rendezvous_.flush(channel, waiter);
         },
         owner_);
 }

@@ -79,7 +79,8 @@ class DirectSender {
 
     // kOk: all messages sent so far on this channel have arrived. kInProgress: the waiter, if any,
     // gets its completion.
-    Status flush(Channel& channel, const Waiter& waiter);
+    // `by_force`: see Rendezvous::flush_by_force().
+    Status flush(Channel& channel, const Waiter& waiter, bool by_force = false);
     bool has_flushes() const { return !flushes_.empty(); }
     unsigned progress_flushes();
     // A user leaves the channel: cancels the user's flushes.
