@@ -11,9 +11,18 @@
 namespace softhca {
 namespace {
 
+// On which host each group of parameters was measured; nullptr: not on a host, see below.
+struct Hosts {
+    const char* latency = nullptr;     // and send, read, atomic
+    const char* data = nullptr;        // gather, inline-bandwidth
+    const char* queue_pair = nullptr;  // qp-...
+    const char* port = nullptr;        // the intervals
+};
+
 struct Profile {
     const char* name;
     NicParameters nic;
+    Hosts hosts = {};
 };
 
 // Where the figures come from. graphene and infini are calibrated on results of the paper whose
@@ -53,35 +62,41 @@ struct Profile {
 //
 // completion: in none of the sources; stands for one more small write of the card behind the data.
 //
-// cx3-fdr, cx5-edr, cx6-hdr: published figures of perftest and others. Slopes of 1.9 ns/B and the
-// like are of the time by bytes, so inline_bandwidth is what they add to the packet's.
+// cx3-fdr, cx5-edr, cx6-hdr: published figures, each group of one host. What has no figure is an
+// assumption. Slopes of 1.9 ns/B and the like are of the time by bytes, so inline_bandwidth is what
+// they add to the packet's.
 //
 // cx3-fdr, ConnectX-3 FDR
-// - write of 8 B, inline: 0.95 us (perftest on MT4099: 0.98; 40 GbE: 0.85); send 90 ns more (0.98,
-//   1.07); read 1.99 us, fetch-and-add 2.34 us.
+// - write of 8 B, inline: 0.95 us (0.98; 40 GbE: 0.85); send 90 ns more (0.98, 1.07); read 1.99 us,
+//   fetch-and-add 2.34 us.
 // - inline: 1.9 ns/B up to 128 B. Not inline: 256 B take 1.84 us, so 0.67 us more than inline.
-// - 0.8 ns/B inside a packet (ConnectX-2 QDR: 0.82). 6.0 GB/s: typical, no published figure found
-//   (4.5 GB/s with 40 Gbit/s).
-// - one queue pair, not inline: write 7.4 to 7.8, send 5.2 to 5.4, read 6.2 M/s.
-// - port: write 26 M/s (receives, many queue pairs, Kalia et al., ATC 2016), read 11 M/s
-//   (rdma_bench), atomic 2.7 M/s (ATC 2016).
+// - one queue pair, not inline: write 7.4 to 7.8, send 5.2 to 5.4, read 6.2 M/s. The send's may be
+//   the receiver's processor: at most 188 ns, and not less than a write's 130.
+// - port: write 26 M/s (receives, many queue pairs; 22 if the receive is not inline: 7 ns), read
+//   11 M/s, atomic 2.7 M/s.
+// - Assumed: 0.8 ns/B inside a packet (ConnectX-2 QDR: 0.82), 6.0 GB/s (4.5 GB/s with 40 Gbit/s).
 //
 // cx5-edr, ConnectX-5 EDR
-// - write 0.95 us (linux-rdma/perftest issue 131: 0.93 inline, 1.32 not inline, read 1.91; back to
-//   back on Ethernet: 0.99). Send: published 0.07 us less and 0.10 more; 0.05 more is assumed.
-//   Atomic as read (2.65 and 2.69 us on Ethernet through a switch).
-// - 0.22 ns/B inside a packet: D. Potter's thesis. Inline 0.7 ns/B and the gaps of one queue pair:
-//   assumed as ConnectX-6. 11.7 GB/s.
-// - port: write 90, read 60, atomic 5 M/s (Kong et al., NSDI 2023).
+// - write 0.95 us (0.93 inline, 1.32 not inline, read 1.91; back to back on Ethernet: 0.99). Send:
+//   published 0.07 us less and 0.10 more; 0.05 more is assumed. Atomic as read (2.65 and 2.69 us on
+//   Ethernet through a switch).
+// - one queue pair: MPI's messages of 8 B 6.15 M/s, and of 512 B to 2 KiB, not inline, 2.87 to 3.21
+// M/s (osu_mbw_mr
+//   over dc_x). The adapter is at least as fast. Reads: assumed as what is not inline.
+// - port: write 90, read 60, atomic 5 M/s; a receive 4 ns (Connect-IB: Kalia et al., ATC 2016).
+// - Assumed: 0.22 ns/B inside a packet (D. Potter's thesis), inline 0.7 ns/B (as ConnectX-6).
+//   11.7 GB/s.
 //
 // cx6-hdr, ConnectX-6 HDR, through one switch
-// - write 1.26, send 1.27, read 2.39 us (HDR100, perftest); atomic: as read, no figure found.
-// - inline 0.65 ns/B; not inline 0.48 us more (8 B 1.58, 128 B 1.68, 256 B 2.12 us with Azure
-//   HBv3). 0.22 ns/B inside a packet.
-// - one queue pair: write 2.5 to 2.8 M/s up to 4 KiB (380 ns), send 4.89 M/s, read as write. Write
-//   of 4 KiB 10.3, 8 KiB 17.5, 16 KiB 20.5, 64 KiB 22.7, 1 MiB 23.3 GB/s: 23.3 GB/s, and 100 ns
-//   between two messages.
-// - port: write 123, read 83 M/s, atomic to one address 2.17 M/s.
+// - write 1.26, send 1.27, read 2.39 us; atomic: assumed as read.
+// - inline 0.65 ns/B; not inline 0.48 us more (8 B 1.58, 128 B 1.68, 256 B 2.12 us).
+// - one queue pair, not inline: write 2.5 to 2.8 M/s up to 4 KiB (380 ns). Write of 4 KiB 10.3,
+//   8 KiB 17.5, 16 KiB 20.5, 64 KiB 22.7, 1 MiB 23.3 GB/s: 23.3 GB/s, and 100 ns between two
+//   messages. Sends and reads have no figure of that host, and are assumed as writes; another
+//   host's sends, 4.89 M/s, have no write beside them. Inline: assumed as ConnectX-5; between 163
+//   and 380 ns.
+// - port: write 123, read 83 M/s, atomic to one address 2.17 M/s; a receive as ConnectX-5.
+// - Assumed: 0.22 ns/B inside a packet.
 //
 // Registration of the three: 16 us + 0.25 to 0.40 us a page (UCX's model 16 us + 0.246, libfabric
 // issue 4738 0.32, Mooncake PR 855 0.40): 0.32 us, 12.8 GB/s. Deregistration 0.095 us a page
@@ -89,6 +104,8 @@ struct Profile {
 // of a write waits for it, so that it is in the latency.
 constexpr MemoryCosts kRegistration{16'000, 12.8};
 constexpr MemoryCosts kDeregistration{2'400, 43.1};
+constexpr const char* kTeaker = "perftest on MT4099, hosts teaker-10 and -11";
+constexpr const char* kPerftest131 = "linux-rdma/perftest issue 131";
 
 constexpr Profile kProfiles[] = {
     {"ideal", {}},
@@ -110,7 +127,12 @@ constexpr Profile kProfiles[] = {
       .packet_bandwidth = 1.25,
       .queue_pair = {.write_ns = 130, .send_ns = 188, .read_ns = 161},
       .read_interval_ns = 90,
-      .atomic_interval_ns = 370}},
+      .atomic_interval_ns = 370,
+      .receive_interval_ns = 7},
+     {.latency = kTeaker,
+      .data = kTeaker,
+      .queue_pair = kTeaker,
+      .port = "Apt cluster: Kalia et al., ATC 2016, and rdma_bench"}},
     {"cx5-edr",
      {.latency_ns = 944,
       .bandwidth = 11.7,
@@ -122,9 +144,14 @@ constexpr Profile kProfiles[] = {
       .gather_ns = 390,
       .inline_bandwidth = 2.08,
       .packet_bandwidth = 4.55,
-      .queue_pair = {.write_ns = 370, .send_ns = 370, .read_ns = 370},
+      .queue_pair = {.write_ns = 325, .send_ns = 325, .read_ns = 325, .inline_ns = 163},
       .read_interval_ns = 17,
-      .atomic_interval_ns = 200}},
+      .atomic_interval_ns = 200,
+      .receive_interval_ns = 4},
+     {.latency = kPerftest131,
+      .data = kPerftest131,
+      .queue_pair = "openucx/ucx issue 1831",
+      .port = "Kong et al., NSDI 2023"}},
     {"cx6-hdr",
      {.latency_ns = 1255,
       .bandwidth = 23.3,
@@ -136,9 +163,15 @@ constexpr Profile kProfiles[] = {
       .gather_ns = 480,
       .inline_bandwidth = 2.33,
       .packet_bandwidth = 4.55,
-      .queue_pair = {.gap_ns = 100, .write_ns = 380, .send_ns = 205, .read_ns = 380},
+      .queue_pair =
+          {.gap_ns = 100, .write_ns = 380, .send_ns = 380, .read_ns = 380, .inline_ns = 163},
       .read_interval_ns = 12,
-      .atomic_interval_ns = 460}},
+      .atomic_interval_ns = 460,
+      .receive_interval_ns = 4},
+     {.latency = "Zaratan, HDR100",
+      .data = "Azure HB120rs_v3",
+      .queue_pair = "MT28908 in a virtual machine with A100",
+      .port = "two adapters in one host, benchmarks with stdrdma.h"}},
 };
 
 template <auto... path>
@@ -174,10 +207,24 @@ constexpr Parameter kParameters[] = {
     {"qp-write", parameter_at<&NicParameters::queue_pair, &NicParameters::QueuePair::write_ns>},
     {"qp-send", parameter_at<&NicParameters::queue_pair, &NicParameters::QueuePair::send_ns>},
     {"qp-read", parameter_at<&NicParameters::queue_pair, &NicParameters::QueuePair::read_ns>},
+    {"qp-inline", parameter_at<&NicParameters::queue_pair, &NicParameters::QueuePair::inline_ns>},
     {"read-interval", parameter_at<&NicParameters::read_interval_ns>},
     {"atomic-interval", parameter_at<&NicParameters::atomic_interval_ns>},
+    {"receive-interval", parameter_at<&NicParameters::receive_interval_ns>},
 };
 constexpr size_t kAlwaysShown = 7;
+
+// The group of a parameter; nullptr if it belongs to none.
+const char* Hosts::*group_of(std::string_view parameter) {
+    const auto is = [parameter](std::initializer_list<std::string_view> names) {
+        return std::ranges::find(names, parameter) != names.end();
+    };
+    if (parameter.starts_with("qp-")) return &Hosts::queue_pair;
+    if (is({"latency", "send", "read", "atomic"})) return &Hosts::latency;
+    if (is({"gather", "inline-bandwidth"})) return &Hosts::data;
+    if (is({"interval", "read-interval", "atomic-interval"})) return &Hosts::port;
+    return nullptr;
+}
 
 // Keeps sums of times far from overflow at any bandwidth.
 constexpr double kMaxTransmitNs = 1e15;
@@ -190,18 +237,6 @@ uint64_t bytes_over_bandwidth(uint64_t bytes, double bandwidth) {
     if (bandwidth <= 0) return 0;
     return static_cast<uint64_t>(
         std::min(std::ceil(static_cast<double>(bytes) / bandwidth), kMaxTransmitNs));
-}
-
-// Reserves `work` ns of a link, first come, first served. Returns the begin of the reservation.
-uint64_t reserve(LinkClock& clock, uint64_t now, uint64_t work) {
-    if (work == 0) return now;
-    uint64_t free_at = clock.free_at.load(std::memory_order_relaxed);
-    uint64_t begin;
-    do {
-        begin = std::max(now, free_at);
-    } while (
-        !clock.free_at.compare_exchange_weak(free_at, begin + work, std::memory_order_relaxed));
-    return begin;
 }
 
 std::optional<std::string> set_parameter(const ListEntry& entry, const Parameter& parameter,
@@ -262,9 +297,13 @@ uint64_t interval_ns(const NicParameters& nic, RequestKind kind) {
 
 // Time from the start of a request to that of the next one, as far as the queue pair is concerned.
 uint64_t qp_spacing_ns(const NicParameters& nic, const Request& request) {
-    const uint64_t least = request.kind == RequestKind::kWrite  ? nic.queue_pair.write_ns
-                           : request.kind == RequestKind::kSend ? nic.queue_pair.send_ns
-                                                                : nic.queue_pair.read_ns;
+    uint64_t least = nic.queue_pair.write_ns;
+    if (request.reads())
+        least = nic.queue_pair.read_ns;
+    else if (request.is_inline && nic.queue_pair.inline_ns != 0)
+        least = nic.queue_pair.inline_ns;
+    else if (request.kind == RequestKind::kSend)
+        least = nic.queue_pair.send_ns;
     return std::max(least, transmit_ns(nic, request.bytes) + nic.queue_pair.gap_ns);
 }
 
@@ -279,6 +318,14 @@ const NicParameters* find_profile(std::string_view name) {
     for (const Profile& profile : kProfiles)
         if (name == profile.name) return &profile.nic;
     return nullptr;
+}
+
+std::string_view host_of(std::string_view profile, std::string_view parameter) {
+    const auto group = group_of(parameter);
+    for (const Profile& known : kProfiles)
+        if (profile == known.name && group != nullptr && known.hosts.*group != nullptr)
+            return known.hosts.*group;
+    return {};
 }
 
 std::string profile_names() {
@@ -360,7 +407,7 @@ uint64_t request_ns(const NicParameters& nic, RequestKind kind) {
 }
 
 uint64_t receive_ns(const NicParameters& nic, RequestKind kind) {
-    return nic.completion_ns + (kind == RequestKind::kSend ? nic.send_ns : 0);
+    return nic.completion_ns + (Request{kind}.takes_receive() ? nic.send_ns : 0);
 }
 
 uint64_t MemoryCosts::time_ns(uint64_t bytes) const {
@@ -372,10 +419,8 @@ Booking book(const NicParameters& nic, const Request& request, QpClock& qp, Link
     const bool reads = request.reads();
     const uint64_t transmit = transmit_ns(nic, request.bytes);
     const uint64_t work = port_spacing_ns(nic, request);
-    const uint64_t round_trip = reads ? round_trip_ns(nic, request.kind) : 0;
     const uint64_t there = reads ? request_ns(nic, request.kind) : 0;
-    const uint64_t latency =
-        (reads ? round_trip - there : nic.latency_ns) + before_transmission_ns(nic, request);
+    const uint64_t way = reads ? round_trip_ns(nic, request.kind) - there : nic.latency_ns;
     uint64_t begun = std::max(now, qp.free_at_);
     if (request.fenced) begun = std::max(begun, qp.responded_at_);
     if (reads && qp.read_depth_ != 0) {
@@ -384,16 +429,14 @@ Booking book(const NicParameters& nic, const Request& request, QpClock& qp, Link
     }
     qp.free_at_ = begun + qp_spacing_ns(nic, request);
 
-    // The way of the request for data is added after the bookings: added before, it would leave the
-    // responder's link idle.
-    const uint64_t turn = reserve(reads ? peer.egress : mine.egress, now, work);
-    const uint64_t arrival_turn =
-        reserve(reads ? mine.ingress : peer.ingress, now + latency, work) + there;
+    // A read acts at the responder, after the writes before it; its answer goes the other way.
+    const uint64_t acts = reads ? std::max(begun + there, qp.arrived_at_) : begun;
     Booking booking = {};
-    booking.start = std::max(begun, turn) + there;
-    if (reads) booking.start = std::max(booking.start, qp.arrived_at_);
-    booking.arrival_begin = std::max(
-        {booking.start + latency, arrival_turn, reads ? qp.responded_at_ : qp.arrived_at_});
+    booking.start = (reads ? peer : mine).egress.reserve(now, acts, work);
+    const uint64_t arrives = std::max(booking.start + way + before_transmission_ns(nic, request),
+                                      reads ? qp.responded_at_ : qp.arrived_at_);
+    const uint64_t received = work + (request.takes_receive() ? nic.receive_interval_ns : 0);
+    booking.arrival_begin = (reads ? mine : peer).ingress.reserve(now, arrives, received);
     booking.arrival_end = booking.arrival_begin + transmit;
     qp.arrived_at_ = std::max(qp.arrived_at_, reads ? booking.start : booking.arrival_end);
     if (!reads) return booking;

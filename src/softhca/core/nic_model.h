@@ -11,6 +11,9 @@
 #include <string_view>
 #include <vector>
 
+#include "softhca/core/port_schedule.h"
+#include "softhca/core/robust_lock.h"
+
 namespace softhca {
 
 // What it costs to register memory, or to deregister it.
@@ -43,9 +46,12 @@ struct NicParameters {
     struct QueuePair {
         uint64_t gap_ns = 0;
         uint64_t write_ns = 0, send_ns = 0, read_ns = 0;
+        uint64_t inline_ns = 0;  // of writes and sends of inline data; 0: as of other data
     } queue_pair;
     uint64_t read_interval_ns = 0;    // interval of reads at the responder; 0: interval_ns
-    uint64_t atomic_interval_ns = 0;  // the same of atomics
+    uint64_t atomic_interval_ns = 0;  // interval of atomics at the responder; 0: interval_ns
+    // How long a message that takes a receive occupies the receiver's port in addition.
+    uint64_t receive_interval_ns = 0;
 
     // Whether anything takes time.
     bool models_time() const;
@@ -53,6 +59,9 @@ struct NicParameters {
 
 // The profile of that name; nullptr if there is none.
 const NicParameters* find_profile(std::string_view name);
+// Where the value of a parameter of a profile was measured; empty if that is not known. Parameters
+// of one group are of one host: a quotient of figures of two hosts says nothing of an adapter.
+std::string_view host_of(std::string_view profile, std::string_view parameter);
 // "ideal, graphene, infini, ..."
 std::string profile_names();
 // The parameters in the syntax of apply_model_overrides(): "latency=2.3us,bandwidth=2,...". Leaves
@@ -74,7 +83,7 @@ std::optional<std::string> apply_model_overrides(std::string_view list, NicParam
 // The same NIC, `factor` times as slow.
 NicParameters slowed(const NicParameters& nic, uint64_t factor);
 
-enum class RequestKind : uint8_t { kWrite, kSend, kRead, kAtomic };
+enum class RequestKind : uint8_t { kWrite, kSend, kRead, kAtomic, kWriteImm };
 
 // What the model must know of a work request.
 struct Request {
@@ -85,13 +94,16 @@ struct Request {
 
     // Whether the responder answers with data.
     bool reads() const { return kind == RequestKind::kRead || kind == RequestKind::kAtomic; }
+    bool takes_receive() const {
+        return kind == RequestKind::kSend || kind == RequestKind::kWriteImm;
+    }
 };
 
 // Time for which `bytes` occupy a link, without gap and latency.
 uint64_t transmit_ns(const NicParameters& nic, uint64_t bytes);
 // Time from the start of a message to that of the next one like it on one queue pair.
 uint64_t spacing_ns(const NicParameters& nic, const Request& request);
-// The same on a port that many queue pairs use.
+// Time from the start of a message to that of the next one on a port that many queue pairs use.
 uint64_t port_spacing_ns(const NicParameters& nic, const Request& request);
 // Time until all bytes of a lone request have arrived: at the responder, or for reads and atomics
 // at the requester.
@@ -101,14 +113,16 @@ uint64_t request_ns(const NicParameters& nic, RequestKind kind);
 // Time from the arrival of a message at the receiver to its completion.
 uint64_t receive_ns(const NicParameters& nic, RequestKind kind);
 
-// When one direction of one port becomes free. Lives in shared memory.
-struct LinkClock {
-    std::atomic<uint64_t> free_at;
-};
-
+// One port. Lives in shared memory.
 struct LinkPair {
-    LinkClock egress;
-    LinkClock ingress;
+    RobustLock lock;  // for booking; who takes it over from a dead owner clears both
+    PortSchedule egress;
+    PortSchedule ingress;
+
+    void clear() {
+        egress.clear();
+        ingress.clear();
+    }
 };
 
 // What the requests of one queue pair wait for. Of its owner.
@@ -136,10 +150,9 @@ struct Booking {
     uint64_t arrival_end;    // the last byte has arrived
 };
 
-// Books time for a request from the port `mine` to the port `peer`; lock-free. Requests of one
-// queue pair arrive in the order of the calls. Ports are booked from `now` on, even if the request
-// waits for its queue pair: such a request must not block an idle port for others. For the same
-// reason an ingress is booked even if the message waits for its sender's egress.
+// Books time for a request from the port `mine` to the port `peer`, whose locks the caller holds.
+// Requests of one queue pair arrive in the order of the calls. A port is busy while bytes pass it:
+// a request that waits for its queue pair or for the other port leaves it to others.
 Booking book(const NicParameters& nic, const Request& request, QpClock& qp, LinkPair& mine,
              LinkPair& peer, uint64_t now);
 // The booking of a request that is sent again `ns` later.

@@ -153,10 +153,7 @@ bool Host::join_node(const std::string& name, std::string* error) {
     }
     if (!used[found]) {
         NodePorts& node = header().nodes[found];
-        for (LinkPair& link : node.links) {
-            link.egress.free_at.store(0, std::memory_order_relaxed);
-            link.ingress.free_at.store(0, std::memory_order_relaxed);
-        }
+        for (LinkPair& link : node.links) link.clear();
         node.name[name.copy(node.name, NodePorts::kNameBytes - 1)] = '\0';
     }
     self_->node.store(found + 1, std::memory_order_relaxed);

@@ -40,13 +40,33 @@ WcOpcode completion_opcode(WrOpcode opcode) {
 RequestKind kind_of(const Wqe& wqe) {
     if (wqe.opcode == WrOpcode::kRdmaRead) return RequestKind::kRead;
     if (wqe.reads()) return RequestKind::kAtomic;
-    // The completion of a write with immediate is that of a send.
+    if (wqe.opcode == WrOpcode::kRdmaWriteImm) return RequestKind::kWriteImm;
     return wqe.opcode == WrOpcode::kRdmaWrite ? RequestKind::kWrite : RequestKind::kSend;
 }
 
 Request request_of(const Wqe& wqe) {
     return {kind_of(wqe), wqe.length, wqe.is_inline, (wqe.flags & send_flag::kFence) != 0};
 }
+
+// Both ports of a request, locked in the order of their addresses.
+class LockedPorts {
+  public:
+    LockedPorts(Host& host, LinkPair& mine, LinkPair& peer)
+        : first_(*std::min(&mine, &peer)), second_(*std::max(&mine, &peer)) {
+        first_.lock.lock(host, [this] { first_.clear(); });
+        if (&second_ != &first_) second_.lock.lock(host, [this] { second_.clear(); });
+    }
+    ~LockedPorts() {
+        if (&second_ != &first_) second_.lock.unlock();
+        first_.lock.unlock();
+    }
+    LockedPorts(const LockedPorts&) = delete;
+    LockedPorts& operator=(const LockedPorts&) = delete;
+
+  private:
+    LinkPair& first_;
+    LinkPair& second_;
+};
 
 }  // namespace
 
@@ -78,6 +98,7 @@ void Requester::commit(Wqe& wqe, uint64_t post_time) {
         wqe.posted_at = last_posted_at_ = std::max(last_posted_at_, post_time);
         const uint64_t begin =
             std::max(wqe.posted_at, sent_again_at_.load(std::memory_order_relaxed));
+        const LockedPorts locked(host, mine, peer);
         wqe.booking = book(nic, request_of(wqe), clock_, mine, peer, begin);
     }
     queue_.commit();

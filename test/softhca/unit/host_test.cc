@@ -273,7 +273,7 @@ TEST_F(HostTest, FreedSlotIsWholeAfterEachInstruction) {
     slot.guards.used = 3;
     slot.inbound.used = 5;
     slot.doorbell.dirty_cqs[7] = 9;
-    slot.links[kMaxLinks - 1].ingress.free_at = 11;
+    slot.links[kMaxLinks - 1].ingress.reserve(0, 0, 11);
     Child child([&] {
         ptrace(PTRACE_TRACEME, 0, nullptr, nullptr);
         raise(SIGSTOP);
@@ -288,7 +288,7 @@ TEST_F(HostTest, FreedSlotIsWholeAfterEachInstruction) {
         ASSERT_EQ(slot.get_life().incarnation, 7u) << "after " << steps << " instructions";
         const bool clear = slot.guards.used == 0 && slot.inbound.used == 0 &&
                            slot.doorbell.dirty_cqs[7] == 0 &&
-                           slot.links[kMaxLinks - 1].ingress.free_at == 0;
+                           slot.links[kMaxLinks - 1].ingress.busy_until() == 0;
         ASSERT_TRUE(clear || slot.state() == SlotState::kDead) << "after " << steps;
         ASSERT_EQ(ptrace(PTRACE_SINGLESTEP, child.pid(), nullptr, nullptr), 0);
         ASSERT_EQ(waitpid(child.pid(), &status, __WALL), child.pid());
