@@ -10,12 +10,8 @@ static_assert(std::is_standard_layout_v<PortSchedule>);
 
 uint64_t PortSchedule::reserve(uint64_t now, uint64_t earliest, uint64_t work) {
     if (work == 0) return earliest;
-    uint32_t over = 0;
-    while (over != count_ && busy_[over].end <= now) ++over;
-    erase(0, over);
-
-    uint32_t first = 0;  // of the intervals that the booking fills the pauses between
-    while (first != count_ && busy_[first].end < earliest) ++first;
+    uint32_t first = count_;  // of the intervals that the booking fills the pauses between
+    while (first != 0 && busy_[first - 1].end >= earliest) --first;
     uint32_t last = first;
     uint64_t begin = earliest, at = earliest, left = work;
     for (; last != count_ && busy_[last].begin < at + left; ++last) {
@@ -27,7 +23,7 @@ uint64_t PortSchedule::reserve(uint64_t now, uint64_t earliest, uint64_t work) {
     const uint64_t end = at + left;
     erase(first, last);
     insert(first, {begin, end});
-    if (count_ == kIntervals) close_shortest_pause();
+    if (count_ == kIntervals) close_a_pause(now);
     return end - work;
 }
 
@@ -43,13 +39,15 @@ void PortSchedule::insert(uint32_t at, const Interval& interval) {
     ++count_;
 }
 
-void PortSchedule::close_shortest_pause() {
-    uint32_t shortest = 1;
-    const auto pause = [this](uint32_t i) { return busy_[i].begin - busy_[i - 1].end; };
-    for (uint32_t i = 2; i < count_; ++i)
-        if (pause(i) < pause(shortest)) shortest = i;
-    busy_[shortest - 1].end = busy_[shortest].end;
-    erase(shortest, shortest + 1);
+void PortSchedule::close_a_pause(uint64_t now) {
+    uint32_t closed = 1;  // the pause before that interval
+    if (busy_[1].begin > now) {
+        const auto pause = [this](uint32_t i) { return busy_[i].begin - busy_[i - 1].end; };
+        for (uint32_t i = 2; i < count_; ++i)
+            if (pause(i) < pause(closed)) closed = i;
+    }
+    busy_[closed - 1].end = busy_[closed].end;
+    erase(closed, closed + 1);
 }
 
 }  // namespace softhca

@@ -11,7 +11,8 @@ class PortSchedule {
   public:
     // Books the first `work` ns from `earliest` on that nobody has booked, which need not be in one
     // piece: packets of several senders take turns. Returns when the booking would have begun if
-    // its last piece were all of it; it ends `work` later. What has ended by `now` is forgotten.
+    // its last piece were all of it; it ends `work` later. In a simulation a member may be at an
+    // earlier time than the one before, so pauses that are over stay while there is room.
     uint64_t reserve(uint64_t now, uint64_t earliest, uint64_t work);
 
     // 0 if nothing is booked.
@@ -23,12 +24,13 @@ class PortSchedule {
         uint64_t begin;
         uint64_t end;
     };
-    // With that many intervals, the shortest pause between two counts as busy.
+    // With that many intervals, a pause between two counts as busy: the first one if it is over,
+    // else the shortest one.
     static constexpr uint32_t kIntervals = 64;
 
     void erase(uint32_t from, uint32_t to);
     void insert(uint32_t at, const Interval& interval);
-    void close_shortest_pause();
+    void close_a_pause(uint64_t now);
 
     uint32_t count_ = 0;
     Interval busy_[kIntervals] = {};  // in order of time, with pauses between them

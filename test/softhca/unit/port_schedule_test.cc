@@ -26,14 +26,23 @@ TEST(PortSchedule, TakesNoTimeForNothing) {
     EXPECT_EQ(port.busy_until(), 0u);
 }
 
-TEST(PortSchedule, ForgetsWhatIsOver) {
+TEST(PortSchedule, KeepsWhatIsOverForMembersThatAreBehind) {
     PortSchedule port;
     port.reserve(0, 0, 100);
-    EXPECT_EQ(port.reserve(100, 100, 10), 100u);
-    port.reserve(1000, 1000, 10);
+    EXPECT_EQ(port.reserve(1000, 1000, 10), 1000u);
+    EXPECT_EQ(port.reserve(50, 50, 10), 100u);
     EXPECT_EQ(port.busy_until(), 1010u);
     port.clear();
     EXPECT_EQ(port.reserve(0, 0, 10), 0u);
+}
+
+TEST(PortSchedule, GivesUpPausesThatAreOverFirst) {
+    PortSchedule port;
+    constexpr uint64_t kBookings = 1000;
+    for (uint64_t i = 0; i < kBookings; ++i)
+        EXPECT_EQ(port.reserve(i * 100, i * 100, 10), i * 100);
+    EXPECT_EQ(port.reserve(0, (kBookings - 2) * 100, 20), (kBookings - 2) * 100 + 10)
+        << "the last pauses are there";
 }
 
 // Each ns is a place of a vector; a booking takes the first free ones.
