@@ -55,9 +55,11 @@ Reason set_link_layer(Settings& settings, std::string_view value) {
     return std::nullopt;
 }
 
+// Behind the profile, which decides unless the user does.
 Reason set_personality(Settings& settings, std::string_view value) {
+    if (value == "auto") value = personality_of_profile(settings.profile);
     const auto personality = find_personality(value);
-    if (!personality) return "choose from " + personality_names();
+    if (!personality) return "choose from " + personality_names() + ", auto";
     settings.personality_name = value;
     settings.personality = *personality;
     return std::nullopt;
@@ -104,8 +106,13 @@ const std::array<Setting, kSettingCount> kSettings = {{
      [](Settings& settings, std::string_view value) {
          return set_count(settings.ports, value, kMaxPorts);
      }},
-    {"SOFTHCA_PERSONALITY", "default", "default, mlx5, mlx4, irdma, bnxt_re, hns, rxe, strict",
-     "the device whose limits, features and refusals are imitated", set_personality},
+    {"SOFTHCA_PROFILE", "ideal", "ideal, graphene, infini, hdr200, muse, cx3-fdr, cx5-edr, cx6-hdr",
+     "the NIC whose timing is modeled", set_profile},
+    {"SOFTHCA_PERSONALITY", "auto", "default, mlx5, mlx4, irdma, bnxt_re, hns, rxe, strict, auto",
+     "the device whose limits, features and refusals are imitated; auto: mlx5 with a profile of "
+     "its "
+     "adapters, else default",
+     set_personality},
     {"SOFTHCA_RULES", "", "comma list RULE=NUMBER", "single rules that differ from the personality",
      [](Settings& settings, std::string_view value) {
          return apply_rules(value, settings.personality);
@@ -128,8 +135,6 @@ const std::array<Setting, kSettingCount> kSettings = {{
          return set_choice(settings.executor, value, "inline", Executor::kInline, "thread",
                            Executor::kThread);
      }},
-    {"SOFTHCA_PROFILE", "ideal", "ideal, graphene, infini, hdr200, muse, cx3-fdr, cx5-edr, cx6-hdr",
-     "the NIC whose timing is modeled", set_profile},
     {"SOFTHCA_MODEL", "",
      "comma list of PARAMETER=TIME (us; suffix ns, us, ms, s) and PARAMETER=GB/s",
      "single parameters that differ from the profile",

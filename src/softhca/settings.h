@@ -51,8 +51,9 @@ struct Setting {
     std::optional<std::string> (*set)(Settings& settings, std::string_view value);
 };
 
-// In the order in which they are set: SOFTHCA_RULES changes the personality, which decides the link
-// layer unless that is set, SOFTHCA_MODEL changes the profile, and SOFTHCA_SLOW slows the result.
+// In the order in which they are set: the profile decides the personality unless that is set,
+// SOFTHCA_RULES changes the personality, which decides the link layer unless that is set,
+// SOFTHCA_MODEL changes the profile, and SOFTHCA_SLOW slows the result.
 constexpr size_t kSettingCount = 16;
 extern const std::array<Setting, kSettingCount> kSettings;
 

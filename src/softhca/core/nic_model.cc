@@ -23,6 +23,7 @@ struct Profile {
     const char* name;
     NicParameters nic;
     Hosts hosts = {};
+    const char* personality = "default";
 };
 
 // Where the figures come from. graphene and infini are calibrated on results of the paper whose
@@ -151,7 +152,8 @@ constexpr Profile kProfiles[] = {
      {.latency = kPerftest131,
       .data = kPerftest131,
       .queue_pair = "openucx/ucx issue 1831",
-      .port = "Kong et al., NSDI 2023"}},
+      .port = "Kong et al., NSDI 2023"},
+     "mlx5"},
     {"cx6-hdr",
      {.latency_ns = 1255,
       .bandwidth = 23.3,
@@ -171,7 +173,8 @@ constexpr Profile kProfiles[] = {
      {.latency = "Zaratan, HDR100",
       .data = "Azure HB120rs_v3",
       .queue_pair = "MT28908 in a virtual machine with A100",
-      .port = "two adapters in one host, benchmarks with stdrdma.h"}},
+      .port = "two adapters in one host, benchmarks with stdrdma.h"},
+     "mlx5"},
 };
 
 template <auto... path>
@@ -318,6 +321,12 @@ const NicParameters* find_profile(std::string_view name) {
     for (const Profile& profile : kProfiles)
         if (name == profile.name) return &profile.nic;
     return nullptr;
+}
+
+std::string_view personality_of_profile(std::string_view name) {
+    for (const Profile& profile : kProfiles)
+        if (name == profile.name) return profile.personality;
+    return "default";
 }
 
 std::string_view host_of(std::string_view profile, std::string_view parameter) {

@@ -59,6 +59,8 @@ struct NicParameters {
 
 // The profile of that name; nullptr if there is none.
 const NicParameters* find_profile(std::string_view name);
+// The personality of the adapter that a profile models.
+std::string_view personality_of_profile(std::string_view name);
 // Where the value of a parameter of a profile was measured; empty if that is not known. Parameters
 // of one group are of one host: a quotient of figures of two hosts says nothing of an adapter.
 std::string_view host_of(std::string_view profile, std::string_view parameter);

@@ -98,7 +98,7 @@ void Requester::commit(Wqe& wqe, uint64_t post_time) {
         wqe.posted_at = last_posted_at_ = std::max(last_posted_at_, post_time);
         const uint64_t begin =
             std::max(wqe.posted_at, sent_again_at_.load(std::memory_order_relaxed));
-        const LockedPorts locked(host, mine, peer);
+        const LockedPorts locked(host_, mine, peer);
         wqe.booking = book(nic, request_of(wqe), clock_, mine, peer, begin);
     }
     queue_.commit();

@@ -34,6 +34,22 @@ TEST(Settings, DefaultsAreThoseOfTheTable) {
     EXPECT_EQ(settings.virtual_time, plain.virtual_time);
 }
 
+TEST(Settings, AProfileDecidesThePersonalityUnlessTheUserDoes) {
+    for (const char* profile : {"cx5-edr", "cx6-hdr"}) {
+        Settings settings;
+        ASSERT_EQ(parse(settings, {{"SOFTHCA_PROFILE", profile}}), std::nullopt);
+        EXPECT_EQ(settings.personality_name, "mlx5");
+        EXPECT_EQ(settings.personality.rounding.inline_data, rule::kInlineWqe);
+        Settings chosen;
+        ASSERT_EQ(parse(chosen, {{"SOFTHCA_PROFILE", profile}, {"SOFTHCA_PERSONALITY", "irdma"}}),
+                  std::nullopt);
+        EXPECT_EQ(chosen.personality_name, "irdma");
+    }
+    Settings other;
+    ASSERT_EQ(parse(other, {{"SOFTHCA_PROFILE", "graphene"}}), std::nullopt);
+    EXPECT_EQ(other.personality_name, "default");
+}
+
 TEST(Settings, EmptyMeansDefault) {
     Environment environment;
     for (const Setting& setting : kSettings) environment[setting.name] = "";
@@ -150,7 +166,7 @@ TEST(Settings, OptionsAndTableNameEverySetting) {
         EXPECT_NE(table.find("`--" + option_name(setting) + "`"), std::string::npos)
             << setting.name;
     }
-    EXPECT_EQ(option_name(kSettings[5]), "link-layer");
+    EXPECT_EQ(option_name(kSettings[6]), "link-layer");
 }
 
 }  // namespace
