@@ -81,7 +81,8 @@ int set_elements(Qp& qp, Wqe& wqe, const ibv_sge* list, size_t count) {
     wqe.num_sge = static_cast<uint8_t>(count);
     if (wqe.opcode != WrOpcode::kCompareSwap && wqe.opcode != WrOpcode::kFetchAdd)
         wqe.length = static_cast<uint32_t>(length);
-    std::copy_n(list, count, reinterpret_cast<ibv_sge*>(wqe.sges()));
+    auto* const elements = reinterpret_cast<ibv_sge*>(wqe.sges());
+    for (size_t i = 0; i < count; ++i) elements[i] = list[i];
     return 0;
 }
 

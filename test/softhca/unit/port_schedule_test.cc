@@ -39,8 +39,7 @@ TEST(PortSchedule, KeepsWhatIsOverForMembersThatAreBehind) {
 TEST(PortSchedule, GivesUpPausesThatAreOverFirst) {
     PortSchedule port;
     constexpr uint64_t kBookings = 1000;
-    for (uint64_t i = 0; i < kBookings; ++i)
-        EXPECT_EQ(port.reserve(i * 100, i * 100, 10), i * 100);
+    for (uint64_t i = 0; i < kBookings; ++i) EXPECT_EQ(port.reserve(i * 100, i * 100, 10), i * 100);
     EXPECT_EQ(port.reserve(0, (kBookings - 2) * 100, 20), (kBookings - 2) * 100 + 10)
         << "the last pauses are there";
 }
