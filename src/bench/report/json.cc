@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <cmath>
@@ -11,6 +12,7 @@
 
 #include "bench/report/figure.h"
 #include "bench/report/machine.h"
+#include "common/descriptor.h"
 
 namespace report {
 
@@ -109,6 +111,18 @@ bool is_replaceable(const std::filesystem::path& target) {
            std::filesystem::is_regular_file(target, ignored);
 }
 
+// Writes a new file, of this process alone.
+void write_new(const std::string& name, const std::string& text) {
+    const tools::Descriptor file(
+        ::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+    if (file.get() < 0) throw call_failed(name);
+    const ssize_t written = ::write(file.get(), text.data(), text.size());
+    if (written == static_cast<ssize_t>(text.size()) && ::fsync(file.get()) == 0) return;
+    const Failure failure = call_failed(name);
+    ::unlink(name.c_str());
+    throw failure;
+}
+
 // The name of a new file beside another one.
 std::string beside(const std::filesystem::path& target) {
     return target.string() + "." + std::to_string(::getpid());
@@ -118,26 +132,25 @@ std::string beside(const std::filesystem::path& target) {
 
 void check_writable(const std::string& name) {
     const std::filesystem::path target = target_of(name);
-    if (!is_replaceable(target)) {
-        if (::access(name.c_str(), W_OK) != 0 || std::filesystem::is_directory(target))
-            throw call_failed(name);
-        return;
+    if (is_replaceable(target)) {
+        write_new(beside(target), "");
+        ::unlink(beside(target).c_str());
+    } else if (::access(name.c_str(), W_OK) != 0 || std::filesystem::is_directory(target)) {
+        throw call_failed(name);
     }
-    if (!std::ofstream(beside(target))) throw call_failed(name);
-    ::unlink(beside(target).c_str());
 }
 
 void write_file(const std::string& name, const std::string& text) {
     const std::filesystem::path target = target_of(name);
-    const bool replaces = is_replaceable(target);
-    const std::string place = replaces ? beside(target) : name;
-    std::ofstream file(place);
-    if (file.write(text.data(), static_cast<std::streamsize>(text.size())).flush() &&
-        (!replaces || ::rename(place.c_str(), target.c_str()) == 0))
-        return;
-    const Failure failure = call_failed(name);
-    if (replaces) ::unlink(place.c_str());
-    throw failure;
+    if (is_replaceable(target)) {
+        write_new(beside(target), text);
+        if (::rename(beside(target).c_str(), target.c_str()) == 0) return;
+        ::unlink(beside(target).c_str());
+        throw call_failed(name);
+    }
+    std::ofstream file(name);
+    if (!file.write(text.data(), static_cast<std::streamsize>(text.size())).flush())
+        throw call_failed(name);
 }
 
 std::string as_json(const Facts& facts, const std::vector<Figure>& figures,

@@ -274,7 +274,25 @@ def run_compare(before, after):
     return EXIT_CHANGED if changed else 0
 
 
+def replace_file(name, page):
+    """Writes a file beside it first, so that a full disk leaves the old page."""
+    if os.path.exists(name) and not os.path.isfile(name):
+        with open(name, "wb") as file:
+            file.write(page)
+        return
+    new = f"{name}.{os.getpid()}"
+    with open(new, "xb") as file:
+        try:
+            file.write(page)
+            file.flush()
+            os.replace(new, name)
+        except OSError:
+            os.unlink(new)
+            raise
+
+
 def run_report(folder, output):
+    import tern_report  # needs packages that compare does not need
     results, left_out = [], []
     try:
         names = sorted(name for name in os.listdir(folder) if name.endswith(".json"))
@@ -286,12 +304,9 @@ def run_report(folder, output):
                 left_out.append(str(failure))
         if not results:
             raise Failure(f"there is no result in {folder}")
-        import tern_report  # needs packages that compare does not need
-        page = tern_report.page_of(results, left_out)
-        with open(output, "wb") as file:
-            file.write(page)
+        replace_file(output, tern_report.page_of(results, left_out))
     except OSError as error:
-        raise Failure(f"{harmless(error.filename)}: {error.strerror}") from error
+        raise Failure(f"{harmless(error.filename or output)}: {error.strerror}") from error
     print(f"{output}: made from {len(results)} results")
     return EXIT_INCOMPLETE if left_out else 0
 

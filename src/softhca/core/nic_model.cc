@@ -423,13 +423,9 @@ uint64_t MemoryCosts::time_ns(uint64_t bytes) const {
     return fixed_ns + bytes_over_bandwidth(bytes, bandwidth);
 }
 
-Booking book(const NicParameters& nic, const Request& request, QpClock& qp, LinkPair& mine,
-             LinkPair& peer, uint64_t now) {
+Booking depart(const NicParameters& nic, const Request& request, QpClock& qp, LinkPair& from,
+               uint64_t now) {
     const bool reads = request.reads();
-    const uint64_t transmit = transmit_ns(nic, request.bytes);
-    const uint64_t work = port_spacing_ns(nic, request);
-    const uint64_t there = reads ? request_ns(nic, request.kind) : 0;
-    const uint64_t way = reads ? round_trip_ns(nic, request.kind) - there : nic.latency_ns;
     uint64_t begun = std::max(now, qp.free_at_);
     if (request.fenced) begun = std::max(begun, qp.responded_at_);
     if (reads && qp.read_depth_ != 0) {
@@ -439,19 +435,28 @@ Booking book(const NicParameters& nic, const Request& request, QpClock& qp, Link
     qp.free_at_ = begun + qp_spacing_ns(nic, request);
 
     // A read acts at the responder, after the writes before it; its answer goes the other way.
+    const uint64_t there = reads ? request_ns(nic, request.kind) : 0;
     const uint64_t acts = reads ? std::max(begun + there, qp.arrived_at_) : begun;
-    Booking booking = {};
-    booking.start = (reads ? peer : mine).egress.reserve(now, acts, work);
-    const uint64_t arrives = std::max(booking.start + way + before_transmission_ns(nic, request),
+    const uint64_t start = from.egress.reserve(now, acts, port_spacing_ns(nic, request));
+    const uint64_t way = reads ? round_trip_ns(nic, request.kind) - there : nic.latency_ns;
+    const uint64_t arrives = std::max(start + way + before_transmission_ns(nic, request),
                                       reads ? qp.responded_at_ : qp.arrived_at_);
-    const uint64_t received = work + (request.takes_receive() ? nic.receive_interval_ns : 0);
-    booking.arrival_begin = (reads ? mine : peer).ingress.reserve(now, arrives, received);
-    booking.arrival_end = booking.arrival_begin + transmit;
-    qp.arrived_at_ = std::max(qp.arrived_at_, reads ? booking.start : booking.arrival_end);
-    if (!reads) return booking;
+    return {start, arrives, arrives};
+}
+
+void arrive(const NicParameters& nic, const Request& request, QpClock& qp, LinkPair& to,
+            uint64_t now, Booking& booking) {
+    const uint64_t work =
+        port_spacing_ns(nic, request) + (request.takes_receive() ? nic.receive_interval_ns : 0);
+    booking.arrival_begin = to.ingress.reserve(now, booking.arrival_begin, work);
+    booking.arrival_end = booking.arrival_begin + transmit_ns(nic, request.bytes);
+    if (!request.reads()) {
+        qp.arrived_at_ = std::max(qp.arrived_at_, booking.arrival_end);
+        return;
+    }
+    qp.arrived_at_ = std::max(qp.arrived_at_, booking.start);
     qp.responded_at_ = booking.arrival_end;
     qp.responses_[qp.reads_++] = booking.arrival_end;
-    return booking;
 }
 
 Booking later(const Booking& booking, uint64_t ns) {

@@ -134,8 +134,10 @@ class QpClock {
     void set_read_depth(uint8_t depth) { read_depth_ = depth; }
 
   private:
-    friend struct Booking book(const NicParameters& nic, const Request& request, QpClock& qp,
-                               LinkPair& mine, LinkPair& peer, uint64_t now);
+    friend struct Booking depart(const NicParameters& nic, const Request& request, QpClock& qp,
+                                 LinkPair& from, uint64_t now);
+    friend void arrive(const NicParameters& nic, const Request& request, QpClock& qp, LinkPair& to,
+                       uint64_t now, struct Booking& booking);
 
     uint64_t free_at_ = 0;       // when the next request may start
     uint64_t arrived_at_ = 0;    // when the requests so far have arrived at the peer
@@ -152,11 +154,14 @@ struct Booking {
     uint64_t arrival_end;    // the last byte has arrived
 };
 
-// Books time for a request from the port `mine` to the port `peer`, whose locks the caller holds.
+// Books time for a request in two steps: at the port that its data leave, which is the peer's if
+// the request reads, and then at the one where they arrive. The caller holds the lock of that port.
 // Requests of one queue pair arrive in the order of the calls. A port is busy while bytes pass it:
 // a request that waits for its queue pair or for the other port leaves it to others.
-Booking book(const NicParameters& nic, const Request& request, QpClock& qp, LinkPair& mine,
-             LinkPair& peer, uint64_t now);
+Booking depart(const NicParameters& nic, const Request& request, QpClock& qp, LinkPair& from,
+               uint64_t now);
+void arrive(const NicParameters& nic, const Request& request, QpClock& qp, LinkPair& to,
+            uint64_t now, Booking& booking);
 // The booking of a request that is sent again `ns` later.
 Booking later(const Booking& booking, uint64_t ns);
 

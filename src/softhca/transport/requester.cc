@@ -48,24 +48,19 @@ Request request_of(const Wqe& wqe) {
     return {kind_of(wqe), wqe.length, wqe.is_inline, (wqe.flags & send_flag::kFence) != 0};
 }
 
-// Both ports of a request, locked in the order of their addresses.
-class LockedPorts {
+// A port that is locked for booking. Never two at once: who waits for a process that is stopped in
+// between keeps no other port from its users.
+class LockedPort {
   public:
-    LockedPorts(Host& host, LinkPair& mine, LinkPair& peer)
-        : first_(*std::min(&mine, &peer)), second_(*std::max(&mine, &peer)) {
-        first_.lock.lock(host, [this] { first_.clear(); });
-        if (&second_ != &first_) second_.lock.lock(host, [this] { second_.clear(); });
+    LockedPort(Host& host, LinkPair& port) : port_(port) {
+        port.lock.lock(host, [&port] { port.clear(); });
     }
-    ~LockedPorts() {
-        if (&second_ != &first_) second_.lock.unlock();
-        first_.lock.unlock();
-    }
-    LockedPorts(const LockedPorts&) = delete;
-    LockedPorts& operator=(const LockedPorts&) = delete;
+    ~LockedPort() { port_.lock.unlock(); }
+    LockedPort(const LockedPort&) = delete;
+    LockedPort& operator=(const LockedPort&) = delete;
 
   private:
-    LinkPair& first_;
-    LinkPair& second_;
+    LinkPair& port_;
 };
 
 }  // namespace
@@ -91,15 +86,25 @@ void Requester::commit(Wqe& wqe, uint64_t post_time) {
         const uint32_t one_peer = wqe.datagram.path.multicast ? qp_.number() : wqe.datagram.qp;
         const uint32_t peer_number = datagram ? one_peer : qp_.shared().attributes.peer_number;
         LinkPair& mine = host_.links(host_.slot())[qp_.shared().attributes.link];
+        // While the guard lives, the slot of a peer that dies is not used again, with its ports.
+        const uint32_t slot = ObjectNumber::process(peer_number);
+        const AccessGuard guard(host_, slot);
         LinkPair& peer =
-            host_.links(ObjectNumber::process(peer_number))[std::min(peer_link, kMaxLinks - 1)];
+            host_.alive(slot) ? host_.links(slot)[std::min(peer_link, kMaxLinks - 1)] : mine;
         // Another thread may have posted in between: arrivals keep the order of the queue.
         wqe.position = queue_.posted();
         wqe.posted_at = last_posted_at_ = std::max(last_posted_at_, post_time);
         const uint64_t begin =
             std::max(wqe.posted_at, sent_again_at_.load(std::memory_order_relaxed));
-        const LockedPorts locked(host_, mine, peer);
-        wqe.booking = book(nic, request_of(wqe), clock_, mine, peer, begin);
+        const Request request = request_of(wqe);
+        {
+            LinkPair& from = request.reads() ? peer : mine;
+            const LockedPort locked(host_, from);
+            wqe.booking = depart(nic, request, clock_, from, begin);
+        }
+        LinkPair& to = request.reads() ? mine : peer;
+        const LockedPort locked(host_, to);
+        arrive(nic, request, clock_, to, begin, wqe.booking);
     }
     queue_.commit();
 }
@@ -122,7 +127,8 @@ void Requester::after_transition(QpState state) {
 }
 
 void Requester::run_scheduled(uint64_t now) {
-    scheduled_.store(false, std::memory_order_release);
+    // Before the queue is read: whoever posts after that schedules it again; see start().
+    scheduled_.exchange(false, std::memory_order_acq_rel);
     if (flush_at_ != 0 && now >= flush_at_) {
         flush_at_ = 0;
         flush();

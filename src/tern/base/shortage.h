@@ -38,10 +38,11 @@ struct Scarce {
         for (;; size /= 2) {
             if (attempt(size)) return size;
             const int error = errno;
-            if (error == ENOMEM && gives_up == kPins && owner.give_up(size) && attempt(size))
-                return size;
+            // Drivers say all three of a full table.
+            const bool is_full = error == ENOMEM || error == EAGAIN || error == ENOSPC;
+            if (is_full && gives_up == kPins && owner.give_up(size) && attempt(size)) return size;
             errno = error;
-            if (error != ENOMEM || !halves || size / 2 < least) return 0;
+            if (!is_full || !halves || size / 2 < least) return 0;
         }
     }
 };
@@ -77,18 +78,19 @@ inline constexpr Scarce
 
 }  // namespace scarce
 
-// When to try again: after a while, and after twice as long each time, up to 16 times that. Times
-// are the caller's, in nanoseconds.
+// When to try again: after a while, and after twice as long each time, up to `most` times that.
+// Times are the caller's, in nanoseconds.
 class Backoff {
   public:
-    explicit Backoff(uint64_t first_ms) : first_(first_ms * 1'000'000), pause_(first_) {}
+    explicit Backoff(uint64_t first_ms, uint32_t most = 1)
+        : first_(first_ms * 1'000'000), most_(most * first_), pause_(first_) {}
 
     bool over(uint64_t now) const { return now >= next_; }
     // When it is over.
     uint64_t next() const { return next_; }
     void refused(uint64_t now) {
         next_ = now + pause_;
-        pause_ = std::min(2 * pause_, 16 * first_);
+        pause_ = std::min(2 * pause_, most_);
     }
     void granted() {
         pause_ = first_;
@@ -97,6 +99,7 @@ class Backoff {
 
   private:
     uint64_t first_;
+    uint64_t most_;
     uint64_t pause_;
     uint64_t next_ = 0;
 };

@@ -26,19 +26,31 @@ class Flushes {
         if (waiter.cookie == nullptr && std::ranges::any_of(flushes_, serves)) return;
         flushes_.push_back({&channel, until, waiter, channel.failures, by_force});
     }
-    // Ends the other flushes of each user that flushes by force, and calls `drop(channel, user)`.
-    // The user's completions may begin and end flushes.
+    // Whether the user has flushes on this channel.
+    bool any(const Channel& channel, const void* user) const {
+        return std::ranges::any_of(flushes_,
+                                   [&](const Flush& each) { return each.is_of(channel, user); });
+    }
+    // Ends the other flushes of each user that flushes by force, and calls `drop(channel, user)`,
+    // which returns how many operations it has ended. Returns how many of both have ended. The
+    // user's completions may begin and end flushes, so the search starts again after them.
     template <class Drop, class Owner>
-    void drop_by_force(Drop&& drop, Owner& owner) {
-        for (size_t i = 0; i < flushes_.size(); ++i) {
+    unsigned drop_by_force(Drop&& drop, Owner& owner) {
+        unsigned count = 0;
+        for (size_t i = 0; i < flushes_.size();) {
             const Flush flush = flushes_[i];
-            if (!flush.by_force) continue;
-            const auto is_other = [&](const Flush& each) {
-                return !each.by_force && each.is_of(*flush.channel, flush.waiter.user);
-            };
-            end(is_other, Status::kCanceled, owner);
-            drop(*flush.channel, flush.waiter.user);
+            unsigned ended = 0;
+            if (flush.by_force) {
+                const auto is_other = [&](const Flush& each) {
+                    return !each.by_force && each.is_of(*flush.channel, flush.waiter.user);
+                };
+                ended = end(is_other, Status::kCanceled, owner) +
+                        drop(*flush.channel, flush.waiter.user);
+            }
+            count += ended;
+            i = ended != 0 ? 0 : i + 1;
         }
+        return count;
     }
     // `begin(channel, until, waiter, by_force)` returns kNoResource if the flush has to wait
     // longer, else the status of the engine's flush; `waiter` may have no cookie. Returns how many
@@ -92,7 +104,8 @@ class Flushes {
     };
 
     template <class Is, class Owner>
-    void end(Is&& is, Status status, Owner& owner) {
+    unsigned end(Is&& is, Status status, Owner& owner) {
+        unsigned count = 0;
         for (size_t i = 0; i < flushes_.size();) {
             const Flush flush = flushes_[i];
             if (!is(flush)) {
@@ -100,8 +113,10 @@ class Flushes {
                 continue;
             }
             remove(i);
+            ++count;
             if (flush.waiter.cookie != nullptr) owner.completed(flush.waiter.cookie, status);
         }
+        return count;
     }
 
     void remove(size_t index) {

@@ -310,7 +310,8 @@ Status IncomingTransfers::arm(std::vector<Watched>& words) {
             flag.was = __atomic_load_n(flag.at, __ATOMIC_RELAXED);
         }
         RingReader::Block block;
-        if (core.next(transfer->ring.data, block)) return Status::kInProgress;
+        if (!core.is_withdrawn() && core.next(transfer->ring.data, block))
+            return Status::kInProgress;
         // The sender may have no room left, and this side does not poll while it sleeps.
         if (core.ack_owed()) {
             if (!core.notified()) core.waited();
@@ -354,14 +355,17 @@ void IncomingTransfers::end(Incoming& transfer, Status status) {
 }
 
 // What the sender has been asked to write to a ring is still taken from there, and confirmed.
-void IncomingTransfers::drop(const Channel& channel, const void* user) {
+unsigned IncomingTransfers::drop(const Channel& channel, const void* user) {
+    unsigned count = 0;
     table_.for_each_of(channel, user, [&](Incoming& transfer) {
         if (transfer.exposed()) return;
+        ++count;
         if (transfer.state != Incoming::State::kRunning) return end(transfer, Status::kCanceled);
         transfer.failed = true;
         void* const cookie = accounts_.drop(transfer);
         accounts_.complete(true, cookie, *transfer.channel, Status::kCanceled);
     });
+    return count;
 }
 
 void IncomingTransfers::ended(Channel* channel, Status status) {

@@ -50,7 +50,13 @@ class IncomingTransfers : RendezvousPart {
     // From the engine: a read or a channel is over.
     void have_read(Incoming::Read& read, Status status);
     // See Rendezvous::flush_by_force().
-    void drop(const Channel& channel, const void* user);
+    // Returns how many operations have ended.
+    unsigned drop(const Channel& channel, const void* user);
+    // The user is destroyed, and another one may be made at its address.
+    void forget_user(const Channel& channel, const void* user) {
+        table_.for_each_of(channel, user,
+                           [](Transfer& transfer) { transfer.waiter.user = nullptr; });
+    }
     // Null: all channels are over.
     void ended(Channel* channel, Status status);
 

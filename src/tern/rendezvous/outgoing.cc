@@ -337,10 +337,14 @@ void OutgoingTransfers::drop(Outgoing& transfer, Status status) {
     accounts_.complete(awaited, cookie, channel, status);
 }
 
-void OutgoingTransfers::drop(const Channel& channel, const void* user) {
+unsigned OutgoingTransfers::drop(const Channel& channel, const void* user) {
+    unsigned count = 0;
     table_.for_each_of(channel, user, [&](Outgoing& transfer) {
-        if (transfer.under_way() == 0) drop(transfer, Status::kCanceled);
+        if (transfer.under_way() != 0) return;
+        ++count;
+        drop(transfer, Status::kCanceled);
     });
+    return count;
 }
 
 void OutgoingTransfers::end(Outgoing& transfer, Status status) {

@@ -122,7 +122,7 @@ Status Rendezvous::flush(Channel& channel, const Waiter& waiter) {
 
 Status Rendezvous::flush_by_force(Channel& channel, const Waiter& waiter) {
     if (!channel.failed && channel.backlog.empty() &&
-        !pending(channel, accounts_.begun(), waiter.user))
+        !pending(channel, accounts_.begun(), waiter.user) && !flushes_.any(channel, waiter.user))
         return engine_.flushing()->flush(channel, waiter);
     flushes_.add(channel, accounts_.begun(), waiter, true);
     (void)accounts_.note_progress(true);  // arm() comes behind a call of progress
@@ -135,22 +135,22 @@ unsigned Rendezvous::progress_flushes() {
         return !channel.backlog.empty() &&
                !channel.backlog.any_cookie([](const void*) { return true; });
     };
-    flushes_.drop_by_force(
+    const unsigned dropped = flushes_.drop_by_force(
         [&](Channel& channel, const void* user) {
             if (only_copies_wait(channel)) engine_.flushing()->cancel(channel, user);
-            incoming_.drop(channel, user);
-            outgoing_.drop(channel, user);
+            return incoming_.drop(channel, user) + outgoing_.drop(channel, user);
         },
         owner_);
-    return flushes_.progress(
-        [&](Channel& channel, uint64_t until, const Waiter& waiter, bool by_force) {
-            if (channel.failed || pending(channel, until, by_force ? waiter.user : nullptr))
-                return Status::kNoResource;
-            return by_force && only_copies_wait(channel)
-                       ? Status::kOk
-                       : engine_.flushing()->flush(channel, waiter);
-        },
-        owner_);
+    return dropped +
+           flushes_.progress(
+               [&](Channel& channel, uint64_t until, const Waiter& waiter, bool by_force) {
+                   if (channel.failed || pending(channel, until, by_force ? waiter.user : nullptr))
+                       return Status::kNoResource;
+                   return by_force && only_copies_wait(channel)
+                              ? Status::kOk
+                              : engine_.flushing()->flush(channel, waiter);
+               },
+               owner_);
 }
 
 void Rendezvous::done(void* cookie, Status status) {

@@ -78,8 +78,10 @@ class Rendezvous {
     bool busy(const Channel& channel) const {
         return accounts_.users() != 0 && pending(channel, accounts_.begun(), nullptr);
     }
-    // Ends the flushes of a user that leaves the channel.
+    // A user leaves the channel: ends its flushes. Its operations continue.
     void cancel_flushes(const Channel& channel, const void* user) {
+        incoming_.forget_user(channel, user);
+        outgoing_.forget_user(channel, user);
         flushes_.cancel(channel, user, owner_);
     }
     // Whether an operation on this channel could begin now.

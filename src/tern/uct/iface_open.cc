@@ -131,6 +131,7 @@ ucs_status_t open_interface(TernIface& self, uct_md_h md, const uct_iface_params
     self.rendezvous = state->rendezvous.get();
     self.atomics = state->atomics.get();
     self.rma = state->rma.get();
+    self.tupleq = nullptr;
     self.in_order = true;
     self.proto = config.proto != 0;
     self.flushing = false;

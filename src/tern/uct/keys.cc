@@ -7,6 +7,7 @@
 #include <new>
 
 #include "common/assert.h"
+#include "common/clock.h"
 #include "tern/base/trace.h"
 #include "tern/rendezvous/progress_budget.h"
 #include "tern/uct/key_owner.h"
@@ -83,6 +84,13 @@ uint32_t rkey_of_message(MemoryDomain& domain, MemoryHandle& handle, void* addre
     return 0;
 }
 
+// Gives up pins only if `may`: each packing of a key asks for what was refused.
+struct RarelyGivingUp {
+    PinCache& pins;
+    bool may;
+    bool give_up(uint64_t bytes) const { return may && pins.give_up(bytes); }
+};
+
 }  // namespace
 
 constinit thread_local Packer packer = Packer::kNone;
@@ -103,8 +111,10 @@ void open_memory(MemoryDomain& domain, MemoryHandle& handle) {
     // If the device cannot register the memory, peers access it by transfers, as long as they have
     // the key. So the next memory is tried at once.
     const uint64_t length = std::max(region.length(), uint64_t{1});
-    const uint64_t got = scarce::kOpenMemory.take(length, length, attempt, *domain.pins);
-    if (got != 0 || errno == ENOMEM) domain.shortage.note(got, length, 0);
+    const uint64_t now = base::monotonic_ns();
+    RarelyGivingUp pins{*domain.pins, domain.shortage.may_try(now)};
+    const uint64_t got = scarce::kOpenMemory.take(length, length, attempt, pins);
+    if (got != 0 || errno == ENOMEM) domain.shortage.note(got, length, now);
     domain.shortage.tell(*domain.pins);
     handle.open.store(open, std::memory_order_release);
     TERN_DEBUG("memory %p: %zu bytes at %p %s", static_cast<void*>(&handle),

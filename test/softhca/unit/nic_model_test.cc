@@ -12,7 +12,14 @@ namespace softhca {
 namespace {
 
 // 2 bytes per ns, 1000 ns of latency and 50 ns of gap make sums easy.
-constexpr NicParameters kNic = {1000, 2.0, 50, 0, 30, 5000, 4.0};
+constexpr NicParameters kNic = {1000, 2.0, 50, 0, 30, {5000, 4.0}};
+
+Booking book(const NicParameters& nic, const Request& request, QpClock& qp, LinkPair& mine,
+             LinkPair& peer, uint64_t now) {
+    Booking booking = depart(nic, request, qp, request.reads() ? peer : mine, now);
+    arrive(nic, request, qp, request.reads() ? mine : peer, now, booking);
+    return booking;
+}
 
 // Messages of a queue pair of its own, between two links of one direction.
 Booking book_write(const NicParameters& nic, LinkPair& mine, LinkPair& peer, uint64_t now,
@@ -109,7 +116,7 @@ TEST(NicModel, MessageWaitingForItsSenderDoesNotBlockTheReceiver) {
 // The sender's port is busy for a second with data for another port. The receiver has a port of
 // 1 byte per ns, and cannot take 2 MB in less than 2 ms.
 TEST(NicModel, DataThatLeftLateArrivesWithinTheReceiversBandwidth) {
-    constexpr NicParameters kByteAndNs = {1000, 1.0, 0, 0, 0, 0, 0};
+    constexpr NicParameters kByteAndNs = {1000, 1.0};
     constexpr uint64_t kBytes = 1'000'000;
     LinkPair a{}, b{}, c{}, d{};
     book_write(kByteAndNs, a, c, 0, kBytes);
@@ -396,7 +403,7 @@ TEST(QpClock, RequestsOfOneQueuePairArriveInOrder) {
 }
 
 TEST(QpClock, ReadsUnderWayAreLimited) {
-    NicParameters nic = {1000, 0, 0, 0, 0, 0, 0};
+    NicParameters nic = {1000};
     LinkPair mine{}, peer{};
     QpClock qp;
     qp.set_read_depth(2);

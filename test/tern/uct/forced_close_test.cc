@@ -200,6 +200,65 @@ TEST_F(ForcedCloseTest, WaitsForGetsInPlace) {
     EXPECT_TRUE(filled(near_->part(0), kFar));
 }
 
+// An earlier flush of an endpoint waits for all operations on the connection, the other endpoint's
+// too. A flush by force ends it, though the endpoint itself has no operation.
+TEST_F(ForcedCloseTest, EndsAnEarlierFlushOfAnEndpointWithoutOperations) {
+    make_sides("superpipeline");
+    const Group near{&near_->entity};
+    const RemoteKey key(near_->entity.host(), far_->memory.remote());
+    Endpoint one = near_->entity.connect(far_->entity), other = near_->entity.connect(far_->entity);
+    for (const Endpoint* ep : {&one, &other})
+        ASSERT_TRUE(accepted(both_, [&] { return am_short(*ep, 1, pattern(0, 8)); }));
+    ASSERT_TRUE(flush_wait(both_, one));
+    Completion put, flushed, forced;
+    const uct_iov_t iov = near_->memory.iov(0, kBytes);
+    ASSERT_STATUS(UCS_INPROGRESS,
+                  put_zcopy(other, {&iov, 1}, far_->memory.remote().address, key, &put));
+    ASSERT_STATUS(UCS_INPROGRESS, uct_ep_flush(one.get(), UCT_FLUSH_FLAG_LOCAL, &flushed));
+    if (uct_ep_flush(one.get(), UCT_FLUSH_FLAG_CANCEL, &forced) == UCS_INPROGRESS) {
+        ASSERT_TRUE(eventually(near, [&] { return forced.calls == 1; }));
+    }
+    EXPECT_EQ(flushed.calls, 1);
+    EXPECT_EQ(put.calls, 0);
+    one.reset();
+    ASSERT_TRUE(eventually(both_, [&] { return put.calls == 1; }));
+    EXPECT_STATUS(UCS_OK, put.status);
+    EXPECT_TRUE(filled(far_->part(0), kNear));
+}
+
+// Operations of an endpoint that is destroyed continue. An endpoint that is made at its address
+// does not own them.
+TEST_F(ForcedCloseTest, LeavesTheOperationsOfAnEndpointThatIsGone) {
+    make_sides("superpipeline");
+    const Group near{&near_->entity};
+    const RemoteKey key(near_->entity.host(), far_->memory.remote());
+    Endpoint other = near_->entity.connect(far_->entity);
+    ASSERT_TRUE(accepted(both_, [&] { return am_short(other, 1, pattern(0, 8)); }));
+    ASSERT_TRUE(flush_wait(both_, other));
+    bool again = false;
+    for (int tries = 0; tries < 20 && !again; ++tries) {
+        Endpoint one = near_->entity.connect(far_->entity);
+        const uct_ep_h first = one.get();
+        ASSERT_TRUE(accepted(both_, [&] { return am_short(one, 1, pattern(0, 8)); }));
+        Completion put, forced;
+        const uct_iov_t iov = near_->memory.iov(0, kBytes);
+        ASSERT_STATUS(UCS_INPROGRESS,
+                      put_zcopy(one, {&iov, 1}, far_->memory.remote().address, key, &put));
+        one.reset();
+        one = near_->entity.connect(far_->entity);
+        again = one.get() == first;
+        ASSERT_TRUE(accepted(near, [&] { return am_short(one, 1, pattern(0, 8)); }));
+        if (uct_ep_flush(one.get(), UCT_FLUSH_FLAG_CANCEL, &forced) == UCS_INPROGRESS) {
+            ASSERT_TRUE(eventually(near, [&] { return forced.calls == 1; }));
+        }
+        EXPECT_EQ(put.calls, 0);
+        one.reset();
+        ASSERT_TRUE(eventually(both_, [&] { return put.calls == 1; }));
+        EXPECT_STATUS(UCS_OK, put.status);
+    }
+    EXPECT_TRUE(again) << "no endpoint was made at the address of another one";
+}
+
 // Progresses until the test says something.
 void serve(Link& link, Entity& entity) {
     char note;

@@ -88,7 +88,7 @@ TEST(ScarceTest, NamesTheLimitOnlyWhereALimitIsReached) {
 }
 
 TEST(BackoffTest, WaitsLongerEachTimeUntilThereIsRoom) {
-    Backoff backoff(10);
+    Backoff backoff(10, 16);
     uint64_t now = 5;
     EXPECT_TRUE(backoff.over(now));
     for (const uint64_t pause : {10, 20, 40, 80, 160, 160}) {

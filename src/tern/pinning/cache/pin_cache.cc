@@ -149,7 +149,8 @@ bool PinCache::give_up(uint64_t bytes) {
     const Locked lock(*this);
     bool any = false;
     while (table_.dying() < bytes && evict()) any = true;
-    return any;
+    // What another thread is deregistering counts, too.
+    return any || table_.dying() != 0;
 }
 
 class PinCache::Registration {
