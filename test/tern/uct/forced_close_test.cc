@@ -226,8 +226,8 @@ TEST_F(ForcedCloseTest, EndsAnEarlierFlushOfAnEndpointWithoutOperations) {
     EXPECT_TRUE(filled(far_->part(0), kNear));
 }
 
-// Operations of an endpoint that is destroyed continue. An endpoint that is made at its address
-// does not own them.
+// Operations of an endpoint that is destroyed continue. An endpoint that is made at its address,
+// which is for the allocator to decide (not with the address sanitizer), does not own them.
 TEST_F(ForcedCloseTest, LeavesTheOperationsOfAnEndpointThatIsGone) {
     make_sides("superpipeline");
     const Group near{&near_->entity};
@@ -256,7 +256,6 @@ TEST_F(ForcedCloseTest, LeavesTheOperationsOfAnEndpointThatIsGone) {
         ASSERT_TRUE(eventually(both_, [&] { return put.calls == 1; }));
         EXPECT_STATUS(UCS_OK, put.status);
     }
-    EXPECT_TRUE(again) << "no endpoint was made at the address of another one";
 }
 
 // Progresses until the test says something.
