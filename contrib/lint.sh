@@ -70,7 +70,7 @@ shell_scripts() {
 }
 
 spelling() {
-    tracked '*.cc' '*.h' '*.hpp' '*.c' '*.f90' '*.md' '*.sh' '*.py' '*.am' '*.ac' '*.1' '*.7' | xargs codespell
+    tracked '*.cc' '*.h' '*.hpp' '*.c' '*.f90' '*.f90.in' '*.md' '*.sh' '*.py' '*.am' '*.ac' '*.1' '*.7' | xargs codespell
 }
 
 # Methods and data members of classes, and arguments of their constructors (CONTRIBUTING.md).

@@ -280,6 +280,7 @@ def replace_file(name, page):
         with open(name, "wb") as file:
             file.write(page)
         return
+    name = os.path.realpath(name)
     new = f"{name}.{os.getpid()}"
     with open(new, "xb") as file:
         try:

@@ -24,6 +24,14 @@ struct MemoryCosts {
     uint64_t time_ns(uint64_t bytes) const;
 };
 
+// What one queue pair adds, which is slower than the port: time between the end of a request and
+// the start of the next one, and least time between two starts.
+struct QueuePairSpacing {
+    uint64_t gap_ns = 0;
+    uint64_t write_ns = 0, send_ns = 0, read_ns = 0;
+    uint64_t inline_ns = 0;  // of writes and sends of inline data; 0: as of other data
+};
+
 // LogP-like parameters. All zero is the ideal NIC, which takes no time.
 struct NicParameters {
     uint64_t latency_ns = 0;     // end to end, for the first byte of a write
@@ -31,8 +39,8 @@ struct NicParameters {
     uint64_t gap_ns = 0;         // between the end of a message and the start of the next one
     uint64_t interval_ns = 0;    // at least, between the starts of two messages on a link
     uint64_t completion_ns = 0;  // from data visible in memory to its completion visible
-    MemoryCosts registration;
-    MemoryCosts deregistration;
+    MemoryCosts registration = {};
+    MemoryCosts deregistration = {};
     uint64_t send_ns = 0;         // what the receiver's completion of a send takes in addition
     uint64_t read_ns = 0;         // round trip of a read of no bytes; 0: twice the latency
     uint64_t atomic_ns = 0;       // round trip of an atomic; 0: as a read
@@ -41,13 +49,7 @@ struct NicParameters {
     // At which the bytes of the first packet arrive, which is stored before it is forwarded; 0: the
     // bandwidth.
     double packet_bandwidth = 0;
-    // One queue pair is slower than the port: time between the end of a request and the start of
-    // the next one, and least time between two starts.
-    struct QueuePair {
-        uint64_t gap_ns = 0;
-        uint64_t write_ns = 0, send_ns = 0, read_ns = 0;
-        uint64_t inline_ns = 0;  // of writes and sends of inline data; 0: as of other data
-    } queue_pair;
+    QueuePairSpacing queue_pair = {};
     uint64_t read_interval_ns = 0;    // interval of reads at the responder; 0: interval_ns
     uint64_t atomic_interval_ns = 0;  // interval of atomics at the responder; 0: interval_ns
     // How long a message that takes a receive occupies the receiver's port in addition.

@@ -8,7 +8,7 @@ namespace tern {
 std::string Scarce::remedy(int error) const {
     std::string text;
     if (raise != nullptr)
-        text = error == ENOMEM
+        text = is_full(error)
                    ? std::string("raise ") + raise
                    : "the device refuses this process, which may be a forked child that uses what "
                      "its parent has opened: have the child make its own contexts";

@@ -13,6 +13,11 @@
 
 namespace tern {
 
+// Whether a refused registration is a matter of room: drivers say all three of a full table.
+constexpr bool is_full(int error) {
+    return error == ENOMEM || error == EAGAIN || error == ENOSPC;
+}
+
 // Something that there may be no room for. The steps are taken in the order of the members, until
 // one helps.
 struct Scarce {
@@ -38,11 +43,10 @@ struct Scarce {
         for (;; size /= 2) {
             if (attempt(size)) return size;
             const int error = errno;
-            // Drivers say all three of a full table.
-            const bool is_full = error == ENOMEM || error == EAGAIN || error == ENOSPC;
-            if (is_full && gives_up == kPins && owner.give_up(size) && attempt(size)) return size;
+            const bool full = is_full(error);
+            if (full && gives_up == kPins && owner.give_up(size) && attempt(size)) return size;
             errno = error;
-            if (!is_full || !halves || size / 2 < least) return 0;
+            if (!full || !halves || size / 2 < least) return 0;
         }
     }
 };

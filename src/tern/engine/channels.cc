@@ -3,8 +3,8 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <ctime>
 
+#include "common/clock.h"
 #include "tern/base/shortage.h"
 #include "tern/base/trace.h"
 #include "tern/engine/completion_poller.h"
@@ -224,9 +224,7 @@ void Channels::closed(Connection& connection, Status status, const std::string& 
 }
 
 uint64_t Channels::now() {
-    timespec time{};
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return static_cast<uint64_t>(time.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(time.tv_nsec);
+    return base::monotonic_ns();
 }
 
 }  // namespace tern

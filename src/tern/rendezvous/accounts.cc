@@ -5,6 +5,7 @@
 #include <iterator>
 #include <utility>
 
+#include "tern/base/shortage.h"
 #include "tern/base/trace.h"
 
 namespace tern {
@@ -73,9 +74,7 @@ bool TransferAccounts::fail_if_cut(Transfer& transfer) {
 }
 
 void TransferAccounts::warn_of_limit() {
-    errno = ENOMEM;
-    rings_.note(0, 1, 0);
-    rings_.tell(owner_);
+    if (!std::exchange(warned_of_limit_, true)) owner_.warn(scarce::kRing.line(ENOMEM));
 }
 
 bool Refusals::refuse(Channel& channel, uint32_t what, uint32_t number) {

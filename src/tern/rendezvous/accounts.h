@@ -7,7 +7,6 @@
 #include <map>
 #include <utility>
 
-#include "tern/base/shortage.h"
 #include "tern/engine/engine.h"
 #include "tern/engine/idle_time.h"
 #include "tern/rendezvous/rendezvous_owner.h"
@@ -90,7 +89,7 @@ class TransferAccounts {
     uint32_t transfers_ = 0;  // that have begun and not ended
     uint32_t running_ = 0;
     IdleTime idle_;
-    Shortage rings_{scarce::kRing};
+    bool warned_of_limit_ = false;
 };
 
 // Calls `begin(transfer)` for the transfers that have waited for a connection that is up now.

@@ -114,7 +114,7 @@ void open_memory(MemoryDomain& domain, MemoryHandle& handle) {
     const uint64_t now = base::monotonic_ns();
     RarelyGivingUp pins{*domain.pins, domain.shortage.may_try(now)};
     const uint64_t got = scarce::kOpenMemory.take(length, length, attempt, pins);
-    if (got != 0 || errno == ENOMEM) domain.shortage.note(got, length, now);
+    if (got != 0 || is_full(errno)) domain.shortage.note(got, length, now);
     domain.shortage.tell(*domain.pins);
     handle.open.store(open, std::memory_order_release);
     TERN_DEBUG("memory %p: %zu bytes at %p %s", static_cast<void*>(&handle),

@@ -9,6 +9,7 @@
 #include <iterator>
 #include <utility>
 
+#include "tern/base/shortage.h"
 #include "tern/verbs/async_events.h"
 
 namespace tern::verbs {
@@ -57,8 +58,8 @@ uint8_t rnr_timer_code(double seconds) {
 }
 
 bool may_lack_room(int error) {
-    static constexpr int kErrors[] = {ENOMEM, EAGAIN, EBUSY, ENOSPC, ENOBUFS, EOVERFLOW, EINVAL};
-    return std::ranges::find(kErrors, error) != std::end(kErrors);
+    static constexpr int kErrors[] = {EBUSY, ENOBUFS, EOVERFLOW, EINVAL};
+    return is_full(error) || std::ranges::find(kErrors, error) != std::end(kErrors);
 }
 
 bool may_lack_way(int error) {

@@ -260,7 +260,7 @@ Pin* PinCache::Registration::add() {
 void PinCache::Registration::refuse(int error) {
     ++c_.counters_.failures;
     c_.counters_.pinned_bytes -= pages_.end - pages_.start;
-    if (error == ENOMEM) {
+    if (is_full(error)) {
         errno = error;
         c_.shortage_.note(0, 1, base::monotonic_ns());
         return c_.shortage_.tell(c_);

@@ -2,11 +2,11 @@
 #pragma once
 
 #include <atomic>
-#include <chrono>
 #include <memory>
 #include <new>
 #include <utility>
 
+#include "common/clock.h"
 #include "tern/pinning/watch/announced_changes.h"
 #include "tern/pinning/watch/monitor.h"
 #include "tern/pinning/watch/watched_ranges.h"
@@ -96,7 +96,7 @@ class HookedMonitor final : public Monitor {
   private:
     static constexpr size_t kMostRanges = 8192;
 
-    static int64_t now() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
+    static int64_t now() { return static_cast<int64_t>(base::monotonic_ns()); }
 
     // The thread that changes memory writes `announced_` before its system call. The system call
     // orders the write before all later uses of the addresses.

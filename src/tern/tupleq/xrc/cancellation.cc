@@ -2,20 +2,11 @@
 #include "tern/tupleq/xrc/cancellation.h"
 
 #include <algorithm>
-#include <chrono>
 
+#include "common/clock.h"
 #include "tern/base/trace.h"
 
 namespace tern {
-
-namespace {
-
-uint64_t now_ns() {
-    return static_cast<uint64_t>(
-        std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count());
-}
-
-}  // namespace
 
 Cancellation::Cancel Cancellation::cancel(TupleReceive& receive) {
     const Cancel result = parts_.matcher.cancel(TupleTable::handle(&receive), receive.tag,
@@ -43,14 +34,14 @@ void Cancellation::revoked(uint16_t queue, uint32_t count, uint64_t announced) {
 void Cancellation::remember(uint16_t queue) {
     for (const Undecided& each : undecided_)
         if (each.queue == queue) return;
-    undecided_.push_back({queue, now_ns()});
+    undecided_.push_back({queue, base::monotonic_ns()});
 }
 
 // The sender has announced a message that has not come. The message is on its way, or was
 // withdrawn, or the sender was stopped between announcing and sending, or violates the protocol. If
 // something waits for the message, the queue is destroyed after the limit.
 void Cancellation::ask_again() {
-    const uint64_t now = now_ns();
+    const uint64_t now = base::monotonic_ns();
     for (size_t i = 0; i < undecided_.size();) {
         Undecided& each = undecided_[i];
         if (!parts_.matcher.undecided(each.queue) || is_overdue(each, now)) {
@@ -78,10 +69,11 @@ bool Cancellation::is_overdue(Undecided& each, uint64_t now) {
 bool Cancellation::cancel_now(TupleReceive& receive) {
     const uint16_t queue = parts_.matcher.tuples().lookup(receive.tag);
     if (queue == TupleIndex::kNone || parts_.actor.acting()) return false;
-    const uint64_t limit = now_ns() + kReadLimit;
+    const uint64_t limit = base::monotonic_ns() + kReadLimit;
     // Waits while the read of the announced number is posted and may complete.
     while (parts_.matcher.tuple(queue).revoking &&
-           parts_.actor.is_up_to_date(parts_.matcher.tuple(queue).peer) && now_ns() < limit) {
+           parts_.actor.is_up_to_date(parts_.matcher.tuple(queue).peer) &&
+           base::monotonic_ns() < limit) {
         const uint64_t announced = parts_.actor.revoker().announced(queue);
         if (announced != Revoker::kNothingRead)
             revoked(queue, parts_.matcher.tuple(queue).revoke_count, announced);
