@@ -28,7 +28,8 @@ tuple_forged_sources = src/tern/tupleq/core/senders.cc src/tern/matching/posted_
 rwapi_sources = src/rwapi/core/key.cc src/rwapi/core/published_address.cc src/rwapi/bootstrap/pmi1_message.cc
 trace_sources = src/bench/replay/trace.cc src/bench/report/text.cc
 settings_sources = src/softhca/settings.cc src/softhca/core/faults.cc src/softhca/core/nic_model.cc \
-	src/softhca/core/personality.cc src/softhca/core/queue_memory.cc src/softhca/core/text.cc
+	src/softhca/core/personality.cc src/softhca/core/port_schedule.cc src/softhca/core/queue_memory.cc \
+	src/softhca/core/text.cc
 
 # Those that need no device.
 quick = address packet handshake handshake_forged block_reader block_writer paths transfer transfer_forged tuple \
