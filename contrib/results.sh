@@ -37,17 +37,6 @@ for profile in muse cx3-fdr cx5-edr cx6-hdr; do
     measure sim-rwapi-$profile tern-bench sim --rwapi --profile $profile --sizes 8,1K,2K,4K,16K,64K,1M --json
 done
 measure rwapi-muse tern-bench rwapi --profile muse --sizes 1:1M --json
-# The network slowed down, so that this machine keeps up: the proportions of the adapter, without the processor's share.
-for profile in cx3-fdr cx5-edr; do
-    measure sim-$profile-slow tern-bench sim --profile $profile --slow 100 --ranks 2 --patterns ping-pong --json
-    export SOFTHCA_SLOW=100
-    measure latency-$profile-slow tern-bench latency --profile $profile --rounds 5 --json
-    measure rate-$profile-slow tern-bench rate --profile $profile --rounds 3 --json
-    measure onesided-$profile-slow tern-bench onesided --profile $profile --sizes 8:4M --step 8 --rounds 3 --json
-    measure bandwidth-$profile-slow tern-bench bandwidth --profile $profile --sizes 256K:2M --step 8 --rounds 3 --json
-    measure mpi-$profile-slow tern-bench mpi --profile $profile --sizes 64:256K --step 64 --rounds 2 --json
-    unset SOFTHCA_SLOW
-done
 # On some processors UCX registers each page twice otherwise. And with as long a receive queue as Tern's.
 export UCX_IB_PCI_RELAXED_ORDERING=no
 UCX_RC_VERBS_RX_QUEUE_LEN=512 measure memory-512 tern-bench memory --peers 1,16,64,256,1000 --hot 64 --json

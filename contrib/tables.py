@@ -28,7 +28,6 @@ The options of a table; a list is separated by "; ", and has "TEXT = LABEL" wher
     show=...       median; spread: and from the 10th to the 90th percentile; range: and from the least to the most
                                                                                     [ratios: spread, others: median]
     digits=N       significant digits                                               [3]
-    doubts=no      leaves out the "?" behind a figure that the benchmark doubts     [yes]
     corner=TEXT    the title of the first column                                    [the unit, if there is one only]
 
 Exactly one figure must be in each cell; a cell of a size that was not measured is empty ("-"). A table fails that finds
@@ -62,16 +61,17 @@ import shlex
 import sys
 
 SCHEMA = 1
-OPTIONS = ("test", "names", "x", "unit", "rows", "columns", "files", "show", "digits", "doubts", "corner")
+OPTIONS = ("test", "names", "x", "unit", "rows", "columns", "files", "show", "digits", "corner")
 BLOCK = re.compile(r"(?P<open><!-- (?P<kind>table|source|papers): (?P<words>.*?) -->\n)(?P<body>.*?)(?P<close><!-- end -->)",
                    re.DOTALL)
-VALUE = re.compile(r"(?P<open><!-- value: (?P<words>[^>]*?) -->)(?P<body>[^<]*)(?P<close><!-- end -->)")
+VALUE = re.compile(r"(?P<open><!-- (?P<kind>value|range): (?P<words>[^>]*?) -->)(?P<body>[^<]*)(?P<close><!-- end -->)")
 FENCE = re.compile(r"^(```.*?^```|(?:    [^\n]*\n)+)", re.DOTALL | re.MULTILINE)
 
 VERDICTS = ("reproduced", "beaten", "not seen", "does not arise", "needs a cluster", "not measured")
 PLACES = re.compile(r"^(abstract|sections? \d|figures? \d|tables? \d)")
 MEASURED = re.compile(r"\d[\d.,]*\s*(%|us\b|ns\b|s\b|[GM]B/s|Mb/s|per cent|times\b)")
 
+UNDOUBTED = ("README.md", "performance.md")  # have no figure that its benchmark doubts
 
 # What the documents quote: (file, test, size). And the names of the files to which they refer.
 QUOTED, NAMED = set(), set()
@@ -148,7 +148,7 @@ def cell(figure, options):
     if ends[show] and ends[show][0] in figure:
         low, high = (rounded(figure[end], digits) for end in ends[show])
         text += f" ({low} to {high})"
-    if figure.get("doubts") and options.get("doubts") != "no":
+    if figure.get("doubts"):
         text += "?"
     return text
 
@@ -364,9 +364,12 @@ def rewritten(name):
             return match.group()
         files, results, options = parse(match["words"], folder)
         figures = Selection(files, results, options).figures
-        if len(figures) != 1:
+        options = dict({"show": "median"}, **options)
+        if match["kind"] == "value" and len(figures) != 1:
             raise Wrong(f"{len(figures)} figures, not one: {match['words']}")
-        return match["open"] + cell(figures[0], dict({"show": "median", "doubts": "no"}, **options)) + match["close"]
+        texts = [cell(figure, options) for figure in sorted(figures, key=lambda figure: figure["median"])]
+        ends = dict.fromkeys((texts[0], texts[-1]))
+        return match["open"] + " to ".join(ends) + match["close"]
 
     def quoted(at):
         return any(code.start() <= at < code.end() for code in FENCE.finditer(text))
@@ -380,6 +383,9 @@ def rewritten(name):
                 raise Wrong(f"{name}:{text.count(chr(10), 0, match.start()) + 1}: {error}") from error
         text = pattern.sub(located, text)
     NAMED.update(re.findall(r"results/([\w.-]+\.json)", text))
+    doubted = re.search(r"^.*\d\)?\?(?= \||<!--).*$", text, re.MULTILINE)
+    if doubted and name.endswith(UNDOUBTED):
+        raise Wrong(f"{name}: the benchmark doubts a figure: {doubted.group()}")
     return before, text
 
 

@@ -62,8 +62,8 @@ makes 'sizes by names' 'test=one unit=us' '| us | tern | tern, private |' '| ---
     '| 1 KiB | 12.3? | 123456 |'
 check 'what is written is right' "$tables" --check "$document"
 makes 'names by sizes, chosen and with labels' \
-    'test=one rows=name columns=x names="tern, private = private; tern" x="1 KiB" doubts=no digits=2' \
-    '| us | 1 KiB |' '| --- | --- |' '| private | 123456 |' '| tern | 12 |'
+    'test=one rows=name columns=x names="tern, private = private; tern" x="1 KiB" digits=2' \
+    '| us | 1 KiB |' '| --- | --- |' '| private | 123456 |' '| tern | 12? |'
 makes 'ratios have their spread' 'unit=x' '|  | tern / rc_v |' '| --- | --- |' '| 8 B | 0.500 (0.250 to 0.750) |'
 makes 'or their range' 'unit=x show=range digits=2 corner=message' '| message | tern / rc_v |' '| --- | --- |' \
     '| 8 B | 0.50 (0.12 to 1.0) |'
@@ -90,6 +90,13 @@ check 'nothing was changed' grep -q '^| 8 B | 0.123' "$document"
 echo 'It takes <!-- value: result.json test=one names=tern x="8 B" -->?<!-- end --> us.' >"$document"
 check 'a value within a text' "$tables" "$document"
 check_match 'is that of the file' '^It takes <!-- .* -->0.568<!-- end --> us.$' cat "$document"
+echo 'It takes <!-- range: result.json test=one unit=us digits=2 -->?<!-- end --> us.' >"$document"
+check 'the ends of several values' "$tables" "$document"
+check_match 'are the least and the most, with their doubts' '^It takes <!-- .* -->0.57 to 123456<!-- end --> us.$' cat "$document"
+cp "$document" "$tmp/README.md"
+check 'figures for a README' "$tables" "$tmp/README.md"
+echo 'It takes <!-- value: result.json test=one x="1 KiB" names=tern -->?<!-- end --> us.' >"$tmp/README.md"
+refuses 'a doubted figure in a README' 1 'README.md: the benchmark doubts a figure: It takes .*12.3\?' "$tables" "$tmp/README.md"
 printf '<!-- source: result.json -->\n<!-- end -->\n' >"$document"
 check 'where figures are from' "$tables" "$document"
 check_match 'names commit, date and machine' 'commit `abc`, 2026-01-02, A CPU, 2 cores, virtual, rounds: 5$' cat "$document"

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Compares the documents with the tree: docs.py links|files|names|includes|seams|counters|tables|commits [SOURCE]. Prints what is wrong.
+"""Compares the documents with the tree: docs.py links|files|names|includes|seams|counters|tables|figures|commits [SOURCE]. Prints what is wrong.
 
 links    every relative link and its anchor lead somewhere
 files    every source file that a document names exists
@@ -9,6 +9,8 @@ includes the table of architecture.md has the include relations of the folders o
 seams    another table there has the headers that a product includes of others
 counters the tables with the column "Counter" have the counters of the transport, and no others
 tables   no row of a table begins with an empty cell, and all have as many cells as the first
+figures  every measured value in the text of README.md and performance.md comes from a file of results, or has a link
+         to its source in the same paragraph
 commits  every commit that a document names is in the history
 """
 import pathlib
@@ -177,6 +179,19 @@ def tables():
                 problem(document, f"line {number}: the first cell is empty")
 
 
+def figures():
+    measured = re.compile(r"(?<![\w.])\d[\d.]*(?: to \d[\d.]*)? (?:%|per cent|[num]?s|[GM]B/s|[GM]b/s|M/s|times)\b|"
+                          r"(?<![\w.])(?<!UCX )(?<!UCX 1.13 to )\d+\.\d+(?![.\w])")
+    sources = ("](http", "src/softhca/models)")
+    for document in (ROOT / "README.md", ROOT / "docs" / "bench" / "performance.md"):
+        text = re.sub(r"<!-- (table|source|papers): .*?<!-- end -->", "", prose(document), flags=re.S)
+        text = re.sub(r"<!-- (value|range): [^>]*-->[^<]*<!-- end -->", "", text)
+        for paragraph in re.split(r"\n\s*\n|\n(?=- |\|)", re.sub(r"`[^`]*`", "", text)):
+            if not any(source in paragraph for source in sources):
+                for value in measured.findall(paragraph):
+                    problem(document, f"{value}: from no file of results, in: {' '.join(paragraph.split())[:80]}")
+
+
 def commits():
     git = ["git", "-C", str(ROOT)]
     shallow = subprocess.run([*git, "rev-parse", "--is-shallow-repository"], capture_output=True, text=True)
@@ -188,7 +203,7 @@ def commits():
                 problem(document, f"no commit {commit}")
 
 
-checks = [links, files, names, includes, seams, counters, tables, commits]
+checks = [links, files, names, includes, seams, counters, tables, figures, commits]
 {check.__name__: check for check in checks}[sys.argv[1]]()
 print("\n".join(sorted(problems)), end="\n" if problems else "")
 sys.exit(1 if problems else 0)

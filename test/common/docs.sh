@@ -17,6 +17,7 @@ docs 'include relations are those of the sources' includes
 docs 'products include only these headers of each other' seams
 docs 'counters are described, and exist' counters
 docs 'tables have full rows' tables
+docs 'measured values come from files of results' figures
 if git -C "$srcdir" rev-parse >/dev/null 2>&1; then
     docs 'commits are in the history' commits
 else
