@@ -424,8 +424,8 @@ uint64_t MemoryCosts::time_ns(uint64_t bytes) const {
 }
 
 uint64_t part_ns(const NicParameters& nic, const Request& request, const Part& part) {
-    const uint64_t end = part.end == request.bytes ? port_spacing_ns(nic, request)
-                                                   : transmit_ns(nic, part.end);
+    const uint64_t end =
+        part.end == request.bytes ? port_spacing_ns(nic, request) : transmit_ns(nic, part.end);
     return end - transmit_ns(nic, part.begin);
 }
 
@@ -454,8 +454,8 @@ uint64_t QpClock::begin(const NicParameters& nic, const Request& request, uint64
 uint64_t QpClock::earliest_arrival(const NicParameters& nic, const Request& request,
                                    uint64_t start) const {
     const bool reads = request.reads();
-    const uint64_t way = reads ? round_trip_ns(nic, request.kind) - request_ns(nic, request.kind)
-                               : nic.latency_ns;
+    const uint64_t way =
+        reads ? round_trip_ns(nic, request.kind) - request_ns(nic, request.kind) : nic.latency_ns;
     return std::max(start + way + before_transmission_ns(nic, request),
                     reads ? responded_at_ : arrived_at_);
 }

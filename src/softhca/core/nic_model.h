@@ -159,9 +159,9 @@ class QpClock {
   private:
     static constexpr uint64_t kResponses = 256;  // more than the greatest depth
 
-    uint64_t free_at_ = 0;       // when the next request may start
-    uint64_t arrived_at_ = 0;    // when the requests so far have arrived at the peer
-    uint64_t responded_at_ = 0;  // when the responses so far have arrived
+    uint64_t free_at_ = 0;                 // when the next request may start
+    uint64_t arrived_at_ = 0;              // when the requests so far have arrived at the peer
+    uint64_t responded_at_ = 0;            // when the responses so far have arrived
     uint64_t responses_[kResponses] = {};  // their ends; a ring
     uint64_t reads_ = 0;                   // that have begun
     uint64_t answered_ = 0;                // reads whose answers have left

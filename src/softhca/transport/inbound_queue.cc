@@ -184,7 +184,8 @@ bool InboundQueue::fits_message(const Qp& qp, const Wqe& wqe) {
         wqe.opcode == WrOpcode::kSend || wqe.opcode == WrOpcode::kSendImm ||
         (wqe.opcode == WrOpcode::kRdmaWriteImm && qp.attributes().type == QpType::kRc);
     return fits && !wqe.datagram.path.multicast && wqe.state.progress == 0 &&
-           !wqe.state.backwards && wqe.has_left() && wqe.length <= InboundWrite::kStagedBytes - kGrhBytes;
+           !wqe.state.backwards && wqe.has_left() &&
+           wqe.length <= InboundWrite::kStagedBytes - kGrhBytes;
 }
 
 bool InboundQueue::push_message(Qp& qp, const Wqe& wqe, const IovList& local,

@@ -50,7 +50,7 @@ class Requester {
 
     // Posts, under `post_mutex`: fill an entry of the queue, and commit it. The time (ns) at which
     // the timing model begins a post is that of post_time(), 0 without model; at it, the links are
-    // booked.
+    // booked, or in virtual time the request begins to wait for its turn.
     std::mutex post_mutex;
     SendQueue& queue() { return queue_; }
     uint64_t post_time() const;

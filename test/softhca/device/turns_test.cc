@@ -80,7 +80,8 @@ TEST_F(TurnsTest, TwoStreamsShareThePortEqually) {
     });
 }
 
-// What has left before the other queue pair has its turn may come as late as what has left after it.
+// What has left before the other queue pair has its turn may come as late as what has left after
+// it.
 TEST_F(TurnsTest, ALongMessageArrivesFromFrontToBackAndCompletesAtItsEnd) {
     alone([] {
         Member a(0), b(1), c(2);
@@ -130,7 +131,8 @@ TEST_F(TurnsTest, AQueuePairThatIsResetLeavesThePort) {
     });
 }
 
-// A message that finds no receive is sent again, and what is behind it, still at the port, after it.
+// A message that finds no receive is sent again, and what is behind it, still at the port, after
+// it.
 TEST_F(TurnsTest, AMessageThatIsSentAgainKeepsItsPlace) {
     alone([] {
         Member a(0), b(1), c(2);
@@ -144,8 +146,8 @@ TEST_F(TurnsTest, AMessageThatIsSentAgainKeepsItsPlace) {
         }
         run(clock().now += kLatency + 8 * kPacket);
         for (const uint64_t id : {1, 2})
-            ASSERT_EQ(RecvWr(id).sge(b.memory.sge(id * 2 * kPacket, 2 * kPacket)).post(one.other.qp),
-                      0);
+            ASSERT_EQ(
+                RecvWr(id).sge(b.memory.sge(id * 2 * kPacket, 2 * kPacket)).post(one.other.qp), 0);
         const uint64_t first = arrival(b.memory.word(2 * kPacket / 8));
         EXPECT_GE(first, clock().now);
         const uint64_t second = arrival(b.memory.word(4 * kPacket / 8));

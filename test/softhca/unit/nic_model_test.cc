@@ -423,7 +423,8 @@ TEST(QpClock, ReadsUnderWayAreLimited) {
 TEST(QpClock, APartArrivesWhenTheWholeHasItThere) {
     for (const char* name : {"graphene", "cx3-fdr", "cx5-edr", "cx6-hdr", "muse"}) {
         const NicParameters& nic = *find_profile(name);
-        for (const RequestKind kind : {RequestKind::kWrite, RequestKind::kSend, RequestKind::kRead}) {
+        for (const RequestKind kind :
+             {RequestKind::kWrite, RequestKind::kSend, RequestKind::kRead}) {
             const Request request{kind, 1'000'001};
             LinkPair a{}, b{}, c{}, d{};
             QpClock whole, parts;
