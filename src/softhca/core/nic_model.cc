@@ -423,40 +423,81 @@ uint64_t MemoryCosts::time_ns(uint64_t bytes) const {
     return fixed_ns + bytes_over_bandwidth(bytes, bandwidth);
 }
 
+uint64_t part_ns(const NicParameters& nic, const Request& request, const Part& part) {
+    const uint64_t end =
+        part.end == request.bytes ? port_spacing_ns(nic, request) : transmit_ns(nic, part.end);
+    return end - transmit_ns(nic, part.begin);
+}
+
+bool QpClock::may_begin(const Request& request) const {
+    if (request.fenced && answered_ != reads_) return false;
+    if (!request.reads()) return true;
+    return leaving_ == 0 && (read_depth_ == 0 || reads_ - answered_ < read_depth_);
+}
+
+uint64_t QpClock::begin(const NicParameters& nic, const Request& request, uint64_t now) {
+    uint64_t begun = std::max(now, free_at_);
+    if (request.fenced) begun = std::max(begun, responded_at_);
+    if (request.reads() && read_depth_ != 0)
+        begun = std::max(begun, responses_[(reads_ - read_depth_) % kResponses]);
+    free_at_ = begun + qp_spacing_ns(nic, request);
+    if (!request.reads()) {
+        ++leaving_;
+        return begun;
+    }
+    ++reads_;
+    // A read acts at the responder, after the writes before it; its answer goes the other way.
+    arrived_at_ = std::max(begun + request_ns(nic, request.kind), arrived_at_);
+    return arrived_at_;
+}
+
+uint64_t QpClock::earliest_arrival(const NicParameters& nic, const Request& request,
+                                   uint64_t start) const {
+    const bool reads = request.reads();
+    const uint64_t way =
+        reads ? round_trip_ns(nic, request.kind) - request_ns(nic, request.kind) : nic.latency_ns;
+    return std::max(start + way + before_transmission_ns(nic, request),
+                    reads ? responded_at_ : arrived_at_);
+}
+
+void QpClock::arrives(const Request& request, const Booking& booking) {
+    if (!request.reads()) {
+        arrived_at_ = std::max(arrived_at_, booking.arrival_end);
+        if (leaving_ != 0) --leaving_;
+        return;
+    }
+    arrived_at_ = std::max(arrived_at_, booking.start);
+    responded_at_ = booking.arrival_end;
+    responses_[answered_++ % kResponses] = booking.arrival_end;
+}
+
+void QpClock::forget() {
+    answered_ = reads_;
+    leaving_ = 0;
+}
+
 Booking depart(const NicParameters& nic, const Request& request, QpClock& qp, LinkPair& from,
                uint64_t now) {
-    const bool reads = request.reads();
-    uint64_t begun = std::max(now, qp.free_at_);
-    if (request.fenced) begun = std::max(begun, qp.responded_at_);
-    if (reads && qp.read_depth_ != 0) {
-        const auto before = static_cast<uint8_t>(qp.reads_ - qp.read_depth_);
-        begun = std::max(begun, qp.responses_[before]);
-    }
-    qp.free_at_ = begun + qp_spacing_ns(nic, request);
-
-    // A read acts at the responder, after the writes before it; its answer goes the other way.
-    const uint64_t there = reads ? request_ns(nic, request.kind) : 0;
-    const uint64_t acts = reads ? std::max(begun + there, qp.arrived_at_) : begun;
-    const uint64_t start = from.egress.reserve(now, acts, port_spacing_ns(nic, request));
-    const uint64_t way = reads ? round_trip_ns(nic, request.kind) - there : nic.latency_ns;
-    const uint64_t arrives = std::max(start + way + before_transmission_ns(nic, request),
-                                      reads ? qp.responded_at_ : qp.arrived_at_);
+    const uint64_t ready = qp.begin(nic, request, now);
+    const uint64_t start = from.egress.reserve(now, ready, port_spacing_ns(nic, request));
+    const uint64_t arrives = qp.earliest_arrival(nic, request, start);
     return {start, arrives, arrives};
 }
 
 void arrive(const NicParameters& nic, const Request& request, QpClock& qp, LinkPair& to,
             uint64_t now, Booking& booking) {
-    const uint64_t work =
-        port_spacing_ns(nic, request) + (request.takes_receive() ? nic.receive_interval_ns : 0);
-    booking.arrival_begin = to.ingress.reserve(now, booking.arrival_begin, work);
+    arrive(nic, request, {0, request.bytes, booking.start}, qp, to, now, booking);
+}
+
+void arrive(const NicParameters& nic, const Request& request, const Part& part, QpClock& qp,
+            LinkPair& to, uint64_t now, Booking& booking) {
+    const bool last = part.end == request.bytes;
+    const uint64_t more = last && request.takes_receive() ? nic.receive_interval_ns : 0;
+    const uint64_t begin = to.ingress.reserve(now, qp.earliest_arrival(nic, request, part.start),
+                                              part_ns(nic, request, part) + more);
+    booking.arrival_begin = begin - transmit_ns(nic, part.begin);
     booking.arrival_end = booking.arrival_begin + transmit_ns(nic, request.bytes);
-    if (!request.reads()) {
-        qp.arrived_at_ = std::max(qp.arrived_at_, booking.arrival_end);
-        return;
-    }
-    qp.arrived_at_ = std::max(qp.arrived_at_, booking.start);
-    qp.responded_at_ = booking.arrival_end;
-    qp.responses_[qp.reads_++] = booking.arrival_end;
+    if (last) qp.arrives(request, booking);
 }
 
 Booking later(const Booking& booking, uint64_t ns) {

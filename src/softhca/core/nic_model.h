@@ -109,6 +109,14 @@ uint64_t transmit_ns(const NicParameters& nic, uint64_t bytes);
 uint64_t spacing_ns(const NicParameters& nic, const Request& request);
 // Time from the start of a message to that of the next one on a port that many queue pairs use.
 uint64_t port_spacing_ns(const NicParameters& nic, const Request& request);
+// A part of a request, which leaves a port in one piece at `start`.
+struct Part {
+    uint64_t begin;  // its bytes
+    uint64_t end;
+    uint64_t start;
+};
+// Time for which it occupies the port. The last part has the port's gap and interval.
+uint64_t part_ns(const NicParameters& nic, const Request& request, const Part& part);
 // Time until all bytes of a lone request have arrived: at the responder, or for reads and atomics
 // at the requester.
 uint64_t arrival_ns(const NicParameters& nic, const Request& request);
@@ -135,18 +143,29 @@ class QpClock {
     // At most so many reads and atomics are under way; 0: any number.
     void set_read_depth(uint8_t depth) { read_depth_ = depth; }
 
-  private:
-    friend struct Booking depart(const NicParameters& nic, const Request& request, QpClock& qp,
-                                 LinkPair& from, uint64_t now);
-    friend void arrive(const NicParameters& nic, const Request& request, QpClock& qp, LinkPair& to,
-                       uint64_t now, struct Booking& booking);
+    // Whether it is known when the request may leave: what it waits for has left.
+    bool may_begin(const Request& request) const;
+    // When the request is ready to leave a port, at the earliest `now`: its own queue pair's, or
+    // the responder's if it reads. Called in the order of the requests.
+    uint64_t begin(const NicParameters& nic, const Request& request, uint64_t now);
+    // The first bytes of a request that has begun leave at `start`: when they can arrive.
+    uint64_t earliest_arrival(const NicParameters& nic, const Request& request,
+                              uint64_t start) const;
+    // All of the request has left, and arrives as booked.
+    void arrives(const Request& request, const struct Booking& booking);
+    // What has begun and has not left is sent again, or never.
+    void forget();
 
-    uint64_t free_at_ = 0;       // when the next request may start
-    uint64_t arrived_at_ = 0;    // when the requests so far have arrived at the peer
-    uint64_t responded_at_ = 0;  // when the responses so far have arrived
-    // Ends of the last responses; a ring.
-    uint64_t responses_[256] = {};
-    uint8_t reads_ = 0;
+  private:
+    static constexpr uint64_t kResponses = 256;  // more than the greatest depth
+
+    uint64_t free_at_ = 0;                 // when the next request may start
+    uint64_t arrived_at_ = 0;              // when the requests so far have arrived at the peer
+    uint64_t responded_at_ = 0;            // when the responses so far have arrived
+    uint64_t responses_[kResponses] = {};  // their ends; a ring
+    uint64_t reads_ = 0;                   // that have begun
+    uint64_t answered_ = 0;                // reads whose answers have left
+    uint64_t leaving_ = 0;                 // others that have begun and not left
     uint8_t read_depth_ = 0;
 };
 
@@ -164,6 +183,10 @@ Booking depart(const NicParameters& nic, const Request& request, QpClock& qp, Li
                uint64_t now);
 void arrive(const NicParameters& nic, const Request& request, QpClock& qp, LinkPair& to,
             uint64_t now, Booking& booking);
+// The second step for a part; parts come in their order. `booking` is then as if the rest of the
+// request followed at once.
+void arrive(const NicParameters& nic, const Request& request, const Part& part, QpClock& qp,
+            LinkPair& to, uint64_t now, Booking& booking);
 // The booking of a request that is sent again `ns` later.
 Booking later(const Booking& booking, uint64_t ns);
 

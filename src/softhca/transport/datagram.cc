@@ -104,7 +104,7 @@ Outcome deliver_datagram(Qp& qp, Wqe& wqe, const Packet& packet, QpShared& targe
                                  ? claim_receive(qp.adapter(), target, target.srq)
                                  : nullptr;
     if (receive == nullptr) {
-        if (under_way(qp, wqe)) return Outcome::again(wqe.booking.arrival_end);
+        if (under_way(qp, wqe)) return Outcome::again(wqe.arrival_end());
         return drop_message(qp);
     }
     IovList remote;
@@ -129,7 +129,7 @@ Outcome deliver_datagram(Qp& qp, Wqe& wqe, const Packet& packet, QpShared& targe
             return Outcome::complete();
         });
         if (outcome) return *outcome;
-        if (under_way(qp, wqe)) return Outcome::again(wqe.booking.arrival_end);
+        if (under_way(qp, wqe)) return Outcome::again(wqe.arrival_end());
     }
     const IovList space = remote.slice(packet.offset, packet.source.length());
     const CopyResult copied =
@@ -144,7 +144,7 @@ Outcome deliver_datagram(Qp& qp, Wqe& wqe, const Packet& packet, QpShared& targe
 // Delivers copies to all members of a group, the sender's own queue pair among them. Under the
 // timing model all of them arrive with the last packet.
 Outcome execute_multicast(Qp& qp, Wqe& wqe, uint64_t now) {
-    if (under_way(qp, wqe)) return Outcome::again(wqe.booking.arrival_end);
+    if (under_way(qp, wqe)) return Outcome::again(wqe.arrival_end());
     Host& host = qp.adapter().host();
     const AccessGuard guard(host, host.slot());
     IovList local;

@@ -119,12 +119,12 @@ bool build_gather_list(Qp& qp, Wqe& wqe, uint32_t need, IovList* list) {
 }
 
 bool under_way(Qp& qp, const Wqe& wqe) {
-    return qp.adapter().host().models_time() && now_ns() < wqe.booking.arrival_end;
+    return qp.adapter().host().models_time() && now_ns() < wqe.arrival_end();
 }
 
 uint64_t next_arrival(Qp& qp, const Wqe& wqe) {
-    return arrival_at(wqe.booking, qp.adapter().host().header().config.nic, wqe.length,
-                      std::min(wqe.state.progress + kPacketBytes, uint64_t{wqe.length}));
+    return wqe.arrival_at(qp.adapter().host().header().config.nic,
+                          std::min(wqe.state.progress + kPacketBytes, uint64_t{wqe.length}));
 }
 
 uint64_t receive_visible_at(Qp& qp, const Wqe& wqe, uint64_t now) {
@@ -166,9 +166,10 @@ Outcome place_message(Qp& qp, Wqe& wqe, const Target& target, const KeyEntry* ke
             // have arrived.
             const NicParameters& nic = host.header().config.nic;
             const uint64_t packet = std::min(rest, kPacketBytes);
-            const uint64_t due = arrival_at(wqe.booking, nic, total, wqe.state.progress + packet);
+            const uint64_t due = wqe.arrival_at(nic, wqe.state.progress + packet);
             if (now < due && (now = now_ns()) < due) return Outcome::again(due);
-            const uint64_t arrived = arrived_by(wqe.booking, nic, total, now);
+            const uint64_t arrived =
+                std::min(arrived_by(wqe.booking, nic, total, now), *wqe.departed);
             length =
                 std::min(length, std::max(packet, arrived - std::min(arrived, wqe.state.progress)));
         }

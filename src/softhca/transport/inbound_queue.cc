@@ -36,7 +36,7 @@ bool holds(const InboundWrite& write, uint32_t qp_number, uint64_t position) {
 
 bool fits_inbound(const Qp& qp, const Wqe& wqe) {
     return qp.attributes().type == QpType::kRc && wqe.opcode == WrOpcode::kRdmaWrite &&
-           wqe.length != 0 && !wqe.state.backwards &&
+           wqe.length != 0 && !wqe.state.backwards && wqe.has_left() &&
            (wqe.length <= InboundWrite::kStagedBytes ||
             (!wqe.is_inline && wqe.num_sge <= InboundWrite::kSges));
 }
@@ -184,7 +184,8 @@ bool InboundQueue::fits_message(const Qp& qp, const Wqe& wqe) {
         wqe.opcode == WrOpcode::kSend || wqe.opcode == WrOpcode::kSendImm ||
         (wqe.opcode == WrOpcode::kRdmaWriteImm && qp.attributes().type == QpType::kRc);
     return fits && !wqe.datagram.path.multicast && wqe.state.progress == 0 &&
-           !wqe.state.backwards && wqe.length <= InboundWrite::kStagedBytes - kGrhBytes;
+           !wqe.state.backwards && wqe.has_left() &&
+           wqe.length <= InboundWrite::kStagedBytes - kGrhBytes;
 }
 
 bool InboundQueue::push_message(Qp& qp, const Wqe& wqe, const IovList& local,

@@ -138,7 +138,7 @@ std::optional<Outcome> fault_local(Qp& qp, Wqe& wqe) {
 std::optional<Outcome> fault_remote(Qp& qp, Wqe& wqe, const Target& target, const KeyEntry& key,
                                     uint64_t address, uint64_t length) {
     if (key.paged == 0 || !may_fault(qp, wqe)) return std::nullopt;
-    if (arrives_later(qp, wqe)) return Outcome::again(wqe.booking.arrival_end);
+    if (arrives_later(qp, wqe)) return Outcome::again(wqe.arrival_end());
     if (!map_pages(qp.adapter().host(), target.slot, key, address, length)) return std::nullopt;
     return refuse_for_fault(qp, wqe, target);
 }
@@ -155,7 +155,7 @@ std::optional<Outcome> fault_receive(Qp& qp, Wqe& wqe, const Target& target,
         rest -= length;
         const KeyEntry* key = host.key(sge.lkey);
         if (key == nullptr || key->paged == 0) continue;
-        if (arrives_later(qp, wqe)) return Outcome::again(wqe.booking.arrival_end);
+        if (arrives_later(qp, wqe)) return Outcome::again(wqe.arrival_end());
         lacks |= map_pages(host, target.slot, *key, key->host + (sge.addr - key->start), length);
     }
     if (!lacks) return std::nullopt;

@@ -15,6 +15,7 @@
 #include "softhca/transport/notice.h"
 #include "softhca/transport/qp.h"
 #include "softhca/transport/srq.h"
+#include "softhca/transport/virtual_ports.h"
 
 namespace softhca {
 
@@ -87,7 +88,9 @@ void ProgressEngine::progress() {
 }
 
 void ProgressEngine::run_at(uint64_t now) {
-    const uint32_t rung = adapter_.host().self().doorbell.rings.load(std::memory_order_relaxed);
+    Host& host = adapter_.host();
+    virtual_ports.act(host.slot(), host.header().config.nic, now);
+    const uint32_t rung = host.self().doorbell.rings.load(std::memory_order_relaxed);
     if (std::exchange(doorbell_seen_, rung) != rung) {
         handle_notices();
         check_ports();
@@ -96,7 +99,7 @@ void ProgressEngine::run_at(uint64_t now) {
         const std::lock_guard lock(run_mutex_);
         run_due(now);
     }
-    if (adapter_.host().self().inbound.used.load(std::memory_order_relaxed) != 0)
+    if (host.self().inbound.used.load(std::memory_order_relaxed) != 0)
         place_inbound_writes(adapter_, now);
 }
 

@@ -129,7 +129,7 @@ void Requester::modify(const QpChange& change) {
     set(qp_attr::kEnSqdAsyncNotify, attributes_.drained_event, from.drained_event);
     const Host& host = qp_.adapter().host();
     if (set.has(qp_attr::kMaxQpRdAtomic) && host.models_time())
-        clock_.set_read_depth(attributes_.max_rd_atomic);
+        bookings_.clock.set_read_depth(attributes_.max_rd_atomic);
     if (!set.has(qp_attr::kRetryCnt | qp_attr::kRnrRetry | qp_attr::kTimeout)) return;
     constexpr uint64_t kMicrosecond = 1000;
     const Personality::Times& times = host.personality().times;

@@ -68,7 +68,7 @@ Outcome write_with_immediate(Qp& qp, Wqe& wqe, Target& target, const IovList& lo
         resolve_remote_memory(qp, wqe, target, access_flag::kRemoteWrite, &key, &remote);
     if (status != WcStatus::kSuccess) {
         // Not before it has arrived: it may have been executed ahead of others.
-        return under_way(qp, wqe) ? Outcome::again(wqe.booking.arrival_end)
+        return under_way(qp, wqe) ? Outcome::again(wqe.arrival_end())
                                   : refuse_request(qp, target, status);
     }
     Outcome outcome = Outcome::no_response();
@@ -202,7 +202,7 @@ Outcome place_answer(Qp& qp, Wqe& wqe, char* bytes, const IovList& local, uint64
     const NicParameters& nic = host.header().config.nic;
     while (wqe.state.progress < wqe.length) {
         const uint64_t length = std::min(wqe.length - wqe.state.progress, kPacketBytes);
-        const uint64_t due = arrival_at(wqe.booking, nic, wqe.length, wqe.state.progress + length);
+        const uint64_t due = wqe.arrival_at(nic, wqe.state.progress + length);
         if (now < due && (now = now_ns()) < due) return Outcome::again(due);
         IovList from;
         from.add(reinterpret_cast<uint64_t>(bytes) + wqe.state.progress, length);

@@ -37,32 +37,6 @@ WcOpcode completion_opcode(WrOpcode opcode) {
     }
 }
 
-RequestKind kind_of(const Wqe& wqe) {
-    if (wqe.opcode == WrOpcode::kRdmaRead) return RequestKind::kRead;
-    if (wqe.reads()) return RequestKind::kAtomic;
-    if (wqe.opcode == WrOpcode::kRdmaWriteImm) return RequestKind::kWriteImm;
-    return wqe.opcode == WrOpcode::kRdmaWrite ? RequestKind::kWrite : RequestKind::kSend;
-}
-
-Request request_of(const Wqe& wqe) {
-    return {kind_of(wqe), wqe.length, wqe.is_inline, (wqe.flags & send_flag::kFence) != 0};
-}
-
-// A port that is locked for booking. Never two at once: who waits for a process that is stopped in
-// between keeps no other port from its users.
-class LockedPort {
-  public:
-    LockedPort(Host& host, LinkPair& port) : port_(port) {
-        port.lock.lock(host, [&port] { port.clear(); });
-    }
-    ~LockedPort() { port_.lock.unlock(); }
-    LockedPort(const LockedPort&) = delete;
-    LockedPort& operator=(const LockedPort&) = delete;
-
-  private:
-    LinkPair& port_;
-};
-
 }  // namespace
 
 Requester::Requester(Qp& qp)
@@ -71,43 +45,6 @@ Requester::Requester(Qp& qp)
       host_(adapter_.host()),
       queue_(std::max<uint32_t>(qp.attributes().max_send_wr, 1), qp.attributes().max_send_sge,
              qp.attributes().max_inline, qp.attributes().allocator) {}
-
-uint64_t Requester::post_time() const {
-    return host_.models_time() ? now_ns() : 0;
-}
-
-void Requester::commit(Wqe& wqe, uint64_t post_time) {
-    if (host_.models_time() && !wqe.is_local()) {
-        const NicParameters& nic = host_.header().config.nic;
-        const bool datagram = qp_.attributes().type == QpType::kUd;
-        const uint32_t peer_link =
-            datagram ? wqe.datagram.path.link : qp_.shared().attributes.peer_link;
-        // The model has one receiver. That of a multicast message is the sender's own port.
-        const uint32_t one_peer = wqe.datagram.path.multicast ? qp_.number() : wqe.datagram.qp;
-        const uint32_t peer_number = datagram ? one_peer : qp_.shared().attributes.peer_number;
-        LinkPair& mine = host_.links(host_.slot())[qp_.shared().attributes.link];
-        // While the guard lives, the slot of a peer that dies is not used again, with its ports.
-        const uint32_t slot = ObjectNumber::process(peer_number);
-        const AccessGuard guard(host_, slot);
-        LinkPair& peer =
-            host_.alive(slot) ? host_.links(slot)[std::min(peer_link, kMaxLinks - 1)] : mine;
-        // Another thread may have posted in between: arrivals keep the order of the queue.
-        wqe.position = queue_.posted();
-        wqe.posted_at = last_posted_at_ = std::max(last_posted_at_, post_time);
-        const uint64_t begin =
-            std::max(wqe.posted_at, sent_again_at_.load(std::memory_order_relaxed));
-        const Request request = request_of(wqe);
-        {
-            LinkPair& from = request.reads() ? peer : mine;
-            const LockedPort locked(host_, from);
-            wqe.booking = depart(nic, request, clock_, from, begin);
-        }
-        LinkPair& to = request.reads() ? mine : peer;
-        const LockedPort locked(host_, to);
-        arrive(nic, request, clock_, to, begin, wqe.booking);
-    }
-    queue_.commit();
-}
 
 void Requester::start() {
     if (adapter_.thread_executor() && qp_.state() == QpState::kRts) {
@@ -155,9 +92,11 @@ bool Requester::run(uint64_t now, uint32_t steps) {
             run_ahead(now);
             return true;  // it is scheduled for that time
         }
+        Wqe& head = queue_.at(executed_);
+        if (!head.departed) return true;  // it waits for its turn at the port
         if (steps-- == 0) return false;
         wait_until_ = 0;
-        if (!execute_head(queue_.at(executed_), now)) {
+        if (!execute_head(head, now)) {
             run_ahead(now);
             return true;
         }
@@ -174,7 +113,8 @@ void Requester::run_ahead(uint64_t now) {
     const uint64_t end = queue_.posted();
     for (ahead_ = std::max(ahead_, executed_ + 1); ahead_ != end; ++ahead_) {
         Wqe& wqe = queue_.at(ahead_);
-        if (wqe.state.attempted || !start_ahead(wqe, now)) return;
+        const bool left = wqe.reads() ? wqe.departed.has_value() : wqe.has_left();
+        if (!left || wqe.state.attempted || !start_ahead(wqe, now)) return;
     }
 }
 
@@ -279,24 +219,8 @@ bool Requester::execute_head(Wqe& wqe, uint64_t now) {
             send_again();
             break;
     }
-    adapter_.engine().schedule_qp(qp_.number(), wait_until_);
+    if (wait_until_ != kNever) adapter_.engine().schedule_qp(qp_.number(), wait_until_);
     return false;
-}
-
-// A request that is retried at `wait_until_` takes the time of the wire again, and so do those
-// behind it, which the responder has ignored. Links are not booked again.
-void Requester::send_again() {
-    if (!host_.models_time()) return;
-    const Wqe& head = queue_.at(executed_);
-    const uint64_t way = head.reads() ? request_ns(host_.header().config.nic, kind_of(head)) : 0;
-    const uint64_t sent_at = head.booking.start - way;
-    if (wait_until_ <= sent_at) return;
-    sent_again_at_.store(wait_until_, std::memory_order_relaxed);
-    const uint64_t end = queue_.posted();
-    for (uint64_t i = executed_; i != end; ++i) {
-        Wqe& wqe = queue_.at(i);
-        if (!wqe.is_local()) wqe.booking = later(wqe.booking, wait_until_ - sent_at);
-    }
 }
 
 uint64_t Requester::visible_at(const Wqe& wqe, uint64_t now) {
@@ -363,6 +287,7 @@ void Requester::fail() {
 void Requester::end() {
     inbound_.clear(host_, qp_.number());
     answers_.clear();
+    withdraw();
     head_started_ = false;
     wait_until_ = 0;
     if (host_.personality().times.flush_delay == 0) return flush();
@@ -385,6 +310,7 @@ void Requester::flush() {
 void Requester::clear() {
     inbound_.clear(host_, qp_.number());
     answers_.clear();
+    withdraw();
     executed_ = queue_.posted();
     queue_.release(executed_);
     retry_.progress();

@@ -10,6 +10,7 @@
 #include <new>
 #include <utility>
 
+#include "softhca/core/port_turns.h"
 #include "softhca/core/qp_state.h"
 #include "softhca/core/retry.h"
 #include "softhca/transport/inbound_queue.h"
@@ -49,7 +50,7 @@ class Requester {
 
     // Posts, under `post_mutex`: fill an entry of the queue, and commit it. The time (ns) at which
     // the timing model begins a post is that of post_time(), 0 without model; at it, the links are
-    // booked.
+    // booked, or in virtual time the request begins to wait for its turn.
     std::mutex post_mutex;
     SendQueue& queue() { return queue_; }
     uint64_t post_time() const;
@@ -71,10 +72,13 @@ class Requester {
     InboundQueue& inbound() { return inbound_; }
     ReadAnswers& answers() { return answers_; }
     uint64_t head_position() const { return executed_; }
+    // In virtual time: a part of a request leaves a port.
+    void take_turn(const PortTurns::Packet& packet);
 
   private:
     static constexpr uint32_t kMaxStepsPerRun = 16;  // then the engine turns to other queue pairs
     static constexpr uint32_t kNoLimit = ~uint32_t{0};
+    static constexpr uint64_t kNever = Wqe::kNever;  // until the request has left
     bool run(uint64_t now, uint32_t steps);
     bool execute_head(Wqe& wqe, uint64_t now);
     void run_ahead(uint64_t now);
@@ -85,6 +89,10 @@ class Requester {
     bool awaits_answers();
     void run_again_at(uint64_t time);
     void send_again();
+    void book(Wqe& wqe);
+    void line_up();
+    void leave(Wqe& wqe, const Part& part);
+    void withdraw();
     void finish_head(Wqe& wqe, WcStatus status, uint64_t now);
     void fail();
     void complete(const Wqe& wqe, WcStatus status, uint64_t visible_at);
@@ -96,8 +104,12 @@ class Requester {
     Adapter& adapter_;
     Host& host_;
     SendQueue queue_;
-    uint64_t last_posted_at_ = 0;  // ns; under post_mutex
-    QpClock clock_;                // of the timing model; under post_mutex
+    // Of the timing model; under post_mutex.
+    struct Bookings {
+        uint64_t last_posted_at = 0;  // ns
+        QpClock clock;
+        uint64_t lined_up = 0;  // in virtual time: requests that have been added to ports
+    } bookings_;
     // ns: before that, no new request starts, because those before it are sent again.
     std::atomic<uint64_t> sent_again_at_{0};
     std::atomic<bool> scheduled_{false};  // to run at once

@@ -23,7 +23,7 @@ bool reliable(const Qp& qp) {
 // which must not find a failed responder: the message fails when it has arrived.
 Outcome fail_receive(Qp& qp, const Wqe& wqe, Target& target, const RecvWqe& receive,
                      WcStatus status, WcStatus nak) {
-    if (reliable(qp) && under_way(qp, wqe)) return Outcome::again(wqe.booking.arrival_end);
+    if (reliable(qp) && under_way(qp, wqe)) return Outcome::again(wqe.arrival_end());
     Host& host = qp.adapter().host();
     Completion wc =
         receive_completion(*target.qp, target.qp_number, receive, visible_now(qp.adapter()));
@@ -146,7 +146,7 @@ const RecvWqe* find_receive(Qp& qp, const Wqe& wqe, Target& target, Outcome* out
     const RecvWqe* receive = claim_receive(qp.adapter(), *target.qp, target.srq);
     if (receive != nullptr) return receive;
     if (under_way(qp, wqe))
-        *outcome = Outcome::again(wqe.booking.arrival_end);  // a receive may still be posted
+        *outcome = Outcome::again(wqe.arrival_end());  // a receive may still be posted
     else if (reliable(qp))
         *outcome = Outcome::rnr(rnr_timer_ns(target.qp->attributes.min_rnr_timer));
     else

@@ -35,7 +35,7 @@ std::optional<Outcome> deliver(Qp& qp, Wqe& wqe, const IovList& local, const Mes
     }
     if (failed) return Outcome::complete(WcStatus::kLocalProtectionError);
     if (wqe.position == qp.requester.head_position()) return std::nullopt;
-    return Outcome::again(wqe.booking.arrival_end);  // others come first
+    return Outcome::again(wqe.arrival_end());  // others come first
 }
 
 // Completes the claimed receive of the message. Under the responder's lock.

@@ -84,6 +84,9 @@ struct Wqe {
     uint64_t posted_at;   // ns
     uint64_t acted_late;  // ns; of a read or atomic at the responder
     Booking booking;
+    // How many bytes of the message, or of the answer, have left; nothing: in virtual time, it
+    // waits for its turn at the port. Then the booking is unknown, and later a part of it.
+    std::optional<uint64_t> departed;
 
     Sge* sges() { return reinterpret_cast<Sge*>(this + 1); }
     const Sge* sges() const { return reinterpret_cast<const Sge*>(this + 1); }
@@ -94,6 +97,13 @@ struct Wqe {
     bool gathers() const {
         return sends() || opcode == WrOpcode::kRdmaWrite || opcode == WrOpcode::kRdmaWriteImm;
     }
+    bool has_left() const { return departed == length; }
+    // When the first `end` bytes have arrived; kNever: they have not left.
+    uint64_t arrival_at(const NicParameters& nic, uint64_t end) const {
+        return end > *departed ? kNever : softhca::arrival_at(booking, nic, length, end);
+    }
+    uint64_t arrival_end() const { return has_left() ? booking.arrival_end : kNever; }
+    static constexpr uint64_t kNever = ~uint64_t{0};
     // Whether no peer is involved.
     bool is_local() const {
         return opcode == WrOpcode::kBindMw || opcode == WrOpcode::kLocalInvalidate;

@@ -420,6 +420,60 @@ TEST(QpClock, ReadsUnderWayAreLimited) {
         EXPECT_EQ(book(nic, read, unlimited, mine, peer, 0).arrival_end, 2000u);
 }
 
+TEST(QpClock, APartArrivesWhenTheWholeHasItThere) {
+    for (const char* name : {"graphene", "cx3-fdr", "cx5-edr", "cx6-hdr", "muse"}) {
+        const NicParameters& nic = *find_profile(name);
+        for (const RequestKind kind :
+             {RequestKind::kWrite, RequestKind::kSend, RequestKind::kRead}) {
+            const Request request{kind, 1'000'001};
+            LinkPair a{}, b{}, c{}, d{};
+            QpClock whole, parts;
+            const Booking expected = book(nic, request, whole, a, b, 50);
+            EXPECT_EQ(parts.begin(nic, request, 50), expected.start);
+            Booking booking{expected.start, 0, 0};
+            for (uint64_t begin = 0; begin < request.bytes; begin += kPacketBytes) {
+                const Part part{begin, std::min(begin + kPacketBytes, request.bytes),
+                                expected.start + transmit_ns(nic, begin)};
+                arrive(nic, request, part, parts, request.reads() ? c : d, part.start, booking);
+                ASSERT_EQ(booking.arrival_begin, expected.arrival_begin) << name;
+                ASSERT_EQ(booking.arrival_end, expected.arrival_end) << name;
+            }
+            EXPECT_EQ(parts.begin(nic, request, 0), whole.begin(nic, request, 0));
+        }
+    }
+}
+
+TEST(QpClock, RequestsBeginWhenWhatTheyWaitForHasLeft) {
+    LinkPair to{};
+    QpClock qp;
+    qp.set_read_depth(2);
+    const Request read{RequestKind::kRead, 8};
+    const Request fenced{RequestKind::kWrite, 8, false, true};
+    Booking booking{};
+    const auto leaves = [&](const Request& request) {
+        arrive(kNic, request, {0, 8, 100}, qp, to, 100, booking);
+    };
+    qp.begin(kNic, kWord, 0);
+    EXPECT_TRUE(qp.may_begin(kWord));
+    EXPECT_FALSE(qp.may_begin(read)) << "it acts behind the write";
+    leaves(kWord);
+    for (int i = 0; i < 2; ++i) {
+        EXPECT_TRUE(qp.may_begin(read));
+        qp.begin(kNic, read, 0);
+    }
+    EXPECT_FALSE(qp.may_begin(read)) << "two are under way";
+    EXPECT_TRUE(qp.may_begin(kWord));
+    EXPECT_FALSE(qp.may_begin(fenced));
+    leaves(read);
+    EXPECT_TRUE(qp.may_begin(read));
+    EXPECT_FALSE(qp.may_begin(fenced));
+    leaves(read);
+    EXPECT_TRUE(qp.may_begin(fenced));
+    qp.begin(kNic, read, 0);
+    qp.forget();
+    EXPECT_TRUE(qp.may_begin(fenced));
+}
+
 TEST(NicModel, AnythingSentAgainTakesTheTimeAgain) {
     const Booking booking = later({1, 2, 3}, 10);
     EXPECT_EQ(booking.start, 11u);
