@@ -60,12 +60,15 @@ Reason set_link_layer(Settings& settings, std::string_view value) {
 
 // Behind the profile and the model, which decide unless the user does.
 Reason set_personality(Settings& settings, std::string_view value) {
-    if (value == "auto") value = settings.adapter_personality;
+    const bool is_auto = value == "auto";
+    const std::string_view adapter = settings.adapter_personality;
+    if (is_auto) value = adapter.substr(0, adapter.find(','));
     const auto personality = find_personality(value);
     if (!personality) return "choose from " + personality_names() + ", auto";
     settings.personality_name = value;
     settings.personality = *personality;
-    return std::nullopt;
+    if (!is_auto) return std::nullopt;
+    return apply_rules(adapter.substr(value.size()), settings.personality);
 }
 
 Reason set_profile(Settings& settings, std::string_view value) {

@@ -33,7 +33,7 @@ struct Settings {
     Executor executor = Executor::kInline;
     std::string profile = "ideal";
     NicParameters nic = {};  // the profile, with the changes of SOFTHCA_MODEL, slowed
-    std::string adapter_personality = "default";  // of the adapter that is modeled
+    std::string adapter_personality = "default";  // of the adapter that is modeled, and its rules
     std::string node;   // whose processes share ports in the model; empty: none do
     unsigned slow = 1;  // how many times as slow
     bool virtual_time = false;

@@ -49,8 +49,8 @@ for transport in rc_verbs ud_verbs; do
     check_match "ucx_info lists $transport" 'Device: +softhca0:1' "${hca[@]}" ucx_info -d -t $transport
 done
 
-# rc_verbs asks for 64 bytes of inline data, and gets what an mlx5 adapter has. It sends as much without fetching it.
-for profile in cx5-edr cx6-hdr cx7-ndr; do
+# rc_verbs asks for 64 bytes of inline data, and gets what the adapter of a profile has.
+for profile in cx3-fdr cx5-edr cx6-hdr cx7-ndr; do
     check_match "$profile has the inline data of its adapter" 'am_short: <= 123$' \
         "$SOFTHCA" run --profile $profile -- ucx_info -d -t rc_verbs
 done

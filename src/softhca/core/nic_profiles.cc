@@ -66,10 +66,12 @@ class Reader {
     }
 
     Error set_personality(std::string_view value) {
-        if (!find_personality(value))
+        const size_t comma = std::min(value.find(','), value.size());
+        auto named = find_personality(value.substr(0, comma));
+        if (!named)
             return "no personality " + quoted(value) + "; choose from " + personality_names();
         model_.personality = value;
-        return std::nullopt;
+        return apply_rules(value.substr(comma), *named);
     }
 
     Error check(std::string_view name, std::string_view source) const {

@@ -19,7 +19,7 @@ constexpr std::array<std::string_view, 4> kGroups = {"latency", "data", "queue-p
 // What a model file says.
 struct Model {
     NicParameters nic = {};
-    std::string_view personality = "default";                 // of the adapter's driver
+    std::string_view personality = "default";  // of the adapter: NAME[,RULE=NUMBER,...]
     std::array<std::string_view, kGroups.size()> hosts = {};  // of kGroups; "": not known
 };
 

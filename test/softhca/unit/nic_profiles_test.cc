@@ -201,6 +201,7 @@ TEST(ModelFile, ErrorsNameTheLineAndTheChoices) {
         {"gap = soon", "line 1: ", "gap wants a time"},
         {"bandwidth = fast", "line 1: ", "bandwidth wants a number of GB/s"},
         {"personality = mlx6", "line 1: ", "'mlx6'; choose from default, mlx5"},
+        {"personality = mlx5,speed=1", "line 1: ", "choose from ethernet, inline"},
         {"[ports]", "line 1: ", "'[ports]'; choose from latency, data, queue-pair, port"},
         {"[port", "line 1: ", "choose from latency, data, queue-pair, port"},
         {"gap = 1\ngap = 2", "line 2: ", "gap is there twice"},

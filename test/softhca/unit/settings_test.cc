@@ -50,11 +50,21 @@ TEST(Settings, AProfileDecidesThePersonalityUnlessTheUserDoes) {
                   std::nullopt);
         EXPECT_EQ(chosen.personality_name, "irdma");
     }
-    for (const char* profile : {"graphene", "cx3-fdr"}) {
-        Settings other;
-        ASSERT_EQ(parse(other, {{"SOFTHCA_PROFILE", profile}}), std::nullopt);
-        EXPECT_EQ(other.personality_name, "default");
-    }
+    Settings other;
+    ASSERT_EQ(parse(other, {{"SOFTHCA_PROFILE", "graphene"}}), std::nullopt);
+    EXPECT_EQ(other.personality_name, "default");
+}
+
+TEST(Settings, AnAdapterMayKeepAnOrderThatItsDriverDoesNotPromise) {
+    Settings settings;
+    ASSERT_EQ(parse(settings, {{"SOFTHCA_PROFILE", "cx3-fdr"}}), std::nullopt);
+    EXPECT_EQ(settings.personality_name, "mlx4");
+    EXPECT_EQ(settings.personality.ordering.in_order, rule::kReadyToSend);
+    EXPECT_EQ(settings.personality.rounding.inline_data, rule::kInlineWqe);
+    Settings chosen;
+    ASSERT_EQ(parse(chosen, {{"SOFTHCA_PROFILE", "cx3-fdr"}, {"SOFTHCA_PERSONALITY", "mlx4"}}),
+              std::nullopt);
+    EXPECT_EQ(chosen.personality.ordering.in_order, rule::kNever);
 }
 
 TEST(Settings, AModelFileIsAnAdapterOfItsOwn) {
