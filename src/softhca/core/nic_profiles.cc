@@ -2,7 +2,6 @@
 #include "nic_profiles.h"
 
 #include <algorithm>
-#include <vector>
 
 #include "common/assert.h"
 #include "personality.h"
@@ -29,7 +28,7 @@ class Reader {
         if (text.empty()) return std::nullopt;
         if (text.starts_with('[')) return begin_group(text);
         const ListEntry entry = entry_of(text);
-        if (entry.value.empty())
+        if (entry.key.empty() || entry.value.empty())
             return "wants [GROUP] or NAME = VALUE # SOURCE, not " + quoted(text);
         if (entry.key == "host") return set_host(entry.value);
         if (auto error = once(entry.key)) return error;
@@ -41,9 +40,8 @@ class Reader {
 
   private:
     Error once(std::string_view name) {
-        if (std::ranges::find(seen_, name) != seen_.end())
-            return std::string(name) + " is there twice";
-        seen_.push_back(name);
+        if (std::ranges::count(seen_, name) != 0) return std::string(name) + " is there twice";
+        if (seen_count_ < seen_.size()) seen_[seen_count_++] = name;
         return std::nullopt;
     }
 
@@ -90,7 +88,8 @@ class Reader {
     Model& model_;
     std::string_view group_;
     std::string_view* host_ = nullptr;
-    std::vector<std::string_view> seen_;
+    std::array<std::string_view, 64> seen_ = {};  // more than there are names
+    size_t seen_count_ = 0;
 };
 
 struct Profile {
@@ -98,18 +97,21 @@ struct Profile {
     Model model;
 };
 
-const std::vector<Profile>& profiles() {
-    static const std::vector<Profile> all = [] {
-        std::vector<Profile> read;
-        for (const auto& [name, text] : model_texts()) {
-            read.push_back({name, {}});
+// In static memory: what a simulation finds on the heap does not depend on the profiles.
+std::span<const Profile> profiles() {
+    static std::array<Profile, 16> all;
+    static const size_t count = [] {
+        TERN_ASSERT(model_texts().size() <= all.size());
+        std::ranges::transform(model_texts(), all.begin(), [](const ModelText& text) {
+            Profile profile{text.name, {}};
             [[maybe_unused]] const auto error =
-                parse_model(text, Sources::kOptional, read.back().model);
+                parse_model(text.text, Sources::kOptional, profile.model);
             TERN_ASSERT(!error);
-        }
-        return read;
+            return profile;
+        });
+        return model_texts().size();
     }();
-    return all;
+    return std::span(all).first(count);
 }
 
 }  // namespace

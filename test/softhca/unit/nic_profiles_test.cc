@@ -197,6 +197,7 @@ TEST(ModelFile, ErrorsNameTheLineAndTheChoices) {
     } table[] = {
         {"# ConnectX\nlatency 5", "line 2: ", "NAME = VALUE # SOURCE, not 'latency 5'"},
         {"gap =   # nothing", "line 1: ", "NAME = VALUE # SOURCE"},
+        {"= 5", "line 1: ", "NAME = VALUE # SOURCE, not '= 5'"},
         {"\n\nspeed = 3", "line 3: ", "'speed'; choose from latency, bandwidth"},
         {"gap = soon", "line 1: ", "gap wants a time"},
         {"bandwidth = fast", "line 1: ", "bandwidth wants a number of GB/s"},
