@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Measures what perftest says about the profiles with published figures, for the table in docs/softhca/softhca.md. It takes one
-# and a half minutes on two processors, which nothing else should use.
+# Measures what perftest says about the profiles with published figures, for the table in docs/softhca/softhca.md. It takes two
+# minutes on two processors, which nothing else should use.
 #
 #   model_table.sh SOFTHCA [SLOW [PROFILE...]]   times are divided, and rates multiplied, by SLOW (100)
 #
@@ -13,7 +13,7 @@ softhca=${1:?path of the softhca command}
 slow=${2:-100}
 shift $(($# < 2 ? $# : 2))
 profiles=("$@")
-[ $# -ne 0 ] || profiles=(cx3-fdr cx5-edr cx6-hdr)
+[ $# -ne 0 ] || profiles=(cx3-fdr cx5-edr cx6-hdr cx7-ndr)
 port=$((20000 + $$ % 10000))
 export SOFTHCA_FABRIC=model-table-$$
 

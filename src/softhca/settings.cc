@@ -2,9 +2,12 @@
 #include "softhca/settings.h"
 
 #include <cctype>
+#include <filesystem>
 
 #include "softhca/core/faults.h"
+#include "softhca/core/nic_profiles.h"
 #include "softhca/core/text.h"
+#include "softhca/model_file.h"
 
 namespace softhca {
 namespace {
@@ -55,21 +58,35 @@ Reason set_link_layer(Settings& settings, std::string_view value) {
     return std::nullopt;
 }
 
-// Behind the profile, which decides unless the user does.
+// Behind the profile and the model, which decide unless the user does.
 Reason set_personality(Settings& settings, std::string_view value) {
-    if (value == "auto") value = personality_of_profile(settings.profile);
+    const bool is_auto = value == "auto";
+    const std::string_view adapter = settings.adapter_personality;
+    if (is_auto) value = adapter.substr(0, adapter.find(','));
     const auto personality = find_personality(value);
     if (!personality) return "choose from " + personality_names() + ", auto";
     settings.personality_name = value;
     settings.personality = *personality;
-    return std::nullopt;
+    if (!is_auto) return std::nullopt;
+    return apply_rules(adapter.substr(value.size()), settings.personality);
 }
 
 Reason set_profile(Settings& settings, std::string_view value) {
-    const NicParameters* nic = find_profile(value);
-    if (nic == nullptr) return "choose from " + profile_names();
+    const Model* model = find_model(value);
+    if (model == nullptr) return "choose from " + profile_names();
     settings.profile = value;
-    settings.nic = *nic;
+    settings.nic = model->nic;
+    settings.adapter_personality = model->personality;
+    return std::nullopt;
+}
+
+// Behind the profile.
+Reason set_model(Settings& settings, std::string_view value) {
+    if (auto reason = apply_model(value, settings.nic, settings.adapter_personality)) return reason;
+    if (value.starts_with('@')) {
+        const std::filesystem::path file = value.substr(1, value.find(',') - 1);
+        settings.profile = "@" + file.stem().string();
+    }
     return std::nullopt;
 }
 
@@ -106,12 +123,15 @@ const std::array<Setting, kSettingCount> kSettings = {{
      [](Settings& settings, std::string_view value) {
          return set_count(settings.ports, value, kMaxPorts);
      }},
-    {"SOFTHCA_PROFILE", "ideal", "ideal, graphene, infini, hdr200, muse, cx3-fdr, cx5-edr, cx6-hdr",
+    {"SOFTHCA_PROFILE", "ideal",
+     "ideal, graphene, infini, hdr200, muse, cx3-fdr, cx5-edr, cx6-hdr, cx7-ndr",
      "the NIC whose timing is modeled", set_profile},
+    {"SOFTHCA_MODEL", "",
+     "[@FILE,] comma list of PARAMETER=TIME (us; suffix ns, us, ms, s) and PARAMETER=GB/s",
+     "a model file instead of the profile, and single parameters that differ", set_model},
     {"SOFTHCA_PERSONALITY", "auto", "default, mlx5, mlx4, irdma, bnxt_re, hns, rxe, strict, auto",
-     "the device whose limits, features and refusals are imitated; auto: mlx5 with a profile of "
-     "its "
-     "adapters, else default",
+     "the device whose limits, features and refusals are imitated; auto: that "
+     "of the adapter that is modeled",
      set_personality},
     {"SOFTHCA_RULES", "", "comma list RULE=NUMBER", "single rules that differ from the personality",
      [](Settings& settings, std::string_view value) {
@@ -134,12 +154,6 @@ const std::array<Setting, kSettingCount> kSettings = {{
      [](Settings& settings, std::string_view value) {
          return set_choice(settings.executor, value, "inline", Executor::kInline, "thread",
                            Executor::kThread);
-     }},
-    {"SOFTHCA_MODEL", "",
-     "comma list of PARAMETER=TIME (us; suffix ns, us, ms, s) and PARAMETER=GB/s",
-     "single parameters that differ from the profile",
-     [](Settings& settings, std::string_view value) {
-         return apply_model_overrides(value, settings.nic);
      }},
     {"SOFTHCA_NODE", "", "a name",
      "processes with the same name share their ports in the model; without one, each has its own",

@@ -10,7 +10,7 @@
 #include <string>
 #include <string_view>
 
-#include "softhca/core/nic_model.h"
+#include "softhca/core/nic_parameters.h"
 #include "softhca/core/personality.h"
 #include "softhca/fabric/layout.h"
 
@@ -33,8 +33,9 @@ struct Settings {
     Executor executor = Executor::kInline;
     std::string profile = "ideal";
     NicParameters nic = {};  // the profile, with the changes of SOFTHCA_MODEL, slowed
-    std::string node;        // whose processes share ports in the model; empty: none do
-    unsigned slow = 1;       // how many times as slow
+    std::string adapter_personality = "default";  // of the adapter that is modeled, and its rules
+    std::string node;   // whose processes share ports in the model; empty: none do
+    unsigned slow = 1;  // how many times as slow
     bool virtual_time = false;
     std::string faults;  // in the syntax of apply_faults(), checked; empty: none
     bool shared = true;  // copy directly where memory is shared already
@@ -51,9 +52,9 @@ struct Setting {
     std::optional<std::string> (*set)(Settings& settings, std::string_view value);
 };
 
-// In the order in which they are set: the profile decides the personality unless that is set,
-// SOFTHCA_RULES changes the personality, which decides the link layer unless that is set,
-// SOFTHCA_MODEL changes the profile, and SOFTHCA_SLOW slows the result.
+// In the order in which they are set: SOFTHCA_MODEL changes the profile, both decide the
+// personality unless that is set, SOFTHCA_RULES changes the personality, which decides the link
+// layer unless that is set, and SOFTHCA_SLOW slows the model.
 constexpr size_t kSettingCount = 16;
 extern const std::array<Setting, kSettingCount> kSettings;
 

@@ -35,6 +35,13 @@ run_tests() {
     check_match 'run -v says what is set' '^SOFTHCA_EXECUTOR=thread$' "$SOFTHCA" run -v --executor thread -- true
     check_match 'run -v says what is modelled' '^model: latency=2.3us,bandwidth=3' "$SOFTHCA" run -v \
         --profile graphene --model bandwidth=3 -- true
+    printf '%s\n' 'personality = mlx4  # its driver' 'bandwidth = 3' '[latency]' 'latency = 9us' >"$tmp/mine.model"
+    check_match 'run takes a model file' '^profile @mine: latency=9us,bandwidth=3,gap=0ns' "$SOFTHCA" run --report \
+        --profile cx5-edr --model "@$tmp/mine.model" -- ibv_devices
+    cp "$tmp/output" "$tmp/report"
+    check_match 'and its personality' '^personality mlx4$' cat "$tmp/report"
+    check_match 'changes follow a model file' '^model: latency=1us,bandwidth=3,gap=2us' "$SOFTHCA" run -v \
+        --model "@$tmp/mine.model, latency=1us,gap=2" -- true
     # shellcheck disable=SC2016
     check_match 'run prepends to LD_PRELOAD' '/libsofthca\.so:libm\.so\.6$' env LD_PRELOAD=libm.so.6 \
         "$SOFTHCA" run -- sh -c 'echo "$LD_PRELOAD"'
@@ -85,6 +92,10 @@ refusal_tests() {
     refuses 'wrong rule' 2 'choose from ethernet, inline' "$SOFTHCA" run --rules speed=3 -- true
     refuses 'wrong link layer' 2 'infiniband, ethernet' "$SOFTHCA" run --link-layer roce -- true
     refuses 'wrong model' 2 'choose from latency, bandwidth' "$SOFTHCA" run --model speed=3 -- true
+    echo 'qp-send = 1us' >>"$tmp/mine.model"
+    refuses 'wrong model file' 2 'mine\.model, line 5: qp-send is of group queue-pair' \
+        "$SOFTHCA" run --model "@$tmp/mine.model" -- true
+    refuses 'no model file' 2 "--model=@none: cannot read 'none': No such file" "$SOFTHCA" run --model @none -- true
     refuses 'wrong faults' 2 'choose from reg-fail=N' "$SOFTHCA" run --faults fire -- true
     refuses 'wrong fabric' 2 '--fabric=a/b' "$SOFTHCA" run --fabric a/b -- true
     refuses 'wrong profile for env' 2 '--profile=myri: choose from ideal' "$SOFTHCA" env --profile myri

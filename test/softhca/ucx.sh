@@ -49,6 +49,12 @@ for transport in rc_verbs ud_verbs; do
     check_match "ucx_info lists $transport" 'Device: +softhca0:1' "${hca[@]}" ucx_info -d -t $transport
 done
 
+# rc_verbs asks for 64 bytes of inline data, and gets what the adapter of a profile has.
+for profile in cx3-fdr cx5-edr cx6-hdr cx7-ndr; do
+    check_match "$profile has the inline data of its adapter" 'am_short: <= 123$' \
+        "$SOFTHCA" run --profile $profile -- ucx_info -d -t rc_verbs
+done
+
 # UCP's part is the same on any device, so TERN_SELECTION=ci leaves most of it out. tern_perftest.sh has all of it.
 for label in rc_v ud_v; do
     export UCX_TLS=$label,self

@@ -101,7 +101,7 @@ void add_options(CLI::App& app, std::vector<uint32_t>& sizes, Options* options) 
                  "mpi: compare with Open MPI's own btl openib too, which Open MPI 5 does not have");
     app.add_option("--profile", options->profile,
                    "model of the software HCA that is used if there is no HCA: ideal, graphene, "
-                   "infini, hdr200, muse, cx3-fdr, cx5-edr, cx6-hdr")
+                   "infini, hdr200, muse, cx3-fdr, cx5-edr, cx6-hdr, cx7-ndr")
         ->option_text("NAME")
         ->check(known_profile());
     add_list(app, "--sizes", sizes, ':',

@@ -23,12 +23,6 @@ bool is_letter(char c) {
     return std::isalpha(static_cast<unsigned char>(c)) != 0;
 }
 
-std::string_view trim(std::string_view text) {
-    const auto begin = text.find_first_not_of(" \t");
-    if (begin == std::string_view::npos) return {};
-    return text.substr(begin, text.find_last_not_of(" \t") - begin + 1);
-}
-
 template <typename Number, typename... Format>
 std::optional<Number> parse_all(std::string_view text, Format... format) {
     Number value{};
@@ -81,6 +75,13 @@ std::optional<uint64_t> parse_time_ns(std::string_view text) {
     return std::nullopt;
 }
 
+std::string_view trimmed(std::string_view text) {
+    constexpr std::string_view kBlanks = " \t\r";
+    const auto begin = text.find_first_not_of(kBlanks);
+    if (begin == std::string_view::npos) return {};
+    return text.substr(begin, text.find_last_not_of(kBlanks) - begin + 1);
+}
+
 std::string time_text(uint64_t ns) {
     const Unit* best = &kTimeUnits[0];
     for (const Unit& unit : kTimeUnits)
@@ -94,19 +95,22 @@ std::string decimal_text(double value) {
     return {buffer, result.ptr};
 }
 
+ListEntry entry_of(std::string_view text) {
+    const size_t equals = text.find('=');
+    const bool has_value = equals != std::string_view::npos;
+    return {trimmed(text.substr(0, equals)), has_value ? trimmed(text.substr(equals + 1)) : "",
+            has_value};
+}
+
 std::optional<std::string> for_each_entry(
     std::string_view list,
     const std::function<std::optional<std::string>(const ListEntry&)>& visit) {
     while (!list.empty()) {
         const size_t comma = list.find(',');
-        const std::string_view entry = trim(list.substr(0, comma));
+        const std::string_view entry = trimmed(list.substr(0, comma));
         list = comma == std::string_view::npos ? std::string_view{} : list.substr(comma + 1);
         if (entry.empty()) continue;
-        const size_t equals = entry.find('=');
-        const bool has_value = equals != std::string_view::npos;
-        const ListEntry parts{trim(entry.substr(0, equals)),
-                              has_value ? trim(entry.substr(equals + 1)) : "", has_value};
-        if (auto error = visit(parts)) return error;
+        if (auto error = visit(entry_of(entry))) return error;
     }
     return std::nullopt;
 }

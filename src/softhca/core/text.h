@@ -23,6 +23,9 @@ std::optional<double> parse_decimal(std::string_view text);
 // suffix in us.
 std::optional<uint64_t> parse_time_ns(std::string_view text);
 
+// Without the blanks around it.
+std::string_view trimmed(std::string_view text);
+
 // The shortest text that parse_time_ns() reads back as `ns`.
 std::string time_text(uint64_t ns);
 // The shortest text that parse_decimal() reads back as `value`.
@@ -40,14 +43,16 @@ std::string joined(const Range& items, Text&& text = {}) {
     return all;
 }
 
-// Calls `visit` for each entry of a comma list. Without '=' in an entry, `value` is empty and
-// has_value false. Skips empty entries, and blanks around entries. Stops at the first error text
-// of `visit` and returns it.
+// An entry KEY=VALUE. Without '=', `value` is empty and has_value false.
 struct ListEntry {
     std::string_view key;
     std::string_view value;
     bool has_value;
 };
+// Without the blanks around entry, key and value.
+ListEntry entry_of(std::string_view text);
+// Calls `visit` for each entry of a comma list, but for empty ones. Stops at the first error text
+// of `visit` and returns it.
 std::optional<std::string> for_each_entry(
     std::string_view list,
     const std::function<std::optional<std::string>(const ListEntry&)>& visit);

@@ -7,8 +7,10 @@
 #include <exception>
 
 #include "softhca/core/nic_model.h"
+#include "softhca/core/nic_profiles.h"
 #include "softhca/fabric/segment.h"
 #include "softhca/inspect/fabric_view.h"
+#include "softhca/model_file.h"
 
 struct softhca_inspect_fabric {
     std::unique_ptr<softhca::FabricView> view;
@@ -68,7 +70,8 @@ int softhca_inspect_find_model(const char* profile, const char* changes,
             return "no such profile '" + std::string(profile) + "'; choose from " +
                    softhca::profile_names();
         softhca::NicParameters nic = *found;
-        if (auto wrong = softhca::apply_model_overrides(changes, nic)) return *wrong;
+        std::string personality;
+        if (auto wrong = softhca::apply_model(changes, nic, personality)) return *wrong;
         *model = {};
         std::memcpy(model->opaque, &nic, sizeof nic);
         return {};

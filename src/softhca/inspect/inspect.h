@@ -30,8 +30,8 @@ typedef enum softhca_inspect_operation {
     SOFTHCA_INSPECT_ATOMIC
 } softhca_inspect_operation;
 
-/* Finds the model of a profile and applies a list of changes, in the syntax of SOFTHCA_MODEL; "" is
-   no change. Fails if one of them is unknown. */
+/* Finds the model of a profile and applies changes, in the syntax of SOFTHCA_MODEL; "" is no
+   change. Fails if one of them is unknown, or the file that they name cannot be read. */
 int softhca_inspect_find_model(const char* profile, const char* changes,
                                softhca_inspect_model* model, char* error, size_t size);
 /* Writes the model in the syntax of SOFTHCA_MODEL, truncated to `size` bytes. */

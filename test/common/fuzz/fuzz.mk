@@ -27,16 +27,18 @@ tuple_sources = test/tern/unit/tuple_world.cc test/tern/unit/tuple_reference.cc 
 tuple_forged_sources = src/tern/tupleq/core/senders.cc src/tern/matching/posted_receives.cc
 rwapi_sources = src/rwapi/core/key.cc src/rwapi/core/published_address.cc src/rwapi/bootstrap/pmi1_message.cc
 trace_sources = src/bench/replay/trace.cc src/bench/report/text.cc
-settings_sources = src/softhca/settings.cc src/softhca/core/faults.cc src/softhca/core/nic_model.cc \
+settings_sources = src/softhca/settings.cc src/softhca/model_file.cc src/softhca/core/faults.cc \
+	src/softhca/core/nic_model.cc src/softhca/core/nic_parameters.cc src/softhca/core/nic_profiles.cc \
 	src/softhca/core/personality.cc src/softhca/core/port_schedule.cc src/softhca/core/queue_memory.cc \
 	src/softhca/core/text.cc
+settings_objects = $(call unit_objects,softhca/models)
 
 # Those that need no device.
 quick = address packet handshake handshake_forged block_reader block_writer paths transfer transfer_forged tuple \
 	tuple_forged rwapi trace settings
 
 # With whole libraries, a folder a unit, as src/Makefile.am makes them.
-softhca_units = softhca/core softhca/fabric softhca/transport softhca/verbs
+softhca_units = softhca/core softhca/fabric softhca/models softhca/transport softhca/verbs
 unit_objects = $(patsubst %,objects/made/units/%.o,$(subst /,_,$(1)))
 device_objects = $(call unit_objects,$(softhca_units))
 tern_units = $(addprefix tern/,base connection engine matching pinning rendezvous tupleq veloblock verbs)
@@ -72,6 +74,8 @@ objects/made/units/%.o: made/units/%.cc
 	$(FUZZ_CXX) $(FUZZ_FLAGS) $(flags) -MMD -c -o $@ $<
 # Without the device's own dlopen(), which is for programs that load libibverbs themselves.
 .SECONDEXPANSION:
-made/units/%.cc: $$(shell find $(SOURCE)/src/$$(subst _,/,$$*) -name '*.cc' -not -name library.cc) $$(if $$(filter softhca_fabric,$$*),$(SOURCE)/src/softhca/settings.cc)
+made/units/%.cc: $$(shell find $(SOURCE)/src/$$(subst _,/,$$*) -name '*.cc' -not -name library.cc) $$(if $$(filter softhca_fabric,$$*),$(addprefix $(SOURCE)/src/softhca/,model_file.cc settings.cc))
 	@$(SOURCE)/contrib/make-unit.sh $@ $(abspath $(sort $^))
+made/units/softhca_models.cc: $(wildcard $(SOURCE)/src/softhca/models/*)
+	@mkdir -p $(@D) && awk -f $(SOURCE)/src/softhca/models/embed.awk $(filter %.model,$^) >$@
 -include $(shell find objects -name '*.d' 2>/dev/null)

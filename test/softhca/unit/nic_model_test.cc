@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "softhca/core/nic_model.h"
 #include "common/seed.h"
+#include "softhca/core/nic_profiles.h"
 
 #include <gtest/gtest.h>
 
@@ -219,18 +220,6 @@ TEST(NicModel, Registration) {
     const NicParameters* graphene = find_profile("graphene");
     ASSERT_NE(graphene, nullptr);
     EXPECT_EQ(graphene->registration.time_ns(1'000'000), 68'000u + 50'000u);
-}
-
-TEST(NicModel, ProfilesAreThoseNamed) {
-    EXPECT_EQ(profile_names(), "ideal, graphene, infini, hdr200, muse, cx3-fdr, cx5-edr, cx6-hdr");
-    for (const char* name :
-         {"graphene", "infini", "hdr200", "muse", "cx3-fdr", "cx5-edr", "cx6-hdr"}) {
-        ASSERT_NE(find_profile(name), nullptr) << name;
-        EXPECT_TRUE(find_profile(name)->models_time()) << name;
-    }
-    EXPECT_EQ(find_profile("Graphene"), nullptr);
-    EXPECT_EQ(find_profile(""), nullptr);
-    EXPECT_DOUBLE_EQ(find_profile("graphene")->bandwidth, 2.0);
 }
 
 TEST(NicModel, EachParameterCanBeSetAlone) {
@@ -499,128 +488,6 @@ TEST(NicModel, SlowedNicHasTheSameProportions) {
         EXPECT_NEAR(slow.registration.time_ns(1 << 20), 20 * nic.registration.time_ns(1 << 20), 20);
     }
     EXPECT_FALSE(slowed({}, 20).models_time());
-}
-
-// Published figures, in ns and GB/s, and the model's, which may be a tenth off.
-// docs/softhca/softhca.md has the whole table.
-struct Published {
-    const char* profile;
-    Request request;
-    double ns;
-    const char* host;
-};
-
-// The parameter that such a figure gives.
-const char* latency_of(const Request& request) {
-    switch (request.kind) {
-        case RequestKind::kRead:
-            return "read";
-        case RequestKind::kAtomic:
-            return "atomic";
-        default:
-            return request.bytes > 8 ? "gather" : "latency";
-    }
-}
-
-const char* spacing_of(const Request& request) {
-    switch (request.kind) {
-        case RequestKind::kRead:
-            return "qp-read";
-        case RequestKind::kAtomic:
-            return "atomic-interval";
-        case RequestKind::kSend:
-            return request.is_inline ? "qp-inline" : "qp-send";
-        default:
-            return request.is_inline ? "qp-inline" : "qp-write";
-    }
-}
-
-constexpr uint64_t kKiB = 1024;
-
-class PublishedLatency : public testing::TestWithParam<Published> {};
-
-TEST_P(PublishedLatency, IsModeled) {
-    const auto& [profile, request, ns, host] = GetParam();
-    EXPECT_EQ(host_of(profile, latency_of(request)), host);
-    const NicParameters& nic = *find_profile(profile);
-    const double model = static_cast<double>(arrival_ns(nic, request) +
-                                             (request.reads() ? 0 : receive_ns(nic, request.kind)));
-    EXPECT_NEAR(model, ns, 0.1 * ns) << profile << ", " << request.bytes << " bytes";
-}
-
-constexpr char kTeaker[] = "perftest on MT4099, hosts teaker-10 and -11";
-constexpr char kPerftest131[] = "linux-rdma/perftest issue 131";
-constexpr char kZaratan[] = "Zaratan, HDR100";
-constexpr char kApt[] = "Apt cluster: Kalia et al., ATC 2016, and rdma_bench";
-constexpr char kUcx1831[] = "openucx/ucx issue 1831";
-constexpr char kVm[] = "MT28908 in a virtual machine with A100";
-constexpr char kTwoInOne[] = "two adapters in one host, benchmarks with stdrdma.h";
-
-INSTANTIATE_TEST_SUITE_P(
-    All, PublishedLatency,
-    testing::Values(Published{"cx3-fdr", {RequestKind::kWrite, 2, true}, 980, kTeaker},
-                    Published{"cx3-fdr", {RequestKind::kWrite, 128, true}, 1220, kTeaker},
-                    Published{"cx3-fdr", {RequestKind::kWrite, 256}, 1840, kTeaker},
-                    Published{"cx3-fdr", {RequestKind::kSend, 2, true}, 1070, kTeaker},
-                    Published{"cx3-fdr", {RequestKind::kSend, 128, true}, 1270, kTeaker},
-                    Published{"cx3-fdr", {RequestKind::kSend, 256}, 1860, kTeaker},
-                    Published{"cx3-fdr", {RequestKind::kRead, 2}, 1990, kTeaker},
-                    Published{"cx3-fdr", {RequestKind::kAtomic, 8}, 2340, kTeaker},
-                    Published{"cx5-edr", {RequestKind::kWrite, 8, true}, 930, kPerftest131},
-                    Published{"cx5-edr", {RequestKind::kWrite, 8}, 1320, kPerftest131},
-                    Published{"cx5-edr", {RequestKind::kRead, 8}, 1910, kPerftest131},
-                    Published{"cx6-hdr", {RequestKind::kWrite, 2, true}, 1260, kZaratan},
-                    Published{"cx6-hdr", {RequestKind::kSend, 2, true}, 1270, kZaratan},
-                    Published{"cx6-hdr", {RequestKind::kRead, 2}, 2390, kZaratan}));
-
-class PublishedSpacing : public testing::TestWithParam<Published> {};
-
-TEST_P(PublishedSpacing, IsModeled) {
-    const auto& [profile, request, ns, host] = GetParam();
-    EXPECT_EQ(host_of(profile, spacing_of(request)), host);
-    const double model = static_cast<double>(spacing_ns(*find_profile(profile), request));
-    EXPECT_NEAR(model, ns, 0.1 * ns) << profile << ", " << request.bytes << " bytes";
-}
-
-INSTANTIATE_TEST_SUITE_P(
-    All, PublishedSpacing,
-    testing::Values(Published{"cx3-fdr", {RequestKind::kWrite, 2}, 1000 / 7.6, kTeaker},
-                    Published{"cx3-fdr", {RequestKind::kSend, 2}, 1000 / 5.3, kTeaker},
-                    Published{"cx3-fdr", {RequestKind::kRead, 2}, 1000 / 6.2, kTeaker},
-                    Published{"cx3-fdr", {RequestKind::kAtomic, 8}, 1000 / 2.7, kApt},
-                    Published{"cx5-edr", {RequestKind::kSend, 8, true}, 1000 / 6.15, kUcx1831},
-                    Published{"cx5-edr", {RequestKind::kSend, 64, true}, 1000 / 5.83, kUcx1831},
-                    Published{"cx5-edr", {RequestKind::kSend, 512}, 1000 / 3.21, kUcx1831},
-                    Published{"cx5-edr", {RequestKind::kSend, 1024}, 1000 / 2.87, kUcx1831},
-                    Published{"cx5-edr", {RequestKind::kSend, 2048}, 1000 / 2.93, kUcx1831},
-                    Published{"cx6-hdr", {RequestKind::kWrite, 2}, 1000 / 2.65, kVm},
-                    Published{"cx6-hdr", {RequestKind::kWrite, 4 * kKiB}, 4 * kKiB / 10.3, kVm},
-                    Published{"cx6-hdr", {RequestKind::kWrite, 8 * kKiB}, 8 * kKiB / 17.5, kVm},
-                    Published{"cx6-hdr", {RequestKind::kWrite, 16 * kKiB}, 16 * kKiB / 20.5, kVm},
-                    Published{"cx6-hdr", {RequestKind::kWrite, 64 * kKiB}, 64 * kKiB / 22.7, kVm},
-                    Published{"cx6-hdr", {RequestKind::kWrite, 1 << 20}, (1 << 20) / 23.3, kVm},
-                    Published{"cx6-hdr", {RequestKind::kAtomic, 8}, 1000 / 2.17, kTwoInOne}));
-
-TEST(NicModel, WritesAndSendsOfAProfileAreOfOneHost) {
-    for (const char* profile : {"cx3-fdr", "cx5-edr", "cx6-hdr"}) {
-        EXPECT_NE(host_of(profile, "qp-write"), "") << profile;
-        EXPECT_EQ(host_of(profile, "qp-write"), host_of(profile, "qp-send")) << profile;
-        EXPECT_EQ(host_of(profile, "latency"), host_of(profile, "read")) << profile;
-    }
-    EXPECT_EQ(host_of("ideal", "qp-write"), "");
-    EXPECT_EQ(host_of("cx5-edr", "no such parameter"), "");
-}
-
-TEST(NicModel, RegistrationIsWithinThePublishedRange) {
-    for (const char* name : {"cx3-fdr", "cx5-edr", "cx6-hdr"}) {
-        const NicParameters& nic = *find_profile(name);
-        constexpr uint64_t kPages = 1 << 20;
-        const uint64_t ns = nic.registration.time_ns(kPages * 4096);
-        EXPECT_GE(ns, kPages * 250) << name;
-        EXPECT_LE(ns, kPages * 400) << name;
-        EXPECT_EQ(nic.registration.time_ns(0), 16'000u) << name;
-        EXPECT_NEAR(nic.deregistration.time_ns(kPages * 4096), kPages * 95, kPages * 5) << name;
-    }
 }
 
 }  // namespace

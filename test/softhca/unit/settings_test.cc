@@ -2,8 +2,13 @@
 #include "softhca/settings.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <cstdio>
+#include <fstream>
 #include <map>
+
+#include "softhca/core/nic_profiles.h"
 
 namespace softhca {
 namespace {
@@ -35,7 +40,7 @@ TEST(Settings, DefaultsAreThoseOfTheTable) {
 }
 
 TEST(Settings, AProfileDecidesThePersonalityUnlessTheUserDoes) {
-    for (const char* profile : {"cx5-edr", "cx6-hdr"}) {
+    for (const char* profile : {"cx5-edr", "cx6-hdr", "cx7-ndr"}) {
         Settings settings;
         ASSERT_EQ(parse(settings, {{"SOFTHCA_PROFILE", profile}}), std::nullopt);
         EXPECT_EQ(settings.personality_name, "mlx5");
@@ -48,6 +53,34 @@ TEST(Settings, AProfileDecidesThePersonalityUnlessTheUserDoes) {
     Settings other;
     ASSERT_EQ(parse(other, {{"SOFTHCA_PROFILE", "graphene"}}), std::nullopt);
     EXPECT_EQ(other.personality_name, "default");
+}
+
+TEST(Settings, AnAdapterMayKeepAnOrderThatItsDriverDoesNotPromise) {
+    Settings settings;
+    ASSERT_EQ(parse(settings, {{"SOFTHCA_PROFILE", "cx3-fdr"}}), std::nullopt);
+    EXPECT_EQ(settings.personality_name, "mlx4");
+    EXPECT_EQ(settings.personality.ordering.in_order, rule::kReadyToSend);
+    EXPECT_EQ(settings.personality.rounding.inline_data, rule::kInlineWqe);
+    Settings chosen;
+    ASSERT_EQ(parse(chosen, {{"SOFTHCA_PROFILE", "cx3-fdr"}, {"SOFTHCA_PERSONALITY", "mlx4"}}),
+              std::nullopt);
+    EXPECT_EQ(chosen.personality.ordering.in_order, rule::kNever);
+}
+
+TEST(Settings, AModelFileIsAnAdapterOfItsOwn) {
+    const std::string path = testing::TempDir() + "mine-" + std::to_string(::getpid()) + ".model";
+    std::ofstream(path) << "personality = mlx4\nbandwidth = 7\n";
+    const Environment environment = {{"SOFTHCA_PROFILE", "cx5-edr"},
+                                     {"SOFTHCA_MODEL", "@" + path + ",gap=2ns"}};
+    Settings settings;
+    ASSERT_EQ(parse(settings, environment), std::nullopt);
+    EXPECT_EQ(settings.personality_name, "mlx4");
+    EXPECT_EQ(describe(settings.nic),
+              "latency=0ns,bandwidth=7,gap=2ns,interval=0ns,completion=0ns,reg-latency=0ns,"
+              "reg-bandwidth=0");
+    EXPECT_STREQ(fabric_config(settings).profile, ("@mine-" + std::to_string(::getpid())).c_str());
+    std::remove(path.c_str());
+    EXPECT_TRUE(parse(settings, environment).has_value());
 }
 
 TEST(Settings, EmptyMeansDefault) {
@@ -116,6 +149,7 @@ TEST(Settings, WrongValuesNameVariableValueAndChoices) {
         {"SOFTHCA_EXECUTOR", "threads", "inline, thread"},
         {"SOFTHCA_PROFILE", "myri", "ideal, graphene, infini, hdr200, muse"},
         {"SOFTHCA_MODEL", "speed=1", "reg-bandwidth"},
+        {"SOFTHCA_MODEL", "@/no/such.model", "cannot read '/no/such.model': No such file"},
         {"SOFTHCA_SLOW", "0", "1 to 10000"},
         {"SOFTHCA_SLOW", "twice", "1 to 10000"},
         {"SOFTHCA_FAULTS", "fire", "drop-qp=QPN"},
@@ -166,7 +200,7 @@ TEST(Settings, OptionsAndTableNameEverySetting) {
         EXPECT_NE(table.find("`--" + option_name(setting) + "`"), std::string::npos)
             << setting.name;
     }
-    EXPECT_EQ(option_name(kSettings[6]), "link-layer");
+    EXPECT_EQ(option_name(kSettings[7]), "link-layer");
 }
 
 }  // namespace
