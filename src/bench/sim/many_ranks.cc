@@ -118,7 +118,7 @@ Crowd crowd(World& world, uint32_t size) {
     trips.erase(trips.begin(), trips.begin() + kCrowdSettles);
     std::ranges::sort(trips);
     return {.median_ns = static_cast<double>(trips[trips.size() / 2]) / 2,
-            .percentile_99_ns = static_cast<double>(trips[trips.size() * 99 / 100]) / 2,
+            .percentile_99_ns = static_cast<double>(trips[(trips.size() * 99 - 1) / 100]) / 2,
             .longest_ns = static_cast<double>(longest) / 2,
             .rate = static_cast<double>(bytes) / static_cast<double>(ns),
             .rnr_naks = rnr_naks(ranks) - naks};
