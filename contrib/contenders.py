@@ -16,7 +16,8 @@ SET:
     overlap         TupleQ, figure 6: direct messages, rendezvous by RDMA reads (RGET) and by RDMA writes (RPUT)
     channels        Veloblock, figures 5 and 6: most senders that have a block; with blocks of the paper's size
     registration    Superpipeline, sections 2 and 5: with a registration cache, without, and Tern
-    peers           Tern and what clusters run, by default settings; stock UCX also without rendezvous; and the ratios
+    peers           Tern and what clusters run, by default settings; stock UCX also without rendezvous; the ratios; and
+                    all of it also without computations, as if processors were infinitely fast
 """
 import argparse
 import os
@@ -96,30 +97,30 @@ class Contest:
     def __init__(self, options, pool):
         self.options, self.pool, self.result = options, pool, Result()
 
-    def replay(self, job, contender):
-        settings, transport, _ = contender
-        options = self.options
-        return Replay(options.bench, transport, settings, job.traces, options.profile, compute=options.compute)
+    def add(self, job, test, name, unit, value):
+        self.result.add(test, len(job.traces), job.name, name, unit, value)
 
-    def run(self, job):
-        options, ranks = self.options, len(job.traces)
+    def describe(self, job):
+        self.add(job, "messages of the job", "all", "", job.sends)
+        self.add(job, "messages of the job", "of 16 KiB and more", "", job.long)
+        self.add(job, "bytes of the job", "all", "", job.bytes)
+        self.add(job, "peers that a rank sends to, mean", "all", "", job.peers / len(job.traces))
+        self.add(job, "time of the job", "computed, at most", "ms", job.computed * self.options.compute / 1e6)
 
-        def add(test, name, unit, value):
-            self.result.add(test, ranks, job.name, name, unit, value)
+    def run(self, job, test, compute):
+        options, contenders, times = self.options, SETS[self.options.contenders], {}
 
-        add("messages of the job", "all", "", job.sends)
-        add("messages of the job", "of 16 KiB and more", "", job.long)
-        add("bytes of the job", "all", "", job.bytes)
-        add("peers that a rank sends to, mean", "all", "", job.peers / ranks)
-        add("time of the job", "computed, at most", "ms", job.computed * options.compute / 1e6)
-        contenders = SETS[options.contenders]
-        times = {}
-        for (_, _, name), done in zip(contenders, self.pool.map(lambda each: self.replay(job, each), contenders)):
+        def replay(contender):
+            settings, transport, _ = contender
+            return Replay(options.bench, transport, settings, job.traces, options.profile, compute=compute)
+
+        for (_, _, name), done in zip(contenders, self.pool.map(replay, contenders)):
             times[name] = done.time
-            add("time of the job", name, "ms", done.time / 1000)
-            add("registrations of the job", name, "", done.registrations)
+            self.add(job, test, name, "ms", done.time / 1000)
+            if compute != 0 or options.compute == 0:
+                self.add(job, "registrations of the job", name, "", done.registrations)
             if options.contenders == "peers" and name != "tern":
-                add("time of the job", f"tern / {name}", "x", times["tern"] / done.time)
+                self.add(job, test, f"tern / {name}", "x", times["tern"] / done.time)
             print(f"{job.name}, {name}: {done.time / 1000:.3f} ms, {done.registrations} registrations", flush=True)
             self.result.write(options.json, f"contenders {options.contenders}", done.result)
 
@@ -140,7 +141,10 @@ def main():
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(options.jobs) as pool:
         contest = Contest(options, pool)
         for job in jobs_of(options, folder):
-            contest.run(job)
+            contest.describe(job)
+            contest.run(job, "time of the job", options.compute)
+            if options.contenders == "peers" and options.compute != 0:
+                contest.run(job, "time of the job without computations", 0)
 
 
 if __name__ == "__main__":
