@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import tarfile
 import tempfile
 
 LONG_RUN = 7200  # s: a replay of 128 ranks takes minutes
@@ -26,6 +27,20 @@ def read_json(words):
         run([*words, "--json", name])
         with open(name, encoding="utf-8") as file:
             return json.load(file)
+
+
+KEPT = ".tar.xz"
+
+
+def unpack(archive, folder):
+    """The names of the traces of a job that is kept (test/bench/traces), in the order of the ranks."""
+    names = []
+    with tarfile.open(archive, "r:xz") as kept:
+        for member in kept:
+            names.append(os.path.join(folder, os.path.basename(member.name)))
+            with open(names[-1], "wb") as file:
+                file.write(kept.extractfile(member).read())
+    return names
 
 
 class Replay:

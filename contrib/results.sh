@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Measures all that the documents quote, into docs/bench/results, and makes the documents' tables of it. It takes some ten
-# minutes on two processors, which nothing else should use.
+# Measures all that the documents quote, into docs/bench/results, and makes the documents' tables of it. It takes some
+# fifteen minutes on two processors, which nothing else should use.
 #
 #   results.sh BUILD-FOLDER [RESULT...]     a result is the name of a file without .json; default: all of them
 set -eu
@@ -52,6 +52,11 @@ measure sim-muse tern-bench sim --profile muse --ranks 2 --patterns ping-pong,st
 measure availability contrib/availability.py "$tools/tern-bench" --json
 for profile in cx3-fdr cx5-edr cx6-hdr; do
     measure availability-$profile contrib/availability.py "$tools/tern-bench" --profile $profile --json
+done
+# Whole programs, from the traces that are kept.
+for profile in cx5-edr cx6-hdr; do
+    measure replays-$profile contrib/contenders.py "$tools/tern-bench" peers --profile $profile --jobs 2 \
+        test/bench/traces/*.tar.xz --json
 done
 measure pinning-patterns contrib/patterns.py "$tools" --json
 measure pinning-overload contrib/patterns.py "$tools" --patterns PingPong --slower 1,10,100 --json

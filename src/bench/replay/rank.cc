@@ -13,9 +13,22 @@ namespace bench::replay {
 namespace {
 
 constexpr uint64_t kPage = 4096;
+constexpr uint64_t down(uint64_t address) {
+    return address / kPage * kPage;
+}
+constexpr uint64_t up(uint64_t address) {
+    return down(address + kPage - 1);
+}
 constexpr ucp_request_param_t kNoParameters = {};
 constexpr ucp_tag_t kConnectTag = ~ucp_tag_t{0} - 1;
 constexpr ucp_tag_t kWholeTag = ~ucp_tag_t{0};
+
+char* map_pages(void* where, uint64_t size, int flags) {
+    void* memory = ::mmap(where, size, PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE | flags, -1, 0);
+    if (memory == MAP_FAILED) throw Failure("no memory for the buffers of the trace");
+    return static_cast<char*>(memory);
+}
 
 }  // namespace
 
@@ -41,7 +54,7 @@ Rank::Rank(sim::Machine& machine, uint32_t rank, const sim::TransportCosts& cost
 }
 
 // Buffers that overlap in the trace overlap here, and begin at the same place of a page. All are
-// there from the beginning and stay: their pages are never given back.
+// there from the beginning, and new pages are where the program gave some back.
 void Rank::lay_out_buffers() {
     std::vector<std::pair<uint64_t, uint64_t>> ranges;
     for (const Event& event : trace_.events)
@@ -52,16 +65,22 @@ void Rank::lay_out_buffers() {
         uint64_t end = ranges[i].second;
         while (++i < ranges.size() && ranges[i].first <= end) end = std::max(end, ranges[i].second);
         const uint64_t size = first % kPage + (end - first) + 1;
-        void* memory = ::mmap(nullptr, size, PROT_READ | PROT_WRITE,
-                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-        if (memory == MAP_FAILED) throw Failure("no memory for the buffers of the trace");
-        buffers_[first] = static_cast<char*>(memory) + first % kPage;
+        buffers_[first] = {map_pages(nullptr, size, 0) + first % kPage, end - first};
     }
 }
 
 char* Rank::buffer(uint64_t address) const {
     const auto& [first, memory] = *--buffers_.upper_bound(address);
-    return memory + (address - first);
+    return memory.start + (address - first);
+}
+
+// Whole pages, as in the job; what the transport has pinned there is lost.
+void Rank::give_back(uint64_t begin, uint64_t end) const {
+    for (const auto& [first, memory] : buffers_) {
+        const uint64_t from = std::max(up(begin), down(first));
+        const uint64_t to = std::min(down(end), up(first + memory.bytes));
+        if (from < to) map_pages(memory.start + (from - first), to - from, MAP_FIXED);
+    }
 }
 
 std::string Rank::address() const {
@@ -167,6 +186,9 @@ bool Rank::execute(const Event& event) {
             return ended(event.id);
         case Event::Kind::kCancel:
             if (requests_[event.id] != nullptr) ucp_request_cancel(worker_, requests_[event.id]);
+            return true;
+        case Event::Kind::kGiveBack:
+            give_back(event.address, event.address + event.bytes);
             return true;
     }
     return true;

@@ -43,8 +43,15 @@ class Rank {
     bool chose() const;
 
   private:
+    // Buffers that overlap in the trace.
+    struct Memory {
+        char* start;
+        uint64_t bytes;
+    };
+
     void lay_out_buffers();
     char* buffer(uint64_t address) const;
+    void give_back(uint64_t begin, uint64_t end) const;
     bool execute(const Event& event);
     void began(uint64_t id, void* request);
     bool ended(uint64_t id);
@@ -56,7 +63,7 @@ class Rank {
     ucp_context_h context_ = nullptr;
     ucp_worker_h worker_ = nullptr;
     std::map<uint64_t, ucp_ep_h> endpoints_;  // by rank
-    std::map<uint64_t, char*> buffers_;       // by the first address in the trace
+    std::map<uint64_t, Memory> buffers_;      // by the first address in the trace
     std::vector<void*> requests_;             // by identifier; null: ended
     std::vector<uint64_t> sends_;             // at the end of the trace, those not waited for
     std::vector<void*> settling_;

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Preloaded into the ranks of an MPI job: writes the tagged messages of UCP, what the program waits
-// for, and the processor time between, to $TERN_RECORD.RANK (trace.h). Without that variable it
-// does nothing. For one thread of each process.
+// for, which memory of messages it unmaps, and the processor time between, to $TERN_RECORD.RANK
+// (trace.h). Without that variable it does nothing. For one thread of each process.
 #include <dlfcn.h>
+#include <pthread.h>
 #include <time.h>
+#include <ucm/api/ucm.h>
 #include <ucp/api/ucp.h>
 #include <unistd.h>
 
@@ -15,6 +17,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "bench/replay/given_back.h"
 #include "bench/replay/trace.h"
 
 namespace bench::replay {
@@ -81,7 +84,21 @@ class Recorder {
     template <typename... Values>
     void write(const char* format, Values... values) {
         if (computed_ != 0) std::fprintf(file_, "c %" PRId64 "\n", std::exchange(computed_, 0));
+        if (std::exchange(lost_, false))
+            std::fputs("tern-record: too much memory is unmapped at a time to record it\n", stderr);
+        given_back_.take([this](uint64_t address, uint64_t size) {
+            std::fprintf(file_, "u %" PRIx64 " %" PRIu64 "\n", address, size);
+        });
         std::fprintf(file_, format, values...);
+    }
+    // The event of a message with this buffer comes next.
+    void uses(const void* buffer, size_t size) {
+        given_back_.used(reinterpret_cast<uintptr_t>(buffer), size);
+    }
+    void unmapped(const void* memory, size_t size) {
+        if (::pthread_equal(::pthread_self(), thread_) == 0) return;
+        if (given_back_.unmapped(reinterpret_cast<uintptr_t>(memory), size)) return;
+        lost_ = true;
     }
     void worker(const char* event, const void* address) {
         if (file_ == nullptr) return;
@@ -97,6 +114,7 @@ class Recorder {
     }
     void endpoint(ucp_ep_h made, const void* address) {
         if (file_ == nullptr) return;
+        if (endpoints_.empty()) watch_memory();
         const std::string event = "e " + std::to_string(endpoints_.size());
         endpoints_[made] = endpoints_.size();
         worker(event.c_str(), address);
@@ -137,6 +155,8 @@ class Recorder {
     }
 
   private:
+    void watch_memory();
+
     std::FILE* file_ = nullptr;
     int64_t reading_ = 0;
     int64_t left_ = 0;  // when the last call returned; 0: none
@@ -148,12 +168,26 @@ class Recorder {
     uint64_t ids_ = 0;
     std::unordered_map<ucp_ep_h, size_t> endpoints_;
     std::unordered_map<void*, uint64_t> requests_;  // not known to have ended
+    const pthread_t thread_ = ::pthread_self();
+    GivenBack given_back_;
+    bool lost_ = false;
 };
 
 // Never destroyed: MPI may be finalized later.
 Recorder& recorder() {
     static auto& made = *new Recorder;
     return made;
+}
+
+void Recorder::watch_memory() {
+    static auto* const watch = reinterpret_cast<decltype(&ucm_set_event_handler)>(
+        ::dlsym(RTLD_DEFAULT, "ucm_set_event_handler"));
+    const auto unmaps = [](ucm_event_type_t, ucm_event_t* event, void* self) {
+        const auto& [address, size] = event->vm_unmapped;
+        static_cast<Recorder*>(self)->unmapped(address, size);
+    };
+    if (watch == nullptr || watch(UCM_EVENT_VM_UNMAPPED, 0, unmaps, this) != UCS_OK)
+        std::fputs("tern-record: this UCX does not tell which memory is unmapped\n", stderr);
 }
 
 // A call of UCP.
@@ -199,6 +233,7 @@ void* send(ucp_ep_h endpoint, const void* buffer, size_t size, ucp_tag_t tag, in
     recorder().write("s %" PRIu64 " %zu %" PRIx64 " %zu %" PRIxPTR " %d\n", id,
                      recorder().endpoint(endpoint), tag, size, reinterpret_cast<uintptr_t>(buffer),
                      sync);
+    recorder().uses(buffer, size);
     void* const request = post();
     recorder().began(id, request);
     return request;
@@ -210,6 +245,7 @@ void* receive(void* buffer, size_t size, ucp_tag_t tag, ucp_tag_t mask, Post pos
     const uint64_t id = recorder().begin();
     recorder().write("r %" PRIu64 " %" PRIx64 " %" PRIx64 " %zu %" PRIxPTR "\n", id, tag, mask,
                      size, reinterpret_cast<uintptr_t>(buffer));
+    recorder().uses(buffer, size);
     void* const request = post();
     recorder().began(id, request);
     return request;
@@ -221,6 +257,7 @@ void* receive_message(void* buffer, size_t size, Post post) {
     const uint64_t id = recorder().begin();
     recorder().write("m %" PRIu64 " %zu %" PRIxPTR "\n", id, size,
                      reinterpret_cast<uintptr_t>(buffer));
+    recorder().uses(buffer, size);
     void* const request = post();
     recorder().began(id, request);
     return request;

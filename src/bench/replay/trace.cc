@@ -74,6 +74,8 @@ bool take(Words& words, Event& event) {
         case Kind::kChoice:
         case Kind::kCancel:
             return words.decimal(event.id);
+        case Kind::kGiveBack:
+            return words.hexadecimal(event.address) && words.decimal(event.bytes);
     }
     return false;
 }
@@ -92,9 +94,9 @@ bool take(const std::string& line, Trace& trace) {
     }
     Event event{static_cast<Event::Kind>(kind)};
     if (!take(words, event) || !words.end()) return false;
-    if (event.has_buffer() &&
-        (event.id != trace.requests++ || event.bytes > UINT64_MAX - event.address))
+    if (event.kind != Event::Kind::kCompute && event.bytes > UINT64_MAX - event.address)
         return false;
+    if (event.has_buffer() && event.id != trace.requests++) return false;
     if (event.kind == Event::Kind::kSend && event.peer >= trace.endpoints.size()) return false;
     if ((event.waits() || event.kind == Event::Kind::kCancel) && event.id >= trace.requests)
         return false;

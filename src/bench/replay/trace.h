@@ -12,6 +12,7 @@
 //   w ID                                     the program learned that it has ended
 //   t ID                                     the same, from a call that returns whatever has ended
 //   x ID                                     it was cancelled
+//   u ADDRESS* BYTES                         the program gave pages of messages back to the system
 //
 // Identifiers count sends and receives from 0. Pure, and without UCX.
 #pragma once
@@ -35,6 +36,7 @@ struct Event {
         kWait = 'w',
         kChoice = 't',  // such a wait, too
         kCancel = 'x',
+        kGiveBack = 'u',
     };
     Kind kind;
     uint64_t id = 0;

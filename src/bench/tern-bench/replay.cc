@@ -142,11 +142,12 @@ int bench::run_replay(int argc, char** argv) {
     app.add_option("--compute", options.compute, "factor of the computations between messages")
         ->check(CLI::Range(0.0, 1000.0))
         ->capture_default_str();
-    app.add_option("--over", options.transports, "one of the transports, instead of both")
-        ->option_text("tern|rc_verbs")
+    app.add_option("--over", options.transports,
+                   "one transport, instead of the first two; rc_mlx5 is modelled")
+        ->option_text("tern|rc_verbs|rc_mlx5")
         ->expected(1)
         ->allow_extra_args(false)
-        ->check(CLI::IsMember({"tern", "rc_verbs"}));
+        ->check(CLI::IsMember({"tern", "rc_verbs", "rc_mlx5"}));
     app.add_option("--set", options.settings,
                    "a setting of UCX or Tern, for both transports; the environment has no effect")
         ->option_text("UCX_NAME=VALUE")

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Traces of MPI jobs: what was written is read, and what is no trace is refused.
+// Traces of MPI jobs: what was written is read, and what is no trace is refused; which memory of
+// messages a recorder tells of.
 #include "bench/replay/trace.h"
 
 #include <gtest/gtest.h>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "../../tern/unit/schedules.h"
+#include "bench/replay/given_back.h"
 #include "bench/report/text.h"
 
 namespace bench::replay {
@@ -29,7 +31,8 @@ constexpr const char* kSmall =
     "t 0\n"
     "x 0\n"
     "p b f 1\n"
-    "m 2 32 9000\n";
+    "m 2 32 9000\n"
+    "u 8000 4096\n";
 
 Trace read(const std::string& text) {
     std::istringstream from(text);
@@ -79,6 +82,9 @@ std::string text_of(const Trace& trace) {
             case Kind::kCancel:
                 text << ' ' << event.id;
                 break;
+            case Kind::kGiveBack:
+                text << ' ' << std::hex << event.address << ' ' << std::dec << event.bytes;
+                break;
         }
         text << '\n';
     }
@@ -93,7 +99,7 @@ Trace random_trace(tern::Random& random) {
     for (uint64_t i = random.between(1, 5); i != 0; --i) trace.endpoints.push_back(number());
     constexpr std::array kKinds = {Kind::kCompute, Kind::kSend,           Kind::kReceive,
                                    Kind::kProbe,   Kind::kReceiveMessage, Kind::kWait,
-                                   Kind::kChoice,  Kind::kCancel};
+                                   Kind::kChoice,  Kind::kCancel,         Kind::kGiveBack};
     for (uint64_t i = random.below(50); i != 0; --i) {
         Event event{kKinds[random.below(kKinds.size())]};
         const bool ends = event.waits() || event.kind == Kind::kCancel;
@@ -102,8 +108,9 @@ Trace random_trace(tern::Random& random) {
         if (event.kind == Kind::kSend || event.kind == Kind::kReceive || event.kind == Kind::kProbe)
             event.tag = number();
         if (event.kind == Kind::kReceive || event.kind == Kind::kProbe) event.mask = number();
-        if (event.kind == Kind::kCompute || event.has_buffer()) event.bytes = number() >> 1;
-        if (event.has_buffer()) event.address = number() >> 1;
+        const bool has_memory = event.has_buffer() || event.kind == Kind::kGiveBack;
+        if (event.kind == Kind::kCompute || has_memory) event.bytes = number() >> 1;
+        if (has_memory) event.address = number() >> 1;
         if (event.kind == Kind::kSend || event.kind == Kind::kProbe) event.flag = random.chance(50);
         if (event.has_buffer()) event.id = trace.requests++;
         if (ends) event.id = random.below(trace.requests);
@@ -117,7 +124,7 @@ TEST(Trace, IsReadAsItWasWritten) {
     EXPECT_EQ(trace.workers, std::vector<uint64_t>{0x1f});
     EXPECT_EQ(trace.endpoints, std::vector<uint64_t>{0x2e});
     EXPECT_EQ(trace.requests, 3U);
-    ASSERT_EQ(trace.events.size(), 8U);
+    ASSERT_EQ(trace.events.size(), 9U);
     const Event& send = trace.events[0];
     EXPECT_EQ(send.kind, Kind::kSend);
     EXPECT_EQ(send.tag, 0xffU);
@@ -126,6 +133,9 @@ TEST(Trace, IsReadAsItWasWritten) {
     EXPECT_TRUE(send.flag);
     EXPECT_EQ(trace.events[1].bytes, 250U);
     EXPECT_EQ(trace.events[2].mask, ~uint64_t{0});
+    EXPECT_EQ(trace.events[8].kind, Kind::kGiveBack);
+    EXPECT_EQ(trace.events[8].address, 0x8000U);
+    EXPECT_EQ(trace.events[8].bytes, 4096U);
     EXPECT_EQ(text_of(trace), kSmall);
 }
 
@@ -181,6 +191,9 @@ TEST(Trace, WhatIsNoEventIsRefusedWithItsLine) {
              "w 1",  // nothing began
              "t 1",
              "x 1",
+             "u 1000",
+             "u 1000 8 1",
+             "u ffffffffffffffff 1",  // ends beyond all memory
          }) {
         const std::string said = refusal(before + line + "\n");
         EXPECT_NE(said.find("file, line 5: not an event: '" + std::string(line)), std::string::npos)
@@ -202,6 +215,58 @@ TEST(Trace, EndpointsBecomeRanks) {
     traces.pop_back();
     traces[0] = read("tern-trace 1\na 10\ne 0 20\ns 0 0 1 8 1000 0\n");
     EXPECT_THROW(find_peers(traces), report::Failure);
+}
+
+// What GivenBack tells, as text.
+std::string told(GivenBack& memory) {
+    std::ostringstream text;
+    memory.take([&text](uint64_t address, uint64_t bytes) {
+        text << std::hex << address << '+' << bytes << ' ';
+    });
+    return text.str();
+}
+
+TEST(GivenBack, OnlyPagesOfMessagesAreTold) {
+    GivenBack memory;
+    EXPECT_TRUE(memory.unmapped(0x1000, 0x9000));
+    EXPECT_EQ(told(memory), "");
+    memory.used(0x1ff0, 0x20);  // two pages
+    memory.used(0x3000, 0x1000);
+    memory.used(0x8000, 1);
+    memory.used(0x9000, 0);
+    EXPECT_TRUE(memory.unmapped(0x4000, 0x4000));
+    EXPECT_TRUE(memory.unmapped(0x9000, 0x4000));
+    EXPECT_EQ(told(memory), "");
+    EXPECT_TRUE(memory.unmapped(0, 0x10000));
+    EXPECT_EQ(told(memory), "1000+3000 8000+1000 ");
+}
+
+TEST(GivenBack, EachPageIsToldOnceUntilItIsUsedAgain) {
+    GivenBack memory;
+    memory.used(0x1000, 0x5000);
+    EXPECT_TRUE(memory.unmapped(0x2000, 0x1000));
+    EXPECT_TRUE(memory.unmapped(0x2000, 0x2000));
+    EXPECT_TRUE(memory.unmapped(0x1000, 0x1000));
+    EXPECT_EQ(told(memory), "2000+1000 3000+1000 1000+1000 ");
+    memory.used(0x2000, 8);
+    EXPECT_TRUE(memory.unmapped(0x1000, 0x4000));
+    EXPECT_EQ(told(memory), "2000+1000 4000+1000 ");
+    EXPECT_TRUE(memory.unmapped(0x1000, 0x8000));
+    EXPECT_EQ(told(memory), "5000+1000 ");
+    EXPECT_TRUE(memory.unmapped(0x1000, 0x8000));
+    EXPECT_EQ(told(memory), "");
+}
+
+TEST(GivenBack, SaysWhenThereIsNoRoom) {
+    GivenBack memory;
+    memory.used(0x1000, 0x1000);
+    int kept = 0;
+    while (kept < 100'000 && memory.unmapped(0x1000, 0x1000)) ++kept;
+    EXPECT_GT(kept, 1000);
+    EXPECT_LT(kept, 100'000);
+    EXPECT_EQ(told(memory), "1000+1000 ");
+    memory.used(0x1000, 0x1000);
+    EXPECT_TRUE(memory.unmapped(0x1000, 0x1000));
 }
 
 }  // namespace
