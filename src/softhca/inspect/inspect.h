@@ -74,8 +74,8 @@ typedef struct softhca_inspect_usage {
     uint64_t registrations; /* of memory, since it began */
     uint32_t queue_pairs;
 } softhca_inspect_usage;
-/* Of a member of the fabric in virtual time, of which one process has all. Fails if it was not in the
-   fabric at softhca_inspect_open(), or is not any more. */
+/* Of a member of the fabric in virtual time, of which one process has all. Fails if it was not in
+   the fabric at softhca_inspect_open(), or is not any more. */
 int softhca_inspect_member(softhca_inspect_fabric* fabric, uint32_t member,
                            softhca_inspect_usage* usage, char* error, size_t size);
 
