@@ -12,7 +12,6 @@ namespace bench::scale {
 
 namespace {
 
-constexpr auto kDriver = softhca::QueueDriver::kMlx5;
 constexpr uint64_t kMostCompletions = (1 << 22) - 1;  // max_cqe of mlx5
 constexpr size_t kPage = 4096;
 
@@ -25,9 +24,9 @@ uint64_t without_peers(const tern::EngineSettings& settings) {
     using tern::Datagrams;
     const softhca::SendQueueShape sends{.entries = Datagrams::kSends, .elements = 1};
     const softhca::ReceiveQueueShape receives{.entries = Datagrams::kMostReceives, .elements = 1};
-    return softhca::queue_pair_memory(kDriver, softhca::QpType::kUd, sends, receives) +
-           softhca::completion_queue_memory(kDriver, Datagrams::kMostReceives + Datagrams::kSends) +
-           softhca::shared_queue_memory(kDriver, {.entries = settings.receive_most, .elements = 1});
+    return softhca::queue_pair_memory(softhca::QpType::kUd, sends, receives) +
+           softhca::completion_queue_memory(Datagrams::kMostReceives + Datagrams::kSends) +
+           softhca::shared_queue_memory({.entries = settings.receive_most, .elements = 1});
 }
 
 }  // namespace
@@ -60,7 +59,7 @@ void Queues::destroy(uint32_t places) {
 // The driver gives a power of two, less one.
 void Queues::set_completions(uint64_t asked) {
     const auto memory = [](uint64_t entries) {
-        return softhca::completion_queue_memory(kDriver, static_cast<uint32_t>(entries));
+        return softhca::completion_queue_memory(static_cast<uint32_t>(entries));
     };
     if (completions_ != 0) bytes_ -= memory(completions_);
     completions_ = std::bit_ceil(asked + 1) - 1;
@@ -69,7 +68,7 @@ void Queues::set_completions(uint64_t asked) {
 }
 
 uint64_t Queues::queue_pair(uint32_t places) const {
-    return softhca::queue_pair_memory(kDriver, softhca::QpType::kRc,
+    return softhca::queue_pair_memory(softhca::QpType::kRc,
                                       {.entries = places,
                                        .elements = tern::engine_limits::kPieces,
                                        .inline_bytes = settings_.inline_bytes,

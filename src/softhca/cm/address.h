@@ -4,7 +4,6 @@
 // the first port of the first device.
 #pragma once
 
-#include <optional>
 #include <string>
 
 #include "softhca/cm/message.h"

@@ -8,7 +8,6 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "softhca/core/queue_memory.h"
 #include "softhca/core/text.h"
 
 namespace softhca {
@@ -171,15 +170,9 @@ Row queue_row(const std::string& name, const QueueUsage& queues) {
     return row;
 }
 
-const char* driver_of(const FabricHeader& header) {
-    return queue_driver_name(header.config.personality.memory.queue_driver);
-}
-
-// The memory is that of a driver of real devices.
 std::string queues(FabricView& fabric, const std::vector<Member>& members) {
-    const std::string memory = driver_of(fabric.header()) + std::string(" bytes");
     std::vector<Row> rows = {
-        {"QUEUES", "QP", "peak", "CQ entries", "peak", "receive queues", "peak", memory, "peak"}};
+        {"QUEUES", "QP", "peak", "CQ entries", "peak", "receive queues", "peak", "bytes", "peak"}};
     for (const Member& member : members)
         rows.push_back(queue_row(who(member), member.slot->queues));
     QueueUsage all;
@@ -313,7 +306,6 @@ std::string status_json(const std::string& name, FabricView& fabric) {
                                    {"profile", bounded(config.profile)},
                                    {"model", model_json(config.nic)},
                                    {"faults", describe(header.faults)},
-                                   {"queue_driver", driver_of(header)},
                                    {"queues", queues_json(all)},
                                    {"ports", nlohmann::ordered_json::array()},
                                    {"processes", nlohmann::ordered_json::array()}};

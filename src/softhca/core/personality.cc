@@ -223,9 +223,6 @@ constexpr Rule kRules[] = {
     // 570 us, against 3.66 us of a pinned page: TeRM (FAST 2024).
     {"odp-faults", rule_at<&P::times, &P::Times::odp_faults>, 0, 1'000'000, {0, 570, 0, 0, 0, 0, 0, 570},
      "us that a fault of on-demand paging takes; the responder refuses the request as if it had no receive; 0: none"},
-    // core/queue_memory.cc.
-    {"queue-driver", rule_at<&P::memory, &P::Memory::queue_driver>, 0, 5, {0, 0, 1, 2, 3, 4, 5, 0},
-     "whose driver's memory of queues is counted: 0 mlx5, 1 mlx4, 2 irdma, 3 bnxt_re, 4 hns, 5 rxe"},
 };
 // clang-format on
 

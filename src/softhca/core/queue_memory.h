@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The memory that a driver of a real device takes for queues, by the arithmetic of its provider in
-// rdma-core: the buffers that the device reads or writes, in whole pages, and the records that the
-// provider keeps for each entry. Without structures of which an object has one, which take some
-// 1 KiB, and without the device's own memory.
+// The memory that mlx5 takes for queues, by the arithmetic of its provider in rdma-core: the
+// buffers that the device reads or writes, in whole pages, and the records that the provider keeps
+// for each entry. Without structures of which an object has one, which take some 1 KiB, and without
+// the device's own memory.
 #pragma once
 
 #include <cstdint>
@@ -11,20 +11,7 @@
 
 namespace softhca {
 
-// Rule `queue-driver`.
-enum class QueueDriver : int32_t {
-    kMlx5 = 0,
-    kMlx4 = 1,
-    kIrdma = 2,
-    kBnxtRe = 3,
-    kHns = 4,
-    kRxe = 5
-};
-
-// Of a value of that rule.
-const char* queue_driver_name(int32_t driver);
-
-// Queues as a program asks for them; drivers round by themselves.
+// Queues as a program asks for them; the provider rounds by itself.
 struct SendQueueShape {
     uint32_t entries = 0;  // 0: no queue
     uint32_t elements = 0;
@@ -38,9 +25,9 @@ struct ReceiveQueueShape {
 };
 
 // All in bytes.
-uint64_t queue_pair_memory(QueueDriver driver, QpType type, const SendQueueShape& sends,
+uint64_t queue_pair_memory(QpType type, const SendQueueShape& sends,
                            const ReceiveQueueShape& receives);
-uint64_t completion_queue_memory(QueueDriver driver, uint32_t entries);
-uint64_t shared_queue_memory(QueueDriver driver, const ReceiveQueueShape& receives);
+uint64_t completion_queue_memory(uint32_t entries);
+uint64_t shared_queue_memory(const ReceiveQueueShape& receives);
 
 }  // namespace softhca

@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include <bitset>
-#include <cerrno>
 #include <cstdio>
 #include <cstring>
 

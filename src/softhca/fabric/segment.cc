@@ -9,10 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <new>
 
 #include "softhca/fabric/member_file.h"
 #include "softhca/fabric/raw_memory.h"

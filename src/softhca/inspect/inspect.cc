@@ -45,18 +45,6 @@ softhca::NicParameters parameters_of(const softhca_inspect_model& model) {
 softhca::Request request_of(softhca_inspect_operation operation, uint64_t bytes, bool is_inline) {
     return {static_cast<softhca::RequestKind>(operation), bytes, is_inline};
 }
-void add_usage(const softhca::ProcessSlot& slot, softhca_inspect_usage* usage) {
-    const auto live = [&slot](softhca::QueueUsage::Kind kind) {
-        return slot.queues.levels[kind].live.load(std::memory_order_relaxed);
-    };
-    usage->registered_bytes += slot.counters.registered_bytes.load(std::memory_order_relaxed);
-    usage->queue_bytes += live(softhca::QueueUsage::kBytes);
-    usage->completion_entries += live(softhca::QueueUsage::kCompletionEntries);
-    usage->receive_queues += live(softhca::QueueUsage::kReceiveQueues);
-    usage->rnr_naks += slot.counters.rnr_naks.load(std::memory_order_relaxed);
-    usage->registrations += slot.counters.registrations.load(std::memory_order_relaxed);
-    usage->queue_pairs += static_cast<uint32_t>(live(softhca::QueueUsage::kQueuePairs));
-}
 
 static_assert(static_cast<int>(softhca::RequestKind::kAtomic) == SOFTHCA_INSPECT_ATOMIC);
 
@@ -140,22 +128,6 @@ void softhca_inspect_lateness(softhca_inspect_fabric* fabric, uint64_t* operatio
     }
 }
 
-int softhca_inspect_process(softhca_inspect_fabric* fabric, pid_t process,
-                            softhca_inspect_usage* usage, char* error, size_t size) {
-    return guarded(error, size, [&] {
-        std::string why = "the software HCA does not know the process";
-        *usage = {};
-        for (uint32_t i = 0; i < softhca::kMaxProcesses; ++i) {
-            const softhca::ProcessSlot& slot = fabric->view->header().slots[i];
-            if (!fabric->view->alive(slot) || slot.pid.load(std::memory_order_relaxed) != process)
-                continue;
-            why.clear();
-            add_usage(slot, usage);
-        }
-        return why;
-    });
-}
-
 int softhca_inspect_member(softhca_inspect_fabric* fabric, uint32_t member,
                            softhca_inspect_usage* usage, char* error, size_t size) {
     return guarded(error, size, [&]() -> std::string {
@@ -163,7 +135,17 @@ int softhca_inspect_member(softhca_inspect_fabric* fabric, uint32_t member,
         const softhca::FabricHeader& header = fabric->view->header();
         if (member >= softhca::kMaxProcesses || !fabric->view->alive(header.slots[member]))
             return "the software HCA has no such member";
-        add_usage(header.slots[member], usage);
+        const softhca::ProcessSlot& slot = header.slots[member];
+        const auto live = [&slot](softhca::QueueUsage::Kind kind) {
+            return slot.queues.levels[kind].live.load(std::memory_order_relaxed);
+        };
+        usage->registered_bytes = slot.counters.registered_bytes.load(std::memory_order_relaxed);
+        usage->queue_bytes = live(softhca::QueueUsage::kBytes);
+        usage->completion_entries = live(softhca::QueueUsage::kCompletionEntries);
+        usage->receive_queues = live(softhca::QueueUsage::kReceiveQueues);
+        usage->rnr_naks = slot.counters.rnr_naks.load(std::memory_order_relaxed);
+        usage->registrations = slot.counters.registrations.load(std::memory_order_relaxed);
+        usage->queue_pairs = static_cast<uint32_t>(live(softhca::QueueUsage::kQueuePairs));
         return {};
     });
 }

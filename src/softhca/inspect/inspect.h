@@ -64,8 +64,7 @@ void softhca_inspect_close(softhca_inspect_fabric* fabric);
    still are, and how many of these operations were later than the timing model says. */
 void softhca_inspect_lateness(softhca_inspect_fabric* fabric, uint64_t* operations, uint64_t* late);
 
-/* The resources that a process uses on the device. The memory of queues is that of the driver that
-   rule queue-driver names. */
+/* The resources that a member uses on the device. The memory of queues is what mlx5 would take. */
 typedef struct softhca_inspect_usage {
     uint64_t registered_bytes;
     uint64_t queue_bytes;
@@ -75,11 +74,8 @@ typedef struct softhca_inspect_usage {
     uint64_t registrations; /* of memory, since it began */
     uint32_t queue_pairs;
 } softhca_inspect_usage;
-/* Fails if the process was not in the fabric at softhca_inspect_open(), or is not any more. */
-int softhca_inspect_process(softhca_inspect_fabric* fabric, pid_t process,
-                            softhca_inspect_usage* usage, char* error, size_t size);
-
-/* The same of a member of the fabric in virtual time, of which one process has all. */
+/* Of a member of the fabric in virtual time, of which one process has all. Fails if it was not in
+   the fabric at softhca_inspect_open(), or is not any more. */
 int softhca_inspect_member(softhca_inspect_fabric* fabric, uint32_t member,
                            softhca_inspect_usage* usage, char* error, size_t size);
 

@@ -2,7 +2,6 @@
 // Completion queues: how any process writes to them, and how their owner polls them.
 #pragma once
 
-#include <functional>
 #include <mutex>
 #include <optional>
 

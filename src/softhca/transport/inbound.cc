@@ -2,7 +2,6 @@
 #include "softhca/transport/inbound.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "softhca/core/qp_state.h"
 #include "softhca/transport/adapter.h"

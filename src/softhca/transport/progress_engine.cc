@@ -6,7 +6,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <utility>
 
 #include "softhca/transport/adapter.h"

@@ -2,7 +2,6 @@
 // Creates, modifies and destroys queue pairs.
 #include "softhca/transport/qp.h"
 
-#include <cerrno>
 #include <new>
 
 #include "softhca/transport/adapter.h"

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "softhca/transport/srq.h"
 
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <utility>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Completion channels and completion queues.
 #include <algorithm>
-#include <cstring>
 
+#include "softhca/core/queue_memory.h"
 #include "softhca/verbs/limits.h"
 #include "softhca/verbs/operations.h"
 #include "softhca/verbs/process_adapter.h"
@@ -50,7 +50,7 @@ CqObject* make_cq(ibv_context* context, uint32_t entries, void* cq_context,
         return fail(EINVAL);
     if (take_failure(faults_of(context).create_fail)) return fail(ENOMEM);
     Cq* cq = Cq::create(adapter_of(context), rounded_cq(personality, entries),
-                        completion_queue_memory(queue_driver(personality), entries));
+                        completion_queue_memory(entries));
     if (cq == nullptr) return fail(ENOMEM);
     auto* object = new CqObject;
     object->cq = cq;
@@ -85,8 +85,7 @@ SOFTHCA_EXPORT int ibv_resize_cq(ibv_cq* ibv, int entries) {
     auto* object = object_of<CqObject>(ibv);
     const auto asked = static_cast<uint32_t>(entries);
     const int status =
-        object->cq->resize(asked, rounded_cq(personality, asked),
-                           completion_queue_memory(queue_driver(personality), asked));
+        object->cq->resize(asked, rounded_cq(personality, asked), completion_queue_memory(asked));
     if (status == 0) ibv->cqe = static_cast<int>(object->cq->capacity());
     return status;
 }

@@ -5,7 +5,6 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 
 #include "softhca/verbs/address.h"
 #include "softhca/verbs/limits.h"

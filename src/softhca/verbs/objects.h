@@ -8,9 +8,7 @@
 #include <cerrno>
 #include <condition_variable>
 #include <cstddef>
-#include <memory>
 #include <mutex>
-#include <new>
 #include <set>
 #include <vector>
 

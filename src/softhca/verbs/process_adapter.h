@@ -3,9 +3,6 @@
 // contexts that receive its events.
 #pragma once
 
-#include <string>
-
-#include "softhca/core/queue_memory.h"
 #include "softhca/settings.h"
 #include "softhca/transport/adapter.h"
 #include "softhca/verbs/objects.h"
@@ -38,10 +35,6 @@ inline Faults& faults_of(ibv_context* context) {
 
 inline const Personality& personality_of(ibv_context* context) {
     return adapter_of(context).host().personality();
-}
-
-inline QueueDriver queue_driver(const Personality& personality) {
-    return static_cast<QueueDriver>(personality.memory.queue_driver);
 }
 
 // The context receives asynchronous events of ports and devices, until it is released.

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "softhca/core/qp_state.h"
+#include "softhca/core/queue_memory.h"
 #include "softhca/transport/multicast.h"
 #include "softhca/transport/xrc_domain.h"
 #include "softhca/verbs/operations.h"
@@ -88,11 +89,11 @@ void set_send_queue(const Personality& personality, const ibv_qp_init_attr_ex& i
     attributes->max_inline = sizes.inline_bytes;
 }
 
-uint64_t memory_of(const Personality& personality, const ibv_qp_init_attr_ex& init, bool receives) {
+uint64_t memory_of(const ibv_qp_init_attr_ex& init, bool receives) {
     ReceiveQueueShape own;
     if (receives) own = {init.cap.max_recv_wr, init.cap.max_recv_sge};
     return queue_pair_memory(
-        queue_driver(personality), static_cast<QpType>(init.qp_type),
+        static_cast<QpType>(init.qp_type),
         {init.cap.max_send_wr, init.cap.max_send_sge, init.cap.max_inline_data, may_bind(init)},
         own);
 }
@@ -117,7 +118,7 @@ Qp::Attributes device_attributes(ibv_context* context, const ibv_qp_init_attr_ex
         attributes.recv_cq = object_of<CqObject>(init.recv_cq)->cq;
         attributes.srq = init.srq == nullptr ? nullptr : object_of<SrqObject>(init.srq)->srq;
     }
-    attributes.memory = memory_of(personality_of(context), init, receives);
+    attributes.memory = memory_of(init, receives);
     if (receives) {
         attributes.max_recv_wr = rounded_queue(personality_of(context), init.cap.max_recv_wr);
         attributes.max_recv_sge = std::max<uint32_t>(init.cap.max_recv_sge, 1);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Shared receive queues, basic and XRC.
-#include <cstring>
 
+#include "softhca/core/queue_memory.h"
 #include "softhca/verbs/operations.h"
 #include "softhca/verbs/process_adapter.h"
 
@@ -30,8 +30,7 @@ ibv_srq* make_srq(ibv_context* context, void* srq_context, ibv_pd* pd, ibv_srq_a
     attributes.pd = object_of<PdObject>(pd)->base().id;
     attributes.max_wr = rounded(personality, limits_asked->max_wr);
     attributes.max_sge = std::max<uint32_t>(limits_asked->max_sge, 1);
-    attributes.memory = shared_queue_memory(queue_driver(personality),
-                                            {limits_asked->max_wr, limits_asked->max_sge});
+    attributes.memory = shared_queue_memory({limits_asked->max_wr, limits_asked->max_sge});
     if (xrcd != nullptr) {
         attributes.xrc_domain = xrcd->domain;
         attributes.cq = cq->cq;
@@ -99,8 +98,7 @@ SOFTHCA_EXPORT int ibv_modify_srq(ibv_srq* ibv, ibv_srq_attr* attributes, int ma
             return EINVAL;
         const int status =
             srq.resize(attributes->max_wr,
-                       shared_queue_memory(queue_driver(personality),
-                                           {attributes->max_wr, srq.shared().ring.max_sge}));
+                       shared_queue_memory({attributes->max_wr, srq.shared().ring.max_sge}));
         if (status != 0) return status;
     }
     return (mask & IBV_SRQ_LIMIT) != 0 ? srq.set_limit(attributes->srq_limit) : 0;

@@ -2,8 +2,6 @@
 // ibv_wr_*: work requests are built in entries of the send queue, and posted together.
 #include "softhca/verbs/wr_api.h"
 
-#include <algorithm>
-
 #include "softhca/core/qp_state.h"
 #include "softhca/verbs/process_adapter.h"
 

@@ -111,7 +111,7 @@ class Backoff {
 // What one owner of such a thing knows of refusals.
 class Shortage {
   public:
-    explicit Shortage(const Scarce& of, uint64_t pause_ms = kTunables.memory_retry)
+    explicit Shortage(const Scarce& of, uint64_t pause_ms = kMemoryRetry)
         : of_(of), backoff_(pause_ms) {}
 
     bool may_try(uint64_t now) const { return backoff_.over(now); }

@@ -24,11 +24,6 @@ struct Tunables {
     // Milliseconds until a connection request is repeated first. It then doubles.
     uint32_t connect_retry = 20;
 
-    // Milliseconds until what was refused for want of memory is tried again, and until a connection
-    // for which the device has no room is (Backoff). Each try may cost pins that are used again.
-    uint32_t memory_retry = 1000;
-    uint32_t room_retry = 1;
-
     // Rings for receiving, and as many for sending: so many long messages are copied at a time.
     uint32_t rndv_windows = 16;
     // Of the longest chunks, how many fit a ring.
@@ -51,6 +46,12 @@ struct Tunables {
 
 // The defaults of all settings.
 inline constexpr Tunables kTunables;
+
+// These no test sets: milliseconds until what was refused for want of memory is tried again, and
+// until a connection for which the device has no room is (Backoff). Each try may cost pins that are
+// used again.
+inline constexpr uint32_t kMemoryRetry = 1000;
+inline constexpr uint32_t kRoomRetry = 1;
 
 // Those of this process. Only tests have others: TERN_TUNABLES=hot_window=64,hot_keep=8. False: it
 // is malformed; `why` says where.

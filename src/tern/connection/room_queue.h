@@ -46,7 +46,7 @@ class RoomQueue {
 
   private:
     std::vector<Connection*> waiting_;
-    Backoff backoff_{kTunables.room_retry, 16};
+    Backoff backoff_{kRoomRetry, 16};
 };
 
 }  // namespace tern

@@ -15,26 +15,16 @@ namespace tern {
 namespace {
 
 const char* name_of(uint32_t id) {
-    switch (static_cast<ControlId>(id)) {
-        case ControlId::kCredit:
-            return "credit";
-        case ControlId::kOffer:
-            return "offer of a block";
-        case ControlId::kRevoke:
-            return "revocation of a block";
-        case ControlId::kRelease:
-            return "release of a block";
-        case ControlId::kWriterWords:
-            return "address of words";
-        case ControlId::kCreditRequest:
-            return "request for credit";
-        case ControlId::kAllowance:
-            return "allowance";
-        case ControlId::kRepeat:
-            return "number of a message";
-        default:
-            return "of the layer above";
-    }
+    static constexpr const char* kNames[] = {"credit",
+                                             "offer of a block",
+                                             "revocation of a block",
+                                             "release of a block",
+                                             "address of words",
+                                             "request for credit",
+                                             "allowance",
+                                             "number of a message",
+                                             "of the layer above"};  // by ControlId
+    return kNames[std::min<size_t>(id, std::size(kNames) - 1)];
 }
 
 }  // namespace

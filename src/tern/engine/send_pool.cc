@@ -3,9 +3,7 @@
 
 #include <algorithm>
 #include <new>
-#include <string>
 
-#include "common/clock.h"
 #include "tern/connection/connector.h"
 #include "tern/engine/channel.h"
 #include "tern/engine/owner.h"
@@ -50,12 +48,7 @@ Status SendRoom::no_place(Channel& channel) {
 // those who posted them last have them still.
 Status SendRoom::no_buffer() {
     ++refused_;
-    if (pool_.refused() && shortage_.may_try(base::monotonic_ns())) {
-        const size_t bytes = pool_.chunk_bytes();
-        const auto grow = [this](uint64_t) { return pool_.grow_again(); };
-        if (shortage_.obtain(bytes, bytes, base::monotonic_ns(), grow, owner_) == 0)
-            shortage_.tell(owner_);
-    }
+    (void)pool_.grow_again(owner_);
     pool_.for_each_holder([this](uint64_t tag) {
         Connection* const connection = connector_.table().find_send(tag);
         if (connection != nullptr && connection->up())

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/clock.h"
 #include "tern/base/shortage.h"
 #include "tern/connection/connection.h"
 #include "tern/verbs/memory.h"
@@ -57,17 +58,24 @@ class SendPool {
                     visit(holder);
     }
 
-    bool available() const { return free_ != nullptr || (count_ < most_ && !refused()); }
+    bool available() const { return free_ != nullptr || (count_ < most_ && !refused_); }
     // The next take() does not return null.
     bool prepare() { return free_ != nullptr || grow_later(); }
-    // Memory could not be registered: the pool does not grow, except by grow_again().
-    bool refused() const { return refused_; }
-    // False: errno says why.
-    bool grow_again() noexcept {
-        refused_ = false;
-        return grow_later();
+    // There is no buffer. If memory could not be registered, tries again when it is time, and tells
+    // the owner, as Shortage has it. False: there is none still.
+    template <class Owner>
+    [[gnu::cold]] bool grow_again(Owner& owner) {
+        const uint64_t now = base::monotonic_ns();
+        if (!refused_ || !shortage_.may_try(now)) return false;
+        const size_t bytes = size_t{kChunk} * buffer_size_;
+        const auto grow = [this](uint64_t) {
+            refused_ = false;
+            return grow_later();
+        };
+        if (shortage_.obtain(bytes, bytes, now, grow, owner) != 0) return true;
+        shortage_.tell(owner);
+        return false;
     }
-    size_t chunk_bytes() const { return size_t{kChunk} * buffer_size_; }
     size_t registered_bytes() const { return registered_; }
 
     static constexpr uint32_t kChunk = 32;  // buffers by which it grows
@@ -87,7 +95,8 @@ class SendPool {
     uint32_t most_;
     uint32_t count_ = 0;
     size_t registered_ = 0;
-    bool refused_ = false;
+    bool refused_ = false;  // memory could not be registered: only grow_again() tries
+    Shortage shortage_{scarce::kSends};
     Buffer* free_ = nullptr;
     std::vector<Chunk> chunks_;
 };
@@ -111,7 +120,6 @@ class SendRoom {
     Connector& connector_;
     WorkRequests& requests_;
     EngineOwner& owner_;
-    Shortage shortage_{scarce::kSends};
     uint64_t refused_ = 0;  // sends on connections that are up
 };
 

@@ -34,7 +34,7 @@ class RingPool {
     // `slots` of each ring; at most `most` rings. `make_room`: frees so many locked bytes, if it
     // can; called when a registration is refused. `refusal`: how long none is tried then.
     RingPool(ibv_pd* pd, uint32_t slots, uint32_t most, std::function<bool(uint64_t)> make_room,
-             std::chrono::milliseconds refusal = std::chrono::milliseconds(kTunables.memory_retry))
+             std::chrono::milliseconds refusal = std::chrono::milliseconds(kMemoryRetry))
         : pd_(pd),
           wanted_(slots),
           slots_(slots),

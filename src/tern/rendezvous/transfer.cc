@@ -23,19 +23,9 @@ namespace {
 }
 
 const char* text_of(Incoming::State state) {
-    switch (state) {
-        case Incoming::State::kFree:
-            return "over";
-        case Incoming::State::kWaiting:
-            return "waits";
-        case Incoming::State::kAsking:
-            return "asks the sender";
-        case Incoming::State::kRunning:
-            return "is being written";
-        case Incoming::State::kReading:
-            return "reads";
-    }
-    return "";
+    static constexpr const char* kIncoming[] = {"over", "waits", "asks the sender",
+                                                "is being written", "reads"};
+    return kIncoming[static_cast<size_t>(state)];
 }
 
 [[maybe_unused]] bool may_follow(Outgoing::State before, Outgoing::State next) {
@@ -61,25 +51,11 @@ const char* text_of(Incoming::State state) {
 }
 
 const char* text_of(Outgoing::State state) {
-    switch (state) {
-        case Outgoing::State::kFree:
-            return "is over";
-        case Outgoing::State::kOffering:
-            return "is to be offered";
-        case Outgoing::State::kOffered:
-            return "is offered";
-        case Outgoing::State::kWriting:
-            return "writes";
-        case Outgoing::State::kWaiting:
-            return "waits for staging memory";
-        case Outgoing::State::kFinished:
-            return "has written all";
-        case Outgoing::State::kWithdrawn:
-            return "is withdrawn";
-        case Outgoing::State::kEnded:
-            return "waits for its last writes";
-    }
-    return "";
+    static constexpr const char* kOutgoing[] = {
+        "is over",      "is to be offered",         "is offered",
+        "writes",       "waits for staging memory", "has written all",
+        "is withdrawn", "waits for its last writes"};
+    return kOutgoing[static_cast<size_t>(state)];
 }
 
 }  // namespace

@@ -25,22 +25,15 @@ const Unused& last_unused() {
 }
 
 const char* advice(verbs::Remedy remedy) {
-    switch (remedy) {
-        case verbs::Remedy::kCable:
-            return "check the cable and the switch";
-        case verbs::Remedy::kSubnetManager:
-            return "start a subnet manager in the fabric";
-        case verbs::Remedy::kOtherDevice:
-            return "use another device; over this one, UCX's own ud_verbs works "
-                   "(UCX_TLS=ud_verbs,self UCX_UD_VERBS_RX_QUEUE_LEN=1024)";
-        case verbs::Remedy::kGid:
-            return "unset UCX_TERN_GID_INDEX, or give the port an address (show_gids lists them)";
-        case verbs::Remedy::kPartition:
-            return "set UCX_TERN_PKEY to a partition of the port";
-        case verbs::Remedy::kNone:
-            break;
-    }
-    return "";
+    static constexpr const char* kTexts[] = {
+        "",
+        "check the cable and the switch",
+        "start a subnet manager in the fabric",
+        "use another device; over this one, UCX's own ud_verbs works "
+        "(UCX_TLS=ud_verbs,self UCX_UD_VERBS_RX_QUEUE_LEN=1024)",
+        "unset UCX_TERN_GID_INDEX, or give the port an address (show_gids lists them)",
+        "set UCX_TERN_PKEY to a partition of the port"};
+    return kTexts[static_cast<size_t>(remedy)];
 }
 
 }  // namespace tern

@@ -71,7 +71,7 @@ ucs_status_t DirectTags::cancel(uct_tag_context_t* context, bool force) {
     return UCS_OK;
 }
 
-bool DirectTags::arrived(Channel& channel, uint32_t id, const std::byte* data, uint32_t length) {
+bool DirectTags::tagged(Channel& channel, uint32_t id, const std::byte* data, uint32_t length) {
     TupleMark mark{};
     const bool marked = (id & kMarkedTagFrame) != 0;
     if (marked) {

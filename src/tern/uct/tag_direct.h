@@ -18,7 +18,7 @@ class DirectTags final : public TagInterface, public TupleQOwner {
     }
 
     // Handles a frame of kind kTag. False: the frame is malformed.
-    bool arrived(Channel& channel, uint32_t id, const std::byte* data, uint32_t length);
+    bool tagged(Channel& channel, uint32_t id, const std::byte* data, uint32_t length);
     // As those of TagReceives.
     ucs_status_t post(uct_tag_t tag, uct_tag_t mask, const uct_iov_t* iov, size_t count,
                       uct_tag_context_t* context);
@@ -83,7 +83,7 @@ struct DirectIface : TagIface {
     DirectTags& tags() const { return static_cast<DirectTags&>(*matching); }
 
     bool tagged(Channel& channel, uint32_t id, const std::byte* data, uint32_t length) {
-        return tags().arrived(channel, id, data, length);
+        return tags().tagged(channel, id, data, length);
     }
     bool matching_has_work() const { return TagIface::matching_has_work() || tupleq->has_work(); }
     unsigned progress_sends() {

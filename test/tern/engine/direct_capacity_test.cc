@@ -2,8 +2,10 @@
 // Settings that ask for more than a device has, or for very little.
 #include <algorithm>
 #include <bit>
+#include <cerrno>
 
 #include "direct_pair.h"
+#include "verbs_faults.h"
 
 namespace tern::test {
 namespace {
@@ -87,6 +89,20 @@ TEST_P(DirectExtremes, MessagesAreDirect) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Settings, DirectExtremes, testing::Values(1, 64, 1024));
+
+// The device has no room for the buffers of copied messages, and has some later.
+TEST_F(DirectMessages, RefusedBuffersAreTriedAgain) {
+    DirectSender& direct = sender->tupleq->sender();
+    {
+        const VerbsFault none(Verb::kRegMr, 1, ENOMEM, 1000);
+        EXPECT_EQ(direct.take_buffer(), nullptr);
+        EXPECT_EQ(direct.take_buffer(), nullptr);
+    }
+    EXPECT_EQ(sender->warnings.size(), 1u);
+    SendPool::Buffer* buffer = nullptr;
+    ASSERT_TRUE(settled([&] { return (buffer = direct.take_buffer()) != nullptr; }));
+    direct.give_buffer(buffer);
+}
 
 }  // namespace
 }  // namespace tern::test

@@ -32,7 +32,7 @@ struct PinSettings {
     bool hooks_see_all = false;
     uint64_t most_bytes = 0;  // pinned at a time, at most; 0: default_pinned_bytes()
     // How long pin() does not register after the device had no memory for it, at first.
-    std::chrono::milliseconds refusal{kTunables.memory_retry};
+    std::chrono::milliseconds refusal{kMemoryRetry};
     // Is told once that the device has none, under the lock of the cache.
     std::function<void(const std::string&)> warn = [](const std::string&) {};
     // How long pins of memory that is about to lose its pages are not remembered, at least. A

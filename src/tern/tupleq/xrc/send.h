@@ -68,7 +68,7 @@ inline Status DirectSender::send(Channel& channel, Tuple& tuple, const void* dat
         request.send_flags = IBV_SEND_INLINE;
         return post(channel, tuple, request, length, nullptr, nullptr, nullptr);
     }
-    SendPool::Buffer* buffer = pool_.take();
+    SendPool::Buffer* buffer = take_buffer();
     if (buffer == nullptr) [[unlikely]]
         return Status::kNoResource;
     memcpy(buffer->data, data, length);

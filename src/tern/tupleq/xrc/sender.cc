@@ -31,6 +31,16 @@ void DirectSender::give_up() {
     });
 }
 
+SendPool::Buffer* DirectSender::take_again() {
+    struct {
+        PinCache& pins;
+        TupleQOwner& owner;
+        bool give_up(uint64_t bytes) { return pins.give_up(bytes); }
+        void warn(const std::string& text) { owner.warn(text); }
+    } owner{pins_, owner_};
+    return pool_.grow_again(owner) ? pool_.take() : nullptr;
+}
+
 bool DirectSender::bind(Channel& channel, const WireBind& bind, XrcLink& link, TupleBound& answer) {
     TERN_ASSERT(link.state == XrcLink::State::kUp);
     if (!senders_.bind(peer_number(channel), {bind.tag, bind.mask, bind.tuple, bind.depth}, answer))

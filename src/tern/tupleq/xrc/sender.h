@@ -56,7 +56,10 @@ class DirectSender {
     Status send(Channel& channel, Tuple& tuple, const void* data, uint32_t length);
     // A buffer for copy_most bytes; null if there is none. The caller sends it or gives it back;
     // after kNoResource it is still the caller's.
-    SendPool::Buffer* take_buffer() { return pool_.take(); }
+    SendPool::Buffer* take_buffer() {
+        SendPool::Buffer* const buffer = pool_.take();
+        return buffer != nullptr ? buffer : take_again();
+    }
     void give_buffer(SendPool::Buffer* buffer) { pool_.give(buffer); }
     Status send(Channel& channel, Tuple& tuple, SendPool::Buffer* buffer, uint32_t length);
     // Sends from the user's memory. kInProgress: the owner's completed(cookie) follows when the
@@ -128,6 +131,7 @@ class DirectSender {
 
     Status post(Channel& channel, Tuple& tuple, ibv_send_wr& request, uint32_t length,
                 SendPool::Buffer* buffer, Pin* pin, void* cookie);
+    [[gnu::cold]] SendPool::Buffer* take_again();
     void end(XrcLink& link);
 
     Engine& engine_;
