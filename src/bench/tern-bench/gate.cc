@@ -212,7 +212,7 @@ std::string as_json(const GateOptions& options, const Selection& selection,
     }
     const Adapter adapter{.profile = selection.profiles.front(), .model = "", .copy = options.copy};
     const std::string costs =
-        sim::costs_text(adapter, {"tern", "rc_verbs", "rc_mlx5", "dc_mlx5"}, sim::Above::kRwapi);
+        sim::costs_text(adapter, {"tern", "rc_verbs", "rc_mlx5", "dc_mlx5"}, sim::Above::kRwapiToo);
     return report::as_json(sim::facts_of("gate", adapter, 16, costs), figures);
 }
 

@@ -80,6 +80,8 @@ Environment environment(const Environment& from, const Adapter& adapter) {
     // UCX copies with an instruction instead of calls of memcpy, of which sizes depends on the
     // processor.
     changes.emplace_back("UCX_BUILTIN_MEMCPY_MIN", "inf");
+    // On some processors it would register all memory twice.
+    changes.emplace_back("UCX_IB_PCI_RELAXED_ORDERING", "n");
     changes.emplace_back(kCopyVariable, std::to_string(adapter.copy));
     // What Tern would measure. Registrations are those of the adapter's model.
     const auto fixed = static_cast<double>(softhca_inspect_registration_ns(&model, 0));
@@ -291,13 +293,13 @@ std::string costs_text(const Adapter& adapter, const std::vector<std::string>& t
         costs["modelled_ns"][name]["connect"] = transport.connect_ns;
         costs["initiators"][name] = transport.initiators;
     }
-    if (above == Above::kNothing) return costs.dump();
+    if (above == Above::kUct) return costs.dump();
     costs["instructions"]["ucp"] = {{"send", kUcp.send},
                                     {"receive", kUcp.receive},
                                     {"message", kUcp.message},
                                     {"ended", kUcp.ended},
                                     {"progress", kUcp.progress}};
-    if (above == Above::kUcp) return costs.dump();
+    if (above == Above::kUcpToo) return costs.dump();
     costs["instructions"]["ucp"]["put"] = kUcp.put;
     costs["instructions"]["ucp"]["fence"] = kUcp.fence;
     costs["instructions"]["rwapi"] = {{"write", kRwapi.write},

@@ -30,9 +30,9 @@ std::string profile_text(const Adapter& adapter);
 Facts facts_of(const std::string& command, const Adapter& adapter, size_t ranks,
                const std::string& costs);
 // The costs of the processor, as JSON: of these transports, and of what runs above them.
-enum class Above : uint8_t { kNothing, kUcp, kRwapi };
+enum class Above : uint8_t { kUct, kUcpToo, kRwapiToo };
 std::string costs_text(const Adapter& adapter, const std::vector<std::string>& transports,
-                       Above above = Above::kNothing);
+                       Above above = Above::kUct);
 // "rc_mlx5, modelled": a transport in results.
 std::string title_of(const std::string& transport);
 // Tern, and what it is compared with.

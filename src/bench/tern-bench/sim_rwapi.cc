@@ -141,7 +141,7 @@ int run_benchmarks_of_rwapi(const Adapter& adapter, const std::vector<std::strin
     for (const uint32_t size : sizes)
         if (size >= 8 && size % 8 != 0) throw Failure("--sizes: less than 8, or multiples of 8");
     const Benchmarks benchmarks(adapter, transports, sizes);
-    const std::string costs = costs_text(adapter, transports, Above::kRwapi);
+    const std::string costs = costs_text(adapter, transports, Above::kRwapiToo);
     std::printf("%scosts %s\n%s", profile_text(adapter).c_str(), costs.c_str(),
                 tables_of(benchmarks.figures()).c_str());
     if (!json.empty())
