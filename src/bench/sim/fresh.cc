@@ -244,25 +244,44 @@ class Measurement {
     }
     // A ping-pong of two ranks, or a ring. In ns, of the slowest rank.
     double messages(uint64_t size, uint32_t times, bool reused) {
-        std::vector<Work> works;
-        for (size_t rank = 0; rank < ranks_.size(); ++rank)
-            works.push_back(reused ? kept(rank, size, times) : work(size, times, false));
+        const double took = exchange(works(size, times, reused));
+        if (!reused) give_back();
+        return took;
+    }
+    // Of rank 0, while rank 1 only progresses its worker.
+    double accesses(Access operation, uint64_t size, uint32_t times, bool reused) {
+        const Work mine = reused ? kept(0, size, times) : work(size, times, false);
+        uint64_t took = 0;
+        std::vector<Program> programs;
+        programs.push_back(access(ranks_[0], operation, mine, took));
+        programs.push_back(idle(ranks_[1]));
+        finish(std::move(programs));
+        if (!reused) give_back();
+        return static_cast<double>(took);
+    }
+    double exchange(const std::vector<Work>& works) {
         std::vector<uint64_t> took(ranks_.size());
         std::vector<Program> programs;
         for (size_t rank = 0; rank < ranks_.size(); ++rank)
             programs.push_back(ranks_.size() == 2
                                    ? pass(ranks_[rank], rank == 0, works[rank], took[rank])
                                    : pass_on(ranks_[rank], works[rank], took[rank]));
-        return finish(std::move(programs), took, reused);
+        finish(std::move(programs));
+        return static_cast<double>(*std::ranges::max_element(took));
     }
-    // Of rank 0, while rank 1 only progresses its worker.
-    double accesses(Access operation, uint64_t size, uint32_t times, bool reused) {
-        const Work mine = reused ? kept(0, size, times) : work(size, times, false);
-        std::vector<uint64_t> took(1);
-        std::vector<Program> programs;
-        programs.push_back(access(ranks_[0], operation, mine, took[0]));
-        programs.push_back(idle(ranks_[1]));
-        return finish(std::move(programs), took, reused);
+    // Caches of registrations release what is gone when they get something new, which must not be
+    // timed.
+    void give_back() {
+        buffers_.unmap();
+        const std::vector<Work> more = works(kFreshSizes[0], 2, false);
+        buffers_.keep();
+        (void)exchange(more);
+    }
+    std::vector<Work> works(uint64_t size, uint32_t times, bool reused) {
+        std::vector<Work> all;
+        for (size_t rank = 0; rank < ranks_.size(); ++rank)
+            all.push_back(reused ? kept(rank, size, times) : work(size, times, false));
+        return all;
     }
     // Buffers of a size that are not given back.
     Work kept(size_t rank, uint64_t size, uint32_t times) {
@@ -272,18 +291,11 @@ class Measurement {
         buffers_.keep();
         return kept_.emplace(std::pair(rank, size), made).first->second;
     }
-    double finish(std::vector<Program> programs, const std::vector<uint64_t>& took, bool reused) {
+    void finish(std::vector<Program> programs) {
         run_all(programs);
-        const auto longest = static_cast<double>(*std::ranges::max_element(took));
         programs.clear();
         for (FreshRank& rank : ranks_) programs.push_back(settle(rank));
         run_all(programs);
-        if (!reused) {
-            buffers_.unmap();
-            // Caches of registrations take notice with the next message, which must not be timed.
-            (void)messages(kFreshSizes[0], 2, true);
-        }
-        return longest;
     }
     void run_all(std::vector<Program>& programs) {
         run_programs(machine_, end_, programs, {},

@@ -25,8 +25,8 @@ using report::Ratio;
 using sim::Adapter;
 using sim::Value;
 
-// What Tern is compared with. "Copying": stock UCX copies long messages too, as it never begins a
-// rendezvous.
+// What Tern is compared with. "Copying": stock UCX never begins a rendezvous, so that receivers
+// copy long messages too.
 struct Peer {
     const char* name;
     const char* transport;
