@@ -54,10 +54,9 @@ std::vector<Part> all_parts() {
     messages.insert(messages.end(), sizes.begin(), sizes.end());
     return {
         {"uct", false, {"2", "ping-pong", "stream", "puts", "gets", "overlap"}, {kVerbs, kMlx5}},
-        {"ranks",
-         false,
-         {"16", "incast", "halo", "all-to-all", "random"},
-         {kVerbs, kMlx5, kDynamic}},
+        {"ranks", false, {"8", "incast", "halo", "all-to-all", "random"}, {kVerbs, kMlx5}},
+        // More than initiators of dynamic connections.
+        {"more ranks", false, {"16", "all-to-all", "random"}, {kVerbs, kMlx5, kDynamic}},
         {"ucp", true, messages, {kVerbs, kCopying, kMlx5}},
         {"pair", true, {sim::kFresh, "2"}, {kVerbs, kCopying, kMlx5}},
         {"ring", true, {sim::kFresh, "16"}, {kVerbs, kCopying, kMlx5}},
@@ -72,8 +71,8 @@ struct Subset {
 };
 const std::vector<std::string> kProfiles = {"cx3-fdr", "cx5-edr", "cx6-hdr"};
 std::vector<Subset> all_subsets() {
-    return {{"all", kProfiles, {"uct", "ranks", "ucp", "pair", "ring"}},
-            {"ci", {"cx5-edr"}, {"uct", "ranks", "pair"}}};
+    return {{"all", kProfiles, {"uct", "ranks", "more ranks", "ucp", "pair", "ring"}},
+            {"ci", {"cx5-edr"}, {"uct", "ranks", "more ranks", "pair"}}};
 }
 
 struct GateOptions {
