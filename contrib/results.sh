@@ -34,7 +34,10 @@ for profile in cx3-fdr cx5-edr cx6-hdr; do
     measure sim-$profile tern-bench sim --profile $profile --json
 done
 for profile in muse cx3-fdr cx5-edr cx6-hdr; do
-    measure sim-rwapi-$profile tern-bench sim --rwapi --profile $profile --sizes 8,1K,2K,4K,16K,64K,1M --json
+    measure sim-rwapi-$profile tern-bench sim --rwapi --profile $profile --sizes 8,1K,2K,4K,8K,16K,64K,1M --json
+done
+for profile in cx3-fdr cx5-edr cx6-hdr; do
+    measure gate-$profile tern-bench gate --profile $profile --json
 done
 measure rwapi-muse tern-bench rwapi --profile muse --sizes 1:1M --json
 # On some processors UCX registers each page twice otherwise. And with as long a receive queue as Tern's.

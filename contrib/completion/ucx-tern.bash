@@ -29,7 +29,7 @@ _ucx_tern() {
     if [ "${command[0]##*/}" = tern-bench ] && [ "$COMP_CWORD" -gt 1 ]; then
         # Those with options of their own.
         case ${COMP_WORDS[1]} in
-            sim | replay | scale | program | compare | report)
+            sim | gate | replay | scale | program | compare | report)
                 command+=("${COMP_WORDS[1]}")
                 i=2
                 ;;

@@ -55,9 +55,12 @@ constexpr Arm kArms[] = {
     {"rc_verbs", Way::kTagged, "UCP's messages, rc_verbs"},
     {"tern", Way::kOpenShmem, "OpenSHMEM's calls, tern"},
     {"rc_verbs", Way::kOpenShmem, "OpenSHMEM's calls, rc_verbs"},
+    {"rc_mlx5", Way::kTagged, "UCP's messages, rc_mlx5, modelled"},
+    {"rc_mlx5", Way::kOpenShmem, "OpenSHMEM's calls, rc_mlx5, modelled"},
 };
 
-constexpr const char* kSimulations[] = {"verbs", "rwapi", "tern", "rc_verbs"};
+// Those without UCP.
+constexpr const char* kSimulations[] = {"verbs", "rwapi"};
 // The command line of tern-sim has this instead of the number of ranks.
 constexpr const char* kBenchmarks = "benchmarks";
 

@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <cstring>
 
-#include "bench/sim/costs.h"
 #include "bench/sim/machine.h"
 
 namespace bench::sim {
@@ -68,6 +67,6 @@ extern "C" __attribute__((visibility("default"))) void* memcpy(void* to, const v
                                                                size_t size) noexcept {
     using namespace bench::sim;
     if (charged != nullptr && size >= kLeast && !device_code.holds(__builtin_return_address(0)))
-        charged->spend(copy_ns(size));
+        charged->copy(size);
     return ::memmove(to, from, size);
 }

@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 namespace bench::sim {
@@ -30,10 +31,11 @@ struct VerbsCosts {
 // A call that reads the clock, in ns.
 constexpr uint64_t kReadClock = 25;
 
-// A copy by the processor, in bytes per ns: assumed.
-constexpr double kCopyBandwidth = 10;
-constexpr uint64_t copy_ns(uint64_t bytes) {
-    return static_cast<uint64_t>(std::ceil(static_cast<double>(bytes) / kCopyBandwidth));
+// Copies by the processor, in bytes per ns: assumed, so that it is an input of simulations.
+constexpr uint32_t kCopyBandwidths[] = {6, 10, 20};
+constexpr uint32_t kCopyBandwidth = 10;  // the default
+constexpr uint64_t copy_ns(uint64_t bytes, uint32_t bandwidth) {
+    return bytes / bandwidth + (bytes % bandwidth != 0);
 }
 
 // What a poll needs besides, for what it finds.
@@ -50,28 +52,51 @@ struct Taking {
 // test/tern/instructions/limits.txt: test/bench/unit/costs_test.cc compares them. Those of rc_verbs
 // were counted in UCX 1.13's libuct_ib.so: for 2700 messages of a stream, and for the polls of it
 // and of a ping-pong. Of it, a message that is alone in a poll needs about as much as one of many.
+//
+// UCX's rc_mlx5 and dc_mlx5 need a device of mlx5, so they are modelled: the code of rc_verbs runs,
+// with UCX's own constants for what differs. A request: the overhead of both, 40 ns, where rc_verbs
+// has 75 (uct_rc_mlx5_iface_common_query() in UCX 1.13's src/uct/ib/rc/accel/rc_mlx5_common.c).
+// dc_mlx5: NUM_DCI, and 60 ns of "connect packet + cqe" (uct_dc_mlx5_iface_query() in
+// src/uct/ib/dc/dc_mlx5.c).
 struct TransportCosts {
     std::string_view name;
     double send;       // a short active message, or a put
     Taking receive;    // messages
     double poll;       // a poll that does not look at the completion queue
     double full_poll;  // one that does
+    uint64_t request = VerbsCosts().request;
+    std::string_view runs = {};  // the transport that runs, if it is modelled
+    uint32_t initiators = 0;     // 0: each peer has a queue pair
+    uint64_t connect_ns = 0;     // an initiator gets another peer
+    constexpr bool is_modelled() const { return !runs.empty(); }
 };
-constexpr std::array<TransportCosts, 2> kTransports = {{
+constexpr std::array<TransportCosts, 4> kTransports = {{
     {"tern", 82, {223, 45.2}, 39, 101},
     {"rc_verbs", 96, {59, 59}, 61, 61},
+    {"rc_mlx5", 96, {59, 59}, 61, 61, 40, "rc_verbs"},
+    {"dc_mlx5", 96, {59, 59}, 61, 61, 40, "rc_verbs", 8, 60},
 }};
 
 inline const TransportCosts& costs_of(std::string_view transport) {
     for (const TransportCosts& costs : kTransports)
         if (costs.name == transport) return costs;
-    return kTransports.back();
+    return kTransports[1];
+}
+// The transport whose code runs.
+inline std::string running(std::string_view transport) {
+    const TransportCosts& costs = costs_of(transport);
+    return std::string(costs.is_modelled() ? costs.runs : transport);
 }
 
+inline VerbsCosts verbs_of(const TransportCosts& costs) {
+    VerbsCosts verbs;
+    verbs.request = costs.request;
+    return verbs;
+}
 // The same costs where other layers than this program call the transport: its instructions for a
 // send count for each work request.
 inline VerbsCosts verbs_below(const TransportCosts& costs) {
-    VerbsCosts verbs;
+    VerbsCosts verbs = verbs_of(costs);
     verbs.request += ns_of(costs.send);
     return verbs;
 }

@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <time.h>
 
+#include <cstdlib>
 #include <memory>
 #include <string>
 
@@ -31,6 +32,14 @@ Function* device_function(const char* name) {
     return reinterpret_cast<Function*>(found);
 }
 
+uint32_t copy_bandwidth() {
+    const char* value = std::getenv(kCopyVariable);
+    if (value == nullptr) return kCopyBandwidth;
+    const unsigned long bandwidth = std::strtoul(value, nullptr, 10);
+    if (bandwidth == 0) throw Failure(std::string(kCopyVariable) + " is no bandwidth");
+    return static_cast<uint32_t>(bandwidth);
+}
+
 uint64_t ticks() {
     const uint64_t counted = virtual_clock->now - left_out_ns;
     return static_cast<uint64_t>(static_cast<double>(counted) * kGigahertz);
@@ -43,7 +52,8 @@ Machine::Machine(const VerbsCosts& costs)
       member_(device_function<softhca_virtual_member_function>("softhca_virtual_member")),
       peek_(device_function<softhca_virtual_peek_function>("softhca_virtual_peek")),
       step_(device_function<softhca_virtual_step_function>("softhca_virtual_step")),
-      waits_(device_function<softhca_virtual_waits_function>("softhca_virtual_waits")) {
+      waits_(device_function<softhca_virtual_waits_function>("softhca_virtual_waits")),
+      copy_bandwidth_(copy_bandwidth()) {
     if (clock_ == nullptr) throw Failure("the software HCA's time is real: SOFTHCA_CLOCK=virtual");
     *clock_ = {.now = kStart,
                .post = costs.post,

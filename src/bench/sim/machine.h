@@ -12,6 +12,9 @@
 
 namespace bench::sim {
 
+// The variable of the environment with the bandwidth of copies; none: the default.
+constexpr const char* kCopyVariable = "TERN_SIM_COPY";
+
 // One for the process. While it exists, virtual time is what all of the process reads: the software
 // HCA has it from this class; programs and libraries that call clock_gettime() get it, because this
 // program defines that function; and an instruction that reads the processor's time-stamp counter
@@ -33,6 +36,8 @@ class Machine {
     // Whether that counter is virtual for UCX too, not for Tern only.
     bool counter_traps() const { return counter_traps_; }
     void spend(uint64_t ns) { clock_->now += ns; }
+    // Spends what the processor needs to copy so much.
+    void copy(uint64_t bytes) { spend(copy_ns(bytes, copy_bandwidth_)); }
     // Polls of completion queues so far.
     uint64_t polls() const { return clock_->polls; }
     // Calls that post so far, and the work requests that they have posted.
@@ -54,6 +59,7 @@ class Machine {
     softhca_virtual_peek_function* peek_;
     softhca_virtual_step_function* step_;
     softhca_virtual_waits_function* waits_;
+    uint32_t copy_bandwidth_;
     bool counter_traps_ = false;
 };
 

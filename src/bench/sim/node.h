@@ -11,6 +11,7 @@
 
 #include "bench/measure/uct.h"
 #include "bench/sim/costs.h"
+#include "bench/sim/initiators.h"
 #include "bench/sim/machine.h"
 
 namespace bench::sim {
@@ -63,6 +64,8 @@ class Node {
     bool access(uint32_t peer, uint64_t size, Access* operation);
     static ucs_status_t count(void* node, void* data, size_t size, unsigned flags);
     void unpack_key(Node& peer);
+    // A message to the peer has been accepted.
+    void accepted(uint32_t peer);
 
     Machine& machine_;
     uint32_t rank_;
@@ -77,6 +80,7 @@ class Node {
     uint64_t received_ = 0;
     uint64_t done_ = 0;
     bool copies_ = false;
+    Initiators initiators_;
     uct_completion_t completion_ = {};
 };
 

@@ -20,19 +20,22 @@ constexpr uint64_t kAccessSizes[] = {4 << 10, 64 << 10, 1 << 20};
 
 class Measurement {
   public:
-    Measurement(const std::string& transport, uint32_t ranks) : world_(transport, ranks) {}
+    Measurement(const std::string& transport, uint32_t ranks)
+        : world_(transport, ranks), of_two_(costs_of(transport).initiators == 0) {}
 
     std::vector<Value> run(const std::vector<std::string>& patterns) {
         const auto wanted = [&patterns](const char* name) {
             return std::ranges::find(patterns, name) != patterns.end();
         };
+        // Two ranks have no use for dynamic connections.
+        const auto wanted_of_two = [&](const char* name) { return of_two_ && wanted(name); };
         // Where a pattern leaves the ranks does not change what another one measures, as each has
         // its own warm-up; only a storm needs ranks that are not connected.
-        if (wanted("ping-pong")) ping_pong();
-        if (wanted("stream")) streams();
-        if (wanted("puts")) accesses("puts", &Node::put);
-        if (wanted("gets")) accesses("gets", &Node::get);
-        if (wanted("overlap")) overlap();
+        if (wanted_of_two("ping-pong")) ping_pong();
+        if (wanted_of_two("stream")) streams();
+        if (wanted_of_two("puts")) accesses("puts", &Node::put);
+        if (wanted_of_two("gets")) accesses("gets", &Node::get);
+        if (wanted_of_two("overlap")) overlap();
         const bool many = world_.ranks() > 3;
         if (wanted("storm") && many) add("storm", 8, "us", storm(world_) / 1000);
         if (wanted("incast")) add("incast", 4096, "GB/s", incast(world_, 4096));
@@ -153,6 +156,7 @@ class Measurement {
     }
 
     World world_;
+    const bool of_two_;  // patterns of two ranks are measured
     std::vector<Value> values_;
 };
 

@@ -3,58 +3,20 @@
 // and then a word. Those libraries' own instructions are left out.
 #include <ucp/api/ucp.h>
 
-#include <cstdlib>
 #include <deque>
-#include <string>
 
 #include "bench/measure/ucx.h"
 #include "bench/sim/side.h"
-#include "bench/sim/ucp_hooks.h"
+#include "bench/sim/ucp_node.h"
 
 namespace bench::sim {
 namespace {
 
-constexpr ucp_tag_t kTag = 7;
-constexpr ucp_tag_t kAllBits = ~ucp_tag_t{0};
-constexpr ucp_request_param_t kDefaults = {};
-
 class UcpSide : public Side {
   public:
     UcpSide(Machine& machine, uint32_t rank, const TransportCosts& costs)
-        : Side(machine), costs_(costs) {
-        machine.become(rank);
-        const auto config = created<Owner<ucp_config_t, ucp_config_release>>(
-            "ucp_config_read", ucp_config_read, nullptr, nullptr);
-        ucp_params_t parameters = {};
-        parameters.field_mask = UCP_PARAM_FIELD_FEATURES;
-        parameters.features = UCP_FEATURE_TAG | UCP_FEATURE_RMA;
-        check("ucp_init", ucp_init(&parameters, config.get(), &context_));
-        ucp_worker_params_t worker = {};
-        worker.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
-        worker.thread_mode = UCS_THREAD_MODE_SINGLE;
-        check("ucp_worker_create", ucp_worker_create(context_, &worker, &worker_));
-        ucp_mem_map_params_t memory = {};
-        memory.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH;
-        memory.address = symmetric_;
-        memory.length = kBytes;
-        check("ucp_mem_map", ucp_mem_map(context_, &memory, &mapped_));
-    }
-
-    void connect(UcpSide& peer) {
-        ucp_address_t* address = nullptr;
-        size_t size = 0;
-        check("ucp_worker_get_address", ucp_worker_get_address(peer.worker_, &address, &size));
-        ucp_ep_params_t parameters = {};
-        parameters.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS;
-        parameters.address = address;
-        check("ucp_ep_create", ucp_ep_create(worker_, &parameters, &endpoint_));
-        ucp_worker_release_address(peer.worker_, address);
-        void* key = nullptr;
-        check("ucp_rkey_pack", ucp_rkey_pack(peer.context_, peer.mapped_, &key, &size));
-        check("ucp_ep_rkey_unpack", ucp_ep_rkey_unpack(endpoint_, key, &key_));
-        ucp_rkey_buffer_release(key);
-        target_ = reinterpret_cast<uint64_t>(peer.symmetric_);
-    }
+        : Side(machine), node_(machine, rank, costs, symmetric_, kBytes) {}
+    void connect(UcpSide& peer) { node_.connect(peer.node_); }
 
     // Tagged messages are sent from and received into memory that nobody has registered.
     void expect() override {
@@ -62,14 +24,14 @@ class UcpSide : public Side {
         while (posted_ < expected_ && receives_.size() < task().at_once) {
             spend(kUcp.receive);
             receives_.push_back(
-                checked(ucp_tag_recv_nbx(worker_, ordinary_ + kRoom + place(posted_), task().size,
-                                         kTag, kAllBits, &kDefaults)));
+                checked(ucp_tag_recv_nbx(node_.worker(), ordinary_ + kRoom + place(posted_),
+                                         task().size, kTag, kAllBits, &kDefaults)));
             ++posted_;
         }
     }
     bool settled() override {
         if (!sends_.empty()) return retire(sends_), false;
-        if (flush_ == nullptr) flush_ = checked(ucp_worker_flush_nbx(worker_, &kDefaults));
+        if (flush_ == nullptr) flush_ = checked(ucp_worker_flush_nbx(node_.worker(), &kDefaults));
         if (!ended(flush_)) return false;
         flush_ = nullptr;
         return true;
@@ -83,20 +45,8 @@ class UcpSide : public Side {
     char* in() override { return symmetric_ + kRoom; }
     char* word() { return symmetric_ + kWordAt; }
 
-    static void* checked(void* request) {
-        if (UCS_PTR_IS_ERR(request)) check("a call of UCP", UCS_PTR_STATUS(request));
-        return request;
-    }
-    // Whether the request has ended. It is given back then.
-    bool ended(void* request) {
-        if (request == nullptr) return true;
-        const ucs_status_t status = ucp_request_check_status(request);
-        if (status == UCS_INPROGRESS) return false;
-        check("a request", status);
-        spend(kUcp.ended);
-        ucp_request_free(request);
-        return true;
-    }
+    static void* checked(void* request) { return UcpNode::checked(request); }
+    bool ended(void* request) { return node_.ended(request); }
     // Takes the requests from the front that have ended.
     uint32_t retire(std::deque<void*>& requests) {
         uint32_t retired = 0;
@@ -119,7 +69,7 @@ class UcpSide : public Side {
     bool send_tagged() {
         if (stage_ == 0) {
             spend(kUcp.send);
-            sends_.push_back(checked(ucp_tag_send_nbx(endpoint_, ordinary_ + place(sent_),
+            sends_.push_back(checked(ucp_tag_send_nbx(node_.endpoint(), ordinary_ + place(sent_),
                                                       task().size, kTag, &kDefaults)));
             stage_ = 1;
         }
@@ -138,7 +88,7 @@ class UcpSide : public Side {
         if (!sends_.empty()) return false;
         if (stage_ == 1) {
             spend(kUcp.fence);
-            check("ucp_worker_fence", ucp_worker_fence(worker_));
+            check("ucp_worker_fence", ucp_worker_fence(node_.worker()));
             word_at(word() + kWord).store(sent_ + 1, std::memory_order_relaxed);
             put(word() + kWord, kWord, kWordAt);
             retire(sends_);
@@ -149,8 +99,8 @@ class UcpSide : public Side {
     }
     void put(const char* from, uint32_t size, uint64_t to) {
         spend(kUcp.put);
-        sends_.push_back(
-            checked(ucp_put_nbx(endpoint_, from, size, target_ + to, key_, &kDefaults)));
+        sends_.push_back(checked(ucp_put_nbx(node_.endpoint(), from, size, node_.target() + to,
+                                             node_.key(), &kDefaults)));
         ++stage_;
     }
 
@@ -165,18 +115,12 @@ class UcpSide : public Side {
     }
     void poll() override {
         spend(kLook);
-        for (unsigned i = poll_worker(worker_, machine_, costs_); i > 0; --i) counted(true);
+        for (unsigned i = node_.poll(); i > 0; --i) counted(true);
     }
 
-    const TransportCosts& costs_;
     char* const symmetric_ = shared_memory(kBytes);
     char* const ordinary_ = shared_memory(2 * kRoom);
-    ucp_context_h context_ = nullptr;
-    ucp_worker_h worker_ = nullptr;
-    ucp_ep_h endpoint_ = nullptr;
-    ucp_mem_h mapped_ = nullptr;
-    ucp_rkey_h key_ = nullptr;
-    uint64_t target_ = 0;
+    UcpNode node_;
     std::deque<void*> sends_, receives_;
     void* flush_ = nullptr;
     uint64_t posted_ = 0, came_ = 0, expected_ = 0;

@@ -8,6 +8,7 @@
 
 #include "bench/measure/clock.h"
 #include "bench/sim/benchmarks.h"
+#include "bench/sim/fresh.h"
 #include "bench/sim/memory.h"
 #include "bench/sim/patterns.h"
 
@@ -22,6 +23,8 @@ std::vector<bench::sim::Value> values_of(int argc, char** argv) {
         for (int i = 4; i < argc; ++i) sizes.push_back(number(i));
         return bench::sim::run_benchmarks(argv[1], sizes);
     }
+    if (argv[2] == std::string(bench::sim::kFresh))
+        return bench::sim::measure_fresh(argv[1], number(4));
     const uint32_t ranks = number(2);
     if (argc == 6 && argv[4] == std::string(bench::sim::kMemoryPattern))
         return bench::sim::count_memory(argv[1], ranks, number(5));
@@ -32,6 +35,8 @@ std::vector<bench::sim::Value> values_of(int argc, char** argv) {
 
 // The transport, the number of ranks, the file for the result, and the patterns; or "memory" and
 // the number of hot peers. Or of benchmarks: their simulation, "benchmarks", the file, and sizes.
+// Or of buffers that were never used before: the transport, "fresh", the file, and the number of
+// ranks.
 int main(int argc, char** argv) {
     if (argc < 5) {
         std::fputs("tern-sim is started by 'tern-bench sim'\n", stderr);

@@ -18,8 +18,10 @@ std::vector<rwapi::Resource> resources_of(const std::string& transport) {
 
 // Other ranks than the first one share members.
 World::World(const std::string& transport, uint32_t ranks, const Shape& shape)
-    : machine_({}), connected_(size_t{ranks} * ranks), members_(shape.members) {
-    const std::vector<rwapi::Resource> resources = resources_of(transport);
+    : machine_(verbs_of(costs_of(transport))),
+      connected_(size_t{ranks} * ranks),
+      members_(shape.members) {
+    const std::vector<rwapi::Resource> resources = resources_of(running(transport));
     for (uint32_t rank = 0; rank < ranks; ++rank) {
         const uint32_t member =
             rank < shape.members ? rank : 1 + (rank - 1) % std::max(shape.members - 1, 1U);

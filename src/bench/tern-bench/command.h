@@ -198,6 +198,7 @@ struct Command {
 // exit status.
 int run_sim(int argc, char** argv);
 int run_replay(int argc, char** argv);
+int run_gate(int argc, char** argv);
 int run_scale(int argc, char** argv);
 int run_program(int argc, char** argv);
 int run_compare(int argc, char** argv);

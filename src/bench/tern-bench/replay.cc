@@ -74,11 +74,16 @@ std::string settings_text(const ReplayOptions& options) {
     return text;
 }
 
+// Also of the one that is left out by --over.
+std::string costs_of_job(const ReplayOptions& options) {
+    return sim::costs_text(options.adapter, sim::kUsualTransports, sim::Above::kUcpToo);
+}
+
 std::string as_text(const ReplayOptions& options, const std::vector<Column>& columns) {
     std::string text = sim::profile_text(options.adapter);
     text += formatted("ranks %zu, computations times %g\n", options.traces.size(), options.compute);
     if (!options.settings.empty()) text += "settings " + settings_text(options) + "\n";
-    text += "costs " + sim::costs_text(true) + "\n\n";
+    text += "costs " + costs_of_job(options) + "\n\n";
     text += formatted("%-6s %12s", "us", "computed");
     for (const Column& column : columns) text += formatted(" %12s", column.transport.c_str());
     const bool compares = columns.size() == 2;
@@ -119,7 +124,7 @@ std::string as_json(const ReplayOptions& options, const std::vector<Column>& col
         add("registrations of the job", column.transport, "",
             static_cast<double>(column.registrations));
     Facts facts =
-        sim::facts_of("replay", options.adapter, options.traces.size(), sim::costs_text(true));
+        sim::facts_of("replay", options.adapter, options.traces.size(), costs_of_job(options));
     facts.emplace_back("environment", settings_text(options));
     return report::as_json(facts, figures);
 }

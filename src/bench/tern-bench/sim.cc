@@ -4,6 +4,7 @@
 #include <sys/personality.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -16,6 +17,7 @@
 #include "bench/series/process.h"
 #include "bench/sim/benchmarks.h"
 #include "bench/sim/costs.h"
+#include "bench/sim/machine.h"
 #include "bench/sim/patterns.h"
 #include "bench/tern-bench/command.h"
 #include "common/command.h"
@@ -30,6 +32,7 @@ struct SimOptions {
     bool rwapi = false;
     std::vector<uint32_t> sizes{std::begin(kBenchmarkSizes), std::end(kBenchmarkSizes)};
     uint32_t ranks = 8;
+    std::vector<std::string> transports = kUsualTransports;
     std::vector<std::string> patterns{std::begin(kPatterns), std::end(kPatterns)};
     std::string json;
 };
@@ -58,7 +61,8 @@ std::string model_text(const Adapter& adapter) {
 
 // Nothing of this environment may change a result: the variables of UCX, of rwapi and of the
 // software HCA are removed. `from` has changes of tern-bench's own.
-Environment environment(const Environment& from, const softhca_inspect_model& model) {
+Environment environment(const Environment& from, const Adapter& adapter) {
+    const softhca_inspect_model model = model_of(adapter);
     Environment changes;
     for (char** entry = environ; *entry != nullptr; ++entry) {
         const std::string_view variable = *entry;
@@ -73,17 +77,23 @@ Environment environment(const Environment& from, const softhca_inspect_model& mo
     changes.emplace_back("UCX_HANDLE_ERRORS", "none");
     changes.emplace_back("UCX_WARN_UNUSED_ENV_VARS", "n");
     changes.emplace_back("UCX_IB_ASYNC_EVENTS", "n");
+    // UCX copies with an instruction instead of calls of memcpy, of which sizes depends on the
+    // processor.
+    changes.emplace_back("UCX_BUILTIN_MEMCPY_MIN", "inf");
+    // On some processors it would register all memory twice.
+    changes.emplace_back("UCX_IB_PCI_RELAXED_ORDERING", "n");
+    changes.emplace_back(kCopyVariable, std::to_string(adapter.copy));
     // What Tern would measure. Registrations are those of the adapter's model.
     const auto fixed = static_cast<double>(softhca_inspect_registration_ns(&model, 0));
     const auto million = static_cast<double>(softhca_inspect_registration_ns(&model, 1'000'000));
     changes.emplace_back("UCX_TERN_RNDV_COSTS",
                          formatted("copy=%.0fMBs,pin=%.0fMBs,pin_latency=%.0fns",
-                                   kCopyBandwidth * 1000, 1e6 / (million - fixed) * 1000, fixed));
+                                   adapter.copy * 1000.0, 1e6 / (million - fixed) * 1000, fixed));
     return changes;
 }
 
 Column simulate(const SimOptions& options, const std::string& transport) {
-    Column column{transport, {}};
+    Column column{title_of(transport), {}};
     column.values = values_in(
         run_in_virtual_time(options.adapter, transport, [&](const std::string& result) -> Words {
             Words words = {"tern-sim", transport, std::to_string(options.ranks), result};
@@ -93,17 +103,44 @@ Column simulate(const SimOptions& options, const std::string& transport) {
     return column;
 }
 
+// A transport may have no value: a pattern of two ranks needs no dynamic connections.
+const Value* find(const Column& column, const Value& value) {
+    const auto found = std::ranges::find_if(column.values, [&value](const Value& each) {
+        return each.test == value.test && each.x == value.x;
+    });
+    return found == column.values.end() ? nullptr : &*found;
+}
+
+// Cells at the right of columns that have their titles' width.
+std::string cell(const std::string& title, size_t least, const std::string& text) {
+    return " " + std::string(std::max(title.size(), least) - text.size(), ' ') + text;
+}
+
 std::string as_text(const SimOptions& options, const std::vector<Column>& columns) {
+    const std::string costs = costs_text(options.adapter, options.transports);
     std::string text = profile_text(options.adapter) + "ranks " + std::to_string(options.ranks) +
-                       "\ncosts " + costs_text() + "\n\n";
+                       "\ncosts " + costs + "\n\n";
     text += formatted("%-22s %8s %-4s", "pattern", "bytes", "unit");
-    for (const Column& column : columns) text += formatted(" %12s", column.transport.c_str());
-    text += formatted(" %8s\n", "ratio");
-    for (size_t i = 0; i < columns.front().values.size(); ++i) {
-        const Value& first = columns.front().values[i];
+    const std::vector<Column> others(columns.begin() + 1, columns.end());
+    const auto ratio_title = [&](const Column& other) {
+        return others.size() == 1 ? "ratio" : "/ " + other.transport;
+    };
+    for (const Column& column : columns) text += cell(column.transport, 12, column.transport);
+    for (const Column& other : others) text += cell(ratio_title(other), 8, ratio_title(other));
+    text += "\n";
+    for (const Value& first : columns.front().values) {
         text += formatted("%-22s %8.0f %-4s", first.test.c_str(), first.x, first.unit.c_str());
-        for (const Column& column : columns) text += formatted(" %12.3f", column.values[i].value);
-        text += formatted(" %8.3f\n", first.value / columns.back().values[i].value);
+        for (const Column& column : columns) {
+            const Value* value = find(column, first);
+            text += cell(column.transport, 12,
+                         value == nullptr ? "-" : formatted("%.3f", value->value));
+        }
+        for (const Column& other : others) {
+            const Value* value = find(other, first);
+            text += cell(ratio_title(other), 8,
+                         value == nullptr ? "-" : formatted("%.3f", first.value / value->value));
+        }
+        text += "\n";
     }
     return text;
 }
@@ -115,14 +152,18 @@ std::string as_json(const SimOptions& options, const std::vector<Column>& column
         figures.push_back(
             report::exact_figure(value.test, static_cast<uint64_t>(value.x), name, unit, number));
     };
-    for (size_t i = 0; i < columns.front().values.size(); ++i) {
-        const Value& first = columns.front().values[i];
+    for (const Value& first : columns.front().values) {
         for (const Column& column : columns)
-            add(first, column.transport, first.unit, column.values[i].value);
-        add(first, columns.front().transport + " / " + columns.back().transport,
-            std::string(1, report::kRatioUnit), first.value / columns.back().values[i].value);
+            if (const Value* value = find(column, first))
+                add(first, column.transport, first.unit, value->value);
+        for (const Column& column : columns)
+            if (const Value* value = find(column, first); value != nullptr && value != &first)
+                add(first, columns.front().transport + " / " + column.transport,
+                    std::string(1, report::kRatioUnit), first.value / value->value);
     }
-    return report::as_json(facts_of("sim", options.adapter, options.ranks, costs_text()), figures);
+    return report::as_json(facts_of("sim", options.adapter, options.ranks,
+                                    costs_text(options.adapter, options.transports)),
+                           figures);
 }
 
 }  // namespace
@@ -172,6 +213,15 @@ void add_adapter(CLI::App& app, Adapter& adapter) {
         ->option_text("N")
         ->check(CLI::Range(1, 10'000))
         ->capture_default_str();
+    add_copy(app, adapter.copy);
+}
+
+void add_copy(CLI::App& app, uint32_t& copy) {
+    app.add_option("--copy", copy, "GB/s of the processor's copies: 6, 10 or 20")
+        ->option_text("N")
+        ->check(CLI::IsMember(
+            std::vector<uint32_t>{std::begin(kCopyBandwidths), std::end(kCopyBandwidths)}))
+        ->capture_default_str();
 }
 
 std::string run_in_virtual_time(const Adapter& adapter, const std::string& transport,
@@ -189,7 +239,7 @@ std::string run_in_virtual_time(const Adapter& adapter, const std::string& trans
     program.front() = tools::find_library({program.front().c_str(), "", TERN_LIBEXECDIR}, &error);
     if (program.front().empty()) throw Failure(error);
     words.insert(words.end(), program.begin(), program.end());
-    Environment changes = environment(setup.with_tern, model_of(adapter));
+    Environment changes = environment(setup.with_tern, adapter);
     changes.insert(changes.end(), more.begin(), more.end());
     // Where memory lies must not depend on the run: it decides the order of keys in tables.
     const int before = ::personality(0xffffffff);
@@ -201,7 +251,23 @@ std::string run_in_virtual_time(const Adapter& adapter, const std::string& trans
     return result.text();
 }
 
-std::string costs_text(bool with_ucp, bool with_rwapi) {
+std::string title_of(const std::string& transport) {
+    return transport + (costs_of(transport).is_modelled() ? ", modelled" : "");
+}
+
+void add_transports(CLI::App& app, std::vector<std::string>& transports) {
+    std::vector<std::string> names;
+    for (const TransportCosts& transport : kTransports) names.emplace_back(transport.name);
+    app.add_option("--transports", transports,
+                   "what is compared with the first one: tern, rc_verbs, rc_mlx5, dc_mlx5; the "
+                   "last two are modelled [tern,rc_verbs]")
+        ->option_text("NAME,...")
+        ->delimiter(',')
+        ->check(CLI::IsMember(names));
+}
+
+std::string costs_text(const Adapter& adapter, const std::vector<std::string>& transports,
+                       Above above) {
     const VerbsCosts verbs;
     nlohmann::ordered_json costs = {
         {"verbs_ns",
@@ -211,41 +277,46 @@ std::string costs_text(bool with_ucp, bool with_rwapi) {
           {"poll", verbs.poll},
           {"completion", verbs.completion}}},
         {"read_clock_ns", kReadClock},
-        {"copy_bytes_per_ns", kCopyBandwidth},
+        {"copy_bytes_per_ns", adapter.copy},
         {"instructions_per_ns", kPerCycle * kGigahertz},
     };
-    for (const TransportCosts& transport : kTransports)
-        costs["instructions"][std::string(transport.name)] = {
-            {"send", transport.send},
-            {"receive", transport.receive.first},
-            {"further", transport.receive.further},
-            {"poll", transport.poll},
-            {"full_poll", transport.full_poll}};
-    if (with_ucp)
-        costs["instructions"]["ucp"] = {{"send", kUcp.send},
-                                        {"receive", kUcp.receive},
-                                        {"message", kUcp.message},
-                                        {"ended", kUcp.ended},
-                                        {"progress", kUcp.progress}};
-    if (with_rwapi) {
-        costs["instructions"]["ucp"]["put"] = kUcp.put;
-        costs["instructions"]["ucp"]["fence"] = kUcp.fence;
-        costs["instructions"]["rwapi"] = {{"write", kRwapi.write},
-                                          {"write_long", kRwapi.write_long},
-                                          {"notify", kRwapi.notify},
-                                          {"notify_copied", kRwapi.notify_copied},
-                                          {"notify_long", kRwapi.notify_long},
-                                          {"set", kRwapi.set},
-                                          {"set_apart", kRwapi.set_apart},
-                                          {"set_copied", kRwapi.set_copied},
-                                          {"set_long", kRwapi.set_long},
-                                          {"take", kRwapi.take.first},
-                                          {"take_further", kRwapi.take.further},
-                                          {"take_signal", kRwapi.take_signal.first},
-                                          {"take_signal_further", kRwapi.take_signal.further},
-                                          {"poll", kRwapi.poll},
-                                          {"look", kRwapi.look}};
+    for (const std::string& name : transports) {
+        const TransportCosts& transport = costs_of(name);
+        costs["instructions"][name] = {{"send", transport.send},
+                                       {"receive", transport.receive.first},
+                                       {"further", transport.receive.further},
+                                       {"poll", transport.poll},
+                                       {"full_poll", transport.full_poll}};
+        if (!transport.is_modelled()) continue;
+        costs["modelled_ns"][name]["request"] = transport.request;
+        if (transport.initiators == 0) continue;
+        costs["modelled_ns"][name]["connect"] = transport.connect_ns;
+        costs["initiators"][name] = transport.initiators;
     }
+    if (above == Above::kUct) return costs.dump();
+    costs["instructions"]["ucp"] = {{"send", kUcp.send},
+                                    {"receive", kUcp.receive},
+                                    {"message", kUcp.message},
+                                    {"ended", kUcp.ended},
+                                    {"progress", kUcp.progress}};
+    if (above == Above::kUcpToo) return costs.dump();
+    costs["instructions"]["ucp"]["put"] = kUcp.put;
+    costs["instructions"]["ucp"]["fence"] = kUcp.fence;
+    costs["instructions"]["rwapi"] = {{"write", kRwapi.write},
+                                      {"write_long", kRwapi.write_long},
+                                      {"notify", kRwapi.notify},
+                                      {"notify_copied", kRwapi.notify_copied},
+                                      {"notify_long", kRwapi.notify_long},
+                                      {"set", kRwapi.set},
+                                      {"set_apart", kRwapi.set_apart},
+                                      {"set_copied", kRwapi.set_copied},
+                                      {"set_long", kRwapi.set_long},
+                                      {"take", kRwapi.take.first},
+                                      {"take_further", kRwapi.take.further},
+                                      {"take_signal", kRwapi.take_signal.first},
+                                      {"take_signal_further", kRwapi.take_signal.further},
+                                      {"poll", kRwapi.poll},
+                                      {"look", kRwapi.look}};
     return costs.dump();
 }
 
@@ -260,6 +331,7 @@ int bench::run_sim(int argc, char** argv) {
         "tern-bench sim");
     SimOptions options;
     add_adapter(app, options.adapter);
+    add_transports(app, options.transports);
     app.add_option("--ranks", options.ranks, "ranks of the patterns of many ranks")
         ->check(CLI::Range(2, 256))
         ->capture_default_str();
@@ -283,10 +355,12 @@ int bench::run_sim(int argc, char** argv) {
     return tools::run_command(&app, argc - 1, argv + 1, [&] {
         if (!options.json.empty()) check_writable(options.json);
         if (options.rwapi)
-            return run_benchmarks_of_rwapi(options.adapter, options.sizes, options.json);
+            return run_benchmarks_of_rwapi(options.adapter, options.transports, options.sizes,
+                                           options.json);
         std::vector<Column> columns;
-        Progress progress(2, false);  // the same bytes each time
-        for (const char* transport : {"tern", "rc_verbs"}) {
+        // The same bytes each time.
+        Progress progress(static_cast<uint32_t>(options.transports.size()), false);
+        for (const std::string& transport : options.transports) {
             progress.step(transport);
             columns.push_back(simulate(options, transport));
         }

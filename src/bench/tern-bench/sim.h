@@ -5,10 +5,12 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "bench/report/figure.h"
 #include "bench/series/options.h"
 #include "bench/series/process.h"
+#include "bench/sim/costs.h"
 #include "bench/sim/patterns.h"
 #include "common/command.h"
 
@@ -19,14 +21,24 @@ struct Adapter {
     std::string profile = "graphene";
     std::string model;
     uint32_t slow = 1;  // how many times as slow as modeled the network and registrations are
+    uint32_t copy = kCopyBandwidth;  // of the processor, in GB/s
 };
 void add_adapter(CLI::App& app, Adapter& adapter);
+void add_copy(CLI::App& app, uint32_t& copy);
 // A line for the output, and what a file says of a simulation.
 std::string profile_text(const Adapter& adapter);
 Facts facts_of(const std::string& command, const Adapter& adapter, size_t ranks,
                const std::string& costs);
-// The costs of the processor, as JSON.
-std::string costs_text(bool with_ucp = false, bool with_rwapi = false);
+// The costs of the processor, as JSON: of these transports, and of what runs above them.
+enum class Above : uint8_t { kUct, kUcpToo, kRwapiToo };
+std::string costs_text(const Adapter& adapter, const std::vector<std::string>& transports,
+                       Above above = Above::kUct);
+// "rc_mlx5, modelled": a transport in results.
+std::string title_of(const std::string& transport);
+// Tern, and what it is compared with.
+inline const std::vector<std::string> kUsualTransports = {"tern", "rc_verbs"};
+// --transports.
+void add_transports(CLI::App& app, std::vector<std::string>& transports);
 
 // Runs a program of the libexec folder, on a software HCA of its own in virtual time. `command`
 // gets the name of the file for the result and returns the program's words. Of this environment,
@@ -39,9 +51,9 @@ std::string run_in_virtual_time(const Adapter& adapter, const std::string& trans
 // What tern-sim has written.
 std::vector<Value> values_in(const std::string& result);
 
-// The benchmarks of sim/benchmarks.h, with messages of these sizes. `json`: the file for the
-// result, or nothing. Returns the exit status.
-int run_benchmarks_of_rwapi(const Adapter& adapter, const std::vector<uint32_t>& sizes,
-                            const std::string& json);
+// The benchmarks of sim/benchmarks.h, with messages of these sizes, UCP's over the transports.
+// `json`: the file for the result, or nothing. Returns the exit status.
+int run_benchmarks_of_rwapi(const Adapter& adapter, const std::vector<std::string>& transports,
+                            const std::vector<uint32_t>& sizes, const std::string& json);
 
 }  // namespace bench::sim

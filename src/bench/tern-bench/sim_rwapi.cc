@@ -38,9 +38,13 @@ constexpr Comparison kMoreComparisons[] = {
 
 class Benchmarks {
   public:
-    Benchmarks(const Adapter& adapter, const std::vector<uint32_t>& sizes) {
-        Progress progress(std::size(kSimulations), false);  // the same bytes each time
-        for (const char* simulation : kSimulations) {
+    Benchmarks(const Adapter& adapter, const std::vector<std::string>& transports,
+               const std::vector<uint32_t>& sizes) {
+        std::vector<std::string> simulations(std::begin(kSimulations), std::end(kSimulations));
+        simulations.insert(simulations.end(), transports.begin(), transports.end());
+        // The same bytes each time.
+        Progress progress(static_cast<uint32_t>(simulations.size()), false);
+        for (const std::string& simulation : simulations) {
             progress.step(simulation);
             for (Value& value : values_in(simulate(adapter, simulation, sizes)))
                 values_.push_back(std::move(value));
@@ -59,7 +63,6 @@ class Benchmarks {
   private:
     static std::string simulate(const Adapter& adapter, const std::string& simulation,
                                 const std::vector<uint32_t>& sizes) {
-        const bool over_rc = simulation == "rc_verbs";
         return run_in_virtual_time(
             adapter, simulation,
             [&](const std::string& result) -> Words {
@@ -68,7 +71,7 @@ class Benchmarks {
                 return words;
             },
             {{"UCX_NET_DEVICES", simulation == "rwapi" ? "" : "softhca0:1"},
-             {"UCX_TLS", over_rc ? "rc_v,self" : "tern,self"},
+             {"UCX_TLS", running(simulation) == "rc_verbs" ? "rc_v,self" : "tern,self"},
              {"RWAPI_TLS", "tern"},
              // The device's threads would get arenas of their own, in an order that differs.
              {"MALLOC_ARENA_MAX", "1"}});
@@ -133,12 +136,12 @@ std::string tables_of(const std::vector<report::Figure>& figures) {
 
 }  // namespace
 
-int run_benchmarks_of_rwapi(const Adapter& adapter, const std::vector<uint32_t>& sizes,
-                            const std::string& json) {
+int run_benchmarks_of_rwapi(const Adapter& adapter, const std::vector<std::string>& transports,
+                            const std::vector<uint32_t>& sizes, const std::string& json) {
     for (const uint32_t size : sizes)
         if (size >= 8 && size % 8 != 0) throw Failure("--sizes: less than 8, or multiples of 8");
-    const Benchmarks benchmarks(adapter, sizes);
-    const std::string costs = costs_text(true, true);
+    const Benchmarks benchmarks(adapter, transports, sizes);
+    const std::string costs = costs_text(adapter, transports, Above::kRwapiToo);
     std::printf("%scosts %s\n%s", profile_text(adapter).c_str(), costs.c_str(),
                 tables_of(benchmarks.figures()).c_str());
     if (!json.empty())

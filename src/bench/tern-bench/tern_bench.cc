@@ -45,6 +45,7 @@ constexpr struct {
 } kOthers[] = {
     {"sim", "exact figures in virtual time", run_sim},
     {"replay", "an MPI job in virtual time", run_replay},
+    {"gate", "Tern over the peers that clusters run, in virtual time", run_gate},
     {"scale", "one process with up to 100,000 peers, simulated", run_scale},
     {"program", "a program of yours", run_program},
     {"compare", "what differs between two results", run_compare},
