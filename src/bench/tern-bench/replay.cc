@@ -76,7 +76,7 @@ std::string settings_text(const ReplayOptions& options) {
 
 // Also of the one that is left out by --over.
 std::string costs_of_job(const ReplayOptions& options) {
-    return sim::costs_text(options.adapter, sim::kUsualTransports, sim::Above::kUcpToo);
+    return sim::costs_text(options.adapter, options.transports, sim::Above::kUcpToo);
 }
 
 std::string as_text(const ReplayOptions& options, const std::vector<Column>& columns) {
