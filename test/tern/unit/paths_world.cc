@@ -96,11 +96,9 @@ bool PathsWorld::send(int index, uint32_t length, bool packed) {
             post_write(side, choice.plan.wrap_at, std::move(wrap), false);
         }
         payload.resize(padded(length));
-        Bytes below;
-        append(below, choice.plan.below());
-        payload.insert(payload.begin(), below.begin(), below.end());
-        append(payload, side.tx.block_word(FrameKind::kActiveMessage, id, length, credit));
-        post_write(side, choice.plan.at, std::move(payload),
+        const Word tail = side.tx.block_word(FrameKind::kActiveMessage, id, length, credit);
+        append(payload, choice.plan.last ? tail.as_last() : tail);
+        post_write(side, choice.plan.end - BlockWriter::body(length), std::move(payload),
                    (side.held.flags & BlockOffer::kNotify) != 0);
         side.tx.sent_block(choice.plan);
         side.stalled = false;
@@ -321,7 +319,7 @@ void PathsWorld::control(Side& side, Word word, const std::byte* payload) {
                 release.requested_bytes <= side.block->memory.size() * 8)
                 broken("a request for no more than it had");
             side.block.reset();
-            side.requested_bytes = release.requested_bytes & ~(Word::kUnit - 1);
+            side.requested_bytes = release.requested_bytes & ~(kStep - 1);
             if (side.requested_bytes != 0 && !revoked)
                 side.due |= kGrantDue;
             else
