@@ -11,7 +11,7 @@ namespace {
 TEST(Paths, KeepTheOrderThroughEverything) {
     each_schedule(10'000, [](Random random) {
         PathsWorld::Limits limits;
-        limits.block_first = 512 + 8 * static_cast<uint32_t>(random.below(100));
+        limits.block_first = 512 + kStep * static_cast<uint32_t>(random.below(13));
         limits.block_most = limits.block_first << random.below(5);
         limits.longest = static_cast<uint32_t>(random.chance(50) ? random.below(200)
                                                                  : random.below(limits.block_most));
