@@ -68,7 +68,7 @@ void Blocks::offer(Peer& peer) {
     peer.freed = 0;
     ++offered_;
     (void)peer.path.take_offer(
-        {.address = 8, .rkey = 0, .size = size.block, .most = size.most, .flags = 0});
+        {.address = tern::kStep, .rkey = 0, .size = size.block, .most = size.most, .flags = 0});
     if (!peer.has_words) words_most_ = std::max(words_most_, ++words_);
     peer.has_words = true;
     bytes_ += peer.memory;

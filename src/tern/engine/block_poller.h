@@ -12,7 +12,7 @@ namespace tern {
 // Takes the frames out of a channel's block. For the sink see Engine. Data path.
 class BlockPoller {
   public:
-    static constexpr unsigned kWholeBlock = kMaxBlock / Word::kUnit;  // frames
+    static constexpr unsigned kWholeBlock = kMaxBlock / kStep;  // frames
 
     BlockPoller(PolledBlocks& polled, OfferedBlocks& offered, ControlFrames& control,
                 Connector& connector)
@@ -34,27 +34,33 @@ class BlockPoller {
                 break;
             }
             --left;
-            uint32_t body = BlockReader::body_of(word);
-            if (word.is_active_message()) [[likely]] {
-                const Word first = word;
+            if (word.is_usual()) [[likely]] {
+                Word last = word;
                 for (;;) {
-                    sink.message(word.id(), path.payload(body), word.length());
-                    consume(channel, body);
-                    if (left == 0 || !path.repeats(first, word, body)) break;
+                    sink.message(word.id(), path.payload(word), word.length());
+                    path.consume_usual(word);
+                    press_credit(channel);
+                    if (left == 0 || !path.repeats(last, word)) break;
                     --left;
                 }
                 continue;
             }
-            ++others;
-            if (word.kind() == FrameKind::kTag) {
-                if (!tagged(channel, word, path.payload(body), sink)) [[unlikely]]
+            if (word.kind() == FrameKind::kActiveMessage) {
+                sink.message(word.id(), path.payload(word), word.length());
+            } else if (word.kind() == FrameKind::kTag) {
+                ++others;
+                if (!tagged(channel, word, path.payload(word), sink)) [[unlikely]]
                     break;
-            } else if (word.length() != 0 || word.id() != static_cast<uint32_t>(ControlId::kCredit))
-                [[unlikely]] {
-                on_malformed(channel, "a control frame is in its block");
-                break;
+            } else {
+                ++others;
+                if (word.length() != 0 || word.id() != static_cast<uint32_t>(ControlId::kCredit))
+                    [[unlikely]] {
+                    on_malformed(channel, "a control frame is in its block");
+                    break;
+                }
             }
-            consume(channel, body);
+            path.consume(word);
+            press_credit(channel);
         }
         const unsigned count = most - left;
         if (count != others) offered_.count(channel, count - others);
@@ -83,11 +89,9 @@ class BlockPoller {
     uint64_t received() const { return received_; }
 
   private:
-    [[gnu::always_inline]] void consume(Channel& channel, uint32_t body) {
-        ReceivePath& path = channel.receiving.path;
-        path.consume(body);
-        // A stream does not stop for want of credit while this side is busy with it.
-        if (path.credit_pressing() && channel.up()) [[unlikely]]
+    // A stream does not stop for want of credit while this side is busy with it.
+    [[gnu::always_inline]] void press_credit(Channel& channel) {
+        if (channel.receiving.path.credit_pressing() && channel.up()) [[unlikely]]
             (void)offered_.return_credit(channel);
     }
 

@@ -47,7 +47,7 @@ class FastPath {
                   Fill fill);
     // The usual put_am(): of few bytes, which are copied at once, in a stream. As am_usual().
     [[gnu::always_inline]] static bool takes_usual_put(const Channel& channel, uint32_t length) {
-        return is_usual(channel, body_of(length), 2) && !channel.sends.idle();
+        return is_usual(channel, length, 2) && !channel.sends.idle();
     }
     template <class Fill>
     Status put_am_usual(Channel& channel, std::span<const std::byte> data, uint64_t to,
@@ -56,12 +56,12 @@ class FastPath {
     SendPool::Buffer* take_buffer() { return pool_.take(); }
     // Whether put_am() would probably accept a message.
     [[gnu::always_inline]] static bool takes_put(const Channel& channel, uint32_t length) {
-        return is_usual(channel, body_of(length), 2);
+        return is_usual(channel, length, 2);
     }
     // The usual am_short(), to a peer that is hot: am_usual() may follow only if takes_usual() has
     // just returned true.
     [[gnu::always_inline]] static bool takes_usual(const Channel& channel, uint32_t length) {
-        return is_usual(channel, body_of(length));
+        return is_usual(channel, length);
     }
     template <class Fill>
     Status am_usual(Channel& channel, uint32_t id, uint32_t length, Fill fill);
@@ -102,7 +102,7 @@ class FastPath {
     // between messages. The device has copied the frame when it has been posted.
     struct ShortWrite {
         ShortWrite() {
-            piece.addr = address_of(frame);
+            piece.addr = address_of(frame + sizeof(Word));
             request.sg_list = &piece;
             request.num_sge = 1;
             request.opcode = IBV_WR_RDMA_WRITE;
@@ -113,24 +113,22 @@ class FastPath {
 
         alignas(64) ibv_send_wr request{};
         ibv_sge piece{};
-        // The zero word, the payload and the tail.
-        alignas(64) std::byte frame[engine_limits::kInline]{};
+        // A word that is cleared where a message has no bytes, the payload, and the tail.
+        alignas(64) std::byte frame[sizeof(Word) + engine_limits::kInline]{};
     };
 
     // Whether the usual case holds for `count` sends, of which the last is a frame: there is room,
     // no completion or notification is due, and no wrap.
-    [[gnu::always_inline]] static bool is_usual(const Channel& channel, size_t body,
+    [[gnu::always_inline]] static bool is_usual(const Channel& channel, uint32_t length,
                                                 int32_t count = 1) {
         return channel.sends.takes_unsignaled(count) &&
-               channel.sending.path.straight(static_cast<uint32_t>(body)) &&
+               channel.sending.path.straight(in_steps(length)) &&
                __atomic_load_n(channel.sending.notify, __ATOMIC_RELAXED) == notify::kNever;
     }
-    // Payload and tail: in 64 bits, as it is added to addresses.
-    static size_t body_of(size_t payload) { return padded(payload) + sizeof(Word); }
     template <class Fill>
-    void make_short(Channel& channel, uint32_t id, uint32_t length, size_t body, Fill fill);
-    void sent_short(Channel& channel, size_t body);
-    void sent_frame(Channel& channel, size_t body);
+    void make_short(Channel& channel, uint32_t id, uint32_t length, Fill fill);
+    void sent_short(Channel& channel, uint32_t length);
+    void sent_frame(Channel& channel, uint32_t length);
     // The device has posted nothing, or only the put.
     [[gnu::cold, gnu::noinline]] Status on_refused_put(Channel& channel, uint64_t& puts) {
         if (bad_ == &short_.request) {
@@ -145,9 +143,13 @@ class FastPath {
     Status post_frame(Channel& channel, const SendPath::Choice& choice, uint32_t id,
                       uint32_t length, ibv_sge* pieces, int count, unsigned flags,
                       SendPool::Buffer* buffer, void* cookie);
+    // Bytes of a frame's write or send.
     static uint32_t frame_length(bool hot, uint32_t payload) {
-        return hot ? padded(payload) + BlockWriter::kOverhead : payload + uint32_t{sizeof(Word)};
+        return hot ? BlockWriter::body(payload) : payload + uint32_t{sizeof(Word)};
     }
+    // Where a frame begins in memory that has a place for a word, the payload, and the rest: a frame
+    // in a block has no word before its payload.
+    static uint32_t begin_of(bool hot) { return hot ? uint32_t{sizeof(Word)} : 0; }
 
     ShortWrite short_;
     ibv_send_wr* bad_ = nullptr;  // the work request that the device has refused
@@ -165,27 +167,28 @@ class FastPath {
 // Makes the work request of a message to a hot peer, in the usual case.
 template <class Fill>
 [[gnu::always_inline]] inline void FastPath::make_short(Channel& channel, uint32_t id,
-                                                        uint32_t length, size_t body, Fill fill) {
-    const uint32_t at = channel.sending.path.straight_at(
-        static_cast<uint32_t>(body));  // before memory is written to
-    std::byte* const tail = short_.frame + body;
+                                                        uint32_t length, Fill fill) {
+    const size_t payload = padded(size_t{length});  // in 64 bits, as it is added to addresses
+    const uint32_t end = channel.sending.path.straight_end();  // before memory is written to
+    std::byte* const tail = short_.frame + sizeof(Word) + payload;
     memset(tail - sizeof(Word), 0, sizeof(Word));  // the padding, if any, is in these bytes
     fill(short_.frame + sizeof(Word));
     const Word word = channel.sending.path.block_word(FrameKind::kActiveMessage, id, length, 0)
                           .with_freed(channel.receiving.path.credit_word());
     memcpy(tail, &word, sizeof(word));
-    short_.piece.length = static_cast<uint32_t>(body + sizeof(Word));
-    short_.request.wr.rdma.remote_addr = channel.sending.block_address + at;
+    const auto body = static_cast<uint32_t>(payload + sizeof(Word));
+    short_.piece.length = body;
+    short_.request.wr.rdma.remote_addr = channel.sending.block_address + (end - body);
     short_.request.wr.rdma.rkey = channel.sending.block_rkey;
 }
 
-[[gnu::always_inline]] inline void FastPath::sent_short(Channel& channel, size_t body) {
+[[gnu::always_inline]] inline void FastPath::sent_short(Channel& channel, uint32_t length) {
     channel.sends.posted_unsignaled(1);
-    sent_frame(channel, body);
+    sent_frame(channel, length);
 }
 
-[[gnu::always_inline]] inline void FastPath::sent_frame(Channel& channel, size_t body) {
-    channel.sending.path.sent_straight(static_cast<uint32_t>(body));
+[[gnu::always_inline]] inline void FastPath::sent_frame(Channel& channel, uint32_t length) {
+    channel.sending.path.sent_straight(in_steps(length));
     channel.sending.stalled = false;
     channel.receiving.path.credit_sent();
     ++usual_;
@@ -202,12 +205,11 @@ template <class Fill>
 template <class Fill>
 [[gnu::always_inline]] inline Status FastPath::am_usual(Channel& channel, uint32_t id,
                                                         uint32_t length, Fill fill) {
-    const size_t body = body_of(length);
-    make_short(channel, id, length, body, fill);
+    make_short(channel, id, length, fill);
     short_.request.wr_id = channel.tag | channel.sends.next();
     if (ibv_post_send(channel.qp.get(), &short_.request, &bad_) != 0) [[unlikely]]
         return requests_.on_refused(channel);
-    sent_short(channel, body);
+    sent_short(channel, length);
     return Status::kOk;
 }
 
@@ -217,8 +219,7 @@ template <class Fill>
                                                             uint64_t to, uint32_t rkey,
                                                             uint64_t& puts, uint32_t id,
                                                             uint32_t length, Fill fill) {
-    const size_t body = body_of(length);
-    make_short(channel, id, length, body, fill);
+    make_short(channel, id, length, fill);
     ibv_send_wr& request = put_.set_usual(data, to, rkey);
     const uint32_t next = channel.sends.next();
     request.wr_id = channel.tag | next;
@@ -227,19 +228,18 @@ template <class Fill>
         return on_refused_put(channel, puts);
     channel.sends.posted_unsignaled(2);
     ++puts;
-    sent_frame(channel, body);
+    sent_frame(channel, length);
     return Status::kOk;
 }
 
 template <class Fill>
 [[gnu::noinline]] Status FastPath::put_am(Channel& channel, const Put& put, uint64_t& puts,
                                           uint32_t id, uint32_t length, Fill fill) {
-    const size_t body = body_of(length);
-    if (!is_usual(channel, body, 2)) {
+    if (!is_usual(channel, length, 2)) {
         if (put.buffer != nullptr) pool_.give(put.buffer);
         return Status::kNoResource;
     }
-    make_short(channel, id, length, body, fill);
+    make_short(channel, id, length, fill);
     const bool signaled = put.cookie != nullptr || channel.sends.idle();
     ibv_send_wr& request = put_.set(put, signaled);
     request.wr_id = channel.tag | channel.sends.next();
@@ -259,7 +259,7 @@ template <class Fill>
         bad_ = nullptr;
         return requests_.on_refused(channel);
     }
-    sent_short(channel, body);
+    sent_short(channel, length);
     return Status::kOk;
 }
 
@@ -278,11 +278,13 @@ template <class Fill>
     const SendPath::Choice choice = blocks_.choose(channel, length);
     if (PeerBlocks::refuses(choice)) [[unlikely]]
         return blocks_.on_refused(channel, choice);
-    alignas(64) std::byte bytes[engine_limits::kInline];
+    alignas(64) std::byte bytes[sizeof(Word) + engine_limits::kInline];
     memset(bytes + padded(length), 0, sizeof(Word));
     fill(bytes + sizeof(Word));
     const bool hot = choice.route == SendPath::Route::kBlock;
-    ibv_sge piece{.addr = address_of(bytes), .length = frame_length(hot, length), .lkey = 0};
+    ibv_sge piece{.addr = address_of(bytes) + begin_of(hot),
+                  .length = frame_length(hot, length),
+                  .lkey = 0};
     const Status status =
         post_frame(channel, choice, id, length, &piece, 1, IBV_SEND_INLINE, nullptr, nullptr);
     ++counters_.shorts;
@@ -314,7 +316,7 @@ Status FastPath::am_bcopy(Channel& channel, uint32_t id, Pack&& pack, uint32_t& 
         choice.route = SendPath::Route::kCold;
     }
     const bool hot = choice.route == SendPath::Route::kBlock;
-    ibv_sge piece{.addr = address_of(buffer->data),
+    ibv_sge piece{.addr = address_of(buffer->data) + begin_of(hot),
                   .length = frame_length(hot, length),
                   .lkey = buffer->lkey};
     const bool at_once = piece.length <= max_inline_;
@@ -348,8 +350,12 @@ inline Status FastPath::am_zcopy(Channel& channel, uint32_t id, std::span<const 
     ibv_sge pieces[engine_limits::kPieces];
     int count = 0;
     const auto front = static_cast<uint32_t>(sizeof(Word) + header.size());
+    const uint32_t begin = begin_of(hot);
     if (!header.empty()) memcpy(buffer->data + sizeof(Word), header.data(), header.size());
-    pieces[count++] = {.addr = address_of(buffer->data), .length = front, .lkey = buffer->lkey};
+    if (front != begin)
+        pieces[count++] = {.addr = address_of(buffer->data) + begin,
+                           .length = front - begin,
+                           .lkey = buffer->lkey};
     for (const ibv_sge& piece : user)
         if (piece.length != 0) pieces[count++] = piece;
     if (hot) {
@@ -369,34 +375,35 @@ inline Status FastPath::am_zcopy(Channel& channel, uint32_t id, std::span<const 
     return at_once || status != Status::kOk ? status : Status::kInProgress;
 }
 
-// Posts a frame on the chosen path. `pieces` are the whole frame, with its words, which are written
-// here: into the memory of the first piece and, for a block, of the last.
+// Posts a frame on the chosen path. `pieces` are the whole frame, with its word, which is written
+// here: at the begin of the first piece or, for a block, at the end of the last.
 inline Status FastPath::post_frame(Channel& channel, const SendPath::Choice& choice, uint32_t id,
                                    uint32_t length, ibv_sge* pieces, int count, unsigned flags,
                                    SendPool::Buffer* buffer, void* cookie) {
     Channel::Sending& sending = channel.sending;
     const uint16_t credit = channel.receiving.path.credit();
-    auto* head = reinterpret_cast<uint64_t*>(pieces[0].addr);
     if (choice.route == SendPath::Route::kBlock) {
         TERN_ASSERT(choice.plan.fits);
-        const ibv_sge& last = pieces[count - 1];
-        *head = choice.plan.below().raw();
-        *reinterpret_cast<uint64_t*>(last.addr + last.length - sizeof(uint64_t)) =
-            sending.path.block_word(FrameKind::kActiveMessage, id, length, credit).raw();
+        const ibv_sge& end = pieces[count - 1];
+        const Word tail = sending.path.block_word(FrameKind::kActiveMessage, id, length, credit);
+        *reinterpret_cast<uint64_t*>(end.addr + end.length - sizeof(uint64_t)) =
+            choice.plan.last ? tail.as_last().raw() : tail.raw();
         if (choice.plan.wrap && !blocks_.post_wrap(channel, choice.plan.wrap_at))
             return Status::kDevice;
         const uint32_t notify = __atomic_load_n(sending.notify, __ATOMIC_RELAXED);
         ibv_send_wr& request = requests_.prepare(
             notify != 0 ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE, pieces, count, flags);
         request.imm_data = htonl(notify::immediate(notify));
-        request.wr.rdma.remote_addr = sending.block_address + choice.plan.at;
+        request.wr.rdma.remote_addr =
+            sending.block_address + (choice.plan.end - BlockWriter::body(length));
         request.wr.rdma.rkey = sending.block_rkey;
         if (!requests_.post(channel, request, true)) return Status::kDevice;
         sending.path.sent_block(choice.plan);
         sending.stalled = false;
         ++counters_.sent_hot;
     } else {
-        *head = sending.path.cold_word(FrameKind::kActiveMessage, id, length, credit).raw();
+        *reinterpret_cast<uint64_t*>(pieces[0].addr) =
+            sending.path.cold_word(FrameKind::kActiveMessage, id, length, credit).raw();
         if (!requests_.post(channel, requests_.prepare(IBV_WR_SEND, pieces, count, flags), true))
             return Status::kDevice;
         sending.path.sent_cold();
@@ -420,14 +427,18 @@ Status FastPath::am_gathered(Channel& channel, uint32_t id, uint32_t header, Fil
     SendPool::Buffer* const buffer = pool_.take();
     if (buffer == nullptr) return room_.no_buffer();
     const bool hot = choice.route == SendPath::Route::kBlock;
-    // In `buffer`: head, header, [padding, tail], copied pieces.
+    // In `buffer`: [head], header, [padding, tail], copied pieces.
     const auto front = static_cast<uint32_t>(sizeof(Word) + header);
+    const uint32_t begin = begin_of(hot);
     std::byte* const tail = buffer->data + padded(front);
     std::byte* copy = tail + Word::kUnit + sizeof(Word);
     fill(buffer->data + sizeof(Word));
     ibv_sge all[engine_limits::kPieces];
     int count = 0;
-    all[count++] = {.addr = address_of(buffer->data), .length = front, .lkey = buffer->lkey};
+    if (front != begin)
+        all[count++] = {.addr = address_of(buffer->data) + begin,
+                        .length = front - begin,
+                        .lkey = buffer->lkey};
     for (const Piece& piece : pieces) {
         all[count] = piece.memory;
         if (piece.copied) {

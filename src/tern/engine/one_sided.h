@@ -159,7 +159,7 @@ class OneSided {
     // completions looks for frames in memory.
     static bool writes_in_order(const Channel& channel) {
         const Channel::Sending& sending = channel.sending;
-        return sending.path.straight(sizeof(Word)) &&
+        return sending.path.straight(kStep) &&
                __atomic_load_n(sending.notify, __ATOMIC_RELAXED) == notify::kNever;
     }
 

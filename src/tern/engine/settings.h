@@ -50,7 +50,7 @@ struct EngineSettings {
     // Bytes of a buffer for a message: received, with its word; sent, with room for the words of an
     // inline frame, or for the padding and the tail of a gathered one.
     uint32_t receive_buffer() const { return uint32_t{sizeof(Word)} + segment_size; }
-    uint32_t send_buffer() const { return padded(segment_size) + 2 * BlockWriter::kOverhead; }
+    uint32_t send_buffer() const { return padded(segment_size) + 4 * Word::kUnit; }
     // Entries of a completion queue for all receives and so many connections.
     uint64_t completions(uint32_t first, uint32_t later) const {
         return receive_most + uint64_t{first} * send_queue + uint64_t{later} * later_queue();

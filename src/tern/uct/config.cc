@@ -307,8 +307,8 @@ EngineSettings engine_settings(const TernConfig& config, const Tunables& tunable
     engine.receive_most = std::max(engine.receive_queue, config.messages.receive_most);
     engine.connections = most_connections(config.messages.connections, engine, device, interfaces);
     engine.inline_bytes = tunables.tx_min_inline;
-    engine.block_most = static_cast<uint32_t>(config.blocks.most_bytes) & ~(Word::kUnit - 1);
-    engine.block_first = std::min(tunables.block_min & ~(Word::kUnit - 1), engine.block_most);
+    engine.block_most = static_cast<uint32_t>(config.blocks.most_bytes) & ~(kStep - 1);
+    engine.block_first = std::min(tunables.block_min & ~(kStep - 1), engine.block_most);
     engine.block_memory = config.blocks.memory;
     engine.poll = static_cast<PollMode>(config.messages.poll);
     engine.repeats = config.messages.repeats != 0;

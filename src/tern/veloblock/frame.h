@@ -28,13 +28,15 @@ constexpr uint32_t tag_message(uint32_t id) {
 //   bits 24..39  credit: how much the sender of this frame has freed of the block that it reads, in
 //                units of kUnit bytes, counted since that block was offered, modulo 2^16
 //   bits 40..55  sequence: the number of frames sent by the other path before this one, modulo 2^16
-//   bits 56..62  0
+//   bits 56..61  number: of frames sent by blocks before this one, modulo 64; 0 in a receive buffer
+//   bit  62      last: the next frame is at the block's high end; 0 in a receive buffer
 //   bit  63      1
 class Word {
   public:
     static constexpr uint32_t kUnit = 8;
     static constexpr uint32_t kMaxLength = 0xffff;
     static constexpr uint32_t kMaxId = 31;
+    static constexpr uint32_t kNumbers = 64;
 
     constexpr Word() = default;
     constexpr explicit Word(uint64_t raw) : raw_(raw) {}
@@ -53,6 +55,14 @@ class Word {
         return Word(raw_ | uint64_t{freed & kCounted} * ((1u << 24) / kUnit));
     }
 
+    // This word with a number, which is 0 in this one.
+    constexpr Word numbered(uint32_t number) const {
+        return Word(raw_ | uint64_t{number % kNumbers} << 56);
+    }
+    constexpr Word as_last() const { return Word(raw_ | kLast); }
+    // This word, which is not the last one, with the next number.
+    constexpr Word following() const { return Word((raw_ + (uint64_t{1} << 56)) & ~kLast); }
+
     constexpr uint64_t raw() const { return raw_; }
     constexpr uint32_t length() const { return raw_ & 0xffff; }
     constexpr uint32_t id() const { return raw_ >> 16 & 0x1f; }
@@ -61,17 +71,28 @@ class Word {
     constexpr uint16_t sequence() const { return static_cast<uint16_t>(raw_ >> 40); }
 
     constexpr bool present() const { return raw_ >> 63 != 0; }
-    // Whether this is well formed, and its kind is kActiveMessage. By one compare, for most frames.
-    constexpr bool is_active_message() const {
-        constexpr uint64_t kFixed = uint64_t{0xff} << 56 | uint64_t{7} << 21;
-        return (raw_ & kFixed) == uint64_t{1} << 63;
+    constexpr bool last() const { return (raw_ & kLast) != 0; }
+    // Whether this is well formed, is not the last one, has that number, and its kind is
+    // kActiveMessage. By one compare, for most frames.
+    constexpr bool is_active_message(uint32_t number) const {
+        constexpr uint64_t kFixed = uint64_t{0xff} << 56 | kKind;
+        return (raw_ & kFixed) == (uint64_t{1} << 63 | uint64_t{number % kNumbers} << 56);
     }
+    // The same of a word that look() has found well formed.
+    constexpr bool is_usual() const { return (raw_ & (kLast | kKind)) == 0; }
     // Whether this differs from `other` in nothing but its id and length.
     constexpr bool is_like(Word other) const { return (raw_ ^ other.raw_) >> 21 == 0; }
-    // Whether the fixed bits and the kind are valid. Does not check the length.
-    constexpr bool well_formed() const { return raw_ >> 56 == 0x80 && (raw_ >> 21 & 7) <= 3; }
+    // Whether the fixed bits, the number and the kind are valid. Does not check the length.
+    constexpr bool well_formed(uint32_t number) const {
+        return (raw_ & ~kLast) >> 56 == (0x80 | number % kNumbers) && (raw_ >> 21 & 7) <= 3;
+    }
+    // The same in a receive buffer.
+    constexpr bool well_formed() const { return well_formed(0) && !last(); }
 
   private:
+    static constexpr uint64_t kLast = uint64_t{1} << 62;
+    static constexpr uint64_t kKind = uint64_t{7} << 21;
+
     uint64_t raw_ = 0;
 };
 
@@ -80,9 +101,20 @@ constexpr T padded(T length) {
     return (length + Word::kUnit - 1) & ~T{Word::kUnit - 1};
 }
 
+// Frames in a block end at multiples of so many bytes: only there the reader looks for words, and
+// only these words need be clear before a frame is written. With less, the reader clears more words
+// of a long frame; with more, short frames take more of the block.
+inline constexpr uint32_t kStep = 64;
+
+// Bytes of a block that a frame with a payload of `length` bytes takes.
+template <std::unsigned_integral T>
+constexpr T in_steps(T length) {
+    return (length + Word::kUnit + kStep - 1) & ~T{kStep - 1};
+}
+
 // Limits of a block's size, in bytes.
 inline constexpr uint32_t kMinBlock = 512;
-inline constexpr uint32_t kMaxBlock = 256 * 1024 - Word::kUnit;
+inline constexpr uint32_t kMaxBlock = 256 * 1024 - kStep;
 
 // A reader returns credit by frames, or by a write to the writer's credit word. The writer may find
 // the word changed before it handles frames that were sent earlier, and their credit, modulo 2^16,
@@ -114,14 +146,14 @@ struct BlockOffer {
     // The writer must write with immediate data, since the reader does not poll its memory.
     static constexpr uint32_t kNotify = 1;
 
-    uint64_t address = 0;  // of the block's low end
+    uint64_t address = 0;  // of the block's low end, a multiple of kStep
     uint32_t rkey = 0;
-    uint32_t size = 0;  // bytes, a multiple of 8
+    uint32_t size = 0;  // bytes, a multiple of kStep
     uint32_t most = 0;  // bytes; the largest block that the reader offers
     uint32_t flags = 0;
 
     bool valid() const {
-        return address != 0 && address % Word::kUnit == 0 && size % Word::kUnit == 0 &&
+        return address != 0 && address % kStep == 0 && size % kStep == 0 &&
                size >= kMinBlock && size <= kMaxBlock && (flags & ~kNotify) == 0;
     }
 };

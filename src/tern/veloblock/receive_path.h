@@ -12,24 +12,25 @@
 namespace tern {
 
 // The receiver's side of a block. The device writes frames into the block while the reader looks.
-// Both access these words:
+// Both access the words in which a write may end, the last of each kStep bytes:
 //
-//   tail word   of the next frame: written by the device once the reader has freed its place; read
-//               with acquire, so that the payload below it is seen too. Devices write in ascending
-//               order: the payload before the tail, and last the tail's last byte, which makes the
-//               tail present.
-//   top word    zeroed by the reader before it frees that place; the reader writes no other word.
+//   0        written by the reader, before it frees that place; and at first
+//   a tail   written by the device once the reader has freed its place; read with acquire, so that
+//            the payload below it is seen too. A device that promises the order of the bytes of a
+//            write places the payload before the tail, and last the tail's last byte, which makes
+//            the tail present.
 //
-// The reader checks every word against the block's bounds before it uses the word.
+// A write that the device placed once more after the reader has cleared its tail has an old number
+// when the reader comes there again, and is malformed. The reader checks every word against the
+// block's bounds before it uses the word.
 class BlockReader {
   public:
     enum class Look : uint8_t { kNothing, kFrame, kMalformed };
 
-    // Starts on a block of `size` bytes at `base`, 8-byte aligned, all zeros.
+    // Starts on a block of `size` bytes at `base`, a multiple of kStep, all zeros.
     void attach(std::byte* base, uint32_t size) {
         base_ = base;
-        half_ = size / 2;
-        tail_ = top_ = size - Word::kUnit;
+        size_ = end_ = size;
         freed_ = 0;
         reported_ = 0;
         framed_ = 0;
@@ -37,56 +38,71 @@ class BlockReader {
     }
 
     // The address of the next tail word.
-    const uint64_t* next() const { return word_at(tail_); }
+    const uint64_t* next() const { return word_below(end_); }
 
-    // Looks for the next frame and steps over wraps. kFrame: `word` describes the frame.
-    Look look(Word& word) {
+    // Looks for the next frame, which has that number, and steps over wraps. kFrame: `word`
+    // describes the frame.
+    Look look(Word& word, uint32_t number) {
         for (;;) {
             word = Word(__atomic_load_n(next(), __ATOMIC_ACQUIRE));
-            if (!word.is_active_message()) {
+            if (!word.is_active_message(number)) {
                 if (!word.present()) return Look::kNothing;
-                if (!word.well_formed()) return Look::kMalformed;
+                if (!word.well_formed(number)) return Look::kMalformed;
+                if (word.kind() == FrameKind::kWrap) {
+                    // A wrap at the top would wrap to itself.
+                    if (end_ == size_ || word.length() != 0 || word.last()) return Look::kMalformed;
+                    clear(kStep);
+                    wrap();
+                    continue;
+                }
             }
-            if (word.is_active_message() || word.kind() != FrameKind::kWrap)
-                return body_of(word) > tail_ ? Look::kMalformed : Look::kFrame;
-            // A wrap at the top would wrap to itself.
-            if (tail_ == top_ || word.length() != 0) return Look::kMalformed;
-            free_to(0, tail_ + Word::kUnit);
-            tail_ = top_;
+            // Only the last frame leaves no place for another word.
+            const uint32_t space = in_steps(word.length());
+            const bool fits = space < end_ || (space == end_ && word.last());
+            return fits ? Look::kFrame : Look::kMalformed;
         }
     }
 
-    // Whether the next word is like this one of the last frame, and fits the block. If so, `word`
-    // is it, and look() would return it; `body` is its body_of().
-    [[gnu::always_inline]] bool repeats(Word last, Word& word, uint32_t& body) const {
-        const uint32_t tail = tail_;
-        word = Word(__atomic_load_n(word_at(tail), __ATOMIC_ACQUIRE));
-        body = body_of(word);
-        return word.is_like(last) && body <= tail;
+    // Whether the next word is that of a frame like this last one, which was not the block's last,
+    // and fits the block. If so, `word` is it, and look() would return it.
+    [[gnu::always_inline]] bool repeats(Word& last, Word& word) const {
+        const uint32_t end = end_;
+        word = Word(__atomic_load_n(word_below(end), __ATOMIC_ACQUIRE));
+        last = last.following();
+        return word.is_like(last) && in_steps(word.length()) < end;
     }
 
-    // Bytes of a frame: its padded payload, and the word.
-    static uint32_t body_of(Word word) { return padded(word.length()) + Word::kUnit; }
     // The payload of the frame that look() has returned.
-    const std::byte* payload(Word word) const { return payload(body_of(word)); }
-    const std::byte* payload(uint32_t body) const { return base_ + (tail_ - body + Word::kUnit); }
-
-    // Frees the place of the frame that look() has returned.
-    void consume(Word word) { consume(body_of(word)); }
-    void consume(uint32_t body) {
-        free_to(tail_, body);
-        tail_ -= body;
+    const std::byte* payload(Word word) const {
+        return base_ + (end_ - BlockWriter::body(word.length()));
     }
 
-    // The cumulative count for the writer, modulo 2^16.
-    uint16_t freed_units() const { return static_cast<uint16_t>(freed_ / Word::kUnit); }
+    // Clears and frees the place of the frame that look() has returned.
+    void consume(Word word) {
+        consume_usual(word);
+        if (word.last()) wrap();
+    }
+    // The same of a frame that is not the last one.
+    void consume_usual(Word word) {
+        const uint32_t space = in_steps(word.length());
+        clear(space);
+        end_ -= space;
+        freed_ += space;
+    }
+
+    // The cumulative count for the writer, modulo 2^16. What has been read and cleared was so before
+    // a device can send the count.
+    uint16_t freed_units() const { return static_cast<uint16_t>(freed() / Word::kUnit); }
     // Whether the credit must be sent even if no frame goes to the writer, as soon as there is
     // nothing else to do.
-    bool due() const { return freed_ - reported_ >= half_ / 2; }
+    bool due() const { return freed_ - reported_ >= size_ / 4; }
     // Whether it must be sent at once, or a stream would stop.
-    bool pressing() const { return freed_ - reported_ >= half_; }
-    // The count for the credit word.
-    uint32_t freed() const { return freed_; }
+    bool pressing() const { return freed_ - reported_ >= size_ / 2; }
+    // The count for the credit word. Orders the loads of payloads too: a doorbell need not.
+    uint32_t freed() const {
+        std::atomic_thread_fence(std::memory_order_release);
+        return freed_;
+    }
     // Whether the count must go by a frame, because the credit word would be too far ahead of the
     // frames, or has this value already.
     bool frame_due() const { return freed_ - framed_ >= kFrameDue || freed_ == written_; }
@@ -100,26 +116,31 @@ class BlockReader {
     void rebase(std::byte* base) { base_ = base; }
     template <class Sink>
     void save(Sink&& sink) const {
-        sink(tail_), sink(freed_), sink(reported_), sink(framed_), sink(written_);
+        sink(end_), sink(freed_), sink(reported_), sink(framed_), sink(written_);
     }
 
   private:
-    const uint64_t* word_at(uint32_t offset) const {
-        return reinterpret_cast<const uint64_t*>(base_ + offset);
+    const uint64_t* word_below(uint32_t offset) const {
+        return reinterpret_cast<const uint64_t*>(base_ + offset - Word::kUnit);
     }
-
-    // Frees `bytes` bytes. If `tail` is the top word, where the writer's next round begins, that
-    // word is zeroed first.
-    void free_to(uint32_t tail, uint32_t bytes) {
-        if (tail == top_)
-            __atomic_store_n(reinterpret_cast<uint64_t*>(base_ + tail), 0, __ATOMIC_RELEASE);
-        freed_ += bytes;
+    // Of the next `bytes` bytes, the words in which a write may end.
+    [[gnu::always_inline]] void clear(uint32_t bytes) {
+        std::byte* word = base_ + end_ - Word::kUnit;
+        const std::byte* const end = word - bytes;
+        do {
+            __atomic_store_n(reinterpret_cast<uint64_t*>(word), 0, __ATOMIC_RELAXED);
+            word -= kStep;
+        } while (word != end);
+    }
+    // Goes on at the high end.
+    void wrap() {
+        freed_ += end_;
+        end_ = size_;
     }
 
     std::byte* base_ = nullptr;
-    uint32_t top_ = 0;       // the place of the block's last word
-    uint32_t half_ = 0;      // of its bytes
-    uint32_t tail_ = 0;      // where the next tail lands
+    uint32_t size_ = 0;
+    uint32_t end_ = 0;       // where the next frame ends
     uint32_t freed_ = 0;     // bytes since attach, modulo 2^32
     uint32_t reported_ = 0;  // the part of freed_ that was sent to the writer
     uint32_t framed_ = 0;    // the part of it that was sent by frames
@@ -138,7 +159,7 @@ class ReceivePath {
     // The next frame of the block. kNothing also while earlier cold frames are missing.
     Look look(Word& word) {
         if (block_ == Block::kNone) return Look::kNothing;
-        const Look look = reader_.look(word);
+        const Look look = reader_.look(word, hot_);
         if (look != Look::kFrame) return look;
         const auto ahead = static_cast<int16_t>(static_cast<uint16_t>(word.sequence() - cold_));
         if (ahead > 0) return Look::kNothing;
@@ -147,17 +168,18 @@ class ReceivePath {
     // The same for an active message behind one that look() has returned, if no cold frame came
     // between them, and the block is still there. Most frames of a stream have the same credit and
     // sequence, which need no second check.
-    [[gnu::always_inline]] bool repeats(Word last, Word& word, uint32_t& body) const {
+    [[gnu::always_inline]] bool repeats(Word& last, Word& word) const {
         TERN_ASSERT(block_ != Block::kNone);
-        return reader_.repeats(last, word, body);
+        return reader_.repeats(last, word);
     }
-    // `body`: see BlockReader.
     const std::byte* payload(Word word) const { return reader_.payload(word); }
-    const std::byte* payload(uint32_t body) const { return reader_.payload(body); }
     // The frame that look() has returned has been delivered.
-    void consume(Word word) { consume(BlockReader::body_of(word)); }
-    void consume(uint32_t body) {
-        reader_.consume(body);
+    void consume(Word word) {
+        reader_.consume(word);
+        ++hot_;
+    }
+    void consume_usual(Word word) {
+        reader_.consume_usual(word);
         ++hot_;
     }
 

@@ -46,7 +46,7 @@ class SendPath {
     }
 
     Word block_word(FrameKind kind, uint32_t id, uint32_t length, uint16_t credit) const {
-        return blank_.with(kind, id, length, credit);
+        return blank_.with(kind, id, length, credit).numbered(hot_count_);
     }
     Word cold_word(FrameKind kind, uint32_t id, uint32_t length, uint16_t credit) const {
         return {kind, id, length, credit, hot_count_};
@@ -58,10 +58,10 @@ class SendPath {
 
     // BlockWriter::straight(), and false without a block. These frames need no choose(), even if
     // they are longer than it would permit: they fit now.
-    bool straight(uint32_t body) const { return writer_.straight(body); }
-    uint32_t straight_at(uint32_t body) const { return writer_.straight_at(body); }
-    void sent_straight(uint32_t body) {
-        writer_.commit_straight(body);
+    bool straight(uint32_t space) const { return writer_.straight(space); }
+    uint32_t straight_end() const { return writer_.straight_end(); }
+    void sent_straight(uint32_t space) {
+        writer_.commit_straight(space);
         ++hot_count_;
     }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A block that its writer fills with anything, also while the reader looks: the reader uses nothing
-// outside of it, and writes its top word only.
+// outside of it, and clears only what it has read.
 #include <cstring>
 #include <vector>
 
@@ -15,7 +15,7 @@ namespace {
 class World {
   public:
     explicit World(fuzz::Input& input)
-        : input_(input), memory_(64 + input.below(64)), copy_(memory_) {
+        : input_(input), memory_(64 + 8 * input.below(8)), copy_(memory_) {
         path_.offer(base(), size());
     }
 
@@ -45,7 +45,7 @@ class World {
                           input_.take<uint16_t>(),
                           static_cast<uint16_t>(path_.cold() + input_.take<int8_t>() / 64));
                 const uint64_t raw =
-                    word.raw() ^ (input_.chance(8) ? uint64_t{input_.take<uint8_t>()} << 56 : 0);
+                    word.numbered(taken_ + input_.chance(8)).raw() ^ (input_.chance(8) ? uint64_t{input_.take<uint8_t>()} << 56 : 0);
                 write(tail(), std::as_bytes(std::span(&raw, 1)));
                 break;
             }
@@ -80,14 +80,16 @@ class World {
     bool look() {
         if (failed_) return false;
         Word word;
+        const uint32_t end = tail() + Word::kUnit;
         const auto found = path_.look(word);
-        copy_.back() = memory_.back();
+        if (tail() + Word::kUnit != end)
+            copy_[end / 8 - 1] = 0;  // a wrap
         if (found == ReceivePath::Look::kMalformed) failed_ = true;
         if (found != ReceivePath::Look::kFrame) return false;
         const std::byte* const payload = path_.payload(word);
         require(payload >= base() && payload + padded(word.length()) <= base() + tail(),
                 "a payload outside the block");
-        require(word.well_formed() && word.kind() != FrameKind::kWrap, "a frame that is none");
+        require(word.well_formed(taken_) && word.kind() != FrameKind::kWrap, "a frame that is none");
         sum_ += std::to_integer<unsigned>(word.length() != 0 ? payload[word.length() - 1]
                                                              : std::byte{});
         if (input_.chance(2)) {
@@ -95,8 +97,11 @@ class World {
             write(at, input_.take_bytes(8));
         }
         const uint16_t before = path_.credit();
+        uint32_t place = tail() / 8;
+        for (uint32_t left = in_steps(word.length()); left != 0; left -= kStep, place -= kStep / 8)
+            copy_[place] = 0;
         path_.consume(word);
-        copy_.back() = memory_.back();
+        ++taken_;
         require(static_cast<uint16_t>(path_.credit() - before) * Word::kUnit <= size(),
                 "more is freed than there is");
         require(tail() < size(), "the reader looks outside the block");
@@ -113,7 +118,7 @@ class World {
 
     void expect_untouched() {
         require(memcmp(memory_.data(), copy_.data(), size()) == 0,
-                "the reader writes another word than the top one");
+                "the reader writes a word that it has not read");
     }
 
     fuzz::Input& input_;
@@ -121,6 +126,7 @@ class World {
     std::vector<uint64_t> copy_;
     ReceivePath path_;
     bool failed_ = false;
+    uint32_t taken_ = 0;
     unsigned sum_ = 0;
 };
 

@@ -62,7 +62,7 @@ class World {
     void offer() {
         BlockOffer offer{.address = uint64_t{4096},
                          .rkey = 1,
-                         .size = 512 + 8 * input_.take<uint16_t>() % 4096u,
+                         .size = 512 + kStep * (input_.take<uint16_t>() % 512u),
                          .most = static_cast<uint32_t>(input_.number()),
                          .flags = input_.below(2)};
         if (input_.chance(8)) offer = input_.take<BlockOffer>();
@@ -93,31 +93,29 @@ class World {
         require(path_.hot(), "a frame for no block");
         require(plan.fits, "a plan that does not fit");
         if (plan.wrap)
-            require(plan.wrap_at % 8 == 0 && plan.wrap_at <= path_.block_size() - 8,
+            require(plan.wrap_at % kStep == kStep - 8 && plan.wrap_at <= path_.block_size() - 8,
                     "a wrap outside the block");
-        write(plan.at, padded(length) + BlockWriter::kOverhead);
-        used(plan.consumed, plan.ends);
+        write(plan.end, BlockWriter::body(length));
+        used(plan.consumed);
         path_.sent_block(plan);
     }
 
     void send_straight(uint32_t length) {
-        const uint32_t body = padded(length) + Word::kUnit;
-        if (!path_.straight(body)) return;
+        const uint32_t space = in_steps(length);
+        if (!path_.straight(space)) return;
         require(path_.hot(), "a frame for no block");
-        write(path_.straight_at(body), body + Word::kUnit);
-        used(body, false);
-        path_.sent_straight(body);
+        write(path_.straight_end(), BlockWriter::body(length));
+        used(space);
+        path_.sent_straight(space);
     }
 
-    void write(uint32_t at, uint32_t bytes) {
-        require(at % 8 == 0 && at <= path_.block_size() && bytes <= path_.block_size() - at,
+    void write(uint32_t end, uint32_t bytes) {
+        require(end % kStep == 0 && end <= path_.block_size() && bytes <= end,
                 "a write outside the block");
     }
-    // The zero word stays free, unless a wrap is in its place.
-    void used(uint32_t bytes, bool ends) {
+    void used(uint32_t bytes) {
         used_ += bytes;
-        require(used_ + (ends ? 0 : Word::kUnit) <= path_.block_size(),
-                "more is written than there is credit for");
+        require(used_ <= path_.block_size(), "more is written than there is credit for");
     }
     void follow_credit() {
         if (!path_.hot()) return;
@@ -133,7 +131,7 @@ class World {
                 "a request for more than there can be");
         path_.sent_cold();
         path_.released();
-        require(!path_.hot() && !path_.straight(8), "a released block is used");
+        require(!path_.hot() && !path_.straight(kStep), "a released block is used");
     }
 
     fuzz::Input& input_;

@@ -257,7 +257,7 @@ TEST_F(RogueCreditTest, GoodCreditIsTaken) {
     while (send() == Status::kOk) {
     }
     EXPECT_TRUE(channel->sending.stalled);
-    constexpr uint32_t kFrame = padded(kLength) + Word::kUnit;
+    constexpr uint32_t kFrame = in_steps(kLength);
     write_credit(4 * kFrame);
     uint32_t more = 0;
     while (send() == Status::kOk) ++more;

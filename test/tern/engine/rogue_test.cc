@@ -238,6 +238,12 @@ TEST_F(RogueTest, WrapAtTheTop) {
     expect_dropped();
 }
 
+TEST_F(RogueTest, FrameWithAnotherNumberThanTheNext) {
+    get_block();
+    write_tail(Word(FrameKind::kActiveMessage, 1, 0, 0, rogue.cold()).numbered(1));
+    expect_dropped();
+}
+
 TEST_F(RogueTest, FrameOfThePast) {
     get_block();
     write_tail(Word(FrameKind::kActiveMessage, 1, 0, 0, static_cast<uint16_t>(rogue.cold() - 1)));

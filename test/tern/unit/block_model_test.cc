@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A block with its writer, its reader and their credit: all orders of events, for few frames in a
-// block of few words; and that each rule is needed.
+// small block, whose writes become visible in any order; and that each rule is needed.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <deque>
+#include <vector>
 
 #include "exhaustive.h"
 #include "schedules.h"
@@ -17,28 +19,31 @@ namespace block_model_test {
 // A rule that is left out.
 enum class Without : uint8_t {
     kNothing,
-    kZeroWord,       // the writer leaves what is in the place of the next tail
-    kZeroedTop,      // the reader leaves the top word as it is
+    kClear,          // the reader leaves a frame's tail as it is
+    kClearAll,       // it clears the tail, and no other place of one
+    kClearFirst,     // it clears what it has read after the credit for it
+    kNumber,         // it does not look at numbers
     kOrder,          // the tail is placed before the payload
     kOrderInWord,    // the tail's last byte is placed first
-    kRoomForZero,    // the writer fills the block to its last word
     kConsumedFirst,  // the reader reports a frame's place before it has taken the payload
     kWrap,           // the writer goes to the top without telling
     kCreditWhenDue,  // credit is sent only when it is pressing
 };
 
 struct Shape {
-    uint32_t words = 9;  // of the block
-    uint32_t frames = 6;
-    uint32_t spare = 2;  // messages to the writer, which have credit too
+    uint32_t steps = 6;  // of the block
+    uint32_t frames = 5;
+    uint32_t spare = 2;    // messages to the writer, which have credit too
+    uint32_t longer = 9;   // words of one of the two payloads: two steps; the other is empty
+    bool repeats = false;  // the device may place a write again that has been read
 
-    uint32_t size() const { return words * Word::kUnit; }
-    // Of the longest payload that a block of this size always takes in the end.
-    uint32_t most() const { return BlockWriter::max_payload(size()) / Word::kUnit; }
+    uint32_t size() const { return steps * kStep; }
 };
 constexpr Shape kSmall;
-// A payload fits into half of this block, but not always beside what is not reported.
-constexpr Shape kLarge{.words = 16, .frames = 5, .spare = 1};
+// The longest payload, which fits beside what is not due to be reported, and no more.
+constexpr Shape kLarge{.steps = 11, .frames = 4, .spare = 1, .longer = 31};
+constexpr Shape kLargeAndLong{.steps = 11, .frames = 6, .spare = 1, .longer = 31};
+constexpr Shape kRepeated{.steps = 3, .frames = 5, .spare = 0, .longer = 0, .repeats = true};
 
 struct Case {
     Without without = Without::kNothing;
@@ -51,8 +56,10 @@ struct Move {
     enum class Kind : uint8_t {
         kChoose,    // the program wants to send a frame of `words` words, and no other
         kSend,      // a frame of `words` words
-        kPlace,     // the next half of a word appears in the block
+        kPlace,     // the next piece of the write with that index appears in the block
+        kRepeat,    // a write appears that has been read
         kLook,      // the reader takes a frame, if there is one
+        kClear,     // it clears what it has read
         kPayFrame,  // the reader sends its credit by a frame
         kPayWord,   // or to the credit word
         kArrive,    // the next of these arrives at the writer
@@ -64,7 +71,7 @@ struct Move {
 
     std::string text() const {
         constexpr const char* kNames[] = {"choose", "send",           "place",
-                                          "look",   "pay by a frame", "pay word",
+                                          "repeat", "look", "clear",   "pay by a frame", "pay word",
                                           "arrive", "handle",         "take word"};
         return kNames[static_cast<size_t>(kind)] + (words != 0 ? " " + std::to_string(words) : "");
     }
@@ -72,7 +79,7 @@ struct Move {
 
 class BlockModel {
   public:
-    static constexpr uint32_t kMostWords = 16;
+    static constexpr uint32_t kMostWords = 88;
 
     BlockModel(const Shape& shape, Without without)
         : without_(without), shape_(shape), spare_(shape.spare) {
@@ -85,6 +92,10 @@ class BlockModel {
           writer_(other.writer_),
           reader_(other.reader_),
           wire_(other.wire_),
+          read_(other.read_),
+          repeated_(other.repeated_),
+          deaf_(other.deaf_),
+          unclear_(other.unclear_),
           credits_(other.credits_),
           frames_(other.frames_),
           word_(other.word_),
@@ -92,7 +103,6 @@ class BlockModel {
           spare_(other.spare_),
           chosen_(other.chosen_),
           next_(other.next_),
-          written_(other.written_),
           sent_(other.sent_),
           received_(other.received_),
           wrong_(other.wrong_) {
@@ -105,14 +115,16 @@ class BlockModel {
         using Kind = Move::Kind;
         std::vector<Move> all;
         if (sent_ < shape_.frames && !chosen_)
-            for (const uint32_t words : {0u, shape_.most()}) all.push_back({Kind::kChoose, words});
+            for (const uint32_t words : {0u, shape_.longer}) all.push_back({Kind::kChoose, words});
         if (chosen_ && fits(next_)) all.push_back({Kind::kSend, next_});
-        if (!wire_.empty()) all.push_back({Kind::kPlace});
+        for (uint32_t i = 0; i < wire_.size(); ++i) all.push_back({Kind::kPlace, i});
+        if (can_repeat()) all.push_back({Kind::kRepeat});
         BlockModel looked(*this);
         Word word;
-        const auto look = looked.reader_.look(word);
-        if (look != BlockReader::Look::kNothing || looked.digest() != digest())
+        const auto look = looked.reader_.look(word, number());
+        if (!deaf_ && (look != BlockReader::Look::kNothing || looked.digest() != digest()))
             all.push_back({Kind::kLook});
+        if (!unclear_.empty()) all.push_back({Kind::kClear});
         if (spare_ != 0) all.push_back({Kind::kPayFrame});
         const bool due = without_ == Without::kCreditWhenDue ? reader_.pressing() : reader_.due();
         if (due) {
@@ -135,9 +147,16 @@ class BlockModel {
                 chosen_ = false;
                 return send(move.words);
             case Move::Kind::kPlace:
-                return place();
+                return place(move.words);
+            case Move::Kind::kRepeat:
+                repeated_ = true;
+                memcpy(base() + read_.back().at, &read_.back().tail, sizeof read_.back().tail);
+                return;
             case Move::Kind::kLook:
                 return look();
+            case Move::Kind::kClear:
+                for (const uint32_t at : unclear_) memory_[at / Word::kUnit] = 0;
+                return unclear_.clear();
             case Move::Kind::kPayFrame:
                 // A message to the writer, or a frame for the credit alone.
                 if (spare_ != 0) --spare_;
@@ -171,6 +190,7 @@ class BlockModel {
     }
 
     void expect_end() {
+        if (repeated_) return;
         if (sent_ != shape_.frames) broken("the writer waits for ever");
         if (received_ != sent_) broken("the reader waits for ever");
     }
@@ -185,104 +205,136 @@ class BlockModel {
         for (const uint32_t word : words) sink(word);
         reader_.save(sink);
         sink(wire_.size());
-        for (const Half& half : wire_) sink(half.at), sink(half.value);
+        for (const Write& write : wire_) sink(write.at), sink(write.tail), sink(write.left);
+        sink(read_.size()), sink(repeated_);
         sink(credits_.size());
         for (const Credit& credit : credits_) sink(credit.frame), sink(credit.count);
         sink(frames_.size());
         for (const uint16_t units : frames_) sink(units);
-        sink(word_), sink(word_seen_), sink(spare_), sink(chosen_ ? 1 + next_ : 0), sink(written_),
-            sink(sent_), sink(received_);
+        sink(word_), sink(word_seen_), sink(spare_), sink(chosen_ ? 1 + next_ : 0), sink(sent_),
+            sink(received_);
+        sink(deaf_), sink(unclear_.size());
+        for (const uint32_t at : unclear_) sink(at);
         return sink.digest();
     }
 
   private:
-    struct Half {
-        uint32_t at = 0;  // in the block, in halves of words
-        uint32_t value = 0;
+    // Its pieces: the payload, and the halves of the tail.
+    struct Write {
+        uint32_t at = 0;  // of the tail
+        uint32_t words = 0;
+        uint64_t tail = 0;
+        uint32_t number = 0;  // of the frame
+        uint32_t left = 3;    // pieces
     };
     struct Credit {
         bool frame = false;
         uint32_t count = 0;
     };
 
+    // Until its place is used again.
+    bool can_repeat() const {
+        if (!shape_.repeats || repeated_ || read_.empty()) return false;
+        const uint32_t at = read_.back().at;
+        return memory_[at / Word::kUnit] == 0 &&
+               std::ranges::none_of(wire_, [at](const Write& each) { return each.at == at; });
+    }
+
     std::byte* base() { return reinterpret_cast<std::byte*>(memory_); }
     void broken(const char* rule) {
         if (wrong_.empty()) wrong_ = rule;
     }
     static Word tail_of(uint32_t number, uint32_t words) {
-        return {FrameKind::kActiveMessage, number % 32, words * Word::kUnit, 0, 0};
+        return Word(FrameKind::kActiveMessage, number % 32, words * Word::kUnit, 0, 0)
+            .numbered(number);
     }
     // Payload that looks like the tail of a frame that nobody sends.
     static uint64_t payload_of(uint32_t number) {
         return Word(FrameKind::kActiveMessage, 31 - number % 32, 0, 0, 0).raw();
     }
 
-    BlockWriter::Plan plan(uint32_t words) const {
-        BlockWriter::Plan plan = writer_.plan(words * Word::kUnit);
-        if (without_ == Without::kRoomForZero && !plan.fits)
-            plan.fits = plan.consumed <= shape_.size() - (written_ - writer_.freed());
-        return plan;
-    }
+    BlockWriter::Plan plan(uint32_t words) const { return writer_.plan(words * Word::kUnit); }
     bool fits(uint32_t words) const { return plan(words).fits; }
-
-    void put(uint32_t at, uint64_t word) {
-        Half low{at / 4, static_cast<uint32_t>(word)};
-        Half high{at / 4 + 1, static_cast<uint32_t>(word >> 32)};
-        if (without_ == Without::kOrderInWord) std::swap(low, high);
-        wire_.push_back(low);
-        wire_.push_back(high);
-    }
 
     void send(uint32_t words) {
         const BlockWriter::Plan plan = this->plan(words);
-        const Word wrap(FrameKind::kWrap, 0, 0, 0, 0);
-        if (plan.wrap && without_ != Without::kWrap) put(plan.wrap_at, wrap.raw());
-        if (plan.ends && without_ != Without::kWrap)
-            put(plan.at, plan.below().raw());
-        else if (without_ != Without::kZeroWord)
-            put(plan.at, 0);
-        const uint32_t tail = plan.at + (1 + words) * Word::kUnit;
-        if (without_ == Without::kOrder) put(tail, tail_of(sent_, words).raw());
-        for (uint32_t i = 1; i <= words; ++i) put(plan.at + i * Word::kUnit, payload_of(sent_));
-        if (without_ != Without::kOrder) put(tail, tail_of(sent_, words).raw());
+        const Word wrap = Word(FrameKind::kWrap, 0, 0, 0, 0).numbered(sent_);
+        const bool tells = without_ != Without::kWrap;
+        if (plan.wrap && tells)
+            wire_.push_back({.at = plan.wrap_at, .tail = wrap.raw(), .number = sent_});
+        const Word tail = tail_of(sent_, words);
+        wire_.push_back({.at = plan.end - Word::kUnit,
+                         .words = words,
+                         .tail = plan.last && tells ? tail.as_last().raw() : tail.raw(),
+                         .number = sent_});
         writer_.commit(plan);
-        written_ += plan.consumed;
         ++sent_;
     }
 
-    void place() {
-        const Half half = wire_.front();
-        wire_.pop_front();
-        memcpy(base() + size_t{half.at} * 4, &half.value, sizeof half.value);
+    void place(uint32_t index) {
+        Write& write = wire_[index];
+        uint32_t piece = 3 - write.left--;
+        if (without_ == Without::kOrder) piece = (piece + 1) % 3;
+        if (without_ == Without::kOrderInWord && piece != 0) piece = 3 - piece;
+        if (piece == 0) {
+            for (uint32_t i = 1; i <= write.words; ++i)
+                memory_[write.at / Word::kUnit - i] = payload_of(write.number);
+        } else {
+            const uint32_t at = write.at + 4 * (piece - 1);
+            const auto half = static_cast<uint32_t>(write.tail >> 32 * (piece - 1));
+            memcpy(base() + at, &half, sizeof half);
+        }
+        if (write.left != 0) return;
+        wire_.erase(wire_.begin() + index);
     }
 
     uint32_t reported() const {
         BlockModel looked(*this);
         Word word;
         if (without_ == Without::kConsumedFirst &&
-            looked.reader_.look(word) == BlockReader::Look::kFrame)
+            looked.reader_.look(word, received_) == BlockReader::Look::kFrame)
             looked.reader_.consume(word);
         return looked.reader_.freed();
     }
 
     void look() {
         Word word;
-        const uint64_t top = memory_[shape_.words - 1];
-        const auto look = reader_.look(word);
-        if (look == BlockReader::Look::kMalformed) return broken("a good frame is refused");
-        if (look == BlockReader::Look::kFrame) {
-            const uint32_t words = word.length() / Word::kUnit;
-            if (received_ == sent_ || word.raw() != tail_of(received_, words).raw())
-                return broken("a frame that nobody has sent");
-            for (uint32_t i = 0; i < words; ++i) {
-                uint64_t payload = 0;
-                memcpy(&payload, reader_.payload(word) + i * Word::kUnit, sizeof payload);
-                if (payload != payload_of(received_)) return broken("a frame has other bytes");
-            }
-            reader_.consume(word);
-            ++received_;
+        const auto look = reader_.look(word, number());
+        if (look == BlockReader::Look::kMalformed) {
+            deaf_ = true;
+            if (!repeated_) broken("a good frame is refused");
+            return;
         }
-        if (without_ == Without::kZeroedTop) memory_[shape_.words - 1] = top;
+        if (look != BlockReader::Look::kFrame) return;
+        const uint32_t words = word.length() / Word::kUnit;
+        if (received_ == sent_ || word.id() != received_ % 32)
+            return broken("a frame that nobody has sent");
+        for (uint32_t i = 0; i < words; ++i) {
+            uint64_t payload = 0;
+            memcpy(&payload, reader_.payload(word) + i * Word::kUnit, sizeof payload);
+            if (payload != payload_of(received_)) return broken("a frame has other bytes");
+        }
+        const auto at =
+            static_cast<uint32_t>(reinterpret_cast<const std::byte*>(reader_.next()) - base());
+        uint64_t before[kMostWords];
+        memcpy(before, memory_, sizeof before);
+        reader_.consume(word);
+        if (without_ == Without::kClear || without_ == Without::kClearAll ||
+            without_ == Without::kClearFirst) {
+            for (uint32_t i = 0; i < kMostWords; ++i) {
+                if (before[i] != memory_[i] && without_ == Without::kClearFirst)
+                    unclear_.push_back(i * Word::kUnit);
+                if (without_ != Without::kClearAll || i * Word::kUnit != at) memory_[i] = before[i];
+            }
+        }
+        read_.push_back({.at = at, .words = words, .tail = word.raw(), .number = received_});
+        ++received_;
+    }
+    // That of the next frame, or without a check of the word where the reader looks.
+    uint32_t number() const {
+        constexpr uint32_t kAt = 56;
+        return without_ == Without::kNumber ? static_cast<uint32_t>(*reader_.next() >> kAt)
+                                            : received_;
     }
 
     const Without without_;
@@ -290,7 +342,11 @@ class BlockModel {
     uint64_t memory_[kMostWords] = {};
     BlockWriter writer_;
     BlockReader reader_;
-    std::deque<Half> wire_;
+    std::deque<Write> wire_;
+    std::deque<Write> read_;
+    bool repeated_ = false;  // a write has appeared again
+    bool deaf_ = false;      // the reader has found something malformed
+    std::vector<uint32_t> unclear_;  // places that are freed and not cleared
     std::deque<Credit> credits_;   // on their way to the writer
     std::deque<uint16_t> frames_;  // have arrived, not handled
     uint32_t word_ = 0;
@@ -298,7 +354,6 @@ class BlockModel {
     uint32_t spare_;
     bool chosen_ = false;
     uint32_t next_ = 0;
-    uint32_t written_ = 0;  // bytes of credit used
     uint32_t sent_ = 0;
     uint32_t received_ = 0;
     std::string wrong_;
@@ -309,7 +364,7 @@ TEST(BlockModel, EveryOrderOfEvents) {
     GTEST_SKIP()
         << "takes minutes with the sanitizer, which sees the same code in random schedules";
 #endif
-    for (const Shape& shape : {kSmall, kLarge}) {
+    for (const Shape& shape : {kSmall, kLarge, kRepeated}) {
         Exhaustive<BlockModel> search;
         EXPECT_TRUE(search.run(BlockModel(shape, Without::kNothing))) << search.report();
         if (number_from_environment("TERN_VERBOSE", 0) != 0)
@@ -319,18 +374,19 @@ TEST(BlockModel, EveryOrderOfEvents) {
 
 constexpr const char* kNobodys = "a frame that nobody has sent";
 constexpr const char* kBytes = "a frame has other bytes";
-constexpr const char* kReaderWaits = "the reader waits for ever";
+constexpr const char* kRefused = "a good frame is refused";
 constexpr const char* kWriterWaits = "the writer waits for ever";
 
 const Case kCases[] = {
-    {Without::kZeroWord, "ZeroWord", kSmall, kNobodys},
-    {Without::kZeroedTop, "ZeroedTop", kSmall, kNobodys},
+    {Without::kClear, "Clear", kSmall, kRefused},
+    {Without::kClearAll, "ClearAll", kSmall, kRefused},
+    {Without::kClearFirst, "ClearFirst", kSmall, kRefused},
+    {Without::kNumber, "Number", kRepeated, kNobodys},
     {Without::kOrder, "Order", kSmall, kBytes},
     {Without::kOrderInWord, "OrderInWord", kSmall, kNobodys},
-    {Without::kRoomForZero, "RoomForZero", kSmall, kReaderWaits},
-    {Without::kConsumedFirst, "ConsumedFirst", kSmall, kReaderWaits},
-    {Without::kWrap, "Wrap", kSmall, kReaderWaits},
-    {Without::kCreditWhenDue, "CreditWhenDue", kLarge, kWriterWaits},
+    {Without::kConsumedFirst, "ConsumedFirst", kSmall, kRefused},
+    {Without::kWrap, "Wrap", kSmall, kRefused},
+    {Without::kCreditWhenDue, "CreditWhenDue", kLargeAndLong, kWriterWaits},
 };
 
 class BlockRule : public testing::TestWithParam<Case> {};

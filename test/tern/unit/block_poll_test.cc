@@ -41,7 +41,7 @@ void read_while_the_device_writes(uint64_t frames, uint32_t size) {
         Pause pause;
         bool was_sent = false;
         while (read < frames && good) {
-            const Look look = reader.look(word);
+            const Look look = reader.look(word, static_cast<uint32_t>(read));
             if (look == Look::kNothing) {
                 good = !was_sent;
                 // Only when it matters, as it would order more than the words of the block do.
@@ -90,17 +90,20 @@ void read_while_the_device_writes(uint64_t frames, uint32_t size) {
             continue;
         }
         was_read = false;
-        if (plan.wrap) store(plan.wrap_at, Word(FrameKind::kWrap, 0, 0, 0, 0).raw());
-        store(plan.at, plan.below().raw());
-        uint32_t at = plan.at + 8;
+        const auto number = static_cast<uint32_t>(frame);
+        if (plan.wrap)
+            store(plan.wrap_at, Word(FrameKind::kWrap, 0, 0, 0, 0).numbered(number).raw());
+        uint32_t at = plan.end - BlockWriter::body(length);
         for (uint32_t i = 0; i < padded(length); i += 8, at += 8) {
             uint64_t value = 0;
             for (uint32_t byte = 0; byte < 8; ++byte)
                 value |= ((frame + i + byte) & 0xff) << 8 * byte;
             memcpy(&memory[at / 8], &value, 8);
         }
-        store(at,
-              Word(FrameKind::kActiveMessage, 0, length, 0, static_cast<uint16_t>(frame)).raw());
+        const Word tail =
+            Word(FrameKind::kActiveMessage, 0, length, 0, static_cast<uint16_t>(frame))
+                .numbered(number);
+        store(at, plan.last ? tail.as_last().raw() : tail.raw());
         writer.commit(plan);
         ++frame;
         __atomic_store_n(&sent, frame, __ATOMIC_RELEASE);

@@ -14,8 +14,8 @@
 
 namespace tern {
 
-// The device places the bytes of posted writes in order, lowest address first, in pieces of any
-// size. The reader may look between pieces.
+// The device places the bytes of each posted write in order, lowest address first, in pieces of any
+// size, and up to three writes at the same time. The reader may look between pieces.
 class SimulatedBlock {
   public:
     explicit SimulatedBlock(uint32_t size) : memory_(size / 8), in_use_(size / 8) {
@@ -28,62 +28,65 @@ class SimulatedBlock {
               uint16_t sequence) {
         const auto length = static_cast<uint32_t>(payload.size());
         const BlockWriter::Plan plan = writer.plan(length);
-        const uint32_t body = padded(length) + Word::kUnit;
-        const bool straight = writer.straight(body);
-        if (straight != (plan.fits && !plan.wrap && plan.at >= body))
+        const uint32_t space = in_steps(length);
+        const bool straight = writer.straight(space);
+        if (straight != (plan.fits && !plan.wrap && plan.end >= 2 * space))
             broken("the short question and the long one have different answers");
-        if (straight && (plan.ends || plan.at != writer.straight_at(body)))
+        if (straight && (plan.last || plan.end != writer.straight_end() || plan.space != space))
             broken("a frame that goes straight goes elsewhere");
         if (!plan.fits) return false;
         if (plan.wrap) {
-            put(plan.wrap_at, {word_bytes(Word(FrameKind::kWrap, 0, 0, credit, sequence))});
+            const Word wrap(FrameKind::kWrap, 0, 0, credit, sequence);
+            put(plan.wrap_at, {word_bytes(wrap.numbered(sent_))});
             take_units(plan.wrap_at / 8 + 1, true);
         }
-        std::vector<std::byte> frame(8 + padded(length));
-        const auto below = word_bytes(plan.below());
-        std::copy(below.begin(), below.end(), frame.begin());
-        std::copy(payload.begin(), payload.end(), frame.begin() + 8);
-        const auto tail = word_bytes(Word(kind, id, length, credit, sequence));
+        std::vector<std::byte> frame(padded(length));
+        std::copy(payload.begin(), payload.end(), frame.begin());
+        const Word word = Word(kind, id, length, credit, sequence).numbered(sent_);
+        const auto tail = word_bytes(plan.last ? word.as_last() : word);
         frame.insert(frame.end(), tail.begin(), tail.end());
-        put(plan.at, std::move(frame));
-        take_units(padded(length) / 8 + 1, false);
-        if (plan.ends) take_units(plan.at / 8 + 1, true);
-        ends_.push_back(posted_);
+        put(plan.end - BlockWriter::body(length), std::move(frame));
+        take_units(space / 8, false);
+        if (plan.last && plan.end != space) take_units((plan.end - space) / 8, true);
+        ++sent_;
         if (straight)
-            writer.commit_straight(body);
+            writer.commit_straight(space);
         else
             writer.commit(plan);
         return true;
     }
 
-    // Places the next `bytes` posted bytes, or all that are left.
+    // Places the next `bytes` posted bytes, or all that are left, of the writes by turns.
     void place(uint64_t bytes) {
         while (bytes > 0 && !wire_.empty()) {
-            Write& write = wire_.front();
+            turn_ = (turn_ + 1) % std::min<size_t>(wire_.size(), 3);
+            Write& write = wire_[turn_];
             const uint64_t piece = std::min<uint64_t>(bytes, write.bytes.size() - write.done);
             memcpy(base() + write.at + write.done, &write.bytes[write.done], piece);
             write.done += piece;
-            placed_ += piece;
             bytes -= piece;
-            if (write.done == write.bytes.size()) wire_.pop_front();
+            if (write.done == write.bytes.size())
+                wire_.erase(wire_.begin() + static_cast<ptrdiff_t>(turn_));
         }
     }
     void place_all() { place(UINT64_MAX); }
 
     // Looks with the reader, and checks the result.
     BlockReader::Look look(Word& word) {
-        const BlockReader::Look look = reader.look(word);
+        const BlockReader::Look look = reader.look(word, read_);
         note_freed();
         if (look == BlockReader::Look::kMalformed) broken("a good frame is called malformed");
         if (look != BlockReader::Look::kFrame) return look;
-        if (ends_.empty())
-            broken("a frame that nobody has sent");
-        else if (ends_.front() > placed_)
-            broken("a frame is seen before all of it is there");
+        const auto at = static_cast<uint32_t>(reinterpret_cast<const std::byte*>(reader.next()) -
+                                              base());
+        if (read_ == sent_) broken("a frame that nobody has sent");
+        for (const Write& write : wire_)
+            if (write.at + write.bytes.size() == at + Word::kUnit)
+                broken("a frame is seen before all of it is there");
         return look;
     }
     void consume(Word word) {
-        if (!ends_.empty()) ends_.pop_front();
+        ++read_;
         reader.consume(word);
         note_freed();
     }
@@ -118,7 +121,6 @@ class SimulatedBlock {
             return broken("a write outside the block");
         for (size_t unit = at / 8; unit < at / 8 + bytes.size() / 8; ++unit)
             if (in_use_[unit]) broken("a write over what the reader has not freed");
-        posted_ += bytes.size();
         wire_.push_back({at, std::move(bytes)});
     }
 
@@ -147,9 +149,9 @@ class SimulatedBlock {
     std::deque<uint32_t> taken_;
     uint16_t freed_ = 0;
     std::deque<Write> wire_;
-    std::deque<uint64_t> ends_;  // of frames not read: bytes posted up to their last byte
-    uint64_t posted_ = 0;
-    uint64_t placed_ = 0;
+    size_t turn_ = 0;
+    uint32_t sent_ = 0;  // frames
+    uint32_t read_ = 0;
     std::string wrong_;
 };
 

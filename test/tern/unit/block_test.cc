@@ -60,6 +60,20 @@ TEST(Word, KnowsWhatIsNoWord) {
         EXPECT_FALSE(Word(uint64_t{1} << 63 | uint64_t{1} << bit).well_formed());
 }
 
+TEST(Word, HasANumberInABlock) {
+    const Word word(FrameKind::kActiveMessage, 3, 8, 5, 7);
+    for (uint32_t number = 0; number < 200; ++number) {
+        const Word tail = word.numbered(number);
+        EXPECT_EQ(tail.raw() >> 56, 0x80 + number % 64);
+        EXPECT_TRUE(tail.well_formed(number) && tail.is_active_message(number) && tail.is_usual());
+        EXPECT_FALSE(tail.well_formed(number + 1) || tail.is_active_message(number + 1));
+        EXPECT_EQ(tail.following().raw(), word.numbered(number + 1).raw());
+        EXPECT_TRUE(tail.as_last().last() && tail.as_last().well_formed(number));
+        EXPECT_FALSE(tail.as_last().is_active_message(number) || tail.as_last().is_usual());
+        EXPECT_TRUE(tail.following().is_like(word.numbered(number + 1)));
+    }
+}
+
 // One schedule: frames of all sizes, placed piece by piece while the reader looks, with credits
 // that come late, twice or not at all: by frames, which are handled in order, and by the credit
 // word, which the writer may see before it handles frames that were sent earlier.
@@ -67,7 +81,7 @@ class Traffic {
   public:
     explicit Traffic(Random& random)
         : random_(random),
-          size_(random.chance(50) ? 512 + 8 * static_cast<uint32_t>(random.below(192))
+          size_(random.chance(50) ? 512 + kStep * static_cast<uint32_t>(random.below(24))
                                   : 512u << random.below(8)),
           most_(BlockWriter::max_payload(size_)),
           typical_(random.chance(50) ? most_ : static_cast<uint32_t>(random.below(128))),
@@ -214,7 +228,7 @@ TEST(Block, CarriesEveryFrameOnceInOrderWhole) {
 }
 
 TEST(Block, CarriesEverySize) {
-    for (const uint32_t size : {512u, 520u, 1000u, 4096u, 32768u, 65536u}) {
+    for (const uint32_t size : {512u, 576u, 960u, 4096u, 32768u, 65536u}) {
         SimulatedBlock block(size);
         Word word;
         for (uint32_t length = 0; length <= BlockWriter::max_payload(size);
@@ -236,9 +250,10 @@ TEST(Block, CarriesEverySize) {
 
 // Holds wherever the next frame begins, with as much unreported as is allowed.
 TEST(Block, AlwaysTakesItsLongestPayload) {
-    for (uint32_t size = kMinBlock; size < 1100; size += 8) {
-        const uint32_t quiet = (size / 4 - 1) / 8;  // units: the most that makes no report due
-        for (uint32_t begin = 0; begin <= size / 8; ++begin) {
+    for (uint32_t size = kMinBlock; size < 2200; size += kStep) {
+        // Units: the most that makes no report due.
+        const uint32_t quiet = (size / 4 - 1) / kStep * kStep / 8;
+        for (uint32_t begin = 0; begin <= size / 8; begin += kStep / 8) {
             BlockWriter writer;
             writer.attach(size);
             uint16_t units = 0;
@@ -263,7 +278,7 @@ TEST(Block, AlwaysTakesItsLongestPayload) {
 TEST(Block, ReaderAsksForAReportAtAQuarter) {
     SimulatedBlock block(512);
     Word word;
-    for (unsigned frame = 1; frame <= 16; ++frame) {
+    for (unsigned frame = 1; frame <= 512 / kStep / 4; ++frame) {
         EXPECT_FALSE(block.reader.due());
         block.post(FrameKind::kActiveMessage, 0, {}, 0, 0);
         block.place_all();
@@ -278,7 +293,7 @@ TEST(Block, ReaderAsksForAReportAtAQuarter) {
 TEST(Block, ReaderIsPressedAtAHalf) {
     SimulatedBlock block(512);
     Word word;
-    for (unsigned frame = 1; frame <= 32; ++frame) {
+    for (unsigned frame = 1; frame <= 512 / kStep / 2; ++frame) {
         EXPECT_FALSE(block.reader.pressing());
         block.post(FrameKind::kActiveMessage, 0, {}, 0, 0);
         block.place_all();
@@ -290,17 +305,43 @@ TEST(Block, ReaderIsPressedAtAHalf) {
     EXPECT_FALSE(block.reader.pressing());
 }
 
-TEST(Block, ReaderWritesNothingButTheTop) {
-    SimulatedBlock block(512);
+TEST(Block, ReaderClearsTheWordsInWhichAWriteMayEnd) {
+    SimulatedBlock block(1024);
     Word word;
     for (unsigned frame = 0; frame < 40; ++frame) {
-        ASSERT_TRUE(block.post(FrameKind::kActiveMessage, 0, payload_of(frame, 40), 0, 0));
+        ASSERT_TRUE(
+            block.post(FrameKind::kActiveMessage, 0, payload_of(frame, frame * 7), 0, 0));
         block.place_all();
-        const std::vector<std::byte> before(block.base(), block.base() + 504);
+        const std::vector<std::byte> before(block.base(), block.base() + 1024);
         ASSERT_EQ(block.look(word), Look::kFrame);
         block.consume(word);
-        EXPECT_TRUE(std::equal(before.begin(), before.end(), block.base()));
+        for (uint32_t at = 0; at < 1024; ++at) {
+            const std::byte wanted = at % kStep < kStep - 8 ? before[at] : std::byte{};
+            ASSERT_EQ(block.base()[at], wanted) << frame << ", byte " << at;
+        }
         ASSERT_TRUE(block.writer.credit(block.reader.freed_units()));
+    }
+}
+
+// A device that has placed a write before its reader cleared it may not do so again.
+TEST(Block, AWriteThatIsPlacedAgainIsMalformed) {
+    for (const uint32_t length : {0u, 40u, 100u}) {
+        SimulatedBlock block(512);
+        Word word;
+        ASSERT_TRUE(block.post(FrameKind::kActiveMessage, 0, payload_of(1, length), 0, 0));
+        block.place_all();
+        const std::vector<std::byte> placed(block.base(), block.base() + 512);
+        ASSERT_EQ(block.look(word), Look::kFrame);
+        block.consume(word);
+        uint32_t number = 1;
+        for (; block.reader.next() != reinterpret_cast<uint64_t*>(block.base() + 504); ++number) {
+            ASSERT_TRUE(block.post(FrameKind::kActiveMessage, 0, payload_of(1, length), 0, 0));
+            block.place_all();
+            ASSERT_EQ(block.look(word), Look::kFrame);
+            block.consume(word);
+        }
+        std::copy(placed.begin(), placed.end(), block.base());
+        EXPECT_EQ(block.reader.look(word, number), Look::kMalformed) << length;
     }
 }
 
@@ -319,7 +360,7 @@ TEST(Block, BothSidesStartAfreshOnTheNextOne) {
     EXPECT_TRUE(block.writer.empty());
     EXPECT_FALSE(block.reader.due());
     EXPECT_EQ(block.reader.freed_units(), 0);
-    EXPECT_EQ(block.reader.look(word), Look::kNothing);
+    EXPECT_EQ(block.reader.look(word, 1), Look::kNothing);
     EXPECT_TRUE(block.writer.plan(BlockWriter::max_payload(4096)).fits);
 }
 
@@ -329,11 +370,11 @@ TEST(Block, WriterRefusesCreditForWhatItHasNotWritten) {
     EXPECT_TRUE(writer.credit(0));
     EXPECT_FALSE(writer.credit(1));
     writer.commit(writer.plan(16));
-    EXPECT_FALSE(writer.credit(4));
-    EXPECT_TRUE(writer.credit(3));
+    EXPECT_FALSE(writer.credit(9));
+    EXPECT_TRUE(writer.credit(8));
     EXPECT_TRUE(writer.empty());
-    EXPECT_TRUE(writer.credit(3)) << "again";
-    EXPECT_FALSE(writer.credit(2)) << "frames are in order";
+    EXPECT_TRUE(writer.credit(8)) << "again";
+    EXPECT_FALSE(writer.credit(7)) << "frames are in order";
     EXPECT_TRUE(writer.empty());
 }
 
@@ -345,23 +386,22 @@ TEST(Block, OnlyFramesWithCreditForAllAreAnAnswer) {
     EXPECT_FALSE(writer.answered()) << "nothing was written";
     writer.commit(writer.plan(16));
     EXPECT_FALSE(writer.answered());
-    EXPECT_EQ(writer.credit_word(24), Taken::kYes);
+    EXPECT_EQ(writer.credit_word(64), Taken::kYes);
     EXPECT_FALSE(writer.answered()) << "the word is no frame";
-    EXPECT_TRUE(writer.credit(3));
+    EXPECT_TRUE(writer.credit(8));
     EXPECT_TRUE(writer.answered());
     writer.commit(writer.plan(16));
     writer.commit(writer.plan(16));
     EXPECT_FALSE(writer.answered());
-    EXPECT_TRUE(writer.credit(6));
+    EXPECT_TRUE(writer.credit(16));
     EXPECT_FALSE(writer.answered()) << "sent before the last frame was taken";
-    EXPECT_TRUE(writer.credit(9));
+    EXPECT_TRUE(writer.credit(24));
     EXPECT_TRUE(writer.answered());
     writer.attach(4096);
     EXPECT_FALSE(writer.answered());
 }
 
-// The answer to a frame with a wrap is sent before the reader has looked at the wrap.
-TEST(Block, AWrapBelowAFrameMayStillBeTaken) {
+TEST(Block, TheLastFrameFreesTheRest) {
     SimulatedBlock block(512);
     Word word;
     for (int i = 0; i < 100; ++i) {
@@ -380,16 +420,16 @@ TEST(Block, WriterRefusesACreditWordForWhatItHasNotWritten) {
     writer.attach(4096);
     EXPECT_EQ(writer.credit_word(8), Taken::kMalformed);
     writer.commit(writer.plan(16));
-    EXPECT_EQ(writer.credit_word(32), Taken::kMalformed);
-    EXPECT_EQ(writer.credit_word(20), Taken::kMalformed) << "no whole unit";
-    EXPECT_EQ(writer.credit_word(24), Taken::kYes);
+    EXPECT_EQ(writer.credit_word(72), Taken::kMalformed);
+    EXPECT_EQ(writer.credit_word(60), Taken::kMalformed) << "no whole unit";
+    EXPECT_EQ(writer.credit_word(64), Taken::kYes);
     EXPECT_TRUE(writer.empty());
     writer.commit(writer.plan(16));
-    EXPECT_TRUE(writer.credit(3)) << "sent before the word was written";
+    EXPECT_TRUE(writer.credit(8)) << "sent before the word was written";
     EXPECT_FALSE(writer.empty());
-    EXPECT_TRUE(writer.credit(6));
+    EXPECT_TRUE(writer.credit(16));
     EXPECT_TRUE(writer.empty());
-    EXPECT_EQ(writer.credit_word(24), Taken::kYes) << "late, after a frame";
+    EXPECT_EQ(writer.credit_word(64), Taken::kYes) << "late, after a frame";
     EXPECT_TRUE(writer.empty());
 }
 
@@ -431,25 +471,26 @@ TEST(Block, CountersMayWrapAround) {
     Random random(1);
     Word word;
     uint64_t written = 0;
+    uint32_t read = 0;
     for (unsigned frame = 0; written < uint64_t{9} << 30; ++frame) {
         const uint32_t length = static_cast<uint32_t>(random.between(50'000, Word::kMaxLength));
         const BlockWriter::Plan plan = writer.plan(length);
         ASSERT_TRUE(plan.fits) << frame;
-        if (plan.wrap) memory[plan.wrap_at / 8] = Word(FrameKind::kWrap, 0, 0, 0, 0).raw();
-        memory[plan.at / 8] = plan.below().raw();
-        memory[(plan.at + padded(length)) / 8 + 1] =
-            Word(FrameKind::kActiveMessage, 0, length, 0, 0).raw();
+        if (plan.wrap)
+            memory[plan.wrap_at / 8] = Word(FrameKind::kWrap, 0, 0, 0, 0).numbered(frame).raw();
+        const Word tail = Word(FrameKind::kActiveMessage, 0, length, 0, 0).numbered(frame);
+        memory[plan.end / 8 - 1] = plan.last ? tail.as_last().raw() : tail.raw();
         writer.commit(plan);
         written += plan.consumed;
         // The reader is one frame behind most of the time.
         if (frame % 64 == 0) continue;
-        ASSERT_EQ(reader.look(word), Look::kFrame) << frame;
+        ASSERT_EQ(reader.look(word, read++), Look::kFrame) << frame;
         reader.consume(word);
         if (frame % 64 == 63) {
-            ASSERT_EQ(reader.look(word), Look::kFrame) << frame;
+            ASSERT_EQ(reader.look(word, read++), Look::kFrame) << frame;
             reader.consume(word);
         }
-        (void)reader.look(word);  // steps over a wrap
+        (void)reader.look(word, read);  // steps over a wrap
         ASSERT_TRUE(writer.credit(reader.freed_units()));
         ASSERT_EQ(writer.empty(), frame % 64 == 63) << frame;
     }
@@ -458,14 +499,21 @@ TEST(Block, CountersMayWrapAround) {
 // Random words, most of which pass the first checks.
 TEST(Block, NothingInABlockLeadsOutOfIt) {
     each_schedule(50'000, [](Random random) -> std::string {
-        const auto size = 512 + 8 * static_cast<uint32_t>(random.below(64));
+        const auto size = 512 + kStep * static_cast<uint32_t>(random.below(8));
         std::vector<uint64_t> memory(size / 8);
+        uint32_t read = 0;
         const auto random_word = [&]() -> uint64_t {
             if (random.chance(10)) return random();
             const auto kind = static_cast<FrameKind>(random.chance(20) ? random.below(8) : 0);
             const auto length = static_cast<uint32_t>(random.chance(80) ? random.below(64)
                                                                         : random.below(size + 64));
-            return Word(kind, 1, length, 0, 0).raw();
+            const Word word = Word(kind, 1, length, 0, 0).numbered(read + random.below(2));
+            return random.chance(10) ? word.as_last().raw() : word.raw();
+        };
+        const auto change = [&] {
+            uint64_t& place = random.chance(50) ? memory[random.below(memory.size())]
+                                                : memory[random.below(size / kStep) * 8 + 7];
+            place = random_word();
         };
         for (uint64_t& word : memory) word = random_word();
         auto* base = reinterpret_cast<std::byte*>(memory.data());
@@ -476,16 +524,17 @@ TEST(Block, NothingInABlockLeadsOutOfIt) {
             Word word;
             const auto* next = reinterpret_cast<const std::byte*>(reader.next());
             if (next < base || next + 8 > end) return "the next word is outside";
-            if (reader.look(word) != Look::kFrame) {
-                memory[random.below(memory.size())] = random_word();
+            if (reader.look(word, read) != Look::kFrame) {
+                change();
                 continue;
             }
             const std::byte* payload = reader.payload(word);
-            if (payload < base + 8 || payload + padded(word.length()) + 8 > end)
+            if (payload < base || payload + padded(word.length()) + 8 > end)
                 return "a payload is outside";
             if (word.kind() == FrameKind::kWrap) return "a wrap is shown";
             reader.consume(word);
-            memory[random.below(memory.size())] = random_word();
+            ++read;
+            change();
         }
         return {};
     });
@@ -498,35 +547,42 @@ TEST(Block, MalformedWordsAreToldApart) {
         BlockReader reader;
         reader.attach(reinterpret_cast<std::byte*>(memory.data()), 512);
         Word word;
-        return reader.look(word);
+        return reader.look(word, 0);
     };
-    const auto word = [](FrameKind kind, uint32_t length) {
-        return Word(kind, 0, length, 0, 0).raw();
+    const auto word = [](FrameKind kind, uint32_t length, uint32_t number = 0) {
+        return Word(kind, 0, length, 0, 0).numbered(number).raw();
     };
     EXPECT_EQ(look_at(0), Look::kNothing);
     EXPECT_EQ(look_at(word(FrameKind::kActiveMessage, 0)), Look::kFrame);
-    EXPECT_EQ(look_at(word(FrameKind::kActiveMessage, 496)), Look::kFrame);
-    EXPECT_EQ(look_at(word(FrameKind::kActiveMessage, 497)), Look::kMalformed);
+    EXPECT_EQ(look_at(word(FrameKind::kActiveMessage, 440)), Look::kFrame);
+    EXPECT_EQ(look_at(word(FrameKind::kActiveMessage, 441)), Look::kMalformed) << "nothing is left";
+    EXPECT_EQ(look_at(Word(word(FrameKind::kActiveMessage, 504)).as_last().raw()), Look::kFrame);
+    EXPECT_EQ(look_at(Word(word(FrameKind::kActiveMessage, 505)).as_last().raw()),
+              Look::kMalformed);
     EXPECT_EQ(look_at(word(FrameKind::kActiveMessage, 65535)), Look::kMalformed);
     EXPECT_EQ(look_at(word(FrameKind::kWrap, 0)), Look::kMalformed) << "it leads nowhere";
+    EXPECT_EQ(look_at(word(FrameKind::kActiveMessage, 0, 1)), Look::kMalformed) << "not the next";
+    EXPECT_EQ(look_at(Word(word(FrameKind::kActiveMessage, 0)).as_last().raw()), Look::kFrame);
     EXPECT_EQ(look_at(word(static_cast<FrameKind>(5), 0)), Look::kMalformed);
 
     // A wrap may lie below the top.
     const auto look_below = [&](uint64_t below) {
         std::vector<uint64_t> memory(512 / 8);
         memory.back() = word(FrameKind::kActiveMessage, 0);
-        memory[512 / 8 - 2] = below;
+        memory[(512 - kStep) / 8 - 1] = below;
         BlockReader reader;
         reader.attach(reinterpret_cast<std::byte*>(memory.data()), 512);
         Word first;
-        EXPECT_EQ(reader.look(first), Look::kFrame);
+        EXPECT_EQ(reader.look(first, 0), Look::kFrame);
         reader.consume(first);
-        return reader.look(first);
+        return reader.look(first, 1);
     };
-    EXPECT_EQ(look_below(word(FrameKind::kWrap, 0)), Look::kNothing);
-    EXPECT_EQ(look_below(word(FrameKind::kWrap, 8)), Look::kMalformed);
-    EXPECT_EQ(look_below(word(FrameKind::kActiveMessage, 488)), Look::kFrame);
-    EXPECT_EQ(look_below(word(FrameKind::kActiveMessage, 489)), Look::kMalformed);
+    EXPECT_EQ(look_below(word(FrameKind::kWrap, 0, 1)), Look::kNothing);
+    EXPECT_EQ(look_below(word(FrameKind::kWrap, 8, 1)), Look::kMalformed);
+    EXPECT_EQ(look_below(word(FrameKind::kWrap, 0)), Look::kMalformed);
+    EXPECT_EQ(look_below(Word(word(FrameKind::kWrap, 0, 1)).as_last().raw()), Look::kMalformed);
+    EXPECT_EQ(look_below(word(FrameKind::kActiveMessage, 376, 1)), Look::kFrame);
+    EXPECT_EQ(look_below(word(FrameKind::kActiveMessage, 377, 1)), Look::kMalformed);
     EXPECT_EQ(look_at(word(FrameKind::kActiveMessage, 0) | uint64_t{1} << 60), Look::kMalformed);
 }
 

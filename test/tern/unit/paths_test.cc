@@ -11,7 +11,7 @@ namespace {
 TEST(Paths, KeepTheOrderThroughEverything) {
     each_schedule(10'000, [](Random random) {
         PathsWorld::Limits limits;
-        limits.block_first = 512 + 8 * static_cast<uint32_t>(random.below(100));
+        limits.block_first = 512 + kStep * static_cast<uint32_t>(random.below(13));
         limits.block_most = limits.block_first << random.below(5);
         limits.longest = static_cast<uint32_t>(random.chance(50) ? random.below(200)
                                                                  : random.below(limits.block_most));
@@ -153,7 +153,7 @@ TEST_F(PathsOneWay, NoBlockGrowsForWhatWouldNeverFit) {
 SendPath full_path(uint32_t size) {
     SendPath path;
     EXPECT_TRUE(
-        path.take_offer({.address = 8, .rkey = 1, .size = size, .most = 4 * size, .flags = 0}));
+        path.take_offer({.address = kStep, .rkey = 1, .size = size, .most = 4 * size, .flags = 0}));
     for (;;) {
         const SendPath::Choice choice = path.choose(0);
         if (choice.route != SendPath::Route::kBlock) break;
@@ -171,7 +171,7 @@ TEST(SendPath, WaitsForTheBlockUnlessItIsTooNarrowAWindow) {
 
 TEST(SendPath, SendsColdWhatTheBlockCannotAlwaysTake) {
     SendPath path;
-    ASSERT_TRUE(path.take_offer({.address = 8, .rkey = 1, .size = 4096, .most = 4096, .flags = 0}));
+    ASSERT_TRUE(path.take_offer({.address = kStep, .rkey = 1, .size = 4096, .most = 4096, .flags = 0}));
     const uint32_t longest = BlockWriter::max_payload(4096);
     EXPECT_EQ(path.choose(longest).route, SendPath::Route::kBlock);
     EXPECT_EQ(path.choose(longest + 1).route, SendPath::Route::kCold);
@@ -187,7 +187,7 @@ TEST(SendPath, EveryBlockHasToProveTooSmallAnew) {
         EXPECT_EQ(path.release().requested_bytes, 0u);
         path.released();
         ASSERT_TRUE(
-            path.take_offer({.address = 8, .rkey = 1, .size = 4096, .most = 16384, .flags = 0}));
+            path.take_offer({.address = kStep, .rkey = 1, .size = 4096, .most = 16384, .flags = 0}));
     }
     for (int i = 0; i < 7; ++i) EXPECT_FALSE(path.stalled());
     EXPECT_TRUE(path.stalled());
@@ -213,10 +213,10 @@ TEST(SendPath, RefusesAGrantThatMakesNoSense) {
     EXPECT_TRUE(takes([](BlockOffer&) {}));
     EXPECT_FALSE(takes([](BlockOffer& grant) { grant.address = 0; }));
     EXPECT_FALSE(takes([](BlockOffer& grant) { grant.address = 4100; }));
-    EXPECT_FALSE(takes([](BlockOffer& grant) { grant.size = 504; }));
+    EXPECT_FALSE(takes([](BlockOffer& grant) { grant.size = kMinBlock - kStep; }));
     EXPECT_FALSE(takes([](BlockOffer& grant) { grant.size = 4092; }));
-    EXPECT_FALSE(takes([](BlockOffer& grant) { grant.size = kMaxBlock + 8; }));
-    EXPECT_FALSE(takes([](BlockOffer& grant) { grant.size = 0xfffffff8; }));
+    EXPECT_FALSE(takes([](BlockOffer& grant) { grant.size = kMaxBlock + kStep; }));
+    EXPECT_FALSE(takes([](BlockOffer& grant) { grant.size = 0xffffffc0; }));
     EXPECT_FALSE(takes([](BlockOffer& grant) { grant.flags = 2; }));
     SendPath twice;
     EXPECT_TRUE(twice.take_offer(good));
@@ -228,7 +228,7 @@ TEST(SendPath, RefusesAGrantThatMakesNoSense) {
 TEST(SendPath, RefusesCreditForWhatItHasNotSent) {
     SendPath path;
     EXPECT_TRUE(path.credited(7)) << "without a block it says nothing";
-    ASSERT_TRUE(path.take_offer({.address = 8, .rkey = 1, .size = 512, .most = 512, .flags = 0}));
+    ASSERT_TRUE(path.take_offer({.address = kStep, .rkey = 1, .size = 512, .most = 512, .flags = 0}));
     EXPECT_FALSE(path.credited(7));
 }
 

@@ -96,11 +96,9 @@ bool PathsWorld::send(int index, uint32_t length, bool packed) {
             post_write(side, choice.plan.wrap_at, std::move(wrap), false);
         }
         payload.resize(padded(length));
-        Bytes below;
-        append(below, choice.plan.below());
-        payload.insert(payload.begin(), below.begin(), below.end());
-        append(payload, side.tx.block_word(FrameKind::kActiveMessage, id, length, credit));
-        post_write(side, choice.plan.at, std::move(payload),
+        const Word tail = side.tx.block_word(FrameKind::kActiveMessage, id, length, credit);
+        append(payload, choice.plan.last ? tail.as_last() : tail);
+        post_write(side, choice.plan.end - BlockWriter::body(length), std::move(payload),
                    (side.held.flags & BlockOffer::kNotify) != 0);
         side.tx.sent_block(choice.plan);
         side.stalled = false;
@@ -204,7 +202,7 @@ void PathsWorld::grant(Side& side) {
     const uint32_t size = std::max(side.requested_bytes, limits_.block_first);
     if (side.block) return broken("a second block");
     side.block = std::make_unique<Block>();
-    side.block->memory.resize(size / 8);
+    side.block->memory.resize(size / kStep);
     side.rx.offer(reinterpret_cast<std::byte*>(side.block->memory.data()), size);
     const BlockOffer grant{.address = side.block->address(),
                            .rkey = 1,
@@ -223,7 +221,7 @@ void PathsWorld::carry(Side& side, uint64_t bytes) {
             const Side& target = peer(side);
             const uint64_t to = post.to + post.done;
             if (!target.block || to < target.block->address() ||
-                to + piece > target.block->address() + target.block->memory.size() * 8)
+                to + piece > target.block->address() + target.block->size())
                 return broken("a write to a block that is not there any more");
             memcpy(reinterpret_cast<std::byte*>(target.block->memory.data()) +
                        (to - target.block->address()),
@@ -318,10 +316,10 @@ void PathsWorld::control(Side& side, Word word, const std::byte* payload) {
             if (release.requested_bytes > limits_.block_most)
                 broken("a request beyond what was offered");
             if (release.requested_bytes != 0 &&
-                release.requested_bytes <= side.block->memory.size() * 8)
+                release.requested_bytes <= side.block->size())
                 broken("a request for no more than it had");
             side.block.reset();
-            side.requested_bytes = release.requested_bytes & ~(Word::kUnit - 1);
+            side.requested_bytes = release.requested_bytes & ~(kStep - 1);
             if (side.requested_bytes != 0 && !revoked)
                 side.due |= kGrantDue;
             else

@@ -73,7 +73,11 @@ class PathsWorld {
         bool credit = false;  // to the peer's credit word
     };
     struct Block {
-        std::vector<uint64_t> memory;
+        struct alignas(kStep) Step {
+            std::byte bytes[kStep];
+        };
+        std::vector<Step> memory;
+        size_t size() const { return memory.size() * kStep; }
         uint64_t address() const { return reinterpret_cast<uint64_t>(memory.data()); }
     };
     // An entry of a completion queue. `bytes`: of a send; empty for a write with notification.
