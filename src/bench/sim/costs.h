@@ -71,7 +71,7 @@ struct TransportCosts {
     constexpr bool is_modelled() const { return !runs.empty(); }
 };
 constexpr std::array<TransportCosts, 4> kTransports = {{
-    {"tern", 82, {223, 45.2}, 39, 101},
+    {"tern", 82, {236, 50.1}, 39, 101},
     {"rc_verbs", 96, {59, 59}, 61, 61},
     {"rc_mlx5", 96, {59, 59}, 61, 61, 40, "rc_verbs"},
     {"dc_mlx5", 96, {59, 59}, 61, 61, 40, "rc_verbs", 8, 60},

@@ -35,7 +35,7 @@ class BlockPoller {
             }
             --left;
             if (word.is_usual()) [[likely]] {
-                Word last = word;
+                const Word last = word;
                 for (;;) {
                     sink.message(word.id(), path.payload(word), word.length());
                     path.consume_usual(word);

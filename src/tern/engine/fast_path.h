@@ -385,9 +385,9 @@ inline Status FastPath::post_frame(Channel& channel, const SendPath::Choice& cho
     if (choice.route == SendPath::Route::kBlock) {
         TERN_ASSERT(choice.plan.fits);
         const ibv_sge& end = pieces[count - 1];
-        const Word tail = sending.path.block_word(FrameKind::kActiveMessage, id, length, credit);
         *reinterpret_cast<uint64_t*>(end.addr + end.length - sizeof(uint64_t)) =
-            choice.plan.last ? tail.as_last().raw() : tail.raw();
+            sending.path.block_word(choice.plan, FrameKind::kActiveMessage, id, length, credit)
+                .raw();
         if (choice.plan.wrap && !blocks_.post_wrap(channel, choice.plan.wrap_at))
             return Status::kDevice;
         const uint32_t notify = __atomic_load_n(sending.notify, __ATOMIC_RELAXED);

@@ -264,7 +264,7 @@ bool is_in_range(const TernConfig& config, const ibv_device_attr& device, std::s
          {"RX_QUEUE_LEN", double(config.messages.receive_queue), 16,
           double(std::min(kMostReceives, static_cast<unsigned>(device.max_srq_wr)))},
          {"HOT_AFTER", double(config.blocks.after), 1, UINT32_MAX},
-         {"BLOCK_MAX", double(config.blocks.most_bytes), kMinBlock, kMaxBlock},
+         {"BLOCK_MAX", double(config.blocks.most_bytes), kMinBlock, kMaxBlock + kStep},
          {"RNDV_WINDOW", double(config.rendezvous.ring_bytes), SubBlocks::kSlot,
           double(WireRing::kMostSlots) * SubBlocks::kSlot},
          {"TM_TUPLES", double(config.tags.tuples), 0, 1024},
@@ -307,7 +307,8 @@ EngineSettings engine_settings(const TernConfig& config, const Tunables& tunable
     engine.receive_most = std::max(engine.receive_queue, config.messages.receive_most);
     engine.connections = most_connections(config.messages.connections, engine, device, interfaces);
     engine.inline_bytes = tunables.tx_min_inline;
-    engine.block_most = static_cast<uint32_t>(config.blocks.most_bytes) & ~(kStep - 1);
+    engine.block_most =
+        std::min(static_cast<uint32_t>(config.blocks.most_bytes) & ~(kStep - 1), kMaxBlock);
     engine.block_first = std::min(tunables.block_min & ~(kStep - 1), engine.block_most);
     engine.block_memory = config.blocks.memory;
     engine.poll = static_cast<PollMode>(config.messages.poll);

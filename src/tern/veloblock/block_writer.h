@@ -49,6 +49,7 @@ class BlockWriter {
     // Starts on a new, clear block. `size` is a multiple of kStep, kMinBlock .. kMaxBlock.
     void attach(uint32_t size) {
         size_ = end_ = size;
+        round_ = 0;
         floor_ = 0;
         freed_ = 0;
         framed_ = 0;
@@ -105,6 +106,7 @@ class BlockWriter {
     void commit(const Plan& plan) {
         const uint32_t used = this->used() + plan.consumed;
         end_ = plan.last ? size_ : plan.end - plan.space;
+        round_ += uint32_t{plan.wrap} + uint32_t{plan.last};
         floor_ = static_cast<int32_t>(end_ + used - size_);
         // The credit never permits more than the block.
         TERN_ASSERT(plan.fits && this->used() <= size_);
@@ -133,6 +135,8 @@ class BlockWriter {
     }
 
     uint32_t size() const { return size_; }
+    // Of the next word, unless it wraps: that of the frame is then one more.
+    uint32_t round() const { return round_; }
     bool empty() const { return used() == 0; }
     // Whether the reader's frames have brought credit for all frames that were written, which were
     // some.
@@ -165,6 +169,7 @@ class BlockWriter {
     int32_t floor_ = 0;
     uint32_t freed_ = 0;   // bytes since attach, modulo 2^32
     uint32_t framed_ = 0;  // the last count that came by a frame
+    uint32_t round_ = 0;   // since attach
 };
 
 }  // namespace tern

@@ -28,7 +28,8 @@ constexpr uint32_t tag_message(uint32_t id) {
 //   bits 24..39  credit: how much the sender of this frame has freed of the block that it reads, in
 //                units of kUnit bytes, counted since that block was offered, modulo 2^16
 //   bits 40..55  sequence: the number of frames sent by the other path before this one, modulo 2^16
-//   bits 56..61  number: of frames sent by blocks before this one, modulo 64; 0 in a receive buffer
+//   bits 56..61  round: how often the frames of the block have filled it from high to low before,
+//                modulo 64; 0 in a receive buffer
 //   bit  62      last: the next frame is at the block's high end; 0 in a receive buffer
 //   bit  63      1
 class Word {
@@ -36,7 +37,7 @@ class Word {
     static constexpr uint32_t kUnit = 8;
     static constexpr uint32_t kMaxLength = 0xffff;
     static constexpr uint32_t kMaxId = 31;
-    static constexpr uint32_t kNumbers = 64;
+    static constexpr uint32_t kRounds = 64;
 
     constexpr Word() = default;
     constexpr explicit Word(uint64_t raw) : raw_(raw) {}
@@ -55,13 +56,16 @@ class Word {
         return Word(raw_ | uint64_t{freed & kCounted} * ((1u << 24) / kUnit));
     }
 
-    // This word with a number, which is 0 in this one.
-    constexpr Word numbered(uint32_t number) const {
-        return Word(raw_ | uint64_t{number % kNumbers} << 56);
+    // This word with a round, which is 0 in this one.
+    constexpr Word in_round(uint32_t round) const {
+        return Word(raw_ | uint64_t{round % kRounds} << 56);
     }
     constexpr Word as_last() const { return Word(raw_ | kLast); }
-    // This word, which is not the last one, with the next number.
-    constexpr Word following() const { return Word((raw_ + (uint64_t{1} << 56)) & ~kLast); }
+    // This word with the next sequence.
+    constexpr Word following() const {
+        constexpr uint64_t kSequence = uint64_t{0xffff} << 40;
+        return Word(raw_ ^ ((raw_ ^ (raw_ + (uint64_t{1} << 40))) & kSequence));
+    }
 
     constexpr uint64_t raw() const { return raw_; }
     constexpr uint32_t length() const { return raw_ & 0xffff; }
@@ -72,19 +76,19 @@ class Word {
 
     constexpr bool present() const { return raw_ >> 63 != 0; }
     constexpr bool last() const { return (raw_ & kLast) != 0; }
-    // Whether this is well formed, is not the last one, has that number, and its kind is
+    // Whether this is well formed, is not the last one, is of that round, and its kind is
     // kActiveMessage. By one compare, for most frames.
-    constexpr bool is_active_message(uint32_t number) const {
+    constexpr bool is_active_message(uint32_t round) const {
         constexpr uint64_t kFixed = uint64_t{0xff} << 56 | kKind;
-        return (raw_ & kFixed) == (uint64_t{1} << 63 | uint64_t{number % kNumbers} << 56);
+        return (raw_ & kFixed) == (uint64_t{1} << 63 | uint64_t{round % kRounds} << 56);
     }
     // The same of a word that look() has found well formed.
     constexpr bool is_usual() const { return (raw_ & (kLast | kKind)) == 0; }
     // Whether this differs from `other` in nothing but its id and length.
     constexpr bool is_like(Word other) const { return (raw_ ^ other.raw_) >> 21 == 0; }
-    // Whether the fixed bits, the number and the kind are valid. Does not check the length.
-    constexpr bool well_formed(uint32_t number) const {
-        return (raw_ & ~kLast) >> 56 == (0x80 | number % kNumbers) && (raw_ >> 21 & 7) <= 3;
+    // Whether the fixed bits, the round and the kind are valid. Does not check the length.
+    constexpr bool well_formed(uint32_t round) const {
+        return (raw_ & ~kLast) >> 56 == (0x80 | round % kRounds) && (raw_ >> 21 & 7) <= 3;
     }
     // The same in a receive buffer.
     constexpr bool well_formed() const { return well_formed(0) && !last(); }
@@ -103,8 +107,9 @@ constexpr T padded(T length) {
 
 // Frames in a block end at multiples of so many bytes: only there the reader looks for words, and
 // only these words need be clear before a frame is written. With less, the reader clears more words
-// of a long frame; with more, short frames take more of the block.
-inline constexpr uint32_t kStep = 64;
+// of a long frame. With more, short frames take more of the block, so that more credit goes back:
+// with 64, a receiver of 16 bytes needs 15 instructions more for each.
+inline constexpr uint32_t kStep = 32;
 
 // Bytes of a block that a frame with a payload of `length` bytes takes.
 template <std::unsigned_integral T>

@@ -20,7 +20,7 @@ namespace tern {
 //            write places the payload before the tail, and last the tail's last byte, which makes
 //            the tail present.
 //
-// A write that the device placed once more after the reader has cleared its tail has an old number
+// A write that the device placed once more after the reader has cleared its tail is of an old round
 // when the reader comes there again, and is malformed. The reader checks every word against the
 // block's bounds before it uses the word.
 class BlockReader {
@@ -30,7 +30,9 @@ class BlockReader {
     // Starts on a block of `size` bytes at `base`, a multiple of kStep, all zeros.
     void attach(std::byte* base, uint32_t size) {
         base_ = base;
-        size_ = end_ = size;
+        half_ = size / 2;
+        end_ = size;
+        round_ = 0;
         freed_ = 0;
         reported_ = 0;
         framed_ = 0;
@@ -40,18 +42,17 @@ class BlockReader {
     // The address of the next tail word.
     const uint64_t* next() const { return word_below(end_); }
 
-    // Looks for the next frame, which has that number, and steps over wraps. kFrame: `word`
-    // describes the frame.
-    Look look(Word& word, uint32_t number) {
+    // Looks for the next frame and steps over wraps. kFrame: `word` describes the frame.
+    Look look(Word& word) {
         for (;;) {
             word = Word(__atomic_load_n(next(), __ATOMIC_ACQUIRE));
-            if (!word.is_active_message(number)) {
+            if (!word.is_active_message(round_)) {
                 if (!word.present()) return Look::kNothing;
-                if (!word.well_formed(number)) return Look::kMalformed;
+                if (!word.well_formed(round_)) return Look::kMalformed;
                 if (word.kind() == FrameKind::kWrap) {
                     // A wrap at the top would wrap to itself.
-                    if (end_ == size_ || word.length() != 0 || word.last()) return Look::kMalformed;
-                    clear(kStep);
+                    if (end_ == size() || word.length() != 0 || word.last()) return Look::kMalformed;
+                    clear(end_, kStep);
                     wrap();
                     continue;
                 }
@@ -65,10 +66,9 @@ class BlockReader {
 
     // Whether the next word is that of a frame like this last one, which was not the block's last,
     // and fits the block. If so, `word` is it, and look() would return it.
-    [[gnu::always_inline]] bool repeats(Word& last, Word& word) const {
+    [[gnu::always_inline]] bool repeats(Word last, Word& word) const {
         const uint32_t end = end_;
         word = Word(__atomic_load_n(word_below(end), __ATOMIC_ACQUIRE));
-        last = last.following();
         return word.is_like(last) && in_steps(word.length()) < end;
     }
 
@@ -85,9 +85,10 @@ class BlockReader {
     // The same of a frame that is not the last one.
     void consume_usual(Word word) {
         const uint32_t space = in_steps(word.length());
-        clear(space);
-        end_ -= space;
+        const uint32_t end = end_;
+        end_ = end - space;
         freed_ += space;
+        clear(end, space);
     }
 
     // The cumulative count for the writer, modulo 2^16. What has been read and cleared was so before
@@ -95,9 +96,9 @@ class BlockReader {
     uint16_t freed_units() const { return static_cast<uint16_t>(freed() / Word::kUnit); }
     // Whether the credit must be sent even if no frame goes to the writer, as soon as there is
     // nothing else to do.
-    bool due() const { return freed_ - reported_ >= size_ / 4; }
+    bool due() const { return freed_ - reported_ >= half_ / 2; }
     // Whether it must be sent at once, or a stream would stop.
-    bool pressing() const { return freed_ - reported_ >= size_ / 2; }
+    bool pressing() const { return freed_ - reported_ >= half_; }
     // The count for the credit word. Orders the loads of payloads too: a doorbell need not.
     uint32_t freed() const {
         std::atomic_thread_fence(std::memory_order_release);
@@ -116,31 +117,34 @@ class BlockReader {
     void rebase(std::byte* base) { base_ = base; }
     template <class Sink>
     void save(Sink&& sink) const {
-        sink(end_), sink(freed_), sink(reported_), sink(framed_), sink(written_);
+        sink(end_), sink(round_), sink(freed_), sink(reported_), sink(framed_), sink(written_);
     }
 
   private:
     const uint64_t* word_below(uint32_t offset) const {
         return reinterpret_cast<const uint64_t*>(base_ + offset - Word::kUnit);
     }
-    // Of the next `bytes` bytes, the words in which a write may end.
-    [[gnu::always_inline]] void clear(uint32_t bytes) {
-        std::byte* word = base_ + end_ - Word::kUnit;
-        const std::byte* const end = word - bytes;
-        do {
-            __atomic_store_n(reinterpret_cast<uint64_t*>(word), 0, __ATOMIC_RELAXED);
-            word -= kStep;
-        } while (word != end);
+    uint32_t size() const { return 2 * half_; }
+    // Of `bytes` bytes below `end`, the words in which a write may end.
+    [[gnu::always_inline]] void clear(uint32_t end, uint32_t bytes) {
+        clear_below(end);
+        for (uint32_t cleared = kStep; cleared != bytes; cleared += kStep) [[unlikely]]
+            clear_below(end - cleared);
+    }
+    [[gnu::always_inline]] void clear_below(uint32_t end) {
+        __atomic_store_n(const_cast<uint64_t*>(word_below(end)), 0, __ATOMIC_RELAXED);
     }
     // Goes on at the high end.
     void wrap() {
         freed_ += end_;
-        end_ = size_;
+        end_ = size();
+        ++round_;
     }
 
     std::byte* base_ = nullptr;
-    uint32_t size_ = 0;
+    uint32_t half_ = 0;      // of the block's bytes
     uint32_t end_ = 0;       // where the next frame ends
+    uint32_t round_ = 0;     // of the next word, since attach
     uint32_t freed_ = 0;     // bytes since attach, modulo 2^32
     uint32_t reported_ = 0;  // the part of freed_ that was sent to the writer
     uint32_t framed_ = 0;    // the part of it that was sent by frames
@@ -159,7 +163,7 @@ class ReceivePath {
     // The next frame of the block. kNothing also while earlier cold frames are missing.
     Look look(Word& word) {
         if (block_ == Block::kNone) return Look::kNothing;
-        const Look look = reader_.look(word, hot_);
+        const Look look = reader_.look(word);
         if (look != Look::kFrame) return look;
         const auto ahead = static_cast<int16_t>(static_cast<uint16_t>(word.sequence() - cold_));
         if (ahead > 0) return Look::kNothing;
@@ -168,7 +172,7 @@ class ReceivePath {
     // The same for an active message behind one that look() has returned, if no cold frame came
     // between them, and the block is still there. Most frames of a stream have the same credit and
     // sequence, which need no second check.
-    [[gnu::always_inline]] bool repeats(Word& last, Word& word) const {
+    [[gnu::always_inline]] bool repeats(Word last, Word& word) const {
         TERN_ASSERT(block_ != Block::kNone);
         return reader_.repeats(last, word);
     }

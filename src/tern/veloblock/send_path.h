@@ -45,8 +45,15 @@ class SendPath {
         return choice;
     }
 
+    // Of a frame that goes straight, and of a wrap; and of a frame with a plan.
     Word block_word(FrameKind kind, uint32_t id, uint32_t length, uint16_t credit) const {
-        return blank_.with(kind, id, length, credit).numbered(hot_count_);
+        return blank_.with(kind, id, length, credit);
+    }
+    Word block_word(const BlockWriter::Plan& plan, FrameKind kind, uint32_t id, uint32_t length,
+                    uint16_t credit) const {
+        const Word blank = plan.wrap ? this->blank(cold_count(), writer_.round() + 1) : blank_;
+        const Word word = blank.with(kind, id, length, credit);
+        return plan.last ? word.as_last() : word;
     }
     Word cold_word(FrameKind kind, uint32_t id, uint32_t length, uint16_t credit) const {
         return {kind, id, length, credit, hot_count_};
@@ -68,9 +75,10 @@ class SendPath {
     // The frame has been posted.
     void sent_block(const BlockWriter::Plan& plan) {
         writer_.commit(plan);
+        blank_ = blank(cold_count(), writer_.round());
         ++hot_count_;
     }
-    void sent_cold() { blank_ = blank(static_cast<uint16_t>(blank_.sequence() + 1)); }
+    void sent_cold() { blank_ = blank_.following(); }
 
     // An offer, taken in order. False: the peer breaks the protocol.
     bool take_offer(const BlockOffer& offer) {
@@ -83,6 +91,7 @@ class SendPath {
         misfits_ = 0;
         requested_bytes_ = 0;
         writer_.attach(offer.size);
+        blank_ = blank(cold_count(), writer_.round());
         return true;
     }
     // A revoke frame that crosses a release has no effect.
@@ -141,12 +150,12 @@ class SendPath {
     }
 
     // `cold`: frames sent cold, modulo 2^16.
-    static constexpr Word blank(uint16_t cold) {
-        return {FrameKind::kActiveMessage, 0, 0, 0, cold};
+    static constexpr Word blank(uint16_t cold, uint32_t round) {
+        return Word(FrameKind::kActiveMessage, 0, 0, 0, cold).in_round(round);
     }
 
     // What a frame that goes straight needs comes first: kHotBytes.
-    Word blank_ = blank(0);  // what all words of frames in the block have in common
+    Word blank_ = blank(0, 0);  // what all words of frames in the block have in common
     bool hot_ = false;
     bool release_due_ = false;
     uint16_t hot_count_ = 0;  // frames sent through blocks, modulo 2^16

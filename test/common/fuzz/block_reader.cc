@@ -45,7 +45,7 @@ class World {
                           input_.take<uint16_t>(),
                           static_cast<uint16_t>(path_.cold() + input_.take<int8_t>() / 64));
                 const uint64_t raw =
-                    word.numbered(taken_ + input_.chance(8)).raw() ^ (input_.chance(8) ? uint64_t{input_.take<uint8_t>()} << 56 : 0);
+                    word.in_round(round_ + input_.chance(8)).raw() ^ (input_.chance(8) ? uint64_t{input_.take<uint8_t>()} << 56 : 0);
                 write(tail(), std::as_bytes(std::span(&raw, 1)));
                 break;
             }
@@ -83,13 +83,13 @@ class World {
         const uint32_t end = tail() + Word::kUnit;
         const auto found = path_.look(word);
         if (tail() + Word::kUnit != end)
-            copy_[end / 8 - 1] = 0;  // a wrap
+            copy_[end / 8 - 1] = 0, ++round_;  // a wrap
         if (found == ReceivePath::Look::kMalformed) failed_ = true;
         if (found != ReceivePath::Look::kFrame) return false;
         const std::byte* const payload = path_.payload(word);
         require(payload >= base() && payload + padded(word.length()) <= base() + tail(),
                 "a payload outside the block");
-        require(word.well_formed(taken_) && word.kind() != FrameKind::kWrap, "a frame that is none");
+        require(word.well_formed(round_) && word.kind() != FrameKind::kWrap, "a frame that is none");
         sum_ += std::to_integer<unsigned>(word.length() != 0 ? payload[word.length() - 1]
                                                              : std::byte{});
         if (input_.chance(2)) {
@@ -101,7 +101,7 @@ class World {
         for (uint32_t left = in_steps(word.length()); left != 0; left -= kStep, place -= kStep / 8)
             copy_[place] = 0;
         path_.consume(word);
-        ++taken_;
+        round_ += word.last();
         require(static_cast<uint16_t>(path_.credit() - before) * Word::kUnit <= size(),
                 "more is freed than there is");
         require(tail() < size(), "the reader looks outside the block");
@@ -126,7 +126,7 @@ class World {
     std::vector<uint64_t> copy_;
     ReceivePath path_;
     bool failed_ = false;
-    uint32_t taken_ = 0;
+    uint32_t round_ = 0;
     unsigned sum_ = 0;
 };
 

@@ -238,9 +238,9 @@ TEST_F(RogueTest, WrapAtTheTop) {
     expect_dropped();
 }
 
-TEST_F(RogueTest, FrameWithAnotherNumberThanTheNext) {
+TEST_F(RogueTest, FrameOfAnotherRound) {
     get_block();
-    write_tail(Word(FrameKind::kActiveMessage, 1, 0, 0, rogue.cold()).numbered(1));
+    write_tail(Word(FrameKind::kActiveMessage, 1, 0, 0, rogue.cold()).in_round(1));
     expect_dropped();
 }
 

@@ -22,7 +22,7 @@ enum class Without : uint8_t {
     kClear,          // the reader leaves a frame's tail as it is
     kClearAll,       // it clears the tail, and no other place of one
     kClearFirst,     // it clears what it has read after the credit for it
-    kNumber,         // it does not look at numbers
+    kRound,          // it does not look at rounds
     kOrder,          // the tail is placed before the payload
     kOrderInWord,    // the tail's last byte is placed first
     kConsumedFirst,  // the reader reports a frame's place before it has taken the payload
@@ -34,15 +34,16 @@ struct Shape {
     uint32_t steps = 6;  // of the block
     uint32_t frames = 5;
     uint32_t spare = 2;    // messages to the writer, which have credit too
-    uint32_t longer = 9;   // words of one of the two payloads: two steps; the other is empty
+    // Words of one of the two payloads: two steps. The other is empty.
+    uint32_t longer = kStep / Word::kUnit + 1;
     bool repeats = false;  // the device may place a write again that has been read
 
     uint32_t size() const { return steps * kStep; }
 };
 constexpr Shape kSmall;
 // The longest payload, which fits beside what is not due to be reported, and no more.
-constexpr Shape kLarge{.steps = 11, .frames = 4, .spare = 1, .longer = 31};
-constexpr Shape kLargeAndLong{.steps = 11, .frames = 6, .spare = 1, .longer = 31};
+constexpr Shape kLarge{.steps = 11, .frames = 4, .spare = 1, .longer = 4 * kStep / Word::kUnit - 1};
+constexpr Shape kLargeAndLong{.steps = 11, .frames = 6, .spare = 1, .longer = 4 * kStep / Word::kUnit - 1};
 constexpr Shape kRepeated{.steps = 3, .frames = 5, .spare = 0, .longer = 0, .repeats = true};
 
 struct Case {
@@ -93,6 +94,7 @@ class BlockModel {
           reader_(other.reader_),
           wire_(other.wire_),
           read_(other.read_),
+          rounds_(other.rounds_),
           repeated_(other.repeated_),
           deaf_(other.deaf_),
           unclear_(other.unclear_),
@@ -121,7 +123,7 @@ class BlockModel {
         if (can_repeat()) all.push_back({Kind::kRepeat});
         BlockModel looked(*this);
         Word word;
-        const auto look = looked.reader_.look(word, number());
+        const auto look = looked.look_at(word);
         if (!deaf_ && (look != BlockReader::Look::kNothing || looked.digest() != digest()))
             all.push_back({Kind::kLook});
         if (!unclear_.empty()) all.push_back({Kind::kClear});
@@ -245,8 +247,7 @@ class BlockModel {
         if (wrong_.empty()) wrong_ = rule;
     }
     static Word tail_of(uint32_t number, uint32_t words) {
-        return Word(FrameKind::kActiveMessage, number % 32, words * Word::kUnit, 0, 0)
-            .numbered(number);
+        return {FrameKind::kActiveMessage, number % 32, words * Word::kUnit, 0, 0};
     }
     // Payload that looks like the tail of a frame that nobody sends.
     static uint64_t payload_of(uint32_t number) {
@@ -258,11 +259,11 @@ class BlockModel {
 
     void send(uint32_t words) {
         const BlockWriter::Plan plan = this->plan(words);
-        const Word wrap = Word(FrameKind::kWrap, 0, 0, 0, 0).numbered(sent_);
+        const Word wrap = Word(FrameKind::kWrap, 0, 0, 0, 0).in_round(writer_.round());
         const bool tells = without_ != Without::kWrap;
         if (plan.wrap && tells)
             wire_.push_back({.at = plan.wrap_at, .tail = wrap.raw(), .number = sent_});
-        const Word tail = tail_of(sent_, words);
+        const Word tail = tail_of(sent_, words).in_round(writer_.round() + plan.wrap);
         wire_.push_back({.at = plan.end - Word::kUnit,
                          .words = words,
                          .tail = plan.last && tells ? tail.as_last().raw() : tail.raw(),
@@ -292,14 +293,14 @@ class BlockModel {
         BlockModel looked(*this);
         Word word;
         if (without_ == Without::kConsumedFirst &&
-            looked.reader_.look(word, received_) == BlockReader::Look::kFrame)
+            looked.reader_.look(word) == BlockReader::Look::kFrame)
             looked.reader_.consume(word);
         return looked.reader_.freed();
     }
 
     void look() {
         Word word;
-        const auto look = reader_.look(word, number());
+        const auto look = look_at(word);
         if (look == BlockReader::Look::kMalformed) {
             deaf_ = true;
             if (!repeated_) broken("a good frame is refused");
@@ -319,6 +320,7 @@ class BlockModel {
         uint64_t before[kMostWords];
         memcpy(before, memory_, sizeof before);
         reader_.consume(word);
+        rounds_ += word.last();
         if (without_ == Without::kClear || without_ == Without::kClearAll ||
             without_ == Without::kClearFirst) {
             for (uint32_t i = 0; i < kMostWords; ++i) {
@@ -330,11 +332,16 @@ class BlockModel {
         read_.push_back({.at = at, .words = words, .tail = word.raw(), .number = received_});
         ++received_;
     }
-    // That of the next frame, or without a check of the word where the reader looks.
-    uint32_t number() const {
-        constexpr uint32_t kAt = 56;
-        return without_ == Without::kNumber ? static_cast<uint32_t>(*reader_.next() >> kAt)
-                                            : received_;
+    // Without a check of rounds, the word has the one that the reader wants.
+    BlockReader::Look look_at(Word& word) {
+        if (without_ == Without::kRound && *reader_.next() >> 63 != 0) {
+            constexpr uint64_t kRound = uint64_t{Word::kRounds - 1} << 56;
+            uint64_t& at =
+                memory_[(reinterpret_cast<const std::byte*>(reader_.next()) - base()) / 8];
+            at = Word(at & ~kRound).in_round(rounds_).raw();
+        }
+        const auto look = reader_.look(word);
+        return look;
     }
 
     const Without without_;
@@ -344,6 +351,7 @@ class BlockModel {
     BlockReader reader_;
     std::deque<Write> wire_;
     std::deque<Write> read_;
+    uint32_t rounds_ = 0;    // that the reader has begun; there is no wrap where it matters
     bool repeated_ = false;  // a write has appeared again
     bool deaf_ = false;      // the reader has found something malformed
     std::vector<uint32_t> unclear_;  // places that are freed and not cleared
@@ -381,7 +389,7 @@ const Case kCases[] = {
     {Without::kClear, "Clear", kSmall, kRefused},
     {Without::kClearAll, "ClearAll", kSmall, kRefused},
     {Without::kClearFirst, "ClearFirst", kSmall, kRefused},
-    {Without::kNumber, "Number", kRepeated, kNobodys},
+    {Without::kRound, "Round", kRepeated, kNobodys},
     {Without::kOrder, "Order", kSmall, kBytes},
     {Without::kOrderInWord, "OrderInWord", kSmall, kNobodys},
     {Without::kConsumedFirst, "ConsumedFirst", kSmall, kRefused},

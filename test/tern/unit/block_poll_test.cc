@@ -41,7 +41,7 @@ void read_while_the_device_writes(uint64_t frames, uint32_t size) {
         Pause pause;
         bool was_sent = false;
         while (read < frames && good) {
-            const Look look = reader.look(word, static_cast<uint32_t>(read));
+            const Look look = reader.look(word);
             if (look == Look::kNothing) {
                 good = !was_sent;
                 // Only when it matters, as it would order more than the words of the block do.
@@ -90,9 +90,8 @@ void read_while_the_device_writes(uint64_t frames, uint32_t size) {
             continue;
         }
         was_read = false;
-        const auto number = static_cast<uint32_t>(frame);
         if (plan.wrap)
-            store(plan.wrap_at, Word(FrameKind::kWrap, 0, 0, 0, 0).numbered(number).raw());
+            store(plan.wrap_at, Word(FrameKind::kWrap, 0, 0, 0, 0).in_round(writer.round()).raw());
         uint32_t at = plan.end - BlockWriter::body(length);
         for (uint32_t i = 0; i < padded(length); i += 8, at += 8) {
             uint64_t value = 0;
@@ -102,7 +101,7 @@ void read_while_the_device_writes(uint64_t frames, uint32_t size) {
         }
         const Word tail =
             Word(FrameKind::kActiveMessage, 0, length, 0, static_cast<uint16_t>(frame))
-                .numbered(number);
+                .in_round(writer.round() + plan.wrap);
         store(at, plan.last ? tail.as_last().raw() : tail.raw());
         writer.commit(plan);
         ++frame;

@@ -37,12 +37,13 @@ class SimulatedBlock {
         if (!plan.fits) return false;
         if (plan.wrap) {
             const Word wrap(FrameKind::kWrap, 0, 0, credit, sequence);
-            put(plan.wrap_at, {word_bytes(wrap.numbered(sent_))});
+            put(plan.wrap_at, {word_bytes(wrap.in_round(writer.round()))});
             take_units(plan.wrap_at / 8 + 1, true);
         }
         std::vector<std::byte> frame(padded(length));
         std::copy(payload.begin(), payload.end(), frame.begin());
-        const Word word = Word(kind, id, length, credit, sequence).numbered(sent_);
+        const Word word =
+            Word(kind, id, length, credit, sequence).in_round(writer.round() + plan.wrap);
         const auto tail = word_bytes(plan.last ? word.as_last() : word);
         frame.insert(frame.end(), tail.begin(), tail.end());
         put(plan.end - BlockWriter::body(length), std::move(frame));
@@ -73,7 +74,7 @@ class SimulatedBlock {
 
     // Looks with the reader, and checks the result.
     BlockReader::Look look(Word& word) {
-        const BlockReader::Look look = reader.look(word, read_);
+        const BlockReader::Look look = reader.look(word);
         note_freed();
         if (look == BlockReader::Look::kMalformed) broken("a good frame is called malformed");
         if (look != BlockReader::Look::kFrame) return look;

@@ -60,17 +60,20 @@ TEST(Word, KnowsWhatIsNoWord) {
         EXPECT_FALSE(Word(uint64_t{1} << 63 | uint64_t{1} << bit).well_formed());
 }
 
-TEST(Word, HasANumberInABlock) {
+TEST(Word, HasARoundInABlock) {
     const Word word(FrameKind::kActiveMessage, 3, 8, 5, 7);
-    for (uint32_t number = 0; number < 200; ++number) {
-        const Word tail = word.numbered(number);
-        EXPECT_EQ(tail.raw() >> 56, 0x80 + number % 64);
-        EXPECT_TRUE(tail.well_formed(number) && tail.is_active_message(number) && tail.is_usual());
-        EXPECT_FALSE(tail.well_formed(number + 1) || tail.is_active_message(number + 1));
-        EXPECT_EQ(tail.following().raw(), word.numbered(number + 1).raw());
-        EXPECT_TRUE(tail.as_last().last() && tail.as_last().well_formed(number));
-        EXPECT_FALSE(tail.as_last().is_active_message(number) || tail.as_last().is_usual());
-        EXPECT_TRUE(tail.following().is_like(word.numbered(number + 1)));
+    for (uint32_t round = 0; round < 200; ++round) {
+        const Word tail = word.in_round(round);
+        EXPECT_EQ(tail.raw() >> 56, 0x80 + round % 64);
+        EXPECT_TRUE(tail.well_formed(round) && tail.is_active_message(round) && tail.is_usual());
+        EXPECT_FALSE(tail.well_formed(round + 1) || tail.is_active_message(round + 1));
+        EXPECT_TRUE(tail.as_last().last() && tail.as_last().well_formed(round));
+        const uint16_t sequence = round % 2 != 0 ? 0xffff : static_cast<uint16_t>(round);
+        const Word blank = Word(FrameKind::kTag, 1, 2, 3, sequence).in_round(round);
+        const auto next = static_cast<uint16_t>(sequence + 1);
+        EXPECT_EQ(blank.following().raw(),
+                  Word(FrameKind::kTag, 1, 2, 3, next).in_round(round).raw());
+        EXPECT_FALSE(tail.as_last().is_active_message(round) || tail.as_last().is_usual());
     }
 }
 
@@ -333,15 +336,14 @@ TEST(Block, AWriteThatIsPlacedAgainIsMalformed) {
         const std::vector<std::byte> placed(block.base(), block.base() + 512);
         ASSERT_EQ(block.look(word), Look::kFrame);
         block.consume(word);
-        uint32_t number = 1;
-        for (; block.reader.next() != reinterpret_cast<uint64_t*>(block.base() + 504); ++number) {
+        while (block.reader.next() != reinterpret_cast<uint64_t*>(block.base() + 504)) {
             ASSERT_TRUE(block.post(FrameKind::kActiveMessage, 0, payload_of(1, length), 0, 0));
             block.place_all();
             ASSERT_EQ(block.look(word), Look::kFrame);
             block.consume(word);
         }
         std::copy(placed.begin(), placed.end(), block.base());
-        EXPECT_EQ(block.reader.look(word, number), Look::kMalformed) << length;
+        EXPECT_EQ(block.reader.look(word), Look::kMalformed) << length;
     }
 }
 
@@ -360,7 +362,7 @@ TEST(Block, BothSidesStartAfreshOnTheNextOne) {
     EXPECT_TRUE(block.writer.empty());
     EXPECT_FALSE(block.reader.due());
     EXPECT_EQ(block.reader.freed_units(), 0);
-    EXPECT_EQ(block.reader.look(word, 1), Look::kNothing);
+    EXPECT_EQ(block.reader.look(word), Look::kNothing);
     EXPECT_TRUE(block.writer.plan(BlockWriter::max_payload(4096)).fits);
 }
 
@@ -370,11 +372,11 @@ TEST(Block, WriterRefusesCreditForWhatItHasNotWritten) {
     EXPECT_TRUE(writer.credit(0));
     EXPECT_FALSE(writer.credit(1));
     writer.commit(writer.plan(16));
-    EXPECT_FALSE(writer.credit(9));
-    EXPECT_TRUE(writer.credit(8));
+    EXPECT_FALSE(writer.credit(kStep / 8 + 1));
+    EXPECT_TRUE(writer.credit(kStep / 8));
     EXPECT_TRUE(writer.empty());
-    EXPECT_TRUE(writer.credit(8)) << "again";
-    EXPECT_FALSE(writer.credit(7)) << "frames are in order";
+    EXPECT_TRUE(writer.credit(kStep / 8)) << "again";
+    EXPECT_FALSE(writer.credit(kStep / 8 - 1)) << "frames are in order";
     EXPECT_TRUE(writer.empty());
 }
 
@@ -386,16 +388,16 @@ TEST(Block, OnlyFramesWithCreditForAllAreAnAnswer) {
     EXPECT_FALSE(writer.answered()) << "nothing was written";
     writer.commit(writer.plan(16));
     EXPECT_FALSE(writer.answered());
-    EXPECT_EQ(writer.credit_word(64), Taken::kYes);
+    EXPECT_EQ(writer.credit_word(kStep), Taken::kYes);
     EXPECT_FALSE(writer.answered()) << "the word is no frame";
-    EXPECT_TRUE(writer.credit(8));
+    EXPECT_TRUE(writer.credit(kStep / 8));
     EXPECT_TRUE(writer.answered());
     writer.commit(writer.plan(16));
     writer.commit(writer.plan(16));
     EXPECT_FALSE(writer.answered());
-    EXPECT_TRUE(writer.credit(16));
+    EXPECT_TRUE(writer.credit(2 * kStep / 8));
     EXPECT_FALSE(writer.answered()) << "sent before the last frame was taken";
-    EXPECT_TRUE(writer.credit(24));
+    EXPECT_TRUE(writer.credit(3 * kStep / 8));
     EXPECT_TRUE(writer.answered());
     writer.attach(4096);
     EXPECT_FALSE(writer.answered());
@@ -420,16 +422,16 @@ TEST(Block, WriterRefusesACreditWordForWhatItHasNotWritten) {
     writer.attach(4096);
     EXPECT_EQ(writer.credit_word(8), Taken::kMalformed);
     writer.commit(writer.plan(16));
-    EXPECT_EQ(writer.credit_word(72), Taken::kMalformed);
-    EXPECT_EQ(writer.credit_word(60), Taken::kMalformed) << "no whole unit";
-    EXPECT_EQ(writer.credit_word(64), Taken::kYes);
+    EXPECT_EQ(writer.credit_word(kStep + 8), Taken::kMalformed);
+    EXPECT_EQ(writer.credit_word(kStep - 4), Taken::kMalformed) << "no whole unit";
+    EXPECT_EQ(writer.credit_word(kStep), Taken::kYes);
     EXPECT_TRUE(writer.empty());
     writer.commit(writer.plan(16));
-    EXPECT_TRUE(writer.credit(8)) << "sent before the word was written";
+    EXPECT_TRUE(writer.credit(kStep / 8)) << "sent before the word was written";
     EXPECT_FALSE(writer.empty());
-    EXPECT_TRUE(writer.credit(16));
+    EXPECT_TRUE(writer.credit(2 * kStep / 8));
     EXPECT_TRUE(writer.empty());
-    EXPECT_EQ(writer.credit_word(64), Taken::kYes) << "late, after a frame";
+    EXPECT_EQ(writer.credit_word(kStep), Taken::kYes) << "late, after a frame";
     EXPECT_TRUE(writer.empty());
 }
 
@@ -471,26 +473,26 @@ TEST(Block, CountersMayWrapAround) {
     Random random(1);
     Word word;
     uint64_t written = 0;
-    uint32_t read = 0;
     for (unsigned frame = 0; written < uint64_t{9} << 30; ++frame) {
         const uint32_t length = static_cast<uint32_t>(random.between(50'000, Word::kMaxLength));
         const BlockWriter::Plan plan = writer.plan(length);
         ASSERT_TRUE(plan.fits) << frame;
         if (plan.wrap)
-            memory[plan.wrap_at / 8] = Word(FrameKind::kWrap, 0, 0, 0, 0).numbered(frame).raw();
-        const Word tail = Word(FrameKind::kActiveMessage, 0, length, 0, 0).numbered(frame);
+            memory[plan.wrap_at / 8] = Word(FrameKind::kWrap, 0, 0, 0, 0).in_round(writer.round()).raw();
+        const Word tail =
+            Word(FrameKind::kActiveMessage, 0, length, 0, 0).in_round(writer.round() + plan.wrap);
         memory[plan.end / 8 - 1] = plan.last ? tail.as_last().raw() : tail.raw();
         writer.commit(plan);
         written += plan.consumed;
         // The reader is one frame behind most of the time.
         if (frame % 64 == 0) continue;
-        ASSERT_EQ(reader.look(word, read++), Look::kFrame) << frame;
+        ASSERT_EQ(reader.look(word), Look::kFrame) << frame;
         reader.consume(word);
         if (frame % 64 == 63) {
-            ASSERT_EQ(reader.look(word, read++), Look::kFrame) << frame;
+            ASSERT_EQ(reader.look(word), Look::kFrame) << frame;
             reader.consume(word);
         }
-        (void)reader.look(word, read);  // steps over a wrap
+        (void)reader.look(word);  // steps over a wrap
         ASSERT_TRUE(writer.credit(reader.freed_units()));
         ASSERT_EQ(writer.empty(), frame % 64 == 63) << frame;
     }
@@ -501,18 +503,18 @@ TEST(Block, NothingInABlockLeadsOutOfIt) {
     each_schedule(50'000, [](Random random) -> std::string {
         const auto size = 512 + kStep * static_cast<uint32_t>(random.below(8));
         std::vector<uint64_t> memory(size / 8);
-        uint32_t read = 0;
+        uint32_t round = 0;
         const auto random_word = [&]() -> uint64_t {
             if (random.chance(10)) return random();
             const auto kind = static_cast<FrameKind>(random.chance(20) ? random.below(8) : 0);
             const auto length = static_cast<uint32_t>(random.chance(80) ? random.below(64)
                                                                         : random.below(size + 64));
-            const Word word = Word(kind, 1, length, 0, 0).numbered(read + random.below(2));
+            const Word word = Word(kind, 1, length, 0, 0).in_round(round + static_cast<uint32_t>(random.below(2)));
             return random.chance(10) ? word.as_last().raw() : word.raw();
         };
         const auto change = [&] {
             uint64_t& place = random.chance(50) ? memory[random.below(memory.size())]
-                                                : memory[random.below(size / kStep) * 8 + 7];
+                                                : memory[(random.below(size / kStep) + 1) * (kStep / 8) - 1];
             place = random_word();
         };
         for (uint64_t& word : memory) word = random_word();
@@ -524,7 +526,7 @@ TEST(Block, NothingInABlockLeadsOutOfIt) {
             Word word;
             const auto* next = reinterpret_cast<const std::byte*>(reader.next());
             if (next < base || next + 8 > end) return "the next word is outside";
-            if (reader.look(word, read) != Look::kFrame) {
+            if (reader.look(word) != Look::kFrame) {
                 change();
                 continue;
             }
@@ -532,8 +534,8 @@ TEST(Block, NothingInABlockLeadsOutOfIt) {
             if (payload < base || payload + padded(word.length()) + 8 > end)
                 return "a payload is outside";
             if (word.kind() == FrameKind::kWrap) return "a wrap is shown";
+            round += word.last();
             reader.consume(word);
-            ++read;
             change();
         }
         return {};
@@ -547,21 +549,22 @@ TEST(Block, MalformedWordsAreToldApart) {
         BlockReader reader;
         reader.attach(reinterpret_cast<std::byte*>(memory.data()), 512);
         Word word;
-        return reader.look(word, 0);
+        return reader.look(word);
     };
-    const auto word = [](FrameKind kind, uint32_t length, uint32_t number = 0) {
-        return Word(kind, 0, length, 0, 0).numbered(number).raw();
+    const auto word = [](FrameKind kind, uint32_t length, uint32_t round = 0) {
+        return Word(kind, 0, length, 0, 0).in_round(round).raw();
     };
     EXPECT_EQ(look_at(0), Look::kNothing);
     EXPECT_EQ(look_at(word(FrameKind::kActiveMessage, 0)), Look::kFrame);
-    EXPECT_EQ(look_at(word(FrameKind::kActiveMessage, 440)), Look::kFrame);
-    EXPECT_EQ(look_at(word(FrameKind::kActiveMessage, 441)), Look::kMalformed) << "nothing is left";
+    constexpr uint32_t kMost = 512 - kStep - 8;  // leaves a place for another word
+    EXPECT_EQ(look_at(word(FrameKind::kActiveMessage, kMost)), Look::kFrame);
+    EXPECT_EQ(look_at(word(FrameKind::kActiveMessage, kMost + 1)), Look::kMalformed);
     EXPECT_EQ(look_at(Word(word(FrameKind::kActiveMessage, 504)).as_last().raw()), Look::kFrame);
     EXPECT_EQ(look_at(Word(word(FrameKind::kActiveMessage, 505)).as_last().raw()),
               Look::kMalformed);
     EXPECT_EQ(look_at(word(FrameKind::kActiveMessage, 65535)), Look::kMalformed);
     EXPECT_EQ(look_at(word(FrameKind::kWrap, 0)), Look::kMalformed) << "it leads nowhere";
-    EXPECT_EQ(look_at(word(FrameKind::kActiveMessage, 0, 1)), Look::kMalformed) << "not the next";
+    EXPECT_EQ(look_at(word(FrameKind::kActiveMessage, 0, 1)), Look::kMalformed) << "another round";
     EXPECT_EQ(look_at(Word(word(FrameKind::kActiveMessage, 0)).as_last().raw()), Look::kFrame);
     EXPECT_EQ(look_at(word(static_cast<FrameKind>(5), 0)), Look::kMalformed);
 
@@ -573,16 +576,16 @@ TEST(Block, MalformedWordsAreToldApart) {
         BlockReader reader;
         reader.attach(reinterpret_cast<std::byte*>(memory.data()), 512);
         Word first;
-        EXPECT_EQ(reader.look(first, 0), Look::kFrame);
+        EXPECT_EQ(reader.look(first), Look::kFrame);
         reader.consume(first);
-        return reader.look(first, 1);
+        return reader.look(first);
     };
-    EXPECT_EQ(look_below(word(FrameKind::kWrap, 0, 1)), Look::kNothing);
-    EXPECT_EQ(look_below(word(FrameKind::kWrap, 8, 1)), Look::kMalformed);
-    EXPECT_EQ(look_below(word(FrameKind::kWrap, 0)), Look::kMalformed);
-    EXPECT_EQ(look_below(Word(word(FrameKind::kWrap, 0, 1)).as_last().raw()), Look::kMalformed);
-    EXPECT_EQ(look_below(word(FrameKind::kActiveMessage, 376, 1)), Look::kFrame);
-    EXPECT_EQ(look_below(word(FrameKind::kActiveMessage, 377, 1)), Look::kMalformed);
+    EXPECT_EQ(look_below(word(FrameKind::kWrap, 0)), Look::kNothing);
+    EXPECT_EQ(look_below(word(FrameKind::kWrap, 8)), Look::kMalformed);
+    EXPECT_EQ(look_below(word(FrameKind::kWrap, 0, 1)), Look::kMalformed);
+    EXPECT_EQ(look_below(Word(word(FrameKind::kWrap, 0)).as_last().raw()), Look::kMalformed);
+    EXPECT_EQ(look_below(word(FrameKind::kActiveMessage, kMost - kStep)), Look::kFrame);
+    EXPECT_EQ(look_below(word(FrameKind::kActiveMessage, kMost - kStep + 1)), Look::kMalformed);
     EXPECT_EQ(look_at(word(FrameKind::kActiveMessage, 0) | uint64_t{1} << 60), Look::kMalformed);
 }
 

@@ -96,8 +96,8 @@ bool PathsWorld::send(int index, uint32_t length, bool packed) {
             post_write(side, choice.plan.wrap_at, std::move(wrap), false);
         }
         payload.resize(padded(length));
-        const Word tail = side.tx.block_word(FrameKind::kActiveMessage, id, length, credit);
-        append(payload, choice.plan.last ? tail.as_last() : tail);
+        append(payload, side.tx.block_word(choice.plan, FrameKind::kActiveMessage, id, length,
+                                           credit));
         post_write(side, choice.plan.end - BlockWriter::body(length), std::move(payload),
                    (side.held.flags & BlockOffer::kNotify) != 0);
         side.tx.sent_block(choice.plan);
