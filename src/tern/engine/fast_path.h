@@ -147,8 +147,8 @@ class FastPath {
     static uint32_t frame_length(bool hot, uint32_t payload) {
         return hot ? BlockWriter::body(payload) : payload + uint32_t{sizeof(Word)};
     }
-    // Where a frame begins in memory that has a place for a word, the payload, and the rest: a frame
-    // in a block has no word before its payload.
+    // Where a frame begins in memory that has a place for a word, the payload, and the rest: a
+    // frame in a block has no word before its payload.
     static uint32_t begin_of(bool hot) { return hot ? uint32_t{sizeof(Word)} : 0; }
 
     ShortWrite short_;
@@ -282,9 +282,8 @@ template <class Fill>
     memset(bytes + padded(length), 0, sizeof(Word));
     fill(bytes + sizeof(Word));
     const bool hot = choice.route == SendPath::Route::kBlock;
-    ibv_sge piece{.addr = address_of(bytes) + begin_of(hot),
-                  .length = frame_length(hot, length),
-                  .lkey = 0};
+    ibv_sge piece{
+        .addr = address_of(bytes) + begin_of(hot), .length = frame_length(hot, length), .lkey = 0};
     const Status status =
         post_frame(channel, choice, id, length, &piece, 1, IBV_SEND_INLINE, nullptr, nullptr);
     ++counters_.shorts;

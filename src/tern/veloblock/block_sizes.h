@@ -30,7 +30,7 @@ class BlockSizes {
     Size next(uint32_t index, uint32_t requested, uint32_t usual, size_t taken) const {
         // Blocks begin on pages. If they all ended there too, the words that a poll looks at would
         // compete for one set of the cache. So each peer's block ends a few lines earlier.
-        const uint32_t shift = index % kColours * kStep;
+        const uint32_t shift = index % kColours * kCacheLine;
         const uint32_t now = most_now(taken);
         const uint32_t most = std::min(now, pages(now) - shift);
         const uint32_t wanted = std::max({requested, first_, kFrames * in_steps(usual)});
@@ -51,15 +51,17 @@ class BlockSizes {
     static constexpr uint32_t kAveraged = 4;  // messages, about
     // Of the ends of blocks.
     static constexpr uint32_t kColours = 8;
+    static constexpr uint32_t kCacheLine = 64;
     static constexpr uint32_t kPage = 4096;
+    static_assert(kCacheLine % kStep == 0);
 
     static uint32_t pages(uint32_t bytes) { return (bytes + kPage - 1) & ~(kPage - 1); }
     // Bytes of a block that is offered now, at most. A peer that asks for a larger one gets none
     // that is smaller, since its block has been dropped before.
     uint32_t most_now(size_t taken) const {
         const size_t left = all_ - std::min<size_t>(taken, all_);
-        return std::max(first_, static_cast<uint32_t>(
-                                    std::min<size_t>(left & ~size_t{kStep - 1}, most_)));
+        return std::max(first_,
+                        static_cast<uint32_t>(std::min<size_t>(left & ~size_t{kStep - 1}, most_)));
     }
 
     uint32_t first_;

@@ -158,8 +158,8 @@ struct BlockOffer {
     uint32_t flags = 0;
 
     bool valid() const {
-        return address != 0 && address % kStep == 0 && size % kStep == 0 &&
-               size >= kMinBlock && size <= kMaxBlock && (flags & ~kNotify) == 0;
+        return address != 0 && address % kStep == 0 && size % kStep == 0 && size >= kMinBlock &&
+               size <= kMaxBlock && (flags & ~kNotify) == 0;
     }
 };
 

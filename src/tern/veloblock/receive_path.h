@@ -51,7 +51,8 @@ class BlockReader {
                 if (!word.well_formed(round_)) return Look::kMalformed;
                 if (word.kind() == FrameKind::kWrap) {
                     // A wrap at the top would wrap to itself.
-                    if (end_ == size() || word.length() != 0 || word.last()) return Look::kMalformed;
+                    if (end_ == size() || word.length() != 0 || word.last())
+                        return Look::kMalformed;
                     clear(end_, kStep);
                     wrap();
                     continue;
@@ -91,8 +92,8 @@ class BlockReader {
         clear(end, space);
     }
 
-    // The cumulative count for the writer, modulo 2^16. What has been read and cleared was so before
-    // a device can send the count.
+    // The cumulative count for the writer, modulo 2^16. What has been read and cleared was so
+    // before a device can send the count.
     uint16_t freed_units() const { return static_cast<uint16_t>(freed() / Word::kUnit); }
     // Whether the credit must be sent even if no frame goes to the writer, as soon as there is
     // nothing else to do.
@@ -128,8 +129,8 @@ class BlockReader {
     // Of `bytes` bytes below `end`, the words in which a write may end.
     [[gnu::always_inline]] void clear(uint32_t end, uint32_t bytes) {
         clear_below(end);
-        for (uint32_t cleared = kStep; cleared != bytes; cleared += kStep) [[unlikely]]
-            clear_below(end - cleared);
+        for (uint32_t cleared = kStep; cleared != bytes; cleared += kStep)
+            [[unlikely]] clear_below(end - cleared);
     }
     [[gnu::always_inline]] void clear_below(uint32_t end) {
         __atomic_store_n(const_cast<uint64_t*>(word_below(end)), 0, __ATOMIC_RELAXED);

@@ -45,7 +45,8 @@ class World {
                           input_.take<uint16_t>(),
                           static_cast<uint16_t>(path_.cold() + input_.take<int8_t>() / 64));
                 const uint64_t raw =
-                    word.in_round(round_ + input_.chance(8)).raw() ^ (input_.chance(8) ? uint64_t{input_.take<uint8_t>()} << 56 : 0);
+                    word.in_round(round_ + input_.chance(8)).raw() ^
+                    (input_.chance(8) ? uint64_t{input_.take<uint8_t>()} << 56 : 0);
                 write(tail(), std::as_bytes(std::span(&raw, 1)));
                 break;
             }
@@ -82,14 +83,14 @@ class World {
         Word word;
         const uint32_t end = tail() + Word::kUnit;
         const auto found = path_.look(word);
-        if (tail() + Word::kUnit != end)
-            copy_[end / 8 - 1] = 0, ++round_;  // a wrap
+        if (tail() + Word::kUnit != end) copy_[end / 8 - 1] = 0, ++round_;  // a wrap
         if (found == ReceivePath::Look::kMalformed) failed_ = true;
         if (found != ReceivePath::Look::kFrame) return false;
         const std::byte* const payload = path_.payload(word);
         require(payload >= base() && payload + padded(word.length()) <= base() + tail(),
                 "a payload outside the block");
-        require(word.well_formed(round_) && word.kind() != FrameKind::kWrap, "a frame that is none");
+        require(word.well_formed(round_) && word.kind() != FrameKind::kWrap,
+                "a frame that is none");
         sum_ += std::to_integer<unsigned>(word.length() != 0 ? payload[word.length() - 1]
                                                              : std::byte{});
         if (input_.chance(2)) {

@@ -12,7 +12,7 @@ namespace softhca {
 namespace {
 
 // 2 bytes per ns, and 50 ns behind each message.
-constexpr NicParameters kNic = {1000, 2.0, 50};
+constexpr NicParameters kPacketNic = {1000, 2.0, 50};
 constexpr uint64_t kPacketNs = kPacketBytes / 2;
 
 PortTurns::Waiting write(uint64_t bytes, uint64_t ready = 0, uint64_t position = 0) {
@@ -23,9 +23,9 @@ PortTurns::Waiting write(uint64_t bytes, uint64_t ready = 0, uint64_t position =
 std::map<uint64_t, uint64_t> ends(PortTurns& port) {
     std::map<uint64_t, uint64_t> ends;
     while (port.next() != PortTurns::kNever) {
-        const PortTurns::Packet packet = port.take(kNic);
+        const PortTurns::Packet packet = port.take(kPacketNic);
         const uint64_t bytes = packet.part.end - packet.part.begin;
-        ends[packet.flow] = packet.part.start + transmit_ns(kNic, bytes);
+        ends[packet.flow] = packet.part.start + transmit_ns(kPacketNic, bytes);
     }
     return ends;
 }
@@ -78,7 +78,7 @@ TEST(PortTurns, WhatIsNotReadyLeavesThePortToOthers) {
     port.add(1, write(8, 1000));
     port.add(2, write(8, 10));
     EXPECT_EQ(port.next(), 10u);
-    EXPECT_EQ(port.take(kNic).flow, 2u);
+    EXPECT_EQ(port.take(kPacketNic).flow, 2u);
     EXPECT_EQ(port.next(), 1000u);
     port.add(1, write(8, 500));
     EXPECT_EQ(port.next(), 1000u) << "requests of a flow keep their order";
@@ -88,13 +88,13 @@ TEST(PortTurns, NothingOfAFlowLeavesThatIsDropped) {
     PortTurns port;
     port.add(1, write(3 * kPacketBytes, 0, 7));
     port.add(2, write(8));
-    EXPECT_EQ(port.take(kNic).position, 7u);
+    EXPECT_EQ(port.take(kPacketNic).position, 7u);
     port.drop(1);
     port.drop(3);
-    EXPECT_EQ(port.take(kNic).flow, 2u);
+    EXPECT_EQ(port.take(kPacketNic).flow, 2u);
     EXPECT_EQ(port.next(), PortTurns::kNever);
     port.add(1, write(8, 0, 9));
-    const PortTurns::Packet packet = port.take(kNic);
+    const PortTurns::Packet packet = port.take(kPacketNic);
     EXPECT_EQ(packet.position, 9u);
     EXPECT_EQ(packet.part.begin, 0u);
 }
@@ -113,13 +113,14 @@ TEST(PortTurns, APortHasOnePacketAtATimeAndFlowsKeepTheirOrder) {
                      write(sizes[flow].back(), free_at + random() % 5000, sizes[flow].size() - 1));
         }
         if (port.next() == PortTurns::kNever) continue;
-        const PortTurns::Packet packet = port.take(kNic);
+        const PortTurns::Packet packet = port.take(kPacketNic);
         ASSERT_GE(packet.part.start, free_at);
         auto& [position, byte] = next[packet.flow];
         ASSERT_EQ(packet.position, position);
         ASSERT_EQ(packet.part.begin, byte);
         const uint64_t bytes = sizes[packet.flow][position];
-        free_at = packet.part.start + part_ns(kNic, {RequestKind::kWrite, bytes}, packet.part);
+        free_at =
+            packet.part.start + part_ns(kPacketNic, {RequestKind::kWrite, bytes}, packet.part);
         byte = packet.part.end;
         if (byte == bytes) {
             ++position;

@@ -33,7 +33,7 @@ enum class Without : uint8_t {
 struct Shape {
     uint32_t steps = 6;  // of the block
     uint32_t frames = 5;
-    uint32_t spare = 2;    // messages to the writer, which have credit too
+    uint32_t spare = 2;  // messages to the writer, which have credit too
     // Words of one of the two payloads: two steps. The other is empty.
     uint32_t longer = kStep / Word::kUnit + 1;
     bool repeats = false;  // the device may place a write again that has been read
@@ -43,7 +43,8 @@ struct Shape {
 constexpr Shape kSmall;
 // The longest payload, which fits beside what is not due to be reported, and no more.
 constexpr Shape kLarge{.steps = 11, .frames = 4, .spare = 1, .longer = 4 * kStep / Word::kUnit - 1};
-constexpr Shape kLargeAndLong{.steps = 11, .frames = 6, .spare = 1, .longer = 4 * kStep / Word::kUnit - 1};
+constexpr Shape kLargeAndLong{
+    .steps = 11, .frames = 6, .spare = 1, .longer = 4 * kStep / Word::kUnit - 1};
 constexpr Shape kRepeated{.steps = 3, .frames = 5, .spare = 0, .longer = 0, .repeats = true};
 
 struct Case {
@@ -71,9 +72,9 @@ struct Move {
     uint32_t words = 0;
 
     std::string text() const {
-        constexpr const char* kNames[] = {"choose", "send",           "place",
-                                          "repeat", "look", "clear",   "pay by a frame", "pay word",
-                                          "arrive", "handle",         "take word"};
+        constexpr const char* kNames[] = {"choose", "send",   "place",          "repeat",
+                                          "look",   "clear",  "pay by a frame", "pay word",
+                                          "arrive", "handle", "take word"};
         return kNames[static_cast<size_t>(kind)] + (words != 0 ? " " + std::to_string(words) : "");
     }
 };
@@ -351,12 +352,12 @@ class BlockModel {
     BlockReader reader_;
     std::deque<Write> wire_;
     std::deque<Write> read_;
-    uint32_t rounds_ = 0;    // that the reader has begun; there is no wrap where it matters
-    bool repeated_ = false;  // a write has appeared again
-    bool deaf_ = false;      // the reader has found something malformed
+    uint32_t rounds_ = 0;            // that the reader has begun; there is no wrap where it matters
+    bool repeated_ = false;          // a write has appeared again
+    bool deaf_ = false;              // the reader has found something malformed
     std::vector<uint32_t> unclear_;  // places that are freed and not cleared
-    std::deque<Credit> credits_;   // on their way to the writer
-    std::deque<uint16_t> frames_;  // have arrived, not handled
+    std::deque<Credit> credits_;     // on their way to the writer
+    std::deque<uint16_t> frames_;    // have arrived, not handled
     uint32_t word_ = 0;
     uint32_t word_seen_ = 0;
     uint32_t spare_;

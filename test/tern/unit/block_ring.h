@@ -78,8 +78,8 @@ class SimulatedBlock {
         note_freed();
         if (look == BlockReader::Look::kMalformed) broken("a good frame is called malformed");
         if (look != BlockReader::Look::kFrame) return look;
-        const auto at = static_cast<uint32_t>(reinterpret_cast<const std::byte*>(reader.next()) -
-                                              base());
+        const auto at =
+            static_cast<uint32_t>(reinterpret_cast<const std::byte*>(reader.next()) - base());
         if (read_ == sent_) broken("a frame that nobody has sent");
         for (const Write& write : wire_)
             if (write.at + write.bytes.size() == at + Word::kUnit)

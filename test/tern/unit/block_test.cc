@@ -312,8 +312,7 @@ TEST(Block, ReaderClearsTheWordsInWhichAWriteMayEnd) {
     SimulatedBlock block(1024);
     Word word;
     for (unsigned frame = 0; frame < 40; ++frame) {
-        ASSERT_TRUE(
-            block.post(FrameKind::kActiveMessage, 0, payload_of(frame, frame * 7), 0, 0));
+        ASSERT_TRUE(block.post(FrameKind::kActiveMessage, 0, payload_of(frame, frame * 7), 0, 0));
         block.place_all();
         const std::vector<std::byte> before(block.base(), block.base() + 1024);
         ASSERT_EQ(block.look(word), Look::kFrame);
@@ -478,7 +477,8 @@ TEST(Block, CountersMayWrapAround) {
         const BlockWriter::Plan plan = writer.plan(length);
         ASSERT_TRUE(plan.fits) << frame;
         if (plan.wrap)
-            memory[plan.wrap_at / 8] = Word(FrameKind::kWrap, 0, 0, 0, 0).in_round(writer.round()).raw();
+            memory[plan.wrap_at / 8] =
+                Word(FrameKind::kWrap, 0, 0, 0, 0).in_round(writer.round()).raw();
         const Word tail =
             Word(FrameKind::kActiveMessage, 0, length, 0, 0).in_round(writer.round() + plan.wrap);
         memory[plan.end / 8 - 1] = plan.last ? tail.as_last().raw() : tail.raw();
@@ -509,12 +509,14 @@ TEST(Block, NothingInABlockLeadsOutOfIt) {
             const auto kind = static_cast<FrameKind>(random.chance(20) ? random.below(8) : 0);
             const auto length = static_cast<uint32_t>(random.chance(80) ? random.below(64)
                                                                         : random.below(size + 64));
-            const Word word = Word(kind, 1, length, 0, 0).in_round(round + static_cast<uint32_t>(random.below(2)));
+            const Word word = Word(kind, 1, length, 0, 0)
+                                  .in_round(round + static_cast<uint32_t>(random.below(2)));
             return random.chance(10) ? word.as_last().raw() : word.raw();
         };
         const auto change = [&] {
-            uint64_t& place = random.chance(50) ? memory[random.below(memory.size())]
-                                                : memory[(random.below(size / kStep) + 1) * (kStep / 8) - 1];
+            uint64_t& place = random.chance(50)
+                                  ? memory[random.below(memory.size())]
+                                  : memory[(random.below(size / kStep) + 1) * (kStep / 8) - 1];
             place = random_word();
         };
         for (uint64_t& word : memory) word = random_word();

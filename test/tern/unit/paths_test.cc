@@ -171,7 +171,8 @@ TEST(SendPath, WaitsForTheBlockUnlessItIsTooNarrowAWindow) {
 
 TEST(SendPath, SendsColdWhatTheBlockCannotAlwaysTake) {
     SendPath path;
-    ASSERT_TRUE(path.take_offer({.address = kStep, .rkey = 1, .size = 4096, .most = 4096, .flags = 0}));
+    ASSERT_TRUE(
+        path.take_offer({.address = kStep, .rkey = 1, .size = 4096, .most = 4096, .flags = 0}));
     const uint32_t longest = BlockWriter::max_payload(4096);
     EXPECT_EQ(path.choose(longest).route, SendPath::Route::kBlock);
     EXPECT_EQ(path.choose(longest + 1).route, SendPath::Route::kCold);
@@ -186,8 +187,8 @@ TEST(SendPath, EveryBlockHasToProveTooSmallAnew) {
         EXPECT_TRUE(path.release_due());
         EXPECT_EQ(path.release().requested_bytes, 0u);
         path.released();
-        ASSERT_TRUE(
-            path.take_offer({.address = kStep, .rkey = 1, .size = 4096, .most = 16384, .flags = 0}));
+        ASSERT_TRUE(path.take_offer(
+            {.address = kStep, .rkey = 1, .size = 4096, .most = 16384, .flags = 0}));
     }
     for (int i = 0; i < 7; ++i) EXPECT_FALSE(path.stalled());
     EXPECT_TRUE(path.stalled());
@@ -228,7 +229,8 @@ TEST(SendPath, RefusesAGrantThatMakesNoSense) {
 TEST(SendPath, RefusesCreditForWhatItHasNotSent) {
     SendPath path;
     EXPECT_TRUE(path.credited(7)) << "without a block it says nothing";
-    ASSERT_TRUE(path.take_offer({.address = kStep, .rkey = 1, .size = 512, .most = 512, .flags = 0}));
+    ASSERT_TRUE(
+        path.take_offer({.address = kStep, .rkey = 1, .size = 512, .most = 512, .flags = 0}));
     EXPECT_FALSE(path.credited(7));
 }
 

@@ -96,8 +96,8 @@ bool PathsWorld::send(int index, uint32_t length, bool packed) {
             post_write(side, choice.plan.wrap_at, std::move(wrap), false);
         }
         payload.resize(padded(length));
-        append(payload, side.tx.block_word(choice.plan, FrameKind::kActiveMessage, id, length,
-                                           credit));
+        append(payload,
+               side.tx.block_word(choice.plan, FrameKind::kActiveMessage, id, length, credit));
         post_write(side, choice.plan.end - BlockWriter::body(length), std::move(payload),
                    (side.held.flags & BlockOffer::kNotify) != 0);
         side.tx.sent_block(choice.plan);
@@ -315,8 +315,7 @@ void PathsWorld::control(Side& side, Word word, const std::byte* payload) {
             if (!side.rx.released()) return broken("a good release is refused");
             if (release.requested_bytes > limits_.block_most)
                 broken("a request beyond what was offered");
-            if (release.requested_bytes != 0 &&
-                release.requested_bytes <= side.block->size())
+            if (release.requested_bytes != 0 && release.requested_bytes <= side.block->size())
                 broken("a request for no more than it had");
             side.block.reset();
             side.requested_bytes = release.requested_bytes & ~(kStep - 1);
