@@ -14,7 +14,7 @@ report=$tmp/report.html
 compare_tests() {
     local one=$tmp/one.json other=$tmp/other.json
     check_match 'compare: the same file' '^0 of [1-9][0-9]* figures changed' \
-        "$tern_bench" compare "$results/latency.json" "$results/latency.json"
+        "$tern_bench" compare "$results/sim-cx3-fdr.json" "$results/sim-cx3-fdr.json"
     local was
     was=$(sed -n 's/.*"half round trip","x":8,.*"name":"tern",.*"median":\([0-9.]*\).*/\1/p' "$results/sim-cx3-fdr.json")
     sed "s/\"median\":$was\b/\"median\":$(awk "BEGIN { print 1.1 * $was }")/" "$results/sim-cx3-fdr.json" >"$other"
@@ -23,7 +23,7 @@ compare_tests() {
     check_match 'compare: what changed' 'half round trip +8 B +tern +ns +[0-9]+ -> [0-9]+ +\+10.0 % +worse' cat "$tmp/compared"
     check_match 'compare: nothing else' '^1 of [0-9]+ figures changed' cat "$tmp/compared"
     refuses 'compare: nothing in common' 1 'no measurement in common' \
-        "$tern_bench" compare "$results/latency.json" "$results/memory-512.json"
+        "$tern_bench" compare "$results/sim-cx3-fdr.json" "$results/memory-512.json"
     refuses 'compare: one file' 2 'B is required' "$tern_bench" compare "$one"
     refuses 'compare: no file' 1 'none: No such file' "$tern_bench" compare "$tmp/none" "$other"
     mkfifo "$tmp/pipe"

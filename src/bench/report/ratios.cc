@@ -108,7 +108,9 @@ Judgement judge(const std::vector<Ratio>& kept, const std::vector<Ratio>& measur
         }
         const Ratio& old = *before->second;
         const double value = rounded(row.value);
-        if (is_slower(old.value, value))
+        if (!std::isfinite(value) || value <= 0)
+            found.failures.push_back("no ratio: " + is);
+        else if (is_slower(old.value, value))
             found.failures.push_back("slower: " + is + ", was " + number_of(old.value));
         else if (value > old.value * (1 + kTolerance))
             ++faster;

@@ -131,7 +131,7 @@ void Requester::take_turn(const PortTurns::Packet& packet) {
     const std::lock_guard lock(qp_.execute_mutex);
     if (packet.position == executed_ && wait_until_ == kNever) {
         wait_until_ = next_arrival(qp_, wqe);
-        adapter_.engine().schedule_qp(qp_.number(), wait_until_);
+        if (wait_until_ != kNever) adapter_.engine().schedule_qp(qp_.number(), wait_until_);
     } else if (first && (wqe.reads() || wqe.booking.arrival_begin <= now)) {
         // The peer is told first.
         adapter_.engine().schedule_qp(qp_.number(), now);

@@ -43,7 +43,7 @@ class ArrivalRound {
             }
             now += taken;
             count += taken;
-            if (queue_done_ && (blocks_done || ++passes_ >= whole_block / kBurst)) {
+            if (queue_done_ && (blocks_done || ++passes_ * kBurst >= whole_block)) {
                 begin_next();
                 return true;
             }

@@ -44,6 +44,7 @@ class World {
                           static_cast<uint32_t>(input_.number() & Word::kMaxLength),
                           input_.take<uint16_t>(),
                           static_cast<uint16_t>(path_.cold() + input_.take<int8_t>() / 64));
+                if (input_.chance(4)) word = word.as_last();
                 const uint64_t raw =
                     word.in_round(round_ + input_.chance(8)).raw() ^
                     (input_.chance(8) ? uint64_t{input_.take<uint8_t>()} << 56 : 0);

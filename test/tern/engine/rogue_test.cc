@@ -173,9 +173,9 @@ TEST_F(RogueTest, GrantsThatMakeNoSense) {
     const BlockOffer good{.address = 4096, .rkey = 1, .size = 4096, .most = 4096, .flags = 0};
     BlockOffer bad[6] = {good, good, good, good, good, good};
     bad[0].address = 0;
-    bad[1].address = 4097;
+    bad[1].address = 4096 + kStep / 2;
     bad[2].size = 0;
-    bad[3].size = 4092 + 1;
+    bad[3].size = 4096 - kStep / 2;
     bad[4].size = UINT32_MAX & ~7u;
     bad[5].flags = 2;
     for (const BlockOffer& grant : bad) expect_refused(ControlId::kOffer, packed(grant));

@@ -14,7 +14,7 @@
 namespace tern {
 namespace arrival_round_test {
 
-constexpr unsigned kBlock = 512;  // frames
+constexpr unsigned kBlock = 511;  // frames: the last burst of a whole block is not full
 
 // Something with room for `most` items, which are taken in the order of their arrival.
 struct Queue {

@@ -213,9 +213,9 @@ TEST(SendPath, RefusesAGrantThatMakesNoSense) {
     };
     EXPECT_TRUE(takes([](BlockOffer&) {}));
     EXPECT_FALSE(takes([](BlockOffer& grant) { grant.address = 0; }));
-    EXPECT_FALSE(takes([](BlockOffer& grant) { grant.address = 4100; }));
+    EXPECT_FALSE(takes([](BlockOffer& grant) { grant.address = 4096 + kStep / 2; }));
     EXPECT_FALSE(takes([](BlockOffer& grant) { grant.size = kMinBlock - kStep; }));
-    EXPECT_FALSE(takes([](BlockOffer& grant) { grant.size = 4092; }));
+    EXPECT_FALSE(takes([](BlockOffer& grant) { grant.size = 4096 - kStep / 2; }));
     EXPECT_FALSE(takes([](BlockOffer& grant) { grant.size = kMaxBlock + kStep; }));
     EXPECT_FALSE(takes([](BlockOffer& grant) { grant.size = 0xffffffc0; }));
     EXPECT_FALSE(takes([](BlockOffer& grant) { grant.flags = 2; }));
