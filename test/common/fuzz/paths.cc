@@ -8,7 +8,7 @@ int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     using namespace tern;
     fuzz::Input input(data, size);
     PathsWorld::Limits limits;
-    limits.block_first = 512 + 8 * input.below(100);
+    limits.block_first = 512 + kStep * input.below(25);
     limits.block_most = limits.block_first << input.below(5);
     limits.longest =
         input.chance(2) ? input.below(200) : input.take<uint16_t>() % limits.block_most;
