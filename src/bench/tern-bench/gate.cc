@@ -28,15 +28,19 @@ using sim::Value;
 // What Tern is compared with. "Copying": stock UCX never begins a rendezvous, so that receivers
 // copy long messages too.
 struct Peer {
-    const char* name;
     const char* transport;
     const char* threshold = nullptr;  // UCX_RNDV_THRESH
+
+    std::string name() const {
+        const std::string title = sim::title_of(transport);
+        return threshold == nullptr ? title : title + ", RNDV_THRESH=" + threshold;
+    }
 };
-constexpr Peer kTern = {"tern", "tern"};
-constexpr Peer kVerbs = {"rc_verbs", "rc_verbs"};
-constexpr Peer kCopying = {"rc_verbs, RNDV_THRESH=inf", "rc_verbs", "inf"};
-constexpr Peer kMlx5 = {"rc_mlx5, modelled", "rc_mlx5"};
-constexpr Peer kDynamic = {"dc_mlx5, modelled", "dc_mlx5"};
+constexpr Peer kTern = {"tern"};
+constexpr Peer kVerbs = {"rc_verbs"};
+constexpr Peer kCopying = {"rc_verbs", "inf"};
+constexpr Peer kMlx5 = {"rc_mlx5"};
+constexpr Peer kDynamic = {"dc_mlx5"};
 
 // Simulations of one kind, each in a process of its own for each peer. Its name begins the tests of
 // its rows.
@@ -105,16 +109,10 @@ Selection selection_of(const GateOptions& options) {
 
 std::vector<Value> run(const Adapter& adapter, const Part& part, const Peer& peer) {
     Environment more;
-    if (part.over_ucp) {
-        const bool over_tern = sim::running(peer.transport) == "tern";
-        more = {{"UCX_NET_DEVICES", "softhca0:1"},
-                {"UCX_TLS", over_tern ? "tern,self" : "rc_v,self"},
-                // The device's threads would get arenas of their own, in an order that differs.
-                {"MALLOC_ARENA_MAX", "1"}};
-    }
+    if (part.over_ucp) more = sim::over_ucp(peer.transport);
     if (peer.threshold != nullptr) more.emplace_back("UCX_RNDV_THRESH", peer.threshold);
     return sim::values_in(sim::run_in_virtual_time(
-        adapter, peer.name,
+        adapter, peer.name(),
         [&](const std::string& result) -> Words {
             Words words = {"tern-sim", peer.transport, part.arguments.front(), result};
             words.insert(words.end(), part.arguments.begin() + 1, part.arguments.end());
@@ -144,7 +142,7 @@ double speed(const Value& one, const Value& other) {
 void add_rows(const Adapter& adapter, const Part& part, Progress& progress,
               std::vector<Ratio>& rows) {
     const auto values_of = [&](const Peer& peer) {
-        progress.step(adapter.profile + ", " + part.name + ": " + peer.name);
+        progress.step(adapter.profile + ", " + part.name + ": " + peer.name());
         return run(adapter, part, peer);
     };
     const std::vector<Value> tern = values_of(kTern);
@@ -156,7 +154,7 @@ void add_rows(const Adapter& adapter, const Part& part, Progress& progress,
             const std::string test = test_of(part, kTern, value);
             const auto other = others.find({test, value.x});
             if (is_speed(value) && other != others.end())
-                rows.push_back({adapter.profile, test, static_cast<uint64_t>(value.x), peer.name,
+                rows.push_back({adapter.profile, test, static_cast<uint64_t>(value.x), peer.name(),
                                 speed(value, other->second)});
         }
     }

@@ -18,7 +18,7 @@ namespace {
 struct ReplayOptions {
     sim::Adapter adapter;
     double compute = 1;
-    std::vector<std::string> transports = {"tern", "rc_verbs"};
+    std::vector<std::string> transports = sim::kUsualTransports;
     std::vector<std::string> settings;  // NAME=VALUE, of UCX
     std::vector<std::string> traces;
     std::string json;
@@ -39,11 +39,7 @@ struct Column {
 
 Column replay_over(const ReplayOptions& options, const std::string& transport) {
     Column column{transport, {}};
-    Environment environment = {
-        {"UCX_NET_DEVICES", "softhca0:1"},
-        {"UCX_TLS", transport == "tern" ? "tern,self" : "rc_v,self"},
-        // The device's threads would get arenas of their own, in an order that differs.
-        {"MALLOC_ARENA_MAX", "1"}};
+    Environment environment = sim::over_ucp(transport);
     for (const std::string& setting : options.settings) {
         const size_t sign = setting.find('=');
         environment.emplace_back(setting.substr(0, sign), setting.substr(sign + 1));

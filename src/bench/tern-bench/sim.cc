@@ -251,6 +251,13 @@ std::string run_in_virtual_time(const Adapter& adapter, const std::string& trans
     return result.text();
 }
 
+Environment over_ucp(const std::string& transport) {
+    return {{"UCX_NET_DEVICES", "softhca0:1"},
+            {"UCX_TLS", running(transport) == "rc_verbs" ? "rc_v,self" : "tern,self"},
+            // The device's threads would get arenas of their own, in an order that differs.
+            {"MALLOC_ARENA_MAX", "1"}};
+}
+
 std::string title_of(const std::string& transport) {
     return transport + (costs_of(transport).is_modelled() ? ", modelled" : "");
 }

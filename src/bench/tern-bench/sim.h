@@ -48,6 +48,9 @@ std::string run_in_virtual_time(const Adapter& adapter, const std::string& trans
                                 const std::function<Words(const std::string& result)>& command,
                                 const Environment& more = {});
 
+// The environment of UCP over a transport, to be set for that.
+Environment over_ucp(const std::string& transport);
+
 // What tern-sim has written.
 std::vector<Value> values_in(const std::string& result);
 

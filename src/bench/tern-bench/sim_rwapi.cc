@@ -63,6 +63,9 @@ class Benchmarks {
   private:
     static std::string simulate(const Adapter& adapter, const std::string& simulation,
                                 const std::vector<uint32_t>& sizes) {
+        Environment environment = over_ucp(simulation);
+        if (simulation == "rwapi") environment.emplace_back("UCX_NET_DEVICES", "");
+        environment.emplace_back("RWAPI_TLS", "tern");
         return run_in_virtual_time(
             adapter, simulation,
             [&](const std::string& result) -> Words {
@@ -70,11 +73,7 @@ class Benchmarks {
                 for (const uint32_t size : sizes) words.push_back(std::to_string(size));
                 return words;
             },
-            {{"UCX_NET_DEVICES", simulation == "rwapi" ? "" : "softhca0:1"},
-             {"UCX_TLS", running(simulation) == "rc_verbs" ? "rc_v,self" : "tern,self"},
-             {"RWAPI_TLS", "tern"},
-             // The device's threads would get arenas of their own, in an order that differs.
-             {"MALLOC_ARENA_MAX", "1"}});
+            environment);
     }
 
     void add(const Value& value, const std::string& name, const std::string& unit, double number) {
