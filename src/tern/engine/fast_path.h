@@ -150,6 +150,24 @@ class FastPath {
     // Where a frame begins in memory that has a place for a word, the payload, and the rest: a
     // frame in a block has no word before its payload.
     static uint32_t begin_of(bool hot) { return hot ? uint32_t{sizeof(Word)} : 0; }
+    // The first piece of a frame that is gathered, of `front` bytes with the word. Returns how many
+    // pieces that is.
+    static int add_front(ibv_sge* pieces, const SendPool::Buffer& buffer, uint32_t front,
+                         bool hot) {
+        const uint32_t begin = begin_of(hot);
+        if (front == begin) return 0;
+        pieces[0] = {
+            .addr = address_of(buffer.data) + begin, .length = front - begin, .lkey = buffer.lkey};
+        return 1;
+    }
+    // The last piece in a block, whose payload has `size` bytes: padding and tail, at `tail`.
+    static ibv_sge tail_piece(const SendPool::Buffer& buffer, const std::byte* tail,
+                              uint32_t size) {
+        const uint32_t padding = padded(size) - size;
+        return {.addr = address_of(tail) + (Word::kUnit - padding),
+                .length = padding + uint32_t{sizeof(Word)},
+                .lkey = buffer.lkey};
+    }
 
     ShortWrite short_;
     ibv_send_wr* bad_ = nullptr;  // the work request that the device has refused
@@ -347,23 +365,12 @@ inline Status FastPath::am_zcopy(Channel& channel, uint32_t id, std::span<const 
     // [head, header] and [padding, tail] are in `buffer`; the device gathers the rest from the
     // user's memory.
     ibv_sge pieces[engine_limits::kPieces];
-    int count = 0;
     const auto front = static_cast<uint32_t>(sizeof(Word) + header.size());
-    const uint32_t begin = begin_of(hot);
     if (!header.empty()) memcpy(buffer->data + sizeof(Word), header.data(), header.size());
-    if (front != begin)
-        pieces[count++] = {.addr = address_of(buffer->data) + begin,
-                           .length = front - begin,
-                           .lkey = buffer->lkey};
+    int count = add_front(pieces, *buffer, front, hot);
     for (const ibv_sge& piece : user)
         if (piece.length != 0) pieces[count++] = piece;
-    if (hot) {
-        const uint32_t padding = padded(size) - size;
-        std::byte* tail = buffer->data + padded(front);
-        pieces[count++] = {.addr = address_of(tail) + (Word::kUnit - padding),
-                           .length = padding + uint32_t{sizeof(Word)},
-                           .lkey = buffer->lkey};
-    }
+    if (hot) pieces[count++] = tail_piece(*buffer, buffer->data + padded(front), size);
     const bool at_once = frame_length(hot, size) <= max_inline_;
     const Status status = post_frame(channel, choice, id, size, pieces, count,
                                      at_once ? IBV_SEND_INLINE : IBV_SEND_SIGNALED,
@@ -428,16 +435,11 @@ Status FastPath::am_gathered(Channel& channel, uint32_t id, uint32_t header, Fil
     const bool hot = choice.route == SendPath::Route::kBlock;
     // In `buffer`: [head], header, [padding, tail], copied pieces.
     const auto front = static_cast<uint32_t>(sizeof(Word) + header);
-    const uint32_t begin = begin_of(hot);
     std::byte* const tail = buffer->data + padded(front);
     std::byte* copy = tail + Word::kUnit + sizeof(Word);
     fill(buffer->data + sizeof(Word));
     ibv_sge all[engine_limits::kPieces];
-    int count = 0;
-    if (front != begin)
-        all[count++] = {.addr = address_of(buffer->data) + begin,
-                        .length = front - begin,
-                        .lkey = buffer->lkey};
+    int count = add_front(all, *buffer, front, hot);
     for (const Piece& piece : pieces) {
         all[count] = piece.memory;
         if (piece.copied) {
@@ -448,12 +450,7 @@ Status FastPath::am_gathered(Channel& channel, uint32_t id, uint32_t header, Fil
         }
         ++count;
     }
-    if (hot) {
-        const uint32_t padding = padded(size) - size;
-        all[count++] = {.addr = address_of(tail) + (Word::kUnit - padding),
-                        .length = padding + uint32_t{sizeof(Word)},
-                        .lkey = buffer->lkey};
-    }
+    if (hot) all[count++] = tail_piece(*buffer, tail, size);
     const Status status =
         post_frame(channel, choice, id, size, all, count, IBV_SEND_SIGNALED, buffer, cookie);
     ++counters_.zcopies;
