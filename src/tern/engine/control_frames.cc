@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <iterator>
 
 #include "tern/base/trace.h"
 #include "tern/engine/offered_blocks.h"
@@ -24,6 +25,7 @@ const char* name_of(uint32_t id) {
                                              "allowance",
                                              "number of a message",
                                              "of the layer above"};  // by ControlId
+    static_assert(std::size(kNames) == static_cast<size_t>(ControlId::kFirstTransfer) + 1);
     return kNames[std::min<size_t>(id, std::size(kNames) - 1)];
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "tern/rendezvous/transfer.h"
 
+#include <iterator>
+
 #include "tern/base/trace.h"
 
 namespace tern {
@@ -25,6 +27,7 @@ namespace {
 const char* text_of(Incoming::State state) {
     static constexpr const char* kIncoming[] = {"over", "waits", "asks the sender",
                                                 "is being written", "reads"};
+    static_assert(std::size(kIncoming) == static_cast<size_t>(Incoming::State::kReading) + 1);
     return kIncoming[static_cast<size_t>(state)];
 }
 
@@ -55,6 +58,7 @@ const char* text_of(Outgoing::State state) {
         "is over",      "is to be offered",         "is offered",
         "writes",       "waits for staging memory", "has written all",
         "is withdrawn", "waits for its last writes"};
+    static_assert(std::size(kOutgoing) == static_cast<size_t>(Outgoing::State::kEnded) + 1);
     return kOutgoing[static_cast<size_t>(state)];
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "tern/uct/explain.h"
 
+#include <iterator>
+
 namespace tern {
 namespace {
 
@@ -33,6 +35,7 @@ const char* advice(verbs::Remedy remedy) {
          "(UCX_TLS=ud_verbs,self UCX_UD_VERBS_RX_QUEUE_LEN=1024)"),
         "unset UCX_TERN_GID_INDEX, or give the port an address (show_gids lists them)",
         "set UCX_TERN_PKEY to a partition of the port"};
+    static_assert(std::size(kTexts) == static_cast<size_t>(verbs::Remedy::kPartition) + 1);
     return kTexts[static_cast<size_t>(remedy)];
 }
 
