@@ -29,8 +29,7 @@ rwapi_sources = src/rwapi/core/key.cc src/rwapi/core/published_address.cc src/rw
 trace_sources = src/bench/replay/trace.cc src/bench/report/text.cc
 settings_sources = src/softhca/settings.cc src/softhca/model_file.cc src/softhca/core/faults.cc \
 	src/softhca/core/nic_model.cc src/softhca/core/nic_parameters.cc src/softhca/core/nic_profiles.cc \
-	src/softhca/core/personality.cc src/softhca/core/port_schedule.cc src/softhca/core/queue_memory.cc \
-	src/softhca/core/text.cc
+	src/softhca/core/personality.cc src/softhca/core/port_schedule.cc src/softhca/core/text.cc
 settings_objects = $(call unit_objects,softhca/models)
 
 # Those that need no device.
