@@ -40,6 +40,7 @@ Rank::Rank(sim::Machine& machine, uint32_t rank, const sim::TransportCosts& cost
       compute_(compute),
       requests_(trace.requests) {
     machine_.become(rank);
+    sim::own_timers(this);
     const auto config = created<Owner<ucp_config_t, ucp_config_release>>(
         "ucp_config_read", ucp_config_read, nullptr, nullptr);
     ucp_params_t parameters = {};
@@ -152,15 +153,18 @@ bool Rank::execute(const Event& event) {
     switch (event.kind) {
         case Event::Kind::kCompute: {
             const auto ns = static_cast<uint64_t>(static_cast<double>(event.bytes) * compute_);
-            machine_.spend(ns);
+            machine_.compute(this, ns);
             computed_ += ns;
             return true;
         }
         case Event::Kind::kSend: {
             machine_.spend(sim::ns_of(sim::kUcp.send));
             const auto post = event.flag ? ucp_tag_send_sync_nbx : ucp_tag_send_nbx;
-            began(event.id, post(endpoints_.at(event.peer), buffer(event.address), event.bytes,
-                                 event.tag, &kNoParameters));
+            const sim::SendAppended appended(machine_);
+            void* const request = post(endpoints_.at(event.peer), buffer(event.address),
+                                       event.bytes, event.tag, &kNoParameters);
+            if (appended && request == nullptr) machine_.spend(costs_.append_ns());
+            began(event.id, request);
             return true;
         }
         case Event::Kind::kReceive:

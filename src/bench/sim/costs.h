@@ -31,6 +31,9 @@ struct VerbsCosts {
 // A call that reads the clock, in ns.
 constexpr uint64_t kReadClock = 25;
 
+// A lock that is free, in ns.
+constexpr uint64_t kLock = 7;
+
 // Copies by the processor, in bytes per ns: assumed, so that it is an input of simulations.
 constexpr uint32_t kCopyBandwidths[] = {6, 10, 20};
 constexpr uint32_t kCopyBandwidth = 10;  // the default
@@ -68,10 +71,12 @@ struct TransportCosts {
     std::string_view runs = {};  // the transport that runs, if it is modelled
     uint32_t initiators = 0;     // 0: each peer has a queue pair
     uint64_t connect_ns = 0;     // an initiator gets another peer
+    double append = 0;           // a message that goes with others; and a lock
+    uint64_t append_ns() const { return ns_of(append) + kLock; }
     constexpr bool is_modelled() const { return !runs.empty(); }
 };
 constexpr std::array<TransportCosts, 4> kTransports = {{
-    {"tern", 82, {236, 50.1}, 39, 101},
+    {"tern", 82, {236, 50.1}, 39, 101, VerbsCosts().request, {}, 0, 0, 45},
     {"rc_verbs", 96, {59, 59}, 61, 61},
     {"rc_mlx5", 96, {59, 59}, 61, 61, 40, "rc_verbs"},
     {"dc_mlx5", 96, {59, 59}, 61, 61, 40, "rc_verbs", 8, 60},

@@ -90,6 +90,12 @@ void Machine::become(uint32_t rank) {
     if (status != 0) throw Failure("no device for rank " + std::to_string(rank));
 }
 
+void Machine::compute(const void* owner, uint64_t ns) {
+    const uint64_t end = now() + ns;
+    run_timers(*this, owner, end);
+    set(end);
+}
+
 std::vector<softhca_inspect_usage> usages(uint32_t members) {
     char error[256] = {};
     const std::unique_ptr<softhca_inspect_fabric, void (*)(softhca_inspect_fabric*)> fabric(

@@ -46,6 +46,8 @@ class Machine {
 
     // Devices that are opened from now on belong to the rank.
     void become(uint32_t rank);
+    // The owner of timers computes for so long. They expire meanwhile, on another processor.
+    void compute(const void* owner, uint64_t ns);
     // What happens next. False: nothing, before a rank does something.
     bool peek(softhca_virtual_event* event) const { return peek_(event) != 0; }
     // The device does that.
@@ -62,6 +64,26 @@ class Machine {
     uint32_t copy_bandwidth_;
     bool counter_traps_ = false;
 };
+
+// Whether a send has gone with others: it has posted nothing, and looked at nothing.
+class SendAppended {
+  public:
+    explicit SendAppended(const Machine& machine)
+        : machine_(machine), posts_(machine.posts()), polls_(machine.polls()) {}
+    explicit operator bool() const {
+        return machine_.posts() == posts_ && machine_.polls() == polls_;
+    }
+
+  private:
+    const Machine& machine_;
+    uint64_t posts_;
+    uint64_t polls_;
+};
+
+// timers.cc: timers that are made from now on belong to `owner`, of which there may be several.
+void own_timers(const void* owner);
+// Lets the timers of the owner expire that are due until then.
+void run_timers(Machine& machine, const void* owner, uint64_t until);
 
 // What the device counts for each of the first members of its fabric. Throws Failure.
 std::vector<softhca_inspect_usage> usages(uint32_t members);

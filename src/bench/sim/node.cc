@@ -31,7 +31,7 @@ Node::Node(Machine& machine, uint32_t rank, const TransportCosts& costs,
       // Pages that nobody writes to take no memory.
       buffer_bytes_(memory),
       buffer_(static_cast<char*>(std::calloc(memory + 1, 1)), &std::free),
-      interface_(resources, UCS_ASYNC_MODE_POLL),
+      interface_((own_timers(this), resources), UCS_ASYNC_MODE_POLL),
       most_(static_cast<uint32_t>(interface_.attributes().cap.am.max_bcopy)),
       payload_(most_),
       initiators_(costs.initiators) {
@@ -76,12 +76,15 @@ bool Node::send(uint32_t peer, uint32_t size) {
     machine_.spend(ns_of(costs_.send));
     uct_ep_h endpoint = peers_[peer].endpoint.get();
     Message message{payload_.data(), size};
+    const SendAppended appended(machine_);
     const ssize_t sent =
         size <= interface_.attributes().cap.am.max_short
             ? ssize_t{uct_ep_am_short(endpoint, kMessageId, rank_, payload_.data(), size - 8)}
             : uct_ep_am_bcopy(endpoint, kMessageId, pack, &message, 0);
     if (sent == UCS_ERR_NO_RESOURCE) return false;
     if (sent < 0) check("a message", static_cast<ucs_status_t>(sent));
+    // Nothing has happened at the time until which the costs of a usual send were counted.
+    if (appended) machine_.set(machine_.now() - ns_of(costs_.send) + costs_.append_ns());
     accepted(peer);
     return true;
 }
@@ -132,7 +135,7 @@ bool Node::flush() {
 }
 
 std::suspend_always Node::compute(uint64_t ns) {
-    machine_.spend(ns);
+    machine_.compute(this, ns);
     ++done_;
     return {};
 }

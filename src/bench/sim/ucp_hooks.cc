@@ -67,7 +67,7 @@ REPLACED ucs_status_t ucs_async_set_event_handler(ucs_async_mode_t mode, int fd,
                                                   ucs_async_event_cb_t handler, void* argument,
                                                   ucs_async_context_t* async) {
     NEXT(ucs_async_set_event_handler);
-    if (mode != UCS_ASYNC_MODE_POLL) return UCS_OK;
+    if (mode != UCS_ASYNC_MODE_POLL || add_timer(fd, handler, argument)) return UCS_OK;
     return real(mode, fd, events, handler, argument, async);
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <ucp/api/ucp.h>
+#include <ucs/async/async_fwd.h>
 
 #include "bench/sim/machine.h"
 
@@ -12,5 +13,9 @@ namespace bench::sim {
 // Progresses the worker, and spends the time of that: UCP's and the transport's, also for each
 // active message that the transport has handed to UCP. Returns how much was done.
 unsigned poll_worker(ucp_worker_h worker, Machine& machine, const TransportCosts& costs);
+
+// In timers.cc: a handler that UCX's asynchronous thread would call, of which simulations have
+// none. False: it is not that of a timer.
+bool add_timer(int fd, ucs_async_event_cb_t handler, void* argument);
 
 }  // namespace bench::sim

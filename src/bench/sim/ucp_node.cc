@@ -10,6 +10,7 @@ UcpNode::UcpNode(Machine& machine, uint32_t rank, const TransportCosts& costs, c
                  uint64_t bytes)
     : machine_(machine), costs_(costs), memory_(reinterpret_cast<uint64_t>(memory)) {
     machine.become(rank);
+    own_timers(this);
     const auto config = created<Owner<ucp_config_t, ucp_config_release>>(
         "ucp_config_read", ucp_config_read, nullptr, nullptr);
     ucp_params_t parameters = {};

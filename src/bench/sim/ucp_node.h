@@ -36,6 +36,9 @@ class UcpNode {
     static void* checked(void* request);
     // Whether the request has ended. It is given back then.
     bool ended(void* request);
+    const Machine& machine() const { return machine_; }
+    // A message has gone with others.
+    void appended() { machine_.spend(costs_.append_ns()); }
     // Progresses the worker. Returns how much was done.
     unsigned poll();
 

@@ -69,8 +69,10 @@ class UcpSide : public Side {
     bool send_tagged() {
         if (stage_ == 0) {
             spend(kUcp.send);
+            const SendAppended appended(node_.machine());
             sends_.push_back(checked(ucp_tag_send_nbx(node_.endpoint(), ordinary_ + place(sent_),
                                                       task().size, kTag, &kDefaults)));
+            if (appended && sends_.back() == nullptr) node_.appended();
             stage_ = 1;
         }
         retire(sends_);

@@ -82,6 +82,10 @@ Environment environment(const Environment& from, const Adapter& adapter) {
     changes.emplace_back("UCX_BUILTIN_MEMCPY_MIN", "inf");
     // On some processors it would register all memory twice.
     changes.emplace_back("UCX_IB_PCI_RELAXED_ORDERING", "n");
+    // The simulation runs Tern's timers.
+    if (std::ranges::find(changes, "TERN_TUNABLES", &Environment::value_type::first) ==
+        changes.end())
+        changes.emplace_back("TERN_TUNABLES", "batch_poll=1");
     changes.emplace_back(kCopyVariable, std::to_string(adapter.copy));
     // What Tern would measure. Registrations are those of the adapter's model.
     const auto fixed = static_cast<double>(softhca_inspect_registration_ns(&model, 0));

@@ -19,6 +19,8 @@ constexpr struct {
     {"hot_window", &Tunables::hot_window, 1, UINT32_MAX},
     {"hot_keep", &Tunables::hot_keep, 0, UINT32_MAX},
     {"block_min", &Tunables::block_min, 512, 262144},
+    {"batch_poll", &Tunables::batch_poll, 0, 1},
+    {"batch_after", &Tunables::batch_after, 0, 64},
     {"connect_retry", &Tunables::connect_retry, 1, UINT32_MAX},
     {"rndv_windows", &Tunables::rndv_windows, 1, 65536},
     {"rndv_buffers", &Tunables::rndv_buffers, 1, 64},

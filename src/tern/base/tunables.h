@@ -21,6 +21,13 @@ struct Tunables {
     // sooner, a large one takes memory from others.
     uint32_t block_min = 4096;
 
+    // Work requests under way to a peer behind which short messages may wait for each other. With
+    // more, a stream posts more of them one by one; with fewer, more messages wait.
+    uint32_t batch_after = 8;
+    // 1: they may wait also if UCX has no asynchronous thread. A simulation has none, and calls the
+    // handler itself.
+    uint32_t batch_poll = 0;
+
     // Milliseconds until a connection request is repeated first. It then doubles.
     uint32_t connect_retry = 20;
 

@@ -30,13 +30,13 @@ class SendQueue {
     };
 
     static constexpr uint32_t kAllPlaces = UINT32_MAX;
-    // The part of this object that an unsignaled send changes: the first three counts.
-    static constexpr size_t kHotBytes = 3 * sizeof(uint32_t);
+    // The part of this object that an unsignaled send needs: the first counts.
+    static constexpr size_t kHotBytes = 4 * sizeof(uint32_t);
 
     // `first`: the number of the first work request.
     void open(uint32_t depth, uint32_t first = 0) {
         depth_ = depth;
-        posted_ = completed_ = signaled_ = users_ = first_record_ = last_record_ = first;
+        posted_ = completed_ = seen_ = signaled_ = users_ = first_record_ = last_record_ = first;
         // The place of a record is its index modulo `places`, which must divide 2^32.
         const uint32_t places = std::bit_ceil(depth);
         mask_ = places - 1;
@@ -57,6 +57,42 @@ class SendQueue {
     // Whether `count` data may be posted unsignaled. By one compare, for most sends.
     bool takes_unsignaled(int32_t count = 1) const {
         return static_cast<int32_t>(stop_ - posted_) >= count;
+    }
+
+    // From now on, frames that find `count` work requests under way may wait for each other.
+    void batch_after(uint32_t count) {
+        batches_ = true;
+        batch_after_ = std::min(count, depth_ / 4);
+        set_stop();
+    }
+    bool batches() const { return batches_; }
+    // As takes_unsignaled(), for frames: false also if they may wait.
+    bool takes_frames(int32_t count = 1) const {
+        return static_cast<int32_t>(frame_stop_ - posted_) >= count;
+    }
+    // Whether the next frame may wait; and whether it must not, but is the last such one, and must
+    // be signaled, so that its completion ends the waiting of those behind it.
+    bool batch_due() const { return batches_ && posted_ - seen_ >= batch_after_; }
+    bool last_before_batch() const { return batches_ && posted_ - seen_ + 1 >= batch_after_; }
+    // Work request `number` and all before it are complete, as a look at the completion queue has
+    // found. complete() follows.
+    void see(uint32_t number) {
+        if (static_cast<int32_t>(number + 1 - seen_) <= 0) return;
+        seen_ = number + 1;
+        set_stop();
+    }
+    // The last work request counts as posted, but is held back. Until release() no other one is
+    // taken by takes_unsignaled() or takes_frames().
+    void hold() {
+        held_ = true;
+        set_stop();
+    }
+    bool held() const { return held_; }
+    // It has been posted. `signaled`: its completion will be reported.
+    void release(bool signaled) {
+        held_ = false;
+        if (signaled) signaled_ = posted_;
+        set_stop();
     }
 
     uint32_t depth() const { return depth_; }
@@ -101,6 +137,7 @@ class SendQueue {
     void complete(uint32_t number) {
         if (static_cast<int32_t>(number + 1 - completed_) <= 0) return;
         completed_ = number + 1;
+        if (static_cast<int32_t>(completed_ - seen_) > 0) seen_ = completed_;
         TERN_ASSERT(static_cast<int32_t>(posted_ - completed_) >= 0);
         set_stop();
     }
@@ -190,13 +227,21 @@ class SendQueue {
         const uint32_t unsignaled = posted_ - signaled_;
         const uint32_t to_signal = depth_ / 4 - std::min(unsignaled, depth_ / 4);
         const uint32_t to_full = room() - std::min(reserved_, room());
-        stop_ = posted_ + std::min(to_signal, to_full);
+        stop_ = frame_stop_ = posted_ + (held_ ? 0 : std::min(to_signal, to_full));
+        if (!batches_) return;
+        const uint32_t batch = seen_ + batch_after_ - 1;
+        if (static_cast<int32_t>(batch - stop_) < 0) frame_stop_ = batch;
     }
 
     uint32_t posted_ = 0;
-    uint32_t stop_ = 0;   // the number before which takes_unsignaled()
+    uint32_t frame_stop_ = 0;  // the number before which takes_frames(), and takes_unsignaled()
+    uint32_t stop_ = 0;
     uint32_t users_ = 0;  // one after the last number of a user
     uint32_t completed_ = 0;
+    uint32_t seen_ = 0;  // at least completed_
+    uint32_t batch_after_ = 0;
+    bool batches_ = false;
+    bool held_ = false;
     uint32_t signaled_ = 0;  // one after the last signaled number
     uint32_t depth_ = 0;
     uint32_t reserved_ = kAllPlaces;

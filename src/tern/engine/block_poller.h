@@ -47,6 +47,10 @@ class BlockPoller {
             }
             if (word.kind() == FrameKind::kActiveMessage) {
                 sink.message(word.id(), path.payload(word), word.length());
+            } else if (word.kind() == FrameKind::kBatch) {
+                ++others;
+                if (!batch(channel, path.payload(word), word.length(), sink)) [[unlikely]]
+                    break;
             } else if (word.kind() == FrameKind::kTag) {
                 ++others;
                 if (!tagged(channel, word, path.payload(word), sink)) [[unlikely]]
@@ -80,6 +84,32 @@ class BlockPoller {
         return false;
     }
 
+    // Delivers the messages of a frame of kind kBatch, hot or cold. False: as tagged().
+    template <class Sink>
+    bool batch(Channel& channel, const std::byte* payload, uint32_t length, Sink& sink) {
+        unsigned messages = 0;
+        Word entry;
+        do {
+            if (!BatchEntry::read(payload, length, entry)) [[unlikely]] {
+                on_malformed(channel, "a frame of several messages is malformed");
+                return false;
+            }
+            const std::byte* const message = payload + BatchEntry::kBytes;
+            const uint32_t space = BatchEntry::space(entry.length());
+            payload += space;
+            length -= space;
+            __builtin_prefetch(payload + kAhead);
+            if (entry.kind() == FrameKind::kActiveMessage) [[likely]] {
+                ++messages;
+                sink.message(entry.id(), message, entry.length());
+            } else if (!tagged(channel, entry, message, sink)) [[unlikely]] {
+                return false;
+            }
+        } while (length != 0);
+        if (messages != 0) offered_.count(channel, messages);
+        return true;
+    }
+
     // The peer has broken the protocol: ends the channel, and takes nothing more from it.
     [[gnu::cold]] void on_malformed(Channel& channel, const char* what) {
         channel.receiving.deaf = true;
@@ -89,6 +119,8 @@ class BlockPoller {
     uint64_t received() const { return received_; }
 
   private:
+    static constexpr size_t kAhead = 128;  // bytes that are fetched before they are needed
+
     // A stream does not stop for want of credit while this side is busy with it.
     [[gnu::always_inline]] void press_credit(Channel& channel) {
         if (channel.receiving.path.credit_pressing() && channel.up()) [[unlikely]]

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -19,6 +20,8 @@
 #include "tern/verbs/memory.h"
 
 namespace tern {
+
+class Batches;
 
 // A connection with the state of both directions. Each part belongs to one object of the engine,
 // which alone changes it unless the part says otherwise.
@@ -76,6 +79,27 @@ struct Channel final : Connection {
         bool peer_wants_credit_frame = false;  // it sleeps, and a write does not wake it
     };
 
+    // Messages that wait for each other, to go as one frame, which is accounted for as posted. Of
+    // Batches, under its lock while it is open.
+    struct alignas(64) Batch {
+        std::atomic<bool> open = false;
+        bool in_block = false;
+        bool grows = false;    // SendPath::batch_grows() is to know the length
+        bool refused = false;  // the device has refused the frame
+        uint32_t length = 0;   // of the frame's payload
+        uint32_t most = 0;
+        std::byte* frame = nullptr;  // a place for a cold word, the payload, a place for a tail
+        uint32_t lkey = 0;
+        uint32_t end = 0;     // where the write in the block ends
+        uint64_t word = 0;    // without the length
+        uint32_t index = 0;   // among the open ones
+        uint32_t number = 0;  // of the work request
+        uint64_t block_address = 0;
+        uint32_t block_rkey = 0;
+        const uint32_t* notify = nullptr;
+        Batches* owner = nullptr;
+    };
+
     // How the peer notifies this side, while it sleeps, of frames in the block. Of NotifyRequests.
     struct Notifying {
         uint16_t generation = 0;  // the last value written to the peer's notify word
@@ -118,6 +142,7 @@ struct Channel final : Connection {
 
     Sending sending;
     Receiving receiving;
+    Batch batch;
     Notifying notifying;
     Control control;
 

@@ -7,6 +7,7 @@
 #include "common/clock.h"
 #include "tern/base/shortage.h"
 #include "tern/base/trace.h"
+#include "tern/engine/batches.h"
 #include "tern/engine/completion_poller.h"
 #include "tern/engine/control_frames.h"
 #include "tern/engine/device_health.h"
@@ -42,6 +43,7 @@ Channels::Channels(const EngineParts& parts)
       peer_blocks_(parts.peer_blocks),
       early_(parts.early),
       completions_(parts.completions),
+      batches_(parts.batches),
       health_(parts.health),
       idle_(parts.idle),
       budget_(parts.poller.budget()),
@@ -128,6 +130,7 @@ std::unique_ptr<Connection> Channels::make_connection(uint32_t index, const Peer
     auto channel = std::make_unique<Channel>(index, peer, handshake);
     const size_t channels = connector_.table().size() + 1;
     control_.make_room(channels);
+    batches_.make_room(channels);
     peer_blocks_.make_room(channels);
     channel->receiving.activity.owner = channel.get();
     offered_.begin(*channel);
@@ -166,6 +169,7 @@ void Channels::established(Connection& connection) {
     auto& channel = static_cast<Channel&>(connection);
     channel.sends.reserve(engine_limits::control_places(channel.sends.depth()));
     channel.transfer_reserve = channel.sends.reserved();
+    batches_.begin(channel);
     channel.receiving.polls_memory =
         poll_ == PollMode::kMemory ||
         (poll_ == PollMode::kAuto && verbs::writes_in_order(channel.qp.get()));

@@ -72,6 +72,7 @@ class Channels final : public ConnectorOwner {
     PeerBlocks& peer_blocks_;
     EarlySends& early_;
     CompletionPoller& completions_;
+    Batches& batches_;
     DeviceHealth& health_;
     IdleChannels& idle_;
     PollBudget& budget_;

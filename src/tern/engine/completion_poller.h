@@ -67,6 +67,8 @@ class CompletionPoller {
     }
 
     verbs::LateCompletion& late() { return late_; }
+    // Takes completions off the queue, for the next poll to handle, and tells the send queues.
+    void look();
     // The most completions that can be in the queue.
     unsigned capacity() const { return static_cast<unsigned>(cq_->cqe); }
     // Peers may write so many times more (or less) with immediate data to rings of this side's.
@@ -332,6 +334,8 @@ void CompletionPoller::deliver(Channel& channel, Word word, const std::byte* pay
     if (word.kind() == FrameKind::kActiveMessage) {
         offered_.count(channel);
         sink.message(word.id(), payload, word.length());
+    } else if (word.kind() == FrameKind::kBatch) {
+        if (!blocks_.batch(channel, payload, word.length(), sink)) return;
     } else if (!blocks_.tagged(channel, word, payload, sink)) {
         return;
     }
@@ -348,6 +352,7 @@ template <class Sink>
     if (completion.status == IBV_WC_SUCCESS) [[likely]] {
         channel->sends.complete(number);
         settle(*channel, Status::kOk, sink);
+        WorkRequests::post_held(*channel);
     } else {
         on_failed_send(*channel, completion, sink);
     }

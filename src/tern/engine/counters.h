@@ -34,6 +34,8 @@ struct BlockCounters {
 // The counters of an interface.
 struct Counters : MessageCounters, OneSidedCounters, BlockCounters {
     uint64_t repeated = 0;      // puts with messages that went as one write
+    uint64_t batches = 0;       // frames with several messages
+    uint64_t batched = 0;       // messages in them
     uint64_t received_hot = 0;  // frames
     uint64_t received_cold = 0;
     uint64_t sent_control = 0;  // of the cold frames, those that are no messages

@@ -3,6 +3,7 @@
 
 #include "tern/base/trace.h"
 #include "tern/connection/connector.h"
+#include "tern/engine/batches.h"
 #include "tern/engine/completion_poller.h"
 #include "tern/engine/owner.h"
 #include "tern/engine/resources.h"
@@ -16,6 +17,7 @@ DeviceHealth::DeviceHealth(const EngineParts& parts)
       port_(parts.resources.port.number),
       connector_(parts.connector),
       completions_(parts.completions),
+      batches_(parts.batches),
       owner_(parts.owner) {}
 
 // Outstanding work requests count as failed: no completion will report them.
@@ -30,6 +32,7 @@ void DeviceHealth::break_down(const std::string& why) {
     connector_.table().for_each([&](Connection& connection) {
         auto& channel = static_cast<Channel&>(connection);
         channel.to_mark = false;  // nothing completes any more
+        batches_.drop(channel);
         if (channel.sends.idle()) return;
         channel.sends.fail(channel.sends.next() - channel.sends.outstanding());
         channel.sends.complete(channel.sends.next() - 1);

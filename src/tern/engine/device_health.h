@@ -37,6 +37,7 @@ class DeviceHealth {
     int port_;
     Connector& connector_;
     CompletionPoller& completions_;
+    Batches& batches_;
     EngineOwner& owner_;
     bool failed_ = false;
 };

@@ -34,6 +34,7 @@ Engine::Engine(Resources resources, const EngineSettings& settings, EngineOwner&
               .peer_blocks = peer_blocks_,
               .offered = offered_,
               .blocks = blocks_,
+              .batches = batches_,
               .completions = completions_,
               .health = health_,
               .flush = flush_,
@@ -45,7 +46,7 @@ Engine::Engine(Resources&& resources, const EngineSettings& settings, const Engi
     : settings_(settings),
       resources_(std::move(resources)),
       poller_(parts),
-      fast_path_(resources_.max_inline, resources_.pool, requests_, peer_blocks_, early_, room_),
+      fast_path_(parts),
       one_sided_(parts),
       requests_(connector_),
       control_(requests_, offered_, peer_blocks_),
@@ -54,6 +55,7 @@ Engine::Engine(Resources&& resources, const EngineSettings& settings, const Engi
       peer_blocks_(resources_.pd, connector_, requests_, control_),
       offered_(parts),
       blocks_(poller_.polled_blocks(), offered_, control_, connector_),
+      batches_(settings_.segment_size, resources_.pool, requests_, peer_blocks_, completions_),
       completions_(parts),
       health_(parts),
       flush_(connector_, requests_, poller_.budget(), parts.owner),
@@ -77,6 +79,8 @@ Counters Engine::counters() const {
     counters.credit_stalls = peer_blocks_.stalls();
     counters.cold_stalls = peer_blocks_.waits();
     counters.queue_stalls = room_.refused();
+    counters.batches = batches_.batches();
+    counters.batched = batches_.messages();
     counters.polls = poller_.polls();
     counters.sleeps = sleep_.sleeps();
     counters.notify_requests = sleep_.notify_requests();

@@ -7,6 +7,7 @@
 
 #include "tern/base/one_thread.h"
 #include "tern/connection/connector.h"
+#include "tern/engine/batches.h"
 #include "tern/engine/channel.h"
 #include "tern/engine/channel_flush.h"
 #include "tern/engine/channels.h"
@@ -152,6 +153,12 @@ class Engine final {
         return fast_path_.am_usual(channel, id, length, fill);
     }
     template <class Fill>
+    [[gnu::always_inline]] bool am_batched(Channel& channel, uint32_t id, uint32_t length,
+                                           Fill fill) {
+        const base::OneThread::Scope scope(thread_);
+        return fast_path_.am_batched(channel, id, length, fill);
+    }
+    template <class Fill>
     [[gnu::always_inline]] Status put_am_usual(Channel& channel, std::span<const std::byte> data,
                                                uint64_t to, uint32_t rkey, uint32_t id,
                                                uint32_t length, Fill fill) {
@@ -208,6 +215,11 @@ class Engine final {
     void answer() { connector_.answer(); }
     // For another background thread: see Sleep::look().
     void look() { sleep_.look(); }
+    // For a third one: see Batches::on_timer(), which it calls when the result of hold_messages()
+    // is readable. Without it nothing is held back.
+    int hold_messages() { return settings_.batches ? batches_.enable(settings_.batch_after) : -1; }
+    void hold_no_messages() { batches_.disable(); }
+    void on_batch_timer() { batches_.on_timer(); }
 
     Counters counters() const;
     EngineUsage usage() const;
@@ -233,6 +245,7 @@ class Engine final {
     PeerBlocks peer_blocks_;
     OfferedBlocks offered_;
     BlockPoller blocks_;
+    Batches batches_;
     CompletionPoller completions_;
     DeviceHealth health_;
     ChannelFlush flush_;

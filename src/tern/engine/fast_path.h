@@ -6,8 +6,10 @@
 #include <cstring>
 #include <span>
 
+#include "tern/engine/batches.h"
 #include "tern/engine/counters.h"
 #include "tern/engine/early_sends.h"
+#include "tern/engine/parts.h"
 #include "tern/engine/peer_blocks.h"
 #include "tern/engine/put_request.h"
 #include "tern/engine/send_pool.h"
@@ -23,14 +25,7 @@ namespace tern {
 // `id`: of an active message, or the value of tag_message().
 class FastPath {
   public:
-    FastPath(uint32_t max_inline, SendPool& pool, WorkRequests& requests, PeerBlocks& blocks,
-             EarlySends& early, SendRoom& room)
-        : max_inline_(max_inline),
-          pool_(pool),
-          requests_(requests),
-          blocks_(blocks),
-          early_(early),
-          room_(room) {}
+    explicit FastPath(const EngineParts& parts);
 
     // Whether am_bcopy would accept a message of any length now. If not, counts a refused send.
     bool takes_copies(Channel& channel);
@@ -65,6 +60,11 @@ class FastPath {
     }
     template <class Fill>
     Status am_usual(Channel& channel, uint32_t id, uint32_t length, Fill fill);
+    // am_short() into an open batch. False: call am_short().
+    template <class Fill>
+    bool am_batched(Channel& channel, uint32_t id, uint32_t length, Fill fill) {
+        return batches_.append(channel, id, length, fill);
+    }
     // `pack(void* to)` writes the payload, at most segment_size bytes, and returns its length.
     // `length` returns it to the caller.
     template <class Pack>
@@ -121,7 +121,8 @@ class FastPath {
     // no completion or notification is due, and no wrap.
     [[gnu::always_inline]] static bool is_usual(const Channel& channel, uint32_t length,
                                                 int32_t count = 1) {
-        return channel.sends.takes_unsignaled(count) &&
+        return (count == 1 ? channel.sends.takes_frames()
+                           : channel.sends.takes_unsignaled(count)) &&
                channel.sending.path.straight(in_steps(length)) &&
                __atomic_load_n(channel.sending.notify, __ATOMIC_RELAXED) == notify::kNever;
     }
@@ -146,6 +147,10 @@ class FastPath {
     // Bytes of a frame's write or send.
     static uint32_t frame_length(bool hot, uint32_t payload) {
         return hot ? BlockWriter::body(payload) : payload + uint32_t{sizeof(Word)};
+    }
+    // The work request behind which messages may wait reports when it is complete.
+    static unsigned signal_before_batch(const Channel& channel) {
+        return channel.sends.last_before_batch() ? unsigned{IBV_SEND_SIGNALED} : 0;
     }
     // Where a frame begins in memory that has a place for a word, the payload, and the rest: a
     // frame in a block has no word before its payload.
@@ -179,6 +184,7 @@ class FastPath {
     PeerBlocks& blocks_;
     EarlySends& early_;
     SendRoom& room_;
+    Batches& batches_;
     PutRequest put_{IBV_WR_RDMA_WRITE, &short_.request};
 };
 
@@ -285,6 +291,10 @@ template <class Fill>
 template <class Fill>
 [[gnu::noinline]] Status FastPath::am_short_slow(Channel& channel, uint32_t id, uint32_t length,
                                                  Fill fill) {
+    if (channel.sends.batches() && length <= Batches::kLongest) {
+        if (batches_.take(channel, id, length, fill)) return Status::kOk;
+        if (takes_usual(channel, length)) return am_usual(channel, id, length, fill);
+    }
     if (!channel.sends.takes_data()) [[unlikely]] {
         const Status waits = early_.message(channel, id, [&](std::byte* to) {
             fill(to);
@@ -303,7 +313,8 @@ template <class Fill>
     ibv_sge piece{
         .addr = address_of(bytes) + begin_of(hot), .length = frame_length(hot, length), .lkey = 0};
     const Status status =
-        post_frame(channel, choice, id, length, &piece, 1, IBV_SEND_INLINE, nullptr, nullptr);
+        post_frame(channel, choice, id, length, &piece, 1,
+                   IBV_SEND_INLINE | signal_before_batch(channel), nullptr, nullptr);
     ++counters_.shorts;
     if (!hot) blocks_.on_detour(channel, length);
     return status;
@@ -327,6 +338,15 @@ Status FastPath::am_bcopy(Channel& channel, uint32_t id, Pack&& pack, uint32_t& 
         return room_.no_buffer();
     length = pack(static_cast<void*>(buffer->data + sizeof(Word)));
     channel.sending.last_bcopy = length;
+    unsigned signal = 0;
+    if (channel.sends.batches() && length <= Batches::kLongest) {
+        const auto fill = [&](std::byte* to) { memcpy(to, buffer->data + sizeof(Word), length); };
+        if (batches_.take(channel, id, length, fill)) {
+            pool_.give(buffer);
+            return Status::kOk;
+        }
+        signal = signal_before_batch(channel);
+    }
     SendPath::Choice choice = channel.sending.path.choose(length);
     if (choice.route == SendPath::Route::kStall) {
         (void)blocks_.on_stall(channel);
@@ -337,9 +357,9 @@ Status FastPath::am_bcopy(Channel& channel, uint32_t id, Pack&& pack, uint32_t& 
                   .length = frame_length(hot, length),
                   .lkey = buffer->lkey};
     const bool at_once = piece.length <= max_inline_;
-    const Status status =
-        post_frame(channel, choice, id, length, &piece, 1, at_once ? IBV_SEND_INLINE : 0,
-                   at_once ? nullptr : buffer, nullptr);
+    const Status status = post_frame(channel, choice, id, length, &piece, 1,
+                                     signal | (at_once ? unsigned{IBV_SEND_INLINE} : 0),
+                                     at_once ? nullptr : buffer, nullptr);
     if (at_once || status != Status::kOk) pool_.give(buffer);
     ++counters_.bcopies;
     if (!hot) blocks_.on_detour(channel, length);

@@ -53,6 +53,7 @@ inline Status OneSided::post_word_short(Channel& channel, std::span<const std::b
                                         uint64_t to, uint64_t word_to, uint64_t word, uint32_t rkey,
                                         unsigned signal) {
     const bool in_one = word_to == to + data.size() && !data.empty() && writes_in_order(channel);
+    WorkRequests::post_held(channel);
     ibv_send_wr& put = word_.put;
     ibv_send_wr& then = word_.then;
     word_.value = word;
@@ -92,6 +93,7 @@ Status OneSided::put_word(Channel& channel, const WordPut& what) {
         if (buffer != nullptr) pool_.give(buffer);
         return Status::kNoResource;
     }
+    WorkRequests::post_held(channel);
     ibv_send_wr& put = word_.put;
     ibv_send_wr& then = word_.then;
     ibv_sge pieces[2] = {what.from, {}};

@@ -180,6 +180,7 @@ class OneSided {
 [[gnu::always_inline]] inline bool OneSided::access(Channel& channel, ibv_wr_opcode opcode,
                                                     unsigned flags, const ibv_sge& piece,
                                                     uint64_t remote, uint32_t rkey) {
+    WorkRequests::post_held(channel);
     TERN_ASSERT(channel.sends.room() != 0);
     access_.piece = piece;
     access_.request.wr_id = channel.tag | channel.sends.next();

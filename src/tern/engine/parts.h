@@ -3,6 +3,7 @@
 
 namespace tern {
 
+class Batches;
 class BlockPoller;
 class ChannelFlush;
 class CompletionPoller;
@@ -39,6 +40,7 @@ struct EngineParts {
     PeerBlocks& peer_blocks;
     OfferedBlocks& offered;
     BlockPoller& blocks;
+    Batches& batches;
     CompletionPoller& completions;
     DeviceHealth& health;
     ChannelFlush& flush;

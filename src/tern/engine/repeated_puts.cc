@@ -43,6 +43,7 @@ RepeatedPuts::Plan RepeatedPuts::without_room(Channel& channel) {
 }
 
 Status RepeatedPuts::post(Channel& channel, const PutRequest::Put& put, const Plan& plan) {
+    WorkRequests::post_held(channel);
     // The last one that is allowed is reported, so that what waits sees its end.
     const bool signaled = put.cookie != nullptr || !channel.sends.takes_unsignaled() ||
                           channel.sends.idle() || !channel.sending.allowance.several();

@@ -36,6 +36,9 @@ struct EngineSettings {
     bool early_sends = true;        // accept sends while a connection is being made
     uint32_t urgent_id = ~0u;       // of active messages that may not wait: see EarlySends
     bool repeats = true;            // of puts with messages: see RepeatedPuts
+    bool batches = true;            // of messages, after so many work requests: see Batches
+    uint32_t batch_after = kTunables.batch_after;
+    bool batch_poll = kTunables.batch_poll != 0;
     PollMode poll = PollMode::kAuto;
     Promotion::Limits promotion;
     verbs::RetrySettings retry;

@@ -3,6 +3,7 @@
 
 #include "tern/base/trace.h"
 #include "tern/connection/connector.h"
+#include "tern/engine/batches.h"
 #include "tern/engine/channel_flush.h"
 #include "tern/engine/completion_poller.h"
 #include "tern/engine/control_frames.h"
@@ -21,6 +22,7 @@ Sleep::Sleep(const EngineParts& parts)
       polled_(parts.poller.polled_blocks()),
       budget_(parts.poller.budget()),
       completions_(parts.completions),
+      batches_(parts.batches),
       connector_(parts.connector),
       health_(parts.health),
       flush_(parts.flush),
@@ -48,6 +50,7 @@ int Sleep::event_fd(std::string& why) {
 // notifications show that it has seen the new value.
 Status Sleep::arm(const std::vector<Watched>& also) {
     if (health_.take_events()) return Status::kInProgress;
+    batches_.push_all();
     flush_.check_unused(connector_.now());
     const bool woken = watch_.withdraw();
     set_asleep(true);

@@ -91,6 +91,7 @@ class Sleep {
     PolledBlocks& polled_;
     PollBudget& budget_;
     CompletionPoller& completions_;
+    Batches& batches_;
     Connector& connector_;
     DeviceHealth& health_;
     ChannelFlush& flush_;

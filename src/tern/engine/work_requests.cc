@@ -4,6 +4,7 @@
 #include <new>
 
 #include "tern/connection/connector.h"
+#include "tern/engine/batches.h"
 
 namespace tern {
 
@@ -23,7 +24,12 @@ void WorkRequests::check_silent(Channel& channel, uint64_t& since) {
     if (!channel.sends.reports()) (void)post_empty(channel, true);
 }
 
+void WorkRequests::post_batch(Channel& channel) {
+    channel.batch.owner->push(channel);
+}
+
 void WorkRequests::post_marker(Channel& channel, bool users) {
+    post_held(channel);
     // The device's queue may be longer than what is accounted for.
     if (channel.sends.room() == 0) return;
     ibv_send_wr request{};

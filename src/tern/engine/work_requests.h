@@ -44,9 +44,16 @@ class WorkRequests {
         return request_;
     }
 
+    // Posts what Batches holds back on this connection. Call before another work request is posted.
+    [[gnu::always_inline]] static void post_held(Channel& channel) {
+        if (channel.sends.held()) [[unlikely]]
+            post_batch(channel);
+    }
+
     // Posts a work request, for which the send queue must have room. `users`: its loss counts as
     // the user's. False: the connection has failed.
     bool post(Channel& channel, ibv_send_wr& request, bool users) {
+        post_held(channel);
         TERN_ASSERT(channel.sends.room() != 0);
         const bool signaled =
             channel.sends.signal_due() || (request.send_flags & IBV_SEND_SIGNALED) != 0;
@@ -93,6 +100,8 @@ class WorkRequests {
     Status on_refused(Channel& channel) noexcept;
 
   private:
+    [[gnu::cold, gnu::noinline]] static void post_batch(Channel& channel);
+
     ibv_send_wr request_{};  // of prepare(); zeroed once, because that takes 20 ns
     Connector& connector_;
 };

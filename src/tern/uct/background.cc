@@ -24,16 +24,29 @@ void look(Engine& engine) try { engine.look(); } catch (const std::bad_alloc&) {
     (void)no_memory("look at what has come");
 }
 
+// Messages of a stream may wait for each other, because somebody posts them in time.
+void start_batches(TernIface& iface, int& batches) {
+    const int timer = iface.engine->hold_messages();
+    if (timer < 0) return;
+    batches = handle(iface, timer, [](int, ucs_event_set_types_t, void* engine) {
+        static_cast<Engine*>(engine)->on_batch_timer();
+    });
+    if (batches < 0) iface.engine->hold_no_messages();
+}
+
 }  // namespace
 
 void start_background(TernIface& iface) {
-    auto& [answers, looks] = iface.background;
-    answers = looks = -1;
+    auto& [answers, looks, batches] = iface.background;
+    answers = looks = batches = -1;
     ucs_async_context_t* async = iface.super.worker->async;
+    if (async == nullptr) return;
     // A signal handler could interrupt code that holds a lock which the handler needs.
-    if (async == nullptr || (async->mode != UCS_ASYNC_MODE_THREAD_SPINLOCK &&
-                             async->mode != UCS_ASYNC_MODE_THREAD_MUTEX))
+    if (async->mode != UCS_ASYNC_MODE_THREAD_SPINLOCK &&
+        async->mode != UCS_ASYNC_MODE_THREAD_MUTEX) {
+        if (iface.engine->settings().batch_poll) start_batches(iface, batches);
         return;
+    }
     answers = handle(
         iface, iface.engine->background_fd(),
         [](int, ucs_event_set_types_t, void* engine) { answer(*static_cast<Engine*>(engine)); });
@@ -43,6 +56,7 @@ void start_background(TernIface& iface) {
         iface, iface.engine->sleep()->watch_fd(),
         [](int, ucs_event_set_types_t, void* engine) { look(*static_cast<Engine*>(engine)); });
     if (looks >= 0) iface.engine->sleep()->use_watch_thread();
+    start_batches(iface, batches);
 }
 
 void stop_background(TernIface& iface) {
@@ -50,6 +64,7 @@ void stop_background(TernIface& iface) {
         if (fd >= 0) (void)ucs_async_remove_handler(fd, 1);
         fd = -1;
     }
+    iface.engine->hold_no_messages();
 }
 
 }  // namespace tern

@@ -25,6 +25,7 @@ struct TernConfig {
         unsigned receive_queue;
         unsigned receive_most;
         int poll;
+        int batches;
         int repeats;
     } messages;
     // The fast path: which senders have blocks, and of what size.

@@ -65,6 +65,8 @@ std::string counters_of(const Engine& engine, const Rendezvous& rendezvous, cons
         {"block_bytes_most", counters.block_bytes_most},
         {"sent_hot", counters.sent_hot},
         {"sent_cold", counters.sent_cold},
+        {"batches", counters.batches},
+        {"batched", counters.batched},
         {"put_repeated", counters.repeated},
         {"received_hot", counters.received_hot},
         {"received_cold", counters.received_cold},

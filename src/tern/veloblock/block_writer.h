@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "common/assert.h"
@@ -110,6 +111,42 @@ class BlockWriter {
         floor_ = static_cast<int32_t>(end_ + used - size_);
         // The credit never permits more than the block.
         TERN_ASSERT(plan.fits && this->used() <= size_);
+    }
+
+    // Where a frame goes whose payload grows until it is written: straight below the last one.
+    struct Growing {
+        uint32_t most = 0;  // bytes of payload
+        uint32_t end = 0;   // where the write ends
+        bool last = false;  // the tail says so
+    };
+    // For at most `most` bytes of payload, a multiple of 8. If not even one more of that size would
+    // fit below, and the rest is free, the frame is the last one.
+    Growing plan_growing(uint32_t most) const {
+        Growing plan{.most = 0, .end = end_, .last = false};
+        uint32_t room = 0;
+        if (end_ < 2 * in_steps(most) && floor_ <= 0) {
+            plan.last = end_ != 0;
+            room = end_;
+        } else if (const int32_t low = std::max(floor_, static_cast<int32_t>(kStep));
+                   static_cast<int32_t>(end_) > low) {
+            room = end_ - static_cast<uint32_t>(low);
+        }
+        room &= ~(kStep - 1);
+        plan.most = room == 0 ? 0 : std::min(most, room - kOverhead);
+        return plan;
+    }
+    // The frame counts as posted. Its payload has `length` bytes now, and may grow() if it is not
+    // the last one.
+    void commit_growing(const Growing& plan, uint32_t length) {
+        if (!plan.last) return grow(plan.end, length);
+        floor_ += static_cast<int32_t>(size_);
+        end_ = size_;
+        ++round_;
+        TERN_ASSERT(used() <= size_);
+    }
+    void grow(uint32_t end, uint32_t length) {
+        end_ = end - in_steps(length);
+        TERN_ASSERT(used() <= size_ && end_ != 0);
     }
 
     // Takes the reader's cumulative count of freed units from the next frame. False: the count

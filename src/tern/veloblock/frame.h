@@ -2,6 +2,7 @@
 #pragma once
 
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 
 namespace tern {
@@ -11,6 +12,7 @@ enum class FrameKind : uint8_t {
     kWrap = 1,           // no payload: the next frame is at the block's high end
     kControl = 2,        // a control frame, described by `id` (ControlId); always sent cold
     kTag = 3,            // payload for the layer that matches tags, described by `id`
+    kBatch = 4,          // messages of kinds kActiveMessage and kTag: see BatchEntry
 };
 
 // The `id` argument of Engine's send functions for a frame of kind kTag: kind and id in one.
@@ -61,6 +63,8 @@ class Word {
         return Word(raw_ | uint64_t{round % kRounds} << 56);
     }
     constexpr Word as_last() const { return Word(raw_ | kLast); }
+    // This word with a length, which is 0 in this one.
+    constexpr Word with_length(uint32_t length) const { return Word(raw_ | length); }
     // This word with the next sequence.
     constexpr Word following() const {
         constexpr uint64_t kSequence = uint64_t{0xffff} << 40;
@@ -88,7 +92,7 @@ class Word {
     constexpr bool is_like(Word other) const { return (raw_ ^ other.raw_) >> 21 == 0; }
     // Whether the fixed bits, the round and the kind are valid. Does not check the length.
     constexpr bool well_formed(uint32_t round) const {
-        return (raw_ & ~kLast) >> 56 == (0x80 | round % kRounds) && (raw_ >> 21 & 7) <= 3;
+        return (raw_ & ~kLast) >> 56 == (0x80 | round % kRounds) && (raw_ >> 21 & 7) <= 4;
     }
     // The same in a receive buffer.
     constexpr bool well_formed() const { return well_formed(0) && !last(); }
@@ -130,6 +134,28 @@ inline constexpr uint32_t kMaxBlock = 256 * 1024 - kStep;
 inline constexpr uint32_t kFrameDue = 0x5000 * Word::kUnit;
 inline constexpr uint32_t kMostAhead = 0x7000 * Word::kUnit;
 static_assert(kFrameDue < kMostAhead && kMostAhead + kMaxBlock < (1u << 16) * Word::kUnit);
+
+// A frame of kind kBatch has a payload of messages, one behind the other: each is an entry of 8
+// bytes, with length, kind and id as in a word, and its payload, padded to 8.
+class BatchEntry {
+  public:
+    static constexpr uint32_t kBytes = sizeof(Word);
+
+    // Bytes of a message of `length` bytes.
+    static constexpr uint32_t space(uint32_t length) { return kBytes + padded(length); }
+    // `id`: of an active message, or the value of tag_message().
+    static constexpr Word make(uint32_t id, uint32_t length) {
+        return Word().with(FrameKind::kActiveMessage, id, length, 0);
+    }
+    // The first entry of a payload of which `left` bytes are left. False: it is malformed.
+    static bool read(const std::byte* payload, uint32_t left, Word& entry) {
+        if (left < kBytes) return false;
+        entry = Word(*reinterpret_cast<const uint64_t*>(payload));
+        const bool of_message =
+            entry.kind() == FrameKind::kActiveMessage || entry.kind() == FrameKind::kTag;
+        return entry.raw() >> 24 == 0 && of_message && space(entry.length()) <= left;
+    }
+};
 
 // Ids of control frames. The ids below kFirstTransfer manage the block that the receiver of a
 // direction ("reader") offers to its sender ("writer").

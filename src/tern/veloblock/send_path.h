@@ -80,6 +80,22 @@ class SendPath {
     }
     void sent_cold() { blank_ = blank_.following(); }
 
+    // A frame of kind kBatch, which counts as posted while it may still grow (Batches). Its word
+    // has no length yet.
+    BlockWriter::Growing plan_batch(uint32_t most) const {
+        return writer_.plan_growing(std::min(most, writer_.size() / 4 & ~(kStep - 1)));
+    }
+    Word batch_word(const BlockWriter::Growing& plan, uint16_t credit) const {
+        const Word word = blank_.with(FrameKind::kBatch, 0, 0, credit);
+        return plan.last ? word.as_last() : word;
+    }
+    void batch_begins(const BlockWriter::Growing& plan, uint32_t length) {
+        writer_.commit_growing(plan, length);
+        blank_ = blank(cold_count(), writer_.round());
+        ++hot_count_;
+    }
+    void batch_grows(uint32_t end, uint32_t length) { writer_.grow(end, length); }
+
     // An offer, taken in order. False: the peer breaks the protocol.
     bool take_offer(const BlockOffer& offer) {
         if (hot_ || !offer.valid()) return false;

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "tern/engine/batches.h"
+
+#include <arpa/inet.h>
+#include <sched.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "tern/engine/completion_poller.h"
+#include "tern/engine/peer_blocks.h"
+#include "tern/engine/send_pool.h"
+#include "tern/engine/work_requests.h"
+
+namespace tern {
+
+Batches::~Batches() {
+    if (timer_ >= 0) close(timer_);
+}
+
+// The other thread posts, or has lost its processor while it does.
+void Batches::Lock::wait(const std::atomic<bool>& taken) {
+    for (int tries = 0; taken.load(std::memory_order_relaxed); ++tries)
+        if (tries >= 1000) (void)sched_yield();
+}
+
+int Batches::enable(uint32_t after) {
+    if (timer_ < 0) timer_ = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    enabled_ = timer_ >= 0;
+    after_ = after;
+    return timer_;
+}
+
+void Batches::disable() {
+    enabled_ = false;
+    push_all();
+}
+
+void Batches::make_room(size_t channels) {
+    const Lock lock(taken_);
+    base::make_room(open_, channels);
+}
+
+void Batches::begin(Channel& channel) {
+    channel.batch.owner = this;
+    if (enabled_) channel.sends.batch_after(after_);
+}
+
+void Batches::set_timer(bool runs) {
+    ticks_ = runs;
+    itimerspec timer{};
+    if (runs) timer.it_value.tv_nsec = timer.it_interval.tv_nsec = kPeriod;
+    (void)timerfd_settime(timer_, 0, &timer, nullptr);
+}
+
+// Where the frame goes whose first message takes `space` bytes. False: a frame by itself has to
+// wrap, to wait or to fail.
+bool Batches::plan(Channel& channel, uint32_t space) {
+    Channel::Batch& batch = channel.batch;
+    SendPath& path = channel.sending.path;
+    (void)blocks_.take_credit(channel);
+    if (channel.failed || !channel.sends.takes_data()) return false;
+    batch.in_block = path.hot();
+    const uint16_t credit = channel.receiving.path.credit();
+    if (!batch.in_block) {
+        if (!channel.sending.allowance.open()) return false;
+        batch.most = most_;
+        batch.word = path.cold_word(FrameKind::kBatch, 0, 0, credit).raw();
+        batch.grows = false;
+        return space <= batch.most;
+    }
+    const BlockWriter::Growing growing = path.plan_batch(most_);
+    if (growing.most < 2 * space) return false;
+    batch.most = growing.most;
+    batch.end = growing.end;
+    batch.grows = !growing.last;
+    batch.word = path.batch_word(growing, credit).raw();
+    batch.notify = channel.sending.notify;
+    batch.block_address = channel.sending.block_address;
+    batch.block_rkey = channel.sending.block_rkey;
+    path.batch_begins(growing, space);
+    return true;
+}
+
+bool Batches::open(Channel& channel, uint32_t length) {
+    completions_.look();
+    if (!channel.sends.batch_due() || !pool_.prepare()) return false;
+    if (!plan(channel, BatchEntry::space(length))) return false;
+    Channel::Batch& batch = channel.batch;
+    SendPool::Buffer* const buffer = pool_.take();
+    buffer->holder = channel.tag;
+    batch.frame = buffer->data;
+    batch.lkey = buffer->lkey;
+    batch.length = 0;
+    batch.number = channel.sends.next();
+    channel.sends.posted(false, true);
+    channel.sends.record(buffer, nullptr);
+    channel.sends.hold();
+    channel.receiving.path.credit_sent();
+    channel.sending.stalled = false;
+    if (!batch.in_block) {
+        channel.sending.path.sent_cold();
+        channel.sending.allowance.sent();
+    }
+    const Lock lock(taken_);
+    batch.index = static_cast<uint32_t>(open_.size());
+    open_.push_back(&channel);
+    batch.open.store(true, std::memory_order_relaxed);
+    ++opened_;
+    if (!ticks_) set_timer(true);
+    return true;
+}
+
+void Batches::remove(Channel& channel) {
+    Channel::Batch& batch = channel.batch;
+    open_.back()->batch.index = batch.index;
+    open_[batch.index] = open_.back();
+    open_.pop_back();
+    batch.open.store(false, std::memory_order_relaxed);
+}
+
+void Batches::post(Channel& channel) {
+    Channel::Batch& batch = channel.batch;
+    remove(channel);
+    const Word word = Word(batch.word).with_length(batch.length);
+    memcpy(batch.frame + (batch.in_block ? sizeof(Word) + batch.length : 0), &word, sizeof(word));
+    ibv_sge piece{.addr = address_of(batch.frame) + (batch.in_block ? sizeof(Word) : 0),
+                  .length = batch.length + uint32_t{sizeof(Word)},
+                  .lkey = batch.lkey};
+    ibv_send_wr request{};
+    request.wr_id = channel.tag | batch.number;
+    request.sg_list = &piece;
+    request.num_sge = 1;
+    request.send_flags = IBV_SEND_SIGNALED;
+    request.opcode = IBV_WR_SEND;
+    if (batch.in_block) {
+        const uint32_t notify = __atomic_load_n(batch.notify, __ATOMIC_RELAXED);
+        request.opcode = notify != 0 ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE;
+        request.imm_data = htonl(notify::immediate(notify));
+        request.wr.rdma.remote_addr = batch.block_address + (batch.end - piece.length);
+        request.wr.rdma.rkey = batch.block_rkey;
+    }
+    ibv_send_wr* bad = nullptr;
+    batch.refused = ibv_post_send(channel.qp.get(), &request, &bad) != 0;
+}
+
+void Batches::push(Channel& channel) {
+    TERN_ASSERT(channel.sends.held());
+    {
+        const Lock lock(taken_);
+        if (channel.batch.open.load(std::memory_order_relaxed)) post(channel);
+    }
+    channel.sends.release(!channel.batch.refused);
+    if (channel.batch.refused) [[unlikely]]
+        (void)requests_.on_refused(channel);
+}
+
+void Batches::push_all() {
+    for (;;) {
+        Channel* channel = nullptr;
+        {
+            const Lock lock(taken_);
+            if (open_.empty()) return;
+            channel = open_.back();
+        }
+        push(*channel);
+    }
+}
+
+void Batches::drop(Channel& channel) {
+    if (!channel.sends.held()) return;
+    {
+        const Lock lock(taken_);
+        if (channel.batch.open.load(std::memory_order_relaxed)) remove(channel);
+    }
+    channel.sends.release(false);
+}
+
+void Batches::on_timer() {
+    uint64_t expirations = 0;
+    if (timer_ >= 0) (void)!read(timer_, &expirations, sizeof(expirations));
+    const Lock lock(taken_);
+    if (open_.empty() && posted_ == opened_) set_timer(false);
+    posted_ = opened_;
+    while (!open_.empty()) post(*open_.back());
+}
+
+}  // namespace tern

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+#include "common/make_room.h"
+#include "tern/engine/channel.h"
+
+namespace tern {
+
+class CompletionPoller;
+class PeerBlocks;
+class SendPool;
+class WorkRequests;
+
+// Short messages of a stream, held back while many work requests are under way, so that the next
+// one carries all of them.
+//
+// A batch counts as posted from its begin: it has its number and place in the send queue, its
+// buffer, its bytes of the block or of the allowance, and its credit. So what it has taken can
+// always be sent, and whatever follows it is accounted for as if it had been. Before anything else
+// is posted on its connection, it goes.
+//
+//   none  a frame finds so many work requests under way, also     open
+//         after a look at the completion queue
+//   open  it is full; another operation follows; one of these     none
+//         work requests is complete; the process goes to sleep;
+//         50 us have passed
+//
+// The time passes in UCX's asynchronous thread, by on_timer(): the process may compute. So while a
+// batch is open, that thread and the interface's own use it under one lock. The fields of other
+// connections, and of those without an open batch, have no lock. Without such a thread nothing is
+// held back.
+//
+// Channel::sends is held() from the begin until the interface's thread has seen the end. Data path.
+class Batches {
+  public:
+    // Bytes of a message that may wait, and of the payload of a batch.
+    static constexpr uint32_t kLongest = 512;
+    static constexpr uint32_t kMost = 2040;
+
+    // `segment`: bytes of the longest message.
+    Batches(uint32_t segment, SendPool& pool, WorkRequests& requests, PeerBlocks& blocks,
+            CompletionPoller& completions)
+        : most_(std::min(kMost, segment & ~(Word::kUnit - 1))),
+          pool_(pool),
+          requests_(requests),
+          blocks_(blocks),
+          completions_(completions) {}
+    ~Batches();
+    Batches(const Batches&) = delete;
+    Batches& operator=(const Batches&) = delete;
+
+    // Somebody calls on_timer() when the result is readable. From now on, connections that come up
+    // hold messages back once `after` work requests are under way. Negative: there is no timer.
+    int enable(uint32_t after);
+    // Nobody does so any more: posts everything.
+    void disable();
+    // The connection has come up. There may be so many.
+    void begin(Channel& channel);
+    void make_room(size_t channels);
+
+    // Takes a message of at most kLongest bytes, if it may wait. False: it is to be sent as usual.
+    // `fill(std::byte* to)` writes it.
+    template <class Fill>
+    bool take(Channel& channel, uint32_t id, uint32_t length, Fill&& fill) {
+        if (channel.sends.held()) {
+            if (append(channel, id, length, fill)) return true;
+            push(channel);
+        }
+        return channel.sends.batch_due() && open(channel, length) &&
+               append(channel, id, length, fill);
+    }
+    // The same, if there is a batch with room.
+    template <class Fill>
+    [[gnu::always_inline]] bool append(Channel& channel, uint32_t id, uint32_t length, Fill&& fill);
+
+    // Posts the batch of a channel that is held(). Main thread.
+    void push(Channel& channel);
+    void push_all();
+    // The device will complete nothing any more.
+    void drop(Channel& channel);
+    // Posts all batches. Any thread.
+    void on_timer();
+
+    uint64_t batches() const { return opened_; }
+    uint64_t messages() const { return messages_; }
+
+  private:
+    static constexpr uint64_t kPeriod = 50'000;  // ns
+
+    // Held for as long as it takes to copy a message, or to post.
+    class Lock {
+      public:
+        explicit Lock(std::atomic<bool>& taken) : taken_(taken) {
+            while (taken_.exchange(true, std::memory_order_acquire)) [[unlikely]] wait(taken_);
+        }
+        ~Lock() { taken_.store(false, std::memory_order_release); }
+        Lock(const Lock&) = delete;
+        Lock& operator=(const Lock&) = delete;
+
+      private:
+        [[gnu::cold, gnu::noinline]] static void wait(const std::atomic<bool>& taken);
+        std::atomic<bool>& taken_;
+    };
+
+    bool open(Channel& channel, uint32_t length);
+    bool plan(Channel& channel, uint32_t space);
+    // Under the lock.
+    void post(Channel& channel);
+    void remove(Channel& channel);
+    void set_timer(bool runs);
+
+    // First what append() needs.
+    alignas(64) std::atomic<bool> taken_ = false;
+    uint64_t messages_ = 0;
+    uint64_t opened_ = 0;
+    uint64_t posted_ = 0;  // of them at the last on_timer()
+    bool ticks_ = false;   // the timer runs
+    bool enabled_ = false;
+    uint32_t after_ = 0;
+    int timer_ = -1;
+    std::vector<Channel*> open_;
+    uint32_t most_;  // bytes of payload
+    SendPool& pool_;
+    WorkRequests& requests_;
+    PeerBlocks& blocks_;
+    CompletionPoller& completions_;
+};
+
+template <class Fill>
+[[gnu::always_inline]] inline bool Batches::append(Channel& channel, uint32_t id, uint32_t length,
+                                                   Fill&& fill) {
+    Channel::Batch& batch = channel.batch;
+    const Lock lock(taken_);
+    const uint32_t begin = batch.length;
+    const uint32_t end = begin + BatchEntry::space(length);
+    if (!batch.open.load(std::memory_order_relaxed) || end > batch.most) [[unlikely]]
+        return false;
+    std::byte* const to = batch.frame + sizeof(Word) + begin;
+    const Word entry = BatchEntry::make(id, length);
+    memset(batch.frame + end, 0, sizeof(Word));  // the padding
+    fill(to + BatchEntry::kBytes);
+    memcpy(to, &entry, sizeof(entry));
+    batch.length = end;
+    if (batch.grows) channel.sending.path.batch_grows(batch.end, end);
+    ++messages_;
+    return true;
+}
+
+}  // namespace tern
