@@ -32,7 +32,7 @@ const char* refusal_text(Refusal refusal);
 
 // The queue pair that a kConnect offers.
 struct QpParameters {
-    static constexpr uint8_t kVersion = 15;
+    static constexpr uint8_t kVersion = 16;
 
     uint32_t qp_num = 0;  // 24 bits
     uint8_t mtu = 0;      // ibv_mtu; the largest that its port uses

@@ -59,7 +59,8 @@ class SendQueue {
         return static_cast<int32_t>(stop_ - posted_) >= count;
     }
 
-    // From now on, frames that find `count` work requests under way may wait for each other.
+    // From now on, frames that find `count` work requests under way may wait for each other. 0: all
+    // may, for tests.
     void batch_after(uint32_t count) {
         batches_ = true;
         batch_after_ = std::min(count, depth_ / 4);
@@ -70,10 +71,15 @@ class SendQueue {
     bool takes_frames(int32_t count = 1) const {
         return static_cast<int32_t>(frame_stop_ - posted_) >= count;
     }
-    // Whether the next frame may wait; and whether it must not, but is the last such one, and must
-    // be signaled, so that its completion ends the waiting of those behind it.
-    bool batch_due() const { return batches_ && posted_ - seen_ >= batch_after_; }
-    bool last_before_batch() const { return batches_ && posted_ - seen_ + 1 >= batch_after_; }
+    // Whether the next frame may wait: a completion that ends it is still to come. And whether it
+    // must be signaled, so that later ones may.
+    bool batch_due() const {
+        return batches_ && posted_ - seen_ >= batch_after_ &&
+               (expects_completion() || batch_after_ == 0);
+    }
+    bool signal_for_batch() const {
+        return batches_ && posted_ - seen_ >= batch_after_ / 2 && !expects_completion();
+    }
     // Work request `number` and all before it are complete, as a look at the completion queue has
     // found. complete() follows.
     void see(uint32_t number) {
@@ -229,9 +235,11 @@ class SendQueue {
         const uint32_t to_full = room() - std::min(reserved_, room());
         stop_ = frame_stop_ = posted_ + (held_ ? 0 : std::min(to_signal, to_full));
         if (!batches_) return;
-        const uint32_t batch = seen_ + batch_after_ - 1;
-        if (static_cast<int32_t>(batch - stop_) < 0) frame_stop_ = batch;
+        const uint32_t stop = seen_ + (expects_completion() ? batch_after_ : batch_after_ / 2);
+        if (static_cast<int32_t>(stop - stop_) < 0) frame_stop_ = stop;
     }
+    // Whether a signaled work request has not been seen to be complete.
+    bool expects_completion() const { return static_cast<int32_t>(signaled_ - seen_) > 0; }
 
     uint32_t posted_ = 0;
     uint32_t frame_stop_ = 0;  // the number before which takes_frames(), and takes_unsignaled()

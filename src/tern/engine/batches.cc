@@ -82,8 +82,8 @@ bool Batches::plan(Channel& channel, uint32_t space) {
 }
 
 bool Batches::open(Channel& channel, uint32_t length) {
-    completions_.look();
-    if (!channel.sends.batch_due() || !pool_.prepare()) return false;
+    if (after_ != 0) completions_.look();
+    if (!enabled_ || !channel.sends.batch_due() || !pool_.prepare()) return false;
     if (!plan(channel, BatchEntry::space(length))) return false;
     Channel::Batch& batch = channel.batch;
     SendPool::Buffer* const buffer = pool_.take();

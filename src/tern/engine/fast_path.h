@@ -148,9 +148,9 @@ class FastPath {
     static uint32_t frame_length(bool hot, uint32_t payload) {
         return hot ? BlockWriter::body(payload) : payload + uint32_t{sizeof(Word)};
     }
-    // The work request behind which messages may wait reports when it is complete.
+    // A work request behind which messages may wait reports when it is complete.
     static unsigned signal_before_batch(const Channel& channel) {
-        return channel.sends.last_before_batch() ? unsigned{IBV_SEND_SIGNALED} : 0;
+        return channel.sends.signal_for_batch() ? unsigned{IBV_SEND_SIGNALED} : 0;
     }
     // Where a frame begins in memory that has a place for a word, the payload, and the rest: a
     // frame in a block has no word before its payload.

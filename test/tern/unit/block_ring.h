@@ -57,6 +57,31 @@ class SimulatedBlock {
         return true;
     }
 
+    // Posts a frame that grows, by pieces of `piece` bytes, until its payload has as many bytes as
+    // `payload`, or as the writer gives it. Returns its bytes; 0: it gives none.
+    uint32_t post_growing(FrameKind kind, uint32_t id, const std::vector<std::byte>& payload,
+                          uint32_t piece, uint16_t credit, uint16_t sequence) {
+        const auto most = static_cast<uint32_t>(payload.size());
+        const BlockWriter::Growing plan = writer.plan_growing(most);
+        if (plan.most < piece) return 0;
+        const Word word = Word(kind, id, 0, credit, sequence).in_round(writer.round());
+        uint32_t length = piece;
+        writer.commit_growing(plan, length);
+        while (length + piece <= plan.most) {
+            length += piece;
+            if (!plan.last) writer.grow(plan.end, length);
+        }
+        std::vector<std::byte> frame(payload.begin(), payload.begin() + length);
+        const auto tail = word_bytes((plan.last ? word.as_last() : word).with_length(length));
+        frame.insert(frame.end(), tail.begin(), tail.end());
+        put(plan.end - BlockWriter::body(length), std::move(frame));
+        const uint32_t space = in_steps(length);
+        take_units(space / 8, false);
+        if (plan.last && plan.end != space) take_units((plan.end - space) / 8, true);
+        ++sent_;
+        return length;
+    }
+
     // Places the next `bytes` posted bytes, or all that are left, of the writes by turns.
     void place(uint64_t bytes) {
         while (bytes > 0 && !wire_.empty()) {

@@ -54,7 +54,7 @@ TEST(Word, IsNotPresentBeforeItsLastByte) {
 
 TEST(Word, KnowsWhatIsNoWord) {
     EXPECT_FALSE(Word(0).well_formed());
-    for (uint64_t kind = 4; kind < 8; ++kind)
+    for (uint64_t kind = 5; kind < 8; ++kind)
         EXPECT_FALSE(Word(uint64_t{1} << 63 | kind << 21).well_formed()) << "an unknown kind";
     for (unsigned bit = 56; bit < 63; ++bit)
         EXPECT_FALSE(Word(uint64_t{1} << 63 | uint64_t{1} << bit).well_formed());
@@ -127,11 +127,22 @@ class Traffic {
 
     bool send() {
         const uint32_t length = random_length();
+        if (random_.chance(20)) return send_growing(padded(length));
         if (!block_.post(FrameKind::kActiveMessage, sent_ % 32, payload_of(sent_, length), 7,
                          static_cast<uint16_t>(sent_)))
             return false;
         ++sent_;
         return true;
+    }
+
+    // As much as fits of a payload.
+    bool send_growing(uint32_t most) {
+        const uint32_t piece = 8 * static_cast<uint32_t>(1 + random_.below(10));
+        const uint32_t length =
+            block_.post_growing(FrameKind::kActiveMessage, sent_ % 32, payload_of(sent_, most),
+                                piece, 7, static_cast<uint16_t>(sent_));
+        if (length != 0) ++sent_;
+        return length != 0;
     }
 
     void receive(unsigned most) {

@@ -82,6 +82,63 @@ TEST(SendQueue, KeepsPlaces) {
     EXPECT_FALSE(queue.takes_data(1));
 }
 
+// Frames may wait behind so many work requests, of which one will report.
+TEST(SendQueue, FramesMayWaitBehindManyOthers) {
+    SendQueue queue;
+    queue.open(64, UINT32_MAX - 2);
+    queue.reserve(4);
+    queue.batch_after(8);
+    for (int i = 0; i < 4; ++i) {
+        EXPECT_TRUE(queue.takes_frames() && !queue.signal_for_batch() && !queue.batch_due());
+        queue.posted_unsignaled(1);
+    }
+    // Half of them are under way: the next one reports.
+    EXPECT_TRUE(!queue.takes_frames() && queue.takes_unsignaled());
+    EXPECT_TRUE(queue.signal_for_batch() && !queue.batch_due());
+    const uint32_t signaled = queue.next();
+    queue.posted(true, true);
+    for (int i = 0; i < 3; ++i) {
+        EXPECT_TRUE(queue.takes_frames() && !queue.signal_for_batch() && !queue.batch_due());
+        queue.posted_unsignaled(1);
+    }
+    EXPECT_TRUE(queue.batch_due() && !queue.takes_frames() && !queue.signal_for_batch());
+    queue.see(signaled);
+    EXPECT_FALSE(queue.batch_due());
+    EXPECT_TRUE(queue.takes_frames());
+    EXPECT_EQ(queue.outstanding(), 8u) << "complete() is still to come";
+    queue.complete(signaled);
+    EXPECT_EQ(queue.outstanding(), 3u);
+}
+
+TEST(SendQueue, NothingIsTakenAsUsualWhileAFrameIsHeldBack) {
+    SendQueue queue;
+    queue.open(64);
+    queue.reserve(4);
+    queue.batch_after(1);
+    queue.posted(true, true);
+    ASSERT_TRUE(queue.batch_due());
+    queue.posted(false, true);
+    queue.hold();
+    EXPECT_TRUE(queue.held() && !queue.takes_frames() && !queue.takes_unsignaled());
+    EXPECT_TRUE(queue.takes_data() && !queue.last_is_signaled() && !queue.users_idle());
+    queue.complete(0);
+    EXPECT_TRUE(queue.held() && !queue.takes_unsignaled());
+    queue.release(true);
+    EXPECT_TRUE(!queue.held() && queue.takes_unsignaled() && queue.reports());
+    EXPECT_TRUE(queue.batch_due()) << "the frame that was held back is under way";
+}
+
+// Where few places are, less of them are under way.
+TEST(SendQueue, AQuarterOfItIsEnough) {
+    SendQueue queue;
+    queue.open(20);
+    queue.reserve(4);
+    queue.batch_after(8);
+    queue.posted(true, true);
+    for (int i = 0; i < 4; ++i) queue.posted(false, true);
+    EXPECT_TRUE(queue.batch_due());
+}
+
 TEST(SendQueue, NumbersStartOverAfterTheLast) {
     each_schedule(300, [](Random random) -> std::string {
         cross(static_cast<uint32_t>(random.between(1, 300)), random);
