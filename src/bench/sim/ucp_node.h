@@ -5,6 +5,7 @@
 #include <ucp/api/ucp.h>
 
 #include <cstdint>
+#include <vector>
 
 #include "bench/sim/costs.h"
 #include "bench/sim/machine.h"
@@ -24,13 +25,16 @@ class UcpNode {
     UcpNode(const UcpNode&) = delete;
     UcpNode& operator=(const UcpNode&) = delete;
 
-    // Makes the endpoint, to a peer.
+    struct Peer {
+        ucp_ep_h endpoint = nullptr;
+        uint64_t target = 0;  // its memory
+        ucp_rkey_h key = nullptr;
+    };
+    // Makes an endpoint to one more peer.
     void connect(UcpNode& peer);
     ucp_worker_h worker() const { return worker_; }
-    ucp_ep_h endpoint() const { return endpoint_; }
-    // The peer's memory.
-    uint64_t target() const { return target_; }
-    ucp_rkey_h key() const { return key_; }
+    // By the order in which they were connected.
+    const Peer& peer(size_t number = 0) const { return peers_[number]; }
 
     // Returns the request. Throws Failure if it is an error.
     static void* checked(void* request);
@@ -45,10 +49,8 @@ class UcpNode {
     uint64_t memory_;
     ucp_context_h context_ = nullptr;
     ucp_worker_h worker_ = nullptr;
-    ucp_ep_h endpoint_ = nullptr;
     ucp_mem_h mapped_ = nullptr;
-    ucp_rkey_h key_ = nullptr;
-    uint64_t target_ = 0;
+    std::vector<Peer> peers_;
 };
 
 }  // namespace bench::sim

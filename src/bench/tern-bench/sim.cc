@@ -32,6 +32,7 @@ struct SimOptions {
     bool rwapi = false;
     std::vector<uint32_t> sizes{std::begin(kBenchmarkSizes), std::end(kBenchmarkSizes)};
     uint32_t ranks = 8;
+    uint32_t per_port = 1;
     std::vector<std::string> transports = kUsualTransports;
     std::vector<std::string> patterns{std::begin(kPatterns), std::end(kPatterns)};
     std::string json;
@@ -92,11 +93,17 @@ Environment environment(const Environment& from, const Adapter& adapter) {
     return changes;
 }
 
+// "16", or "16:8" if 8 share a port.
+std::string ranks_text(const SimOptions& options) {
+    const std::string ranks = std::to_string(options.ranks);
+    return options.per_port == 1 ? ranks : ranks + ":" + std::to_string(options.per_port);
+}
+
 Column simulate(const SimOptions& options, const std::string& transport) {
     Column column{title_of(transport), {}};
     column.values = values_in(
         run_in_virtual_time(options.adapter, transport, [&](const std::string& result) -> Words {
-            Words words = {"tern-sim", transport, std::to_string(options.ranks), result};
+            Words words = {"tern-sim", transport, ranks_text(options), result};
             words.insert(words.end(), options.patterns.begin(), options.patterns.end());
             return words;
         }));
@@ -118,8 +125,8 @@ std::string cell(const std::string& title, size_t least, const std::string& text
 
 std::string as_text(const SimOptions& options, const std::vector<Column>& columns) {
     const std::string costs = costs_text(options.adapter, options.transports);
-    std::string text = profile_text(options.adapter) + "ranks " + std::to_string(options.ranks) +
-                       "\ncosts " + costs + "\n\n";
+    std::string text = profile_text(options.adapter) + "ranks " + ranks_text(options) + "\ncosts " +
+                       costs + "\n\n";
     text += formatted("%-22s %8s %-4s", "pattern", "bytes", "unit");
     const std::vector<Column> others(columns.begin() + 1, columns.end());
     const auto ratio_title = [&](const Column& other) {
@@ -161,7 +168,7 @@ std::string as_json(const SimOptions& options, const std::vector<Column>& column
                 add(first, columns.front().transport + " / " + column.transport,
                     std::string(1, report::kRatioUnit), first.value / value->value);
     }
-    return report::as_json(facts_of("sim", options.adapter, options.ranks,
+    return report::as_json(facts_of("sim", options.adapter, ranks_text(options),
                                     costs_text(options.adapter, options.transports)),
                            figures);
 }
@@ -191,13 +198,13 @@ std::string profile_text(const Adapter& adapter) {
     return "profile " + adapter.profile + ": " + model_text(adapter) + "\n";
 }
 
-Facts facts_of(const std::string& command, const Adapter& adapter, size_t ranks,
+Facts facts_of(const std::string& command, const Adapter& adapter, const std::string& ranks,
                const std::string& costs) {
     return {{"command", command},
             {"profile", adapter.profile},
             {"model", model_text(adapter)},
             {"slow", std::to_string(adapter.slow)},
-            {"ranks", std::to_string(ranks)},
+            {"ranks", ranks},
             {"costs", costs}};
 }
 
@@ -342,6 +349,13 @@ int bench::run_sim(int argc, char** argv) {
     app.add_option("--ranks", options.ranks, "ranks of the patterns of many ranks")
         ->check(CLI::Range(2, 256))
         ->capture_default_str();
+    app.add_option(
+           "--per-port", options.per_port,
+           "ranks that share an adapter and its port, of each node the ones that are as far "
+           "apart as there are nodes")
+        ->option_text("N")
+        ->check(CLI::Range(1, 256))
+        ->capture_default_str();
     app.add_option("--patterns", options.patterns, "some of the patterns, instead of all")
         ->option_text("NAME,...")
         ->delimiter(',')
@@ -351,6 +365,7 @@ int bench::run_sim(int argc, char** argv) {
         app.add_flag("--rwapi", options.rwapi,
                      "the benchmarks of the RWAPI paper between two ranks, instead of patterns")
             ->excludes("--ranks")
+            ->excludes("--per-port")
             ->excludes("--patterns");
     add_list(app, "--sizes", options.sizes, ',',
              "of --rwapi: lengths of messages, in bytes, or with K or M [1 to 1M]")

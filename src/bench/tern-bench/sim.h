@@ -27,7 +27,7 @@ void add_adapter(CLI::App& app, Adapter& adapter);
 void add_copy(CLI::App& app, uint32_t& copy);
 // A line for the output, and what a file says of a simulation.
 std::string profile_text(const Adapter& adapter);
-Facts facts_of(const std::string& command, const Adapter& adapter, size_t ranks,
+Facts facts_of(const std::string& command, const Adapter& adapter, const std::string& ranks,
                const std::string& costs);
 // The costs of the processor, as JSON: of these transports, and of what runs above them.
 enum class Above : uint8_t { kUct, kUcpToo, kRwapiToo };
@@ -60,3 +60,11 @@ int run_benchmarks_of_rwapi(const Adapter& adapter, const std::vector<std::strin
                             const std::vector<uint32_t>& sizes, const std::string& json);
 
 }  // namespace bench::sim
+
+namespace bench::replay {
+
+// The time of a recorded job, in us: of the slowest rank.
+double job_us(const sim::Adapter& adapter, const std::string& transport, double compute,
+              const std::vector<std::string>& traces, const Environment& more);
+
+}  // namespace bench::replay
