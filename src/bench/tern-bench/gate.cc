@@ -106,7 +106,7 @@ struct GateOptions {
     std::vector<std::string> profiles;
     std::string subset = kAll;
     std::vector<std::string> jobs;  // archives of traces
-    uint32_t copy = sim::kCopyBandwidth;
+    sim::Processor processor;
     uint32_t at_once = std::max(1U, std::thread::hardware_concurrency());
     std::string rows;
     std::string expected;
@@ -276,7 +276,7 @@ std::vector<Ratio> simulate(const GateOptions& options, const Selection& selecti
     std::vector<Step> steps;
     for (const std::string& profile : selection.profiles) {
         for (const Part& part : selection.parts) {
-            const Adapter adapter{.profile = profile, .model = "", .copy = options.copy};
+            const Adapter adapter{.profile = profile, .model = "", .processor = options.processor};
             steps.push_back({adapter, &part, part.tern});
             for (const Peer& peer : part.peers) steps.push_back({adapter, &part, peer});
         }
@@ -326,7 +326,7 @@ std::string as_json(const GateOptions& options, const Selection& selection,
         figures.push_back(std::move(figure));
     }
     const Adapter adapter{
-        .profile = selection.profiles.front(), .model = "", .copy = options.copy};
+        .profile = selection.profiles.front(), .model = "", .processor = options.processor};
     const std::string costs =
         sim::costs_text(adapter, {"tern", "rc_verbs", "rc_mlx5", "dc_mlx5"}, sim::Above::kRwapiToo);
     return report::as_json(sim::facts_of("gate", adapter, "16", costs), figures);
@@ -387,7 +387,7 @@ int bench::run_gate(int argc, char** argv) {
         ->option_text("N")
         ->check(CLI::Range(1, 64))
         ->capture_default_str();
-    sim::add_copy(app, options.copy);
+    sim::add_processor(app, options.processor);
     app.add_option("--expected", options.expected, "a file of rows that Tern had before")
         ->option_text("FILE")
         ->check(CLI::ExistingFile);

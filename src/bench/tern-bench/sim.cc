@@ -83,13 +83,16 @@ Environment environment(const Environment& from, const Adapter& adapter) {
     changes.emplace_back("UCX_BUILTIN_MEMCPY_MIN", "inf");
     // On some processors it would register all memory twice.
     changes.emplace_back("UCX_IB_PCI_RELAXED_ORDERING", "n");
-    changes.emplace_back(kCopyVariable, std::to_string(adapter.copy));
+    const Processor& processor = adapter.processor;
+    changes.emplace_back(kCopyVariable, std::to_string(processor.copy));
+    changes.emplace_back(kBlockVariable, std::to_string(processor.block));
+    changes.emplace_back(kInstructionsVariable, std::to_string(processor.instructions));
     // What Tern would measure. Registrations are those of the adapter's model.
     const auto fixed = static_cast<double>(softhca_inspect_registration_ns(&model, 0));
     const auto million = static_cast<double>(softhca_inspect_registration_ns(&model, 1'000'000));
     changes.emplace_back("UCX_TERN_RNDV_COSTS",
                          formatted("copy=%.0fMBs,pin=%.0fMBs,pin_latency=%.0fns",
-                                   adapter.copy * 1000.0, 1e6 / (million - fixed) * 1000, fixed));
+                                   processor.copy * 1000.0, 1e6 / (million - fixed) * 1000, fixed));
     return changes;
 }
 
@@ -220,14 +223,24 @@ void add_adapter(CLI::App& app, Adapter& adapter) {
         ->option_text("N")
         ->check(CLI::Range(1, 10'000))
         ->capture_default_str();
-    add_copy(app, adapter.copy);
+    add_processor(app, adapter.processor);
 }
 
-void add_copy(CLI::App& app, uint32_t& copy) {
-    app.add_option("--copy", copy, "GB/s of the processor's copies: 6, 10 or 20")
+void add_processor(CLI::App& app, Processor& processor) {
+    const auto add = [&app](const char* name, uint32_t& value, const char* what,
+                            const auto& values) {
+        app.add_option(name, value, what)
+            ->option_text("N")
+            ->check(CLI::IsMember(std::vector<uint32_t>{std::begin(values), std::end(values)}))
+            ->capture_default_str();
+    };
+    add("--copy", processor.copy, "GB/s of the processor's copies: 6, 10 or 20", kCopyBandwidths);
+    add("--instructions", processor.instructions,
+        "instructions that the processor executes in a ns: 3, 6 or 9", kInstructionRates);
+    app.add_option("--block", processor.block,
+                   "ns of each 64 bytes after the first of a request of inline data")
         ->option_text("N")
-        ->check(CLI::IsMember(
-            std::vector<uint32_t>{std::begin(kCopyBandwidths), std::end(kCopyBandwidths)}))
+        ->check(CLI::Range(uint64_t{0}, kMostBlock))
         ->capture_default_str();
 }
 
@@ -287,12 +300,13 @@ std::string costs_text(const Adapter& adapter, const std::vector<std::string>& t
         {"verbs_ns",
          {{"post", verbs.post},
           {"request", verbs.request},
+          {"block", adapter.processor.block},
           {"receive", verbs.receive},
           {"poll", verbs.poll},
           {"completion", verbs.completion}}},
         {"read_clock_ns", kReadClock},
-        {"copy_bytes_per_ns", adapter.copy},
-        {"instructions_per_ns", kPerCycle * kGigahertz},
+        {"copy_bytes_per_ns", adapter.processor.copy},
+        {"instructions_per_ns", adapter.processor.instructions},
     };
     for (const std::string& name : transports) {
         const TransportCosts& transport = costs_of(name);

@@ -16,15 +16,22 @@
 
 namespace bench::sim {
 
+// The inputs of the processor.
+struct Processor {
+    uint32_t copy = kCopyBandwidth;            // GB/s
+    uint64_t block = VerbsCosts().block;       // ns
+    uint32_t instructions = kInstructionRate;  // in a ns
+};
+
 // A model of the software HCA.
 struct Adapter {
     std::string profile = "graphene";
     std::string model;
     uint32_t slow = 1;  // how many times as slow as modeled the network and registrations are
-    uint32_t copy = kCopyBandwidth;  // of the processor, in GB/s
+    Processor processor = {};
 };
 void add_adapter(CLI::App& app, Adapter& adapter);
-void add_copy(CLI::App& app, uint32_t& copy);
+void add_processor(CLI::App& app, Processor& processor);
 // A line for the output, and what a file says of a simulation.
 std::string profile_text(const Adapter& adapter);
 Facts facts_of(const std::string& command, const Adapter& adapter, const std::string& ranks,
