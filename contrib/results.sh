@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # Measures all that the documents quote, into docs/bench/results, and makes the documents' tables of it. It takes some
-# fifteen minutes on two processors, which nothing else should use.
+# forty minutes on two processors, which nothing else should use.
 #
 #   results.sh BUILD-FOLDER [RESULT...]     a result is the name of a file without .json; default: all of them
 set -eu
@@ -33,8 +33,9 @@ done
 for profile in muse cx3-fdr cx5-edr cx6-hdr; do
     measure sim-rwapi-$profile tern-bench sim --rwapi --profile $profile --sizes 8,1K,2K,4K,8K,16K,64K,1M --json
 done
-for profile in graphene cx5-edr cx6-hdr; do
-    measure gate-$profile tern-bench gate --profile $profile --subset ci --json
+measure gate-graphene tern-bench gate --profile graphene --subset ci --json
+for profile in cx3-fdr cx5-edr cx6-hdr cx7-ndr; do
+    measure gate-$profile tern-bench gate --profile $profile --jobs test/bench/traces/*.tar.xz --json
 done
 measure rwapi-muse tern-bench rwapi --profile muse --sizes 1:1M --json
 # On some processors UCX registers each page twice otherwise. And with as long a receive queue as Tern's.

@@ -139,6 +139,24 @@ ping_pong cx5-edr 962 tern 2
 ping_pong graphene 2505 rc_verbs 1
 ping_pong hdr200 1101 rc_verbs 1
 
+# The inputs of the processor. A send of 64 bytes is two blocks and one of 8 bytes is one, so that of a half round trip a
+# second block takes what --block says, and nothing. Twice as many instructions in a ns make it shorter.
+for input in 'block 0' 'block 40' 'instructions 3' 'instructions 6'; do
+    # shellcheck disable=SC2086 # an option and its value
+    check "a ping-pong with --$input" "$tern_bench" sim --profile cx5-edr --ranks 2 --patterns ping-pong --$input
+    figures_of "$tmp/output" 1 | awk -F'|' -v input="$input" '{ print input, $3, $5 }' >>"$tmp/inputs"
+done
+awk '
+    { took[$1, $2, $3] = $4; print }
+    function between(least, value, most) { if (value < least || value > most) exit failed = 1 }
+    END {
+        between(38, took["block", 40, 64] - took["block", 0, 64], 42)
+        between(0, took["block", 40, 8] - took["block", 0, 8], 0)
+        between(30, took["instructions", 3, 8] - took["instructions", 6, 8], 100)
+        exit failed }' "$tmp/inputs" >"$tmp/values"
+result $? 'the inputs of the processor count' "$tmp/values"
+refuses 'options: a block that takes longer than a doorbell' 2 'block' "$tern_bench" sim --block 41
+
 # A crowd of 64 ranks that send 8 KiB without end does not stop a hot pair: each message of Tern's finds a receive, and
 # the 99th percentile of the pair's half round trips is at most twice their median.
 check 'a crowd' "$tern_bench" sim --profile $profile --ranks 66 --patterns crowd

@@ -59,8 +59,10 @@ bool is_slower(double was, double is) {
 }  // namespace
 
 std::string Ratio::text() const {
-    return formatted("%s, %s, %llu bytes, over %s", profile.c_str(), test.c_str(),
-                     static_cast<unsigned long long>(bytes), peer.c_str());
+    const std::string size =
+        bytes == 0 ? "" : formatted(", %llu bytes", static_cast<unsigned long long>(bytes));
+    return formatted("%s, %s%s, over %s", profile.c_str(), test.c_str(), size.c_str(),
+                     peer.c_str());
 }
 
 std::vector<Ratio> ratios_in(const std::string& text) {
@@ -103,7 +105,7 @@ Judgement judge(const std::vector<Ratio>& kept, const std::vector<Ratio>& measur
         const auto before = rest.find(key_of(row));
         const std::string is = row.text() + ": " + number_of(row.value);
         if (before == rest.end()) {
-            found.notes.push_back("new: " + is);
+            found.failures.push_back("new: " + is);
             continue;
         }
         const Ratio& old = *before->second;
@@ -123,6 +125,18 @@ Judgement judge(const std::vector<Ratio>& kept, const std::vector<Ratio>& measur
     if (faster != 0)
         found.notes.push_back(std::to_string(faster) + " rows are faster by more than 1 %");
     return found;
+}
+
+std::vector<Ratio> with_best_peers(const std::vector<Ratio>& rows) {
+    std::map<Key, Ratio> best;
+    for (Ratio row : rows) {
+        row.peer = kBestPeer;
+        const auto [found, is_new] = best.emplace(key_of(row), row);
+        if (!is_new) found->second.value = std::min(found->second.value, row.value);
+    }
+    std::vector<Ratio> all = rows;
+    for (const auto& [key, row] : best) all.push_back(row);
+    return all;
 }
 
 std::vector<Ratio> with_reasons(const std::vector<Ratio>& kept, std::vector<Ratio> measured) {

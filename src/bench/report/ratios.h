@@ -23,7 +23,7 @@ struct Ratio {
     std::string reason = {};  // why Tern loses
 
     bool loses() const { return value < kEven; }
-    // "cx5-edr, uct: stream, 8 bytes, over rc_verbs".
+    // "cx5-edr, uct: stream, 8 bytes, over rc_verbs"; without bytes, if there are none.
     std::string text() const;
 };
 
@@ -36,10 +36,15 @@ std::string comments_in(const std::string& text);
 
 // What a comparison finds, a line each.
 struct Judgement {
-    std::vector<std::string> failures;  // rows that are slower, or missing
-    std::vector<std::string> notes;     // rows that are new, faster, or lose without a reason
+    std::vector<std::string> failures;  // rows that are slower, missing or new
+    std::vector<std::string> notes;     // rows that are faster, or lose without a reason
 };
 Judgement judge(const std::vector<Ratio>& kept, const std::vector<Ratio>& measured);
+
+// These rows, and one more for each test: over the peer that is fastest in it, of which stock UCX
+// chooses one by its settings.
+constexpr const char* kBestPeer = "the best peer";
+std::vector<Ratio> with_best_peers(const std::vector<Ratio>& rows);
 
 // The measured rows, with the reasons of those that are kept.
 std::vector<Ratio> with_reasons(const std::vector<Ratio>& kept, std::vector<Ratio> measured);

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
@@ -18,6 +19,8 @@ namespace bench {
 namespace {
 
 constexpr uint64_t kGraceNs = 5'000'000'000;  // between SIGTERM and SIGKILL
+
+std::atomic<uint32_t> fabrics = 0;  // that this process has made
 
 // Of a process that has ended, by its status for waitpid().
 int exit_status(int status) {
@@ -81,7 +84,7 @@ int Process::wait() {
 }
 
 OwnFabric::OwnFabric(const std::string& program)
-    : name_(program + "-" + std::to_string(::getpid())),
+    : name_(program + "-" + std::to_string(::getpid()) + "." + std::to_string(++fabrics)),
       tool_(tools::program_folder() + "/softhca") {
     if (::access(tool_.c_str(), X_OK) != 0)
         throw Failure("there is no HCA, and no softhca command beside this program to make one");

@@ -11,22 +11,32 @@
 
 namespace bench::sim {
 
-// The processor: instructions take ns = instructions / (kPerCycle * kGigahertz).
+// Of the processor's time-stamp counter.
 constexpr double kGigahertz = 3.0;
-constexpr double kPerCycle = 2.0;
+// Instructions that the processor executes in a ns: assumed, two in each cycle of 3 GHz. No source
+// of a profile names its host's processor with what it executes in a cycle, so that it is an input
+// of simulations: from one to three in a cycle.
+constexpr uint32_t kInstructionRates[] = {3, 6, 9};
+constexpr uint32_t kInstructionRate = 6;  // the default
+inline uint32_t instruction_rate = kInstructionRate;
 
 inline uint64_t ns_of(double instructions) {
-    return static_cast<uint64_t>(std::llround(instructions / (kPerCycle * kGigahertz)));
+    return static_cast<uint64_t>(std::llround(instructions / instruction_rate));
 }
 
 // Calls of verbs, in ns: what the library of the adapter needs. All transports need the same.
 struct VerbsCosts {
     uint64_t post = 40;        // a call that posts: the doorbell (UCX's model of mlx5)
     uint64_t request = 75;     // each work request of it (UCX's model of rc_verbs)
+    uint64_t block = 20;       // each block of 64 bytes after its first one: assumed
     uint64_t receive = 20;     // each receive that is posted: assumed
     uint64_t poll = 10;        // a call that polls a completion queue: assumed
     uint64_t completion = 20;  // each completion that it takes (UCX's model)
 };
+
+// A block is one more write to the adapter. No source has its time, so that it is an input: from
+// nothing to that of a doorbell, which is such a write, too.
+constexpr uint64_t kMostBlock = VerbsCosts().post;
 
 // A call that reads the clock, in ns.
 constexpr uint64_t kReadClock = 25;

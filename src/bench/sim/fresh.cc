@@ -98,7 +98,7 @@ class FreshRank {
 
     void send(const char* from, uint64_t size) {
         began(kUcp.send, sending_,
-              ucp_tag_send_nbx(node_.endpoint(), from, size, kTag, &kDefaults));
+              ucp_tag_send_nbx(node_.peer().endpoint, from, size, kTag, &kDefaults));
     }
     void receive(char* to, uint64_t size) {
         began(kUcp.receive, receiving_,
@@ -106,11 +106,13 @@ class FreshRank {
     }
     void put(char* from, uint64_t size) {
         began(kUcp.put, sending_,
-              ucp_put_nbx(node_.endpoint(), from, size, node_.target(), node_.key(), &kDefaults));
+              ucp_put_nbx(node_.peer().endpoint, from, size, node_.peer().target, node_.peer().key,
+                          &kDefaults));
     }
     void get(char* to, uint64_t size) {
         began(kUcp.put, sending_,
-              ucp_get_nbx(node_.endpoint(), to, size, node_.target(), node_.key(), &kDefaults));
+              ucp_get_nbx(node_.peer().endpoint, to, size, node_.peer().target, node_.peer().key,
+                          &kDefaults));
     }
     void flush() { began(0, flushing_, ucp_worker_flush_nbx(node_.worker(), &kDefaults)); }
     bool has_sent() { return ended(sending_); }

@@ -32,12 +32,15 @@ Function* device_function(const char* name) {
     return reinterpret_cast<Function*>(found);
 }
 
-uint32_t copy_bandwidth() {
-    const char* value = std::getenv(kCopyVariable);
-    if (value == nullptr) return kCopyBandwidth;
-    const unsigned long bandwidth = std::strtoul(value, nullptr, 10);
-    if (bandwidth == 0) throw Failure(std::string(kCopyVariable) + " is no bandwidth");
-    return static_cast<uint32_t>(bandwidth);
+// A number that a variable of the environment has.
+uint32_t number_in(const char* variable, uint64_t otherwise) {
+    const char* value = std::getenv(variable);
+    return static_cast<uint32_t>(value == nullptr ? otherwise : std::strtoul(value, nullptr, 10));
+}
+uint32_t positive_in(const char* variable, uint32_t otherwise) {
+    const uint32_t number = number_in(variable, otherwise);
+    if (number == 0) throw Failure(std::string(variable) + " is no rate");
+    return number;
 }
 
 uint64_t ticks() {
@@ -53,17 +56,19 @@ Machine::Machine(const VerbsCosts& costs)
       peek_(device_function<softhca_virtual_peek_function>("softhca_virtual_peek")),
       step_(device_function<softhca_virtual_step_function>("softhca_virtual_step")),
       waits_(device_function<softhca_virtual_waits_function>("softhca_virtual_waits")),
-      copy_bandwidth_(copy_bandwidth()) {
+      copy_bandwidth_(positive_in(kCopyVariable, kCopyBandwidth)) {
     if (clock_ == nullptr) throw Failure("the software HCA's time is real: SOFTHCA_CLOCK=virtual");
     *clock_ = {.now = kStart,
                .post = costs.post,
                .request = costs.request,
+               .block = number_in(kBlockVariable, costs.block),
                .receive = costs.receive,
                .poll = costs.poll,
                .completion = costs.completion,
                .polls = 0,
                .posts = 0,
                .requests = 0};
+    instruction_rate = positive_in(kInstructionsVariable, kInstructionRate);
     virtual_clock = clock_;
     counter_traps_ = replace_counter(ticks);
     charge_copies(this);

@@ -12,8 +12,11 @@
 
 namespace bench::sim {
 
-// The variable of the environment with the bandwidth of copies; none: the default.
+// Variables of the environment with the bandwidth of copies, the time of a block of a request in
+// ns, and the instructions of a ns; without one: the default.
 constexpr const char* kCopyVariable = "TERN_SIM_COPY";
+constexpr const char* kBlockVariable = "TERN_SIM_BLOCK";
+constexpr const char* kInstructionsVariable = "TERN_SIM_INSTRUCTIONS";
 
 // One for the process. While it exists, virtual time is what all of the process reads: the software
 // HCA has it from this class; programs and libraries that call clock_gettime() get it, because this

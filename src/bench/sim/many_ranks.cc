@@ -22,12 +22,16 @@ constexpr uint32_t kExchanges = 11;
 // After these, neighbours are hot, and pools and blocks have nearly their size: what is left to be
 // registered is in few exchanges.
 constexpr uint32_t kExchangesBefore = 100;
+constexpr uint32_t kManyRanks = 32;  // have few exchanges before, as each is long
+constexpr uint32_t kExchangesOfMany = 30;
 constexpr uint32_t kRandomBefore = 20;
 constexpr uint32_t kHalos = 10;
 constexpr uint32_t kHalosBefore = 300;
 constexpr uint32_t kFirstStormPeer = 2;  // the distance: some neighbours are connected
 constexpr uint32_t kStormPeers = 4;
 constexpr uint32_t kRandomMessages = 16;
+constexpr uint32_t kWindows = 4;
+constexpr int kWindowsBefore = 2;  // times
 
 // Runs a program on each rank: program_of(rank, took). Returns the longest time in ns.
 template <typename ProgramOf>
@@ -52,6 +56,26 @@ double scatter_all(World& world, const std::vector<std::vector<uint32_t>>& peers
     return longest(world, [&](uint32_t rank, uint64_t& took) {
         return scatter(world.node(rank), peers[rank], size, expected[rank], took);
     });
+}
+
+// Of windows from a rank to some others each.
+double windows_rate(World& world, const std::vector<std::vector<uint32_t>>& peers, uint32_t size) {
+    uint64_t messages = 0;
+    for (uint32_t rank = 0; rank < world.ranks(); ++rank) {
+        for (const uint32_t peer : peers[rank]) world.connect(rank, peer);
+        messages += uint64_t{kWindows} * kWindow * peers[rank].size();
+    }
+    double took = 0;
+    for (int i = 0; i <= kWindowsBefore; ++i)
+        took = longest(world, [&](uint32_t rank, uint64_t& of) {
+            if (!peers[rank].empty())
+                return send_windows(world.node(rank), peers[rank], size, kWindows, of);
+            for (uint32_t sender = 0; sender < world.ranks(); ++sender)
+                for (const uint32_t peer : peers[sender])
+                    if (peer == rank) return answer_windows(world.node(rank), sender, kWindows);
+            return idle(world.node(rank));
+        });
+    return static_cast<double>(messages) / took;
 }
 
 // Of the first ranks.
@@ -140,14 +164,27 @@ double all_to_all(World& world, uint32_t size) {
     const uint32_t ranks = world.ranks();
     for (uint32_t one = 0; one < ranks; ++one)
         for (uint32_t other = one + 1; other < ranks; ++other) world.connect(one, other);
+    const uint32_t before = ranks > kManyRanks ? kExchangesOfMany : kExchangesBefore;
     std::vector<double> times;
-    for (uint32_t i = 0; i < kExchangesBefore + kExchanges; ++i)
+    for (uint32_t i = 0; i < before + kExchanges; ++i)
         times.push_back(longest(world, [&](uint32_t rank, uint64_t& of) {
             return exchange(world.node(rank), ranks, size, of);
         }));
     const auto median = times.end() - kExchanges / 2 - 1;
     std::nth_element(times.end() - kExchanges, median, times.end());
     return *median;
+}
+
+double windows_to_all(World& world, uint32_t size) {
+    std::vector<std::vector<uint32_t>> peers(world.ranks());
+    for (uint32_t rank = 1; rank < world.ranks(); ++rank) peers[0].push_back(rank);
+    return windows_rate(world, peers, size);
+}
+
+double windows_of_pairs(World& world, uint32_t size) {
+    std::vector<std::vector<uint32_t>> peers(world.ranks());
+    for (uint32_t rank = 0; rank + 1 < world.ranks(); rank += 2) peers[rank] = {rank + 1};
+    return windows_rate(world, peers, size);
 }
 
 double random_peers(World& world, uint32_t size) {

@@ -30,5 +30,9 @@ double halo(World& world, uint32_t dimensions, uint32_t size);
 double all_to_all(World& world, uint32_t size);
 // Each rank sends 16 messages to ranks that are chosen by chance, the same in each run.
 double random_peers(World& world, uint32_t size);
+// Windows of messages of rank 0 to each other rank, all at once, and of each second rank to the one
+// behind it. All messages per ns, until all windows are answered.
+double windows_to_all(World& world, uint32_t size);
+double windows_of_pairs(World& world, uint32_t size);
 
 }  // namespace bench::sim

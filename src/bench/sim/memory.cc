@@ -64,7 +64,7 @@ void add_footprint(Stage stage, std::vector<Value>& values) {
 
 std::vector<Value> count_memory(const std::string& transport, uint32_t ranks, uint32_t hot) {
     World world(transport, ranks,
-                {.members = kMembers, .memory = 0, .opened_first = make_peers_small});
+                {.members = {kMembers, true}, .memory = 0, .opened_first = make_peers_small});
     for (uint32_t peer = 1; peer < ranks; ++peer) world.connect(0, peer);
     std::vector<Value> values;
     add_footprint(kIdle, values);

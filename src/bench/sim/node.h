@@ -41,7 +41,9 @@ class Node {
     void copy_messages() { copies_ = true; }
     // Ends a step of the program with one poll.
     std::suspend_always step();
-    // Ends it without one: computes.
+    // Ends it without one.
+    static std::suspend_always turn() { return {}; }
+    // The same: computes.
     std::suspend_always compute(uint64_t ns);
 
     uint64_t now() const { return machine_.now(); }

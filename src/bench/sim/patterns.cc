@@ -17,11 +17,15 @@ constexpr uint32_t kMessages = 500;
 constexpr uint32_t kAccesses = 16;  // puts or gets at once
 constexpr uint32_t kFewRanks = 16;  // are no crowd
 constexpr uint64_t kAccessSizes[] = {4 << 10, 64 << 10, 1 << 20};
+constexpr uint32_t kWindowSizes[] = {8, 64, 512, 4096};
+constexpr uint32_t kBurst = 1000;
+constexpr uint64_t kComputation = 1'000'000;  // ns, after a burst
 
 class Measurement {
   public:
-    Measurement(const std::string& transport, uint32_t ranks)
-        : world_(transport, ranks), of_two_(costs_of(transport).initiators == 0) {}
+    Measurement(const std::string& transport, uint32_t ranks, uint32_t per_port)
+        : world_(transport, ranks, {.members = {(ranks + per_port - 1) / per_port}}),
+          of_two_(costs_of(transport).initiators == 0) {}
 
     std::vector<Value> run(const std::vector<std::string>& patterns) {
         const auto wanted = [&patterns](const char* name) {
@@ -45,6 +49,19 @@ class Measurement {
                 add("all to all", size, "us", all_to_all(world_, size) / 1000);
         if (wanted("random")) add("random", 8, "us", random_peers(world_, 8) / 1000);
         if (wanted("crowd") && world_.ranks() > kFewRanks) crowd_of_ranks();
+        if (wanted("windows")) {
+            const uint32_t peers = world_.ranks() - 1;
+            windows("windows to " + std::to_string(peers) + (peers == 1 ? " peer" : " peers"),
+                    windows_to_all);
+        }
+        if (wanted("pairs") && many)
+            windows("windows of " + std::to_string(world_.ranks() / 2) + " pairs",
+                    windows_of_pairs);
+        if (wanted_of_two("last-of-burst")) {
+            connect_two();
+            (void)last_of_burst();  // settles
+            add("last of a burst", 8, "us", last_of_burst() / 1000);
+        }
         return std::move(values_);
     }
 
@@ -69,12 +86,19 @@ class Measurement {
         for (const uint32_t size : {8, 64, 512, 2048, 8192}) {
             if (size > world_.node(0).most()) continue;
             (void)stream(size);  // settles
-            const double ns = stream(size);
-            if (size < 512)
-                add("stream", size, "M/s", kMessages / ns * 1000);
-            else
-                add("stream", size, "GB/s", static_cast<double>(uint64_t{kMessages} * size) / ns);
+            add_rate("stream", size, kMessages / stream(size));
         }
+    }
+    // `rate`: messages per ns.
+    void add_rate(const std::string& test, uint32_t size, double rate) {
+        if (size < 512)
+            add(test, size, "M/s", rate * 1000);
+        else
+            add(test, size, "GB/s", rate * size);
+    }
+    void windows(const std::string& test, double (*rate_of)(World&, uint32_t)) {
+        for (const uint32_t size : kWindowSizes)
+            if (size <= world_.node(0).most()) add_rate(test, size, rate_of(world_, size));
     }
     void accesses(const char* name, Access access) {
         connect_two();
@@ -142,6 +166,13 @@ class Measurement {
                 idle(world_.node(1)));
         return static_cast<double>(took);
     }
+    // From the call that sends it until the receiver, which polls, has it. In ns.
+    double last_of_burst() {
+        uint64_t sent = 0, came = 0;
+        run_all(send_burst(world_.node(0), 1, 8, kBurst, kComputation, sent),
+                receive(world_.node(1), kBurst, came));
+        return static_cast<double>(came - sent);
+    }
     // The method of Sandia: the share of the time of a put or get that is left to the processor.
     // The work grows until it takes longer than the operation.
     double availability(Access access, uint64_t size) {
@@ -162,9 +193,9 @@ class Measurement {
 
 }  // namespace
 
-std::vector<Value> measure(const std::string& transport, uint32_t ranks,
+std::vector<Value> measure(const std::string& transport, uint32_t ranks, uint32_t per_port,
                            const std::vector<std::string>& patterns) {
-    return Measurement(transport, ranks).run(patterns);
+    return Measurement(transport, ranks, per_port).run(patterns);
 }
 
 }  // namespace bench::sim

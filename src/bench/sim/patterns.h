@@ -18,13 +18,13 @@ struct Value {
 };
 
 // Their names, in the order in which they run.
-constexpr const char* kPatterns[] = {"ping-pong",  "stream", "puts",   "gets",
-                                     "overlap",    "storm",  "incast", "halo",
-                                     "all-to-all", "random", "crowd"};
+constexpr const char* kPatterns[] = {"ping-pong", "stream",  "puts",  "gets",         "overlap",
+                                     "storm",     "incast",  "halo",  "all-to-all",   "random",
+                                     "crowd",     "windows", "pairs", "last-of-burst"};
 
 // Of the patterns with these names: UCT's active messages, puts and gets between two ranks, and
-// messages of `ranks` ranks.
-std::vector<Value> measure(const std::string& transport, uint32_t ranks,
+// messages of `ranks` ranks, of which so many share a port.
+std::vector<Value> measure(const std::string& transport, uint32_t ranks, uint32_t per_port,
                            const std::vector<std::string>& patterns);
 
 }  // namespace bench::sim

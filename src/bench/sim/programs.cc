@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "bench/sim/programs.h"
 
+#include <algorithm>
 #include <map>
 
 namespace bench::sim {
@@ -30,6 +31,53 @@ Program receive(Node& me, uint64_t messages, uint64_t& took) {
     const uint64_t start = me.now();
     while (me.received() < end) co_await me.step();
     took = me.now() - start;
+}
+
+Program send_burst(Node& me, uint32_t peer, uint32_t size, uint32_t messages, uint64_t work,
+                   uint64_t& sent) {
+    const uint64_t start = me.now();
+    for (uint32_t i = 0; i < messages; ++i) {
+        sent = me.now() - start;
+        while (!me.send(peer, size)) {
+            co_await me.step();
+            sent = me.now() - start;
+        }
+        co_await me.turn();
+    }
+    co_await me.compute(work);
+}
+
+Program send_windows(Node& me, std::vector<uint32_t> peers, uint32_t size, uint32_t windows,
+                     uint64_t& took) {
+    std::vector<uint64_t> answers, sent(peers.size());  // answers that came before
+    for (const uint32_t peer : peers) answers.push_back(me.received_from(peer));
+    const uint64_t start = me.now();
+    for (uint64_t left = peers.size() * windows * kWindow; left != 0;) {
+        const uint64_t before = left;
+        for (size_t i = 0; i < peers.size(); ++i) {
+            const uint64_t open = me.received_from(peers[i]) - answers[i] + 1;
+            if (sent[i] == std::min<uint64_t>(open, windows) * kWindow) continue;
+            if (!me.send(peers[i], size)) continue;
+            ++sent[i];
+            --left;
+        }
+        if (left != before)
+            co_await me.turn();
+        else
+            co_await me.step();
+    }
+    for (size_t i = 0; i < peers.size(); ++i)
+        while (me.received_from(peers[i]) < answers[i] + windows) co_await me.step();
+    took = me.now() - start;
+}
+
+Program answer_windows(Node& me, uint32_t peer, uint32_t windows) {
+    uint64_t end = me.received_from(peer);
+    for (uint32_t i = 0; i < windows; ++i) {
+        end += kWindow;
+        while (me.received_from(peer) < end) co_await me.step();
+        while (!me.send(peer, 8)) co_await me.step();
+    }
 }
 
 Program access_stream(Node& me, Access access, uint32_t peer, uint64_t size, uint32_t times,

@@ -15,6 +15,16 @@ Program ping(Node& me, uint32_t peer, uint32_t size, uint32_t trips, uint64_t& t
 
 Program send_stream(Node& me, uint32_t peer, uint32_t size, uint32_t messages);
 Program receive(Node& me, uint64_t messages, uint64_t& took);
+// Sends so many, and computes. `sent` gets when the last one was sent, from the begin.
+Program send_burst(Node& me, uint32_t peer, uint32_t size, uint32_t messages, uint64_t work,
+                   uint64_t& sent);
+
+constexpr uint32_t kWindow = 64;  // messages, after which their sender waits for an answer
+// Windows to each peer, all at once. As in MPI's benchmarks, the sender polls when it can send no
+// more.
+Program send_windows(Node& me, std::vector<uint32_t> peers, uint32_t size, uint32_t windows,
+                     uint64_t& took);
+Program answer_windows(Node& me, uint32_t peer, uint32_t windows);
 
 // Node::put() or Node::get().
 using Access = bool (Node::*)(uint32_t peer, uint64_t size);

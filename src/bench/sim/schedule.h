@@ -159,10 +159,27 @@ struct Turn {
     uint64_t time;
 };
 
+// To which member of the fabric each rank belongs: with fewer members than ranks, each takes the
+// next rank in turn.
+struct Members {
+    uint32_t count = UINT32_MAX;
+    bool first_alone = false;  // rank 0 shares its member with nobody
+
+    uint32_t of(uint32_t rank) const {
+        if (!first_alone) return rank % count;
+        return rank == 0 ? 0 : 1 + (rank - 1) % (count - 1);
+    }
+    // The next rank of the same member; that of the member's own number is the first one.
+    uint64_t next(uint64_t rank) const {
+        if (!first_alone) return rank + count;
+        return rank == 0 ? UINT64_MAX : rank + count - 1;
+    }
+};
+
 // Which ranks a schedule has: rank 0, and others from one on.
 struct Part {
     uint32_t first = 1;
-    uint32_t stride = UINT32_MAX;  // ranks from one of a member of the fabric to the next
+    Members members = {};
 
     uint32_t rank(uint32_t turn) const { return turn == 0 ? 0 : first + turn - 1; }
     uint32_t turn(uint64_t rank) const {
@@ -181,7 +198,7 @@ Turn next_turn(Schedule& schedule, Device& device, const Part& part = {}) {
             bool woken = false;
             const uint64_t end = uint64_t{part.first} + schedule.ranks();
             for (uint64_t rank = event.member; event.seen != 0 && rank < end;
-                 rank += rank == 0 ? end : part.stride) {
+                 rank = part.members.next(rank)) {
                 const uint32_t turn = part.turn(rank);
                 if (turn < schedule.ranks() && schedule.may_find(turn, event.time)) woken = true;
             }
@@ -194,9 +211,11 @@ Turn next_turn(Schedule& schedule, Device& device, const Part& part = {}) {
 
 // The rank's turn has ended at `time`. `idle`: it found nothing to do.
 template <typename Device>
-void end_turn(Schedule& schedule, Device& device, uint32_t rank, uint64_t time, bool idle) {
-    if (schedule.ran(rank, time, idle) && (schedule.gives_up(rank) || !device.has_completion(rank)))
-        schedule.sleep(rank);
+void end_turn(Schedule& schedule, Device& device, uint32_t turn, uint64_t time, bool idle,
+              const Part& part = {}) {
+    if (schedule.ran(turn, time, idle) &&
+        (schedule.gives_up(turn) || !device.has_completion(part.members.of(part.rank(turn)))))
+        schedule.sleep(turn);
 }
 
 }  // namespace bench::sim

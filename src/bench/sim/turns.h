@@ -45,7 +45,7 @@ void run_programs(Machine& machine, uint64_t& now, std::vector<Program>& program
         const uint64_t done = rank.done();
         if (take_turn(rank, programs[turn])) --left;
         now = std::max(now, machine.now());
-        end_turn(schedule, machine, turn, machine.now(), rank.done() == done);
+        end_turn(schedule, machine, turn, machine.now(), rank.done() == done, part);
     }
     machine.leave_out(0);
 }

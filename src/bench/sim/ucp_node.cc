@@ -35,17 +35,26 @@ void UcpNode::connect(UcpNode& peer) {
     ucp_ep_params_t parameters = {};
     parameters.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS;
     parameters.address = address;
-    check("ucp_ep_create", ucp_ep_create(worker_, &parameters, &endpoint_));
+    Peer& made = peers_.emplace_back();
+    check("ucp_ep_create", ucp_ep_create(worker_, &parameters, &made.endpoint));
     ucp_worker_release_address(peer.worker_, address);
     void* key = nullptr;
     check("ucp_rkey_pack", ucp_rkey_pack(peer.context_, peer.mapped_, &key, &size));
-    check("ucp_ep_rkey_unpack", ucp_ep_rkey_unpack(endpoint_, key, &key_));
+    check("ucp_ep_rkey_unpack", ucp_ep_rkey_unpack(made.endpoint, key, &made.key));
     ucp_rkey_buffer_release(key);
-    target_ = peer.memory_;
+    made.target = peer.memory_;
 }
 
 void* UcpNode::checked(void* request) {
     if (UCS_PTR_IS_ERR(request)) check("a call of UCP", UCS_PTR_STATUS(request));
+    return request;
+}
+
+void* UcpNode::send(ucp_ep_h endpoint, const void* data, uint64_t size, ucp_tag_t tag) {
+    static constexpr ucp_request_param_t kDefaults = {};
+    const SendAppended appended(machine_);
+    void* const request = checked(ucp_tag_send_nbx(endpoint, data, size, tag, &kDefaults));
+    if (appended && request == nullptr) machine_.spend(costs_.append_ns());
     return request;
 }
 

@@ -5,6 +5,7 @@
 #include <ucp/api/ucp.h>
 
 #include <cstdint>
+#include <vector>
 
 #include "bench/sim/costs.h"
 #include "bench/sim/machine.h"
@@ -24,21 +25,24 @@ class UcpNode {
     UcpNode(const UcpNode&) = delete;
     UcpNode& operator=(const UcpNode&) = delete;
 
-    // Makes the endpoint, to a peer.
+    struct Peer {
+        ucp_ep_h endpoint = nullptr;
+        uint64_t target = 0;  // its memory
+        ucp_rkey_h key = nullptr;
+    };
+    // Makes an endpoint to one more peer.
     void connect(UcpNode& peer);
     ucp_worker_h worker() const { return worker_; }
-    ucp_ep_h endpoint() const { return endpoint_; }
-    // The peer's memory.
-    uint64_t target() const { return target_; }
-    ucp_rkey_h key() const { return key_; }
+    // By the order in which they were connected.
+    const Peer& peer(size_t number = 0) const { return peers_[number]; }
 
     // Returns the request. Throws Failure if it is an error.
     static void* checked(void* request);
     // Whether the request has ended. It is given back then.
     bool ended(void* request);
-    const Machine& machine() const { return machine_; }
-    // A message has gone with others.
-    void appended() { machine_.spend(costs_.append_ns()); }
+    // Sends a tagged message to a peer. Returns the request; spends what is not UCP's and not in
+    // work requests.
+    void* send(ucp_ep_h endpoint, const void* data, uint64_t size, ucp_tag_t tag);
     // Progresses the worker. Returns how much was done.
     unsigned poll();
 
@@ -48,10 +52,8 @@ class UcpNode {
     uint64_t memory_;
     ucp_context_h context_ = nullptr;
     ucp_worker_h worker_ = nullptr;
-    ucp_ep_h endpoint_ = nullptr;
     ucp_mem_h mapped_ = nullptr;
-    ucp_rkey_h key_ = nullptr;
-    uint64_t target_ = 0;
+    std::vector<Peer> peers_;
 };
 
 }  // namespace bench::sim

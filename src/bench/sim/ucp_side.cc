@@ -69,10 +69,8 @@ class UcpSide : public Side {
     bool send_tagged() {
         if (stage_ == 0) {
             spend(kUcp.send);
-            const SendAppended appended(node_.machine());
-            sends_.push_back(checked(ucp_tag_send_nbx(node_.endpoint(), ordinary_ + place(sent_),
-                                                      task().size, kTag, &kDefaults)));
-            if (appended && sends_.back() == nullptr) node_.appended();
+            sends_.push_back(
+                node_.send(node_.peer().endpoint, ordinary_ + place(sent_), task().size, kTag));
             stage_ = 1;
         }
         retire(sends_);
@@ -101,8 +99,9 @@ class UcpSide : public Side {
     }
     void put(const char* from, uint32_t size, uint64_t to) {
         spend(kUcp.put);
-        sends_.push_back(checked(ucp_put_nbx(node_.endpoint(), from, size, node_.target() + to,
-                                             node_.key(), &kDefaults)));
+        sends_.push_back(
+            checked(ucp_put_nbx(node_.peer().endpoint, from, size, node_.peer().target + to,
+                                node_.peer().key, &kDefaults)));
         ++stage_;
     }
 

@@ -4,6 +4,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 
 #include "bench/measure/clock.h"
@@ -11,6 +12,7 @@
 #include "bench/sim/fresh.h"
 #include "bench/sim/memory.h"
 #include "bench/sim/patterns.h"
+#include "bench/sim/tagged.h"
 
 namespace {
 
@@ -25,18 +27,23 @@ std::vector<bench::sim::Value> values_of(int argc, char** argv) {
     }
     if (argv[2] == std::string(bench::sim::kFresh))
         return bench::sim::measure_fresh(argv[1], number(4));
+    if (argv[2] == std::string(bench::sim::kTagged))
+        return bench::sim::measure_tagged(argv[1], number(4));
     const uint32_t ranks = number(2);
     if (argc == 6 && argv[4] == std::string(bench::sim::kMemoryPattern))
         return bench::sim::count_memory(argv[1], ranks, number(5));
-    return bench::sim::measure(argv[1], ranks, {argv + 4, argv + argc});
+    const char* const shared = std::strchr(argv[2], ':');
+    const uint32_t per_port =
+        shared == nullptr ? 1 : static_cast<uint32_t>(std::strtoul(shared + 1, nullptr, 10));
+    return bench::sim::measure(argv[1], ranks, per_port, {argv + 4, argv + argc});
 }
 
 }  // namespace
 
-// The transport, the number of ranks, the file for the result, and the patterns; or "memory" and
-// the number of hot peers. Or of benchmarks: their simulation, "benchmarks", the file, and sizes.
-// Or of buffers that were never used before: the transport, "fresh", the file, and the number of
-// ranks.
+// The transport, the number of ranks (and behind a colon how many of them share a port), the file
+// for the result, and the patterns; or "memory" and the number of hot peers. Or of benchmarks:
+// their simulation, "benchmarks", the file, and sizes. Or of buffers that were never used before,
+// or of tagged messages: the transport, "fresh" or "tagged", the file, and the number of ranks.
 int main(int argc, char** argv) {
     if (argc < 5) {
         std::fputs("tern-sim is started by 'tern-bench sim'\n", stderr);

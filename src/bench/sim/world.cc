@@ -16,16 +16,13 @@ std::vector<rwapi::Resource> resources_of(const std::string& transport) {
 
 }  // namespace
 
-// Other ranks than the first one share members.
 World::World(const std::string& transport, uint32_t ranks, const Shape& shape)
     : machine_(verbs_of(costs_of(transport))),
       connected_(size_t{ranks} * ranks),
       members_(shape.members) {
     const std::vector<rwapi::Resource> resources = resources_of(running(transport));
     for (uint32_t rank = 0; rank < ranks; ++rank) {
-        const uint32_t member =
-            rank < shape.members ? rank : 1 + (rank - 1) % std::max(shape.members - 1, 1U);
-        machine_.become(member);
+        machine_.become(members_.of(rank));
         nodes_.emplace_back(machine_, rank, costs_of(transport), resources, ranks, shape.memory);
         if (rank == 0) shape.opened_first();
     }
@@ -43,7 +40,7 @@ void World::connect(uint32_t one, uint32_t other) {
 }
 
 void World::run(std::vector<Program> programs, uint32_t first) {
-    run_programs(machine_, end_, programs, {first, members_ - 1},
+    run_programs(machine_, end_, programs, {first, members_},
                  [this](uint32_t rank) -> Node& { return nodes_[rank]; });
 }
 

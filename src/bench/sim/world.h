@@ -11,13 +11,14 @@
 #include "bench/sim/machine.h"
 #include "bench/sim/node.h"
 #include "bench/sim/program.h"
+#include "bench/sim/schedule.h"
 
 namespace bench::sim {
 
 class World {
   public:
     struct Shape {
-        uint32_t members = UINT32_MAX;    // of the fabric: beyond, ranks share that of another
+        Members members = {};             // of the fabric; who shares one shares its port
         uint64_t memory = Node::kMemory;  // see there; 0: no puts and gets
         void (*opened_first)() = [] {};   // called when rank 0 has its interface
     };
@@ -40,7 +41,7 @@ class World {
     std::deque<Node> nodes_;
     std::vector<bool> connected_;  // of two ranks
     uint64_t end_;                 // of what has run
-    uint32_t members_;
+    Members members_;
 };
 
 }  // namespace bench::sim

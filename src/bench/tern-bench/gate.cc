@@ -4,16 +4,23 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <map>
+#include <mutex>
 #include <sstream>
+#include <thread>
 #include <tuple>
 
 #include "bench/report/ratios.h"
+#include "bench/series/process.h"
 #include "bench/series/progress.h"
 #include "bench/sim/benchmarks.h"
 #include "bench/sim/fresh.h"
+#include "bench/sim/tagged.h"
 #include "bench/tern-bench/command.h"
 #include "bench/tern-bench/sim.h"
 #include "common/command.h"
@@ -25,64 +32,82 @@ using report::Ratio;
 using sim::Adapter;
 using sim::Value;
 
-// What Tern is compared with. "Copying": stock UCX never begins a rendezvous, so that receivers
-// copy long messages too.
+// Tern or what it is compared with, with a setting of UCX.
 struct Peer {
     const char* transport;
-    const char* threshold = nullptr;  // UCX_RNDV_THRESH
+    const char* setting = nullptr;  // without UCX_
+    const char* value = nullptr;
 
     std::string name() const {
         const std::string title = sim::title_of(transport);
-        return threshold == nullptr ? title : title + ", RNDV_THRESH=" + threshold;
+        return setting == nullptr ? title : title + ", " + setting + "=" + value;
     }
 };
 constexpr Peer kTern = {"tern"};
+constexpr Peer kMatching = {"tern", "TERN_TM_ENABLE", "y"};
 constexpr Peer kVerbs = {"rc_verbs"};
-constexpr Peer kCopying = {"rc_verbs", "inf"};
+// Stock UCX never begins a rendezvous, so that receivers copy long messages too.
+constexpr Peer kCopying = {"rc_verbs", "RNDV_THRESH", "inf"};
+constexpr Peer kGetting = {"rc_verbs", "RNDV_SCHEME", "get_zcopy"};
+constexpr Peer kPutting = {"rc_verbs", "RNDV_SCHEME", "put_zcopy"};
 constexpr Peer kMlx5 = {"rc_mlx5"};
 constexpr Peer kDynamic = {"dc_mlx5"};
+
+constexpr const char* kReplays = "replays";
 
 // Simulations of one kind, each in a process of its own for each peer. Its name begins the tests of
 // its rows.
 struct Part {
     const char* name;
+    bool in_ci;
     bool over_ucp;
     Words arguments;  // of tern-sim: the number of ranks, or what is there instead; and the others
     std::vector<Peer> peers;
+    Peer tern = kTern;
 };
 
 std::vector<Part> all_parts() {
-    Words sizes;
-    for (const uint32_t size : sim::kBenchmarkSizes) sizes.push_back(std::to_string(size));
     Words messages = {sim::kBenchmarks};
-    messages.insert(messages.end(), sizes.begin(), sizes.end());
+    for (const uint32_t size : sim::kBenchmarkSizes) messages.push_back(std::to_string(size));
+    const std::vector<Peer> both = {kVerbs, kMlx5};
+    // For more peers than an interface has initiators of dynamic connections.
+    const std::vector<Peer> three = {kVerbs, kMlx5, kDynamic};
+    const std::vector<Peer> long_messages = {kVerbs, kCopying, kMlx5};
+    const std::vector<Peer> halos = {kVerbs, kGetting, kPutting, kMlx5};
     return {
-        {"uct", false, {"2", "ping-pong", "stream", "puts", "gets", "overlap"}, {kVerbs, kMlx5}},
-        {"ranks", false, {"8", "incast", "halo", "all-to-all", "random"}, {kVerbs, kMlx5}},
-        // More than initiators of dynamic connections.
-        {"more ranks", false, {"16", "all-to-all", "random"}, {kVerbs, kMlx5, kDynamic}},
-        {"ucp", true, messages, {kVerbs, kCopying, kMlx5}},
-        {"pair", true, {sim::kFresh, "2"}, {kVerbs, kCopying, kMlx5}},
-        {"ring", true, {sim::kFresh, "16"}, {kVerbs, kCopying, kMlx5}},
+        {"uct",
+         true,
+         false,
+         {"2", "ping-pong", "stream", "puts", "gets", "overlap", "windows", "last-of-burst"},
+         both},
+        {"ranks", true, false, {"8", "incast", "halo", "all-to-all", "random"}, both},
+        {"more ranks", true, false, {"16", "all-to-all", "random", "windows"}, three},
+        {"65 ranks", false, false, {"65", "windows"}, three},
+        {"64 ranks", false, false, {"64", "all-to-all"}, three},
+        {"2 for each port", false, false, {"4:2", "pairs"}, both},
+        {"8 for each port", false, false, {"16:8", "pairs"}, both},
+        {"16 for each port", false, false, {"32:16", "pairs"}, both},
+        {"64 for each port", false, false, {"128:64", "pairs"}, both},
+        {"mpi", true, true, {sim::kTagged, "2"}, both},
+        {"halo", false, true, {sim::kTagged, "16"}, halos},
+        {"matching halo", false, true, {sim::kTagged, "16"}, halos, kMatching},
+        {"ucp", false, true, messages, long_messages},
+        {"pair", true, true, {sim::kFresh, "2"}, long_messages},
+        {"ring", false, true, {sim::kFresh, "16"}, long_messages},
+        {kReplays, false, true, {}, long_messages},
     };
 }
 
-// What a run is restricted to.
-struct Subset {
-    const char* name;
-    std::vector<std::string> profiles;
-    std::vector<std::string> parts;
-};
-const std::vector<std::string> kProfiles = {"cx3-fdr", "cx5-edr", "cx6-hdr"};
-std::vector<Subset> all_subsets() {
-    return {{"all", kProfiles, {"uct", "ranks", "more ranks", "ucp", "pair", "ring"}},
-            {"ci", {"cx5-edr"}, {"uct", "ranks", "more ranks", "pair"}}};
-}
+const std::vector<std::string> kProfiles = {"cx3-fdr", "cx5-edr", "cx6-hdr", "cx7-ndr"};
+constexpr const char* kAll = "all";
+constexpr const char* kCi = "ci";
 
 struct GateOptions {
     std::vector<std::string> profiles;
-    std::string subset = "all";
-    uint32_t copy = sim::kCopyBandwidth;
+    std::string subset = kAll;
+    std::vector<std::string> jobs;  // archives of traces
+    sim::Processor processor;
+    uint32_t at_once = std::max(1U, std::thread::hardware_concurrency());
     std::string rows;
     std::string expected;
     std::string keep;
@@ -91,34 +116,127 @@ struct GateOptions {
 
 struct Selection {
     std::vector<std::string> profiles;
-    std::vector<std::string> parts;
+    std::vector<Part> parts;
 
     bool holds(const Ratio& row) const {
-        const auto is_in = [](const std::vector<std::string>& names, const std::string& name) {
-            return std::ranges::find(names, name) != names.end();
-        };
-        return is_in(profiles, row.profile) && is_in(parts, row.test.substr(0, row.test.find(':')));
+        return std::ranges::find(profiles, row.profile) != profiles.end() &&
+               std::ranges::find(parts, row.test.substr(0, row.test.find(':')), &Part::name) !=
+                   parts.end();
     }
 };
 
 Selection selection_of(const GateOptions& options) {
-    const std::vector<Subset> subsets = all_subsets();
-    const Subset& subset = *std::ranges::find(subsets, options.subset, &Subset::name);
-    return {options.profiles.empty() ? subset.profiles : options.profiles, subset.parts};
+    const bool all = options.subset == kAll;
+    Selection selection{options.profiles, all_parts()};
+    if (selection.profiles.empty())
+        selection.profiles = all ? kProfiles : std::vector<std::string>{"cx5-edr"};
+    const bool replays = all && (!options.jobs.empty() || !options.rows.empty());
+    std::erase_if(selection.parts, [&](const Part& part) {
+        return part.name == std::string(kReplays) ? !replays : !all && !part.in_ci;
+    });
+    return selection;
 }
 
-std::vector<Value> run(const Adapter& adapter, const Part& part, const Peer& peer) {
+// The traces of recorded jobs, unpacked.
+class Jobs {
+  public:
+    explicit Jobs(const std::vector<std::string>& archives) {
+        if (archives.empty()) return;
+        std::string folder = std::filesystem::temp_directory_path() / "tern-gate.XXXXXX";
+        if (::mkdtemp(folder.data()) == nullptr) throw call_failed(folder);
+        folder_ = folder;
+        for (const std::string& archive : archives) {
+            const std::string name = std::filesystem::path(archive).filename();
+            const std::filesystem::path to = folder_ / name.substr(0, name.find('.'));
+            std::filesystem::create_directory(to);
+            if (Process({"/usr/bin/env", "tar", "-xf", archive, "-C", to}).wait() != 0)
+                throw Failure("cannot unpack " + archive);
+        }
+    }
+    ~Jobs() {
+        std::error_code ignored;
+        if (!folder_.empty()) std::filesystem::remove_all(folder_, ignored);
+    }
+    Jobs(const Jobs&) = delete;
+    Jobs& operator=(const Jobs&) = delete;
+
+    // Of each job the time, and that with processors that are infinitely fast.
+    std::vector<Value> replay(const Adapter& adapter, const Peer& peer,
+                              const Environment& more) const {
+        std::map<std::string, Words> traces;
+        for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_))
+            if (entry.is_regular_file())
+                traces[entry.path().parent_path().filename()].push_back(entry.path());
+        std::vector<Value> values;
+        for (auto& [job, names] : traces) {
+            // Their names end in the rank.
+            std::ranges::sort(names, {},
+                              [](const std::string& name) { return std::pair(name.size(), name); });
+            for (const double compute : {1.0, 0.0})
+                values.push_back({compute == 0 ? job + " without computations" : job, 0, "us",
+                                  replay::job_us(adapter, peer.transport, compute, names, more)});
+        }
+        return values;
+    }
+
+  private:
+    std::filesystem::path folder_;
+};
+
+// A part over one transport.
+struct Step {
+    Adapter adapter;
+    const Part* part;
+    Peer peer;
+    std::vector<Value> values = {};
+};
+
+std::vector<Value> run(const Step& step, const Jobs& jobs) {
+    const Peer& peer = step.peer;
     Environment more;
-    if (part.over_ucp) more = sim::over_ucp(peer.transport);
-    if (peer.threshold != nullptr) more.emplace_back("UCX_RNDV_THRESH", peer.threshold);
+    if (step.part->over_ucp) more = sim::over_ucp(peer.transport);
+    if (peer.setting != nullptr) more.emplace_back(std::string("UCX_") + peer.setting, peer.value);
+    const Words& arguments = step.part->arguments;
+    if (arguments.empty()) return jobs.replay(step.adapter, peer, more);
     return sim::values_in(sim::run_in_virtual_time(
-        adapter, peer.name(),
+        step.adapter, peer.name(),
         [&](const std::string& result) -> Words {
-            Words words = {"tern-sim", peer.transport, part.arguments.front(), result};
-            words.insert(words.end(), part.arguments.begin() + 1, part.arguments.end());
+            Words words = {"tern-sim", peer.transport, arguments.front(), result};
+            words.insert(words.end(), arguments.begin() + 1, arguments.end());
             return words;
         },
         more));
+}
+
+// Some at once, each in processes of its own.
+void run_all(std::vector<Step>& steps, const Jobs& jobs, uint32_t at_once) {
+    Progress progress(static_cast<uint32_t>(steps.size()));
+    std::mutex mutex;
+    size_t next = 0;
+    std::exception_ptr error;
+    const auto work = [&] {
+        for (;;) {
+            Step* step = nullptr;
+            {
+                const std::lock_guard lock(mutex);
+                if (error || next == steps.size()) return;
+                step = &steps[next++];
+                progress.step(step->adapter.profile + ", " + step->part->name + ": " +
+                              step->peer.name());
+            }
+            try {
+                step->values = run(*step, jobs);
+            } catch (...) {
+                const std::lock_guard lock(mutex);
+                error = std::current_exception();
+            }
+        }
+    };
+    std::vector<std::thread> threads;
+    for (uint32_t i = 0; i < at_once; ++i) threads.emplace_back(work);
+    for (std::thread& thread : threads) thread.join();
+    progress.clear();
+    if (error) std::rethrow_exception(error);
 }
 
 // "ucp: UCP's messages, burst"; names of values of UCP end in the transport's.
@@ -139,40 +257,40 @@ double speed(const Value& one, const Value& other) {
     return is_time ? other.value / one.value : one.value / other.value;
 }
 
-void add_rows(const Adapter& adapter, const Part& part, Progress& progress,
-              std::vector<Ratio>& rows) {
-    const auto values_of = [&](const Peer& peer) {
-        progress.step(adapter.profile + ", " + part.name + ": " + peer.name());
-        return run(adapter, part, peer);
-    };
-    const std::vector<Value> tern = values_of(kTern);
-    for (const Peer& peer : part.peers) {
-        std::map<std::pair<std::string, double>, Value> others;
-        for (const Value& value : values_of(peer))
-            others.emplace(std::pair(test_of(part, peer, value), value.x), value);
-        for (const Value& value : tern) {
-            const std::string test = test_of(part, kTern, value);
-            const auto other = others.find({test, value.x});
-            if (is_speed(value) && other != others.end())
-                rows.push_back({adapter.profile, test, static_cast<uint64_t>(value.x), peer.name(),
-                                speed(value, other->second)});
-        }
+// Of Tern's values that the peer has too.
+void add_rows(const Step& tern, const Step& peer, std::vector<Ratio>& rows) {
+    std::map<std::pair<std::string, double>, Value> others;
+    for (const Value& value : peer.values)
+        others.emplace(std::pair(test_of(*peer.part, peer.peer, value), value.x), value);
+    for (const Value& value : tern.values) {
+        const std::string test = test_of(*tern.part, tern.peer, value);
+        const auto other = others.find({test, value.x});
+        if (is_speed(value) && other != others.end())
+            rows.push_back({tern.adapter.profile, test, static_cast<uint64_t>(value.x),
+                            peer.peer.name(), speed(value, other->second)});
     }
 }
 
 std::vector<Ratio> simulate(const GateOptions& options, const Selection& selection) {
-    std::vector<Part> parts = all_parts();
-    std::erase_if(parts, [&](const Part& part) {
-        return std::ranges::find(selection.parts, part.name) == selection.parts.end();
-    });
-    uint32_t steps = 0;
-    for (const Part& part : parts) steps += static_cast<uint32_t>(1 + part.peers.size());
-    Progress progress(steps * static_cast<uint32_t>(selection.profiles.size()));
+    const Jobs jobs(options.jobs);
+    std::vector<Step> steps;
+    for (const std::string& profile : selection.profiles) {
+        for (const Part& part : selection.parts) {
+            const Adapter adapter{.profile = profile, .model = "", .processor = options.processor};
+            steps.push_back({adapter, &part, part.tern});
+            for (const Peer& peer : part.peers) steps.push_back({adapter, &part, peer});
+        }
+    }
+    run_all(steps, jobs, options.at_once);
     std::vector<Ratio> rows;
-    for (const std::string& profile : selection.profiles)
-        for (const Part& part : parts)
-            add_rows({.profile = profile, .model = "", .copy = options.copy}, part, progress, rows);
-    progress.clear();
+    const Step* tern = nullptr;
+    for (const Step& step : steps) {
+        if (tern == nullptr || step.part != tern->part ||
+            step.adapter.profile != tern->adapter.profile)
+            tern = &step;
+        else
+            add_rows(*tern, step, rows);
+    }
     return rows;
 }
 
@@ -199,7 +317,7 @@ std::string renewed(const std::string& kept, const Selection& selection,
 std::string as_json(const GateOptions& options, const Selection& selection,
                     const std::vector<Ratio>& rows) {
     std::vector<report::Figure> figures;
-    for (const Ratio& row : rows) {
+    for (const Ratio& row : report::with_best_peers(rows)) {
         report::Figure figure =
             report::exact_figure(row.test, row.bytes, "speed of tern / " + row.peer,
                                  std::string(1, report::kRatioUnit), row.value);
@@ -207,10 +325,11 @@ std::string as_json(const GateOptions& options, const Selection& selection,
         figure.at_most = false;
         figures.push_back(std::move(figure));
     }
-    const Adapter adapter{.profile = selection.profiles.front(), .model = "", .copy = options.copy};
+    const Adapter adapter{
+        .profile = selection.profiles.front(), .model = "", .processor = options.processor};
     const std::string costs =
         sim::costs_text(adapter, {"tern", "rc_verbs", "rc_mlx5", "dc_mlx5"}, sim::Above::kRwapiToo);
-    return report::as_json(sim::facts_of("gate", adapter, 16, costs), figures);
+    return report::as_json(sim::facts_of("gate", adapter, "16", costs), figures);
 }
 
 int run_gate_with(const GateOptions& options) {
@@ -226,7 +345,7 @@ int run_gate_with(const GateOptions& options) {
     std::vector<Ratio> rows = options.rows.empty() ? simulate(options, selection)
                                                    : report::ratios_in(contents_of(options.rows));
     std::erase_if(rows, [&](const Ratio& row) { return !selection.holds(row); });
-    std::fputs(report::as_sorted_table(rows).c_str(), stdout);
+    std::fputs(report::as_sorted_table(report::with_best_peers(rows)).c_str(), stdout);
     if (!options.json.empty()) write_file(options.json, as_json(options, selection, rows));
     if (!options.keep.empty()) write_file(options.keep, renewed(kept, selection, rows));
     if (options.expected.empty()) return 0;
@@ -250,19 +369,25 @@ int bench::run_gate(int argc, char** argv) {
         "Exit status: 0: none is less; 1: some is, or a failure.",
         "tern-bench gate");
     GateOptions options;
-    std::vector<std::string> names;
-    for (const Subset& subset : all_subsets()) names.emplace_back(subset.name);
     app.add_option("--profile", options.profiles,
-                   "models of adapters [cx3-fdr,cx5-edr,cx6-hdr, or those of the subset]")
+                   "models of adapters [cx3-fdr,cx5-edr,cx6-hdr,cx7-ndr; of ci cx5-edr]")
         ->option_text("NAME,...")
         ->delimiter(',')
         ->check(known_profile());
     app.add_option("--subset", options.subset,
                    "some of the rows: ci takes at most 3 minutes on two processors")
         ->option_text("all|ci")
-        ->check(CLI::IsMember(names))
+        ->check(CLI::IsMember(std::vector<std::string>{kAll, kCi}))
         ->capture_default_str();
-    sim::add_copy(app, options.copy);
+    app.add_option("--jobs", options.jobs,
+                   "replays recorded jobs too, of which each archive has the traces")
+        ->option_text("ARCHIVE...")
+        ->check(CLI::ExistingFile);
+    app.add_option("--at-once", options.at_once, "simulations at the same time")
+        ->option_text("N")
+        ->check(CLI::Range(1, 64))
+        ->capture_default_str();
+    sim::add_processor(app, options.processor);
     app.add_option("--expected", options.expected, "a file of rows that Tern had before")
         ->option_text("FILE")
         ->check(CLI::ExistingFile);

@@ -37,18 +37,14 @@ struct Column {
     uint64_t registrations = 0;  // of all ranks, while the clock of the job ran
 };
 
-Column replay_over(const ReplayOptions& options, const std::string& transport) {
+Column replay_over(const sim::Adapter& adapter, const std::string& transport, double compute,
+                   const std::vector<std::string>& traces, const Environment& environment) {
     Column column{transport, {}};
-    Environment environment = sim::over_ucp(transport);
-    for (const std::string& setting : options.settings) {
-        const size_t sign = setting.find('=');
-        environment.emplace_back(setting.substr(0, sign), setting.substr(sign + 1));
-    }
     const std::string result = sim::run_in_virtual_time(
-        options.adapter, transport,
+        adapter, transport,
         [&](const std::string& file) {
-            Words words{"tern-replay", transport, formatted("%g", options.compute), file};
-            words.insert(words.end(), options.traces.begin(), options.traces.end());
+            Words words{"tern-replay", transport, formatted("%g", compute), file};
+            words.insert(words.end(), traces.begin(), traces.end());
             return words;
         },
         environment);
@@ -61,6 +57,15 @@ Column replay_over(const ReplayOptions& options, const std::string& transport) {
         column.job = std::max(column.job, column.ranks.back().whole);
     }
     return column;
+}
+
+Column replay_over(const ReplayOptions& options, const std::string& transport) {
+    Environment environment = sim::over_ucp(transport);
+    for (const std::string& setting : options.settings) {
+        const size_t sign = setting.find('=');
+        environment.emplace_back(setting.substr(0, sign), setting.substr(sign + 1));
+    }
+    return replay_over(options.adapter, transport, options.compute, options.traces, environment);
 }
 
 std::string settings_text(const ReplayOptions& options) {
@@ -119,13 +124,19 @@ std::string as_json(const ReplayOptions& options, const std::vector<Column>& col
     for (const Column& column : columns)
         add("registrations of the job", column.transport, "",
             static_cast<double>(column.registrations));
-    Facts facts =
-        sim::facts_of("replay", options.adapter, options.traces.size(), costs_of_job(options));
+    Facts facts = sim::facts_of("replay", options.adapter, std::to_string(options.traces.size()),
+                                costs_of_job(options));
     facts.emplace_back("environment", settings_text(options));
     return report::as_json(facts, figures);
 }
 
 }  // namespace
+
+double job_us(const sim::Adapter& adapter, const std::string& transport, double compute,
+              const std::vector<std::string>& traces, const Environment& more) {
+    return replay_over(adapter, transport, compute, traces, more).job;
+}
+
 }  // namespace bench::replay
 
 int bench::run_replay(int argc, char** argv) {

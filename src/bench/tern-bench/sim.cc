@@ -32,6 +32,7 @@ struct SimOptions {
     bool rwapi = false;
     std::vector<uint32_t> sizes{std::begin(kBenchmarkSizes), std::end(kBenchmarkSizes)};
     uint32_t ranks = 8;
+    uint32_t per_port = 1;
     std::vector<std::string> transports = kUsualTransports;
     std::vector<std::string> patterns{std::begin(kPatterns), std::end(kPatterns)};
     std::string json;
@@ -86,21 +87,30 @@ Environment environment(const Environment& from, const Adapter& adapter) {
     if (std::ranges::find(changes, "TERN_TUNABLES", &Environment::value_type::first) ==
         changes.end())
         changes.emplace_back("TERN_TUNABLES", "batch_poll=1");
-    changes.emplace_back(kCopyVariable, std::to_string(adapter.copy));
+    const Processor& processor = adapter.processor;
+    changes.emplace_back(kCopyVariable, std::to_string(processor.copy));
+    changes.emplace_back(kBlockVariable, std::to_string(processor.block));
+    changes.emplace_back(kInstructionsVariable, std::to_string(processor.instructions));
     // What Tern would measure. Registrations are those of the adapter's model.
     const auto fixed = static_cast<double>(softhca_inspect_registration_ns(&model, 0));
     const auto million = static_cast<double>(softhca_inspect_registration_ns(&model, 1'000'000));
     changes.emplace_back("UCX_TERN_RNDV_COSTS",
                          formatted("copy=%.0fMBs,pin=%.0fMBs,pin_latency=%.0fns",
-                                   adapter.copy * 1000.0, 1e6 / (million - fixed) * 1000, fixed));
+                                   processor.copy * 1000.0, 1e6 / (million - fixed) * 1000, fixed));
     return changes;
+}
+
+// "16", or "16:8" if 8 share a port.
+std::string ranks_text(const SimOptions& options) {
+    const std::string ranks = std::to_string(options.ranks);
+    return options.per_port == 1 ? ranks : ranks + ":" + std::to_string(options.per_port);
 }
 
 Column simulate(const SimOptions& options, const std::string& transport) {
     Column column{title_of(transport), {}};
     column.values = values_in(
         run_in_virtual_time(options.adapter, transport, [&](const std::string& result) -> Words {
-            Words words = {"tern-sim", transport, std::to_string(options.ranks), result};
+            Words words = {"tern-sim", transport, ranks_text(options), result};
             words.insert(words.end(), options.patterns.begin(), options.patterns.end());
             return words;
         }));
@@ -122,8 +132,8 @@ std::string cell(const std::string& title, size_t least, const std::string& text
 
 std::string as_text(const SimOptions& options, const std::vector<Column>& columns) {
     const std::string costs = costs_text(options.adapter, options.transports);
-    std::string text = profile_text(options.adapter) + "ranks " + std::to_string(options.ranks) +
-                       "\ncosts " + costs + "\n\n";
+    std::string text = profile_text(options.adapter) + "ranks " + ranks_text(options) + "\ncosts " +
+                       costs + "\n\n";
     text += formatted("%-22s %8s %-4s", "pattern", "bytes", "unit");
     const std::vector<Column> others(columns.begin() + 1, columns.end());
     const auto ratio_title = [&](const Column& other) {
@@ -165,7 +175,7 @@ std::string as_json(const SimOptions& options, const std::vector<Column>& column
                 add(first, columns.front().transport + " / " + column.transport,
                     std::string(1, report::kRatioUnit), first.value / value->value);
     }
-    return report::as_json(facts_of("sim", options.adapter, options.ranks,
+    return report::as_json(facts_of("sim", options.adapter, ranks_text(options),
                                     costs_text(options.adapter, options.transports)),
                            figures);
 }
@@ -195,13 +205,13 @@ std::string profile_text(const Adapter& adapter) {
     return "profile " + adapter.profile + ": " + model_text(adapter) + "\n";
 }
 
-Facts facts_of(const std::string& command, const Adapter& adapter, size_t ranks,
+Facts facts_of(const std::string& command, const Adapter& adapter, const std::string& ranks,
                const std::string& costs) {
     return {{"command", command},
             {"profile", adapter.profile},
             {"model", model_text(adapter)},
             {"slow", std::to_string(adapter.slow)},
-            {"ranks", std::to_string(ranks)},
+            {"ranks", ranks},
             {"costs", costs}};
 }
 
@@ -217,14 +227,24 @@ void add_adapter(CLI::App& app, Adapter& adapter) {
         ->option_text("N")
         ->check(CLI::Range(1, 10'000))
         ->capture_default_str();
-    add_copy(app, adapter.copy);
+    add_processor(app, adapter.processor);
 }
 
-void add_copy(CLI::App& app, uint32_t& copy) {
-    app.add_option("--copy", copy, "GB/s of the processor's copies: 6, 10 or 20")
+void add_processor(CLI::App& app, Processor& processor) {
+    const auto add = [&app](const char* name, uint32_t& value, const char* what,
+                            const auto& values) {
+        app.add_option(name, value, what)
+            ->option_text("N")
+            ->check(CLI::IsMember(std::vector<uint32_t>{std::begin(values), std::end(values)}))
+            ->capture_default_str();
+    };
+    add("--copy", processor.copy, "GB/s of the processor's copies: 6, 10 or 20", kCopyBandwidths);
+    add("--instructions", processor.instructions,
+        "instructions that the processor executes in a ns: 3, 6 or 9", kInstructionRates);
+    app.add_option("--block", processor.block,
+                   "ns of each 64 bytes after the first of a request of inline data")
         ->option_text("N")
-        ->check(CLI::IsMember(
-            std::vector<uint32_t>{std::begin(kCopyBandwidths), std::end(kCopyBandwidths)}))
+        ->check(CLI::Range(uint64_t{0}, kMostBlock))
         ->capture_default_str();
 }
 
@@ -284,12 +304,13 @@ std::string costs_text(const Adapter& adapter, const std::vector<std::string>& t
         {"verbs_ns",
          {{"post", verbs.post},
           {"request", verbs.request},
+          {"block", adapter.processor.block},
           {"receive", verbs.receive},
           {"poll", verbs.poll},
           {"completion", verbs.completion}}},
         {"read_clock_ns", kReadClock},
-        {"copy_bytes_per_ns", adapter.copy},
-        {"instructions_per_ns", kPerCycle * kGigahertz},
+        {"copy_bytes_per_ns", adapter.processor.copy},
+        {"instructions_per_ns", adapter.processor.instructions},
     };
     for (const std::string& name : transports) {
         const TransportCosts& transport = costs_of(name);
@@ -346,6 +367,13 @@ int bench::run_sim(int argc, char** argv) {
     app.add_option("--ranks", options.ranks, "ranks of the patterns of many ranks")
         ->check(CLI::Range(2, 256))
         ->capture_default_str();
+    app.add_option(
+           "--per-port", options.per_port,
+           "ranks that share an adapter and its port, of each node the ones that are as far "
+           "apart as there are nodes")
+        ->option_text("N")
+        ->check(CLI::Range(1, 256))
+        ->capture_default_str();
     app.add_option("--patterns", options.patterns, "some of the patterns, instead of all")
         ->option_text("NAME,...")
         ->delimiter(',')
@@ -355,6 +383,7 @@ int bench::run_sim(int argc, char** argv) {
         app.add_flag("--rwapi", options.rwapi,
                      "the benchmarks of the RWAPI paper between two ranks, instead of patterns")
             ->excludes("--ranks")
+            ->excludes("--per-port")
             ->excludes("--patterns");
     add_list(app, "--sizes", options.sizes, ',',
              "of --rwapi: lengths of messages, in bytes, or with K or M [1 to 1M]")

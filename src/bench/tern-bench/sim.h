@@ -16,18 +16,25 @@
 
 namespace bench::sim {
 
+// The inputs of the processor.
+struct Processor {
+    uint32_t copy = kCopyBandwidth;            // GB/s
+    uint64_t block = VerbsCosts().block;       // ns
+    uint32_t instructions = kInstructionRate;  // in a ns
+};
+
 // A model of the software HCA.
 struct Adapter {
     std::string profile = "graphene";
     std::string model;
     uint32_t slow = 1;  // how many times as slow as modeled the network and registrations are
-    uint32_t copy = kCopyBandwidth;  // of the processor, in GB/s
+    Processor processor = {};
 };
 void add_adapter(CLI::App& app, Adapter& adapter);
-void add_copy(CLI::App& app, uint32_t& copy);
+void add_processor(CLI::App& app, Processor& processor);
 // A line for the output, and what a file says of a simulation.
 std::string profile_text(const Adapter& adapter);
-Facts facts_of(const std::string& command, const Adapter& adapter, size_t ranks,
+Facts facts_of(const std::string& command, const Adapter& adapter, const std::string& ranks,
                const std::string& costs);
 // The costs of the processor, as JSON: of these transports, and of what runs above them.
 enum class Above : uint8_t { kUct, kUcpToo, kRwapiToo };
@@ -60,3 +67,11 @@ int run_benchmarks_of_rwapi(const Adapter& adapter, const std::vector<std::strin
                             const std::vector<uint32_t>& sizes, const std::string& json);
 
 }  // namespace bench::sim
+
+namespace bench::replay {
+
+// The time of a recorded job, in us: of the slowest rank.
+double job_us(const sim::Adapter& adapter, const std::string& transport, double compute,
+              const std::vector<std::string>& traces, const Environment& more);
+
+}  // namespace bench::replay

@@ -144,7 +144,7 @@ int run_benchmarks_of_rwapi(const Adapter& adapter, const std::vector<std::strin
     std::printf("%scosts %s\n%s", profile_text(adapter).c_str(), costs.c_str(),
                 tables_of(benchmarks.figures()).c_str());
     if (!json.empty())
-        write_file(json, report::as_json(facts_of("sim --rwapi", adapter, 2, costs),
+        write_file(json, report::as_json(facts_of("sim --rwapi", adapter, "2", costs),
                                          benchmarks.figures()));
     return 0;
 }

@@ -19,9 +19,12 @@ typedef struct softhca_virtual_time {
     uint64_t now;
     /* Processor time in ns that the device adds to `now`: of a call that posts, and of each work
        request in it; of a receive that is posted; of a call that polls a completion queue, and of
-       each completion that it takes. A registration adds what the model of the adapter says. */
+       each completion that it takes. A registration adds what the model of the adapter says.
+       `block`: a request of inline data that is posted alone is written to an adapter in blocks of
+       64 bytes (BlueFlame of mlx5), and each one after the first takes that. */
     uint64_t post;
     uint64_t request;
+    uint64_t block;
     uint64_t receive;
     uint64_t poll;
     uint64_t completion;

@@ -38,10 +38,11 @@ inline void charge_poll() {
         ++virtual_clock->polls;
 }
 
-// The same for a call that posts, with so many work requests.
-inline void charge_post(uint64_t requests) {
+// The same for a call that posts, with so many work requests and blocks after the first one.
+inline void charge_post(uint64_t requests, uint64_t blocks) {
     charge(&softhca_virtual_time::post);
     charge(&softhca_virtual_time::request, requests);
+    charge(&softhca_virtual_time::block, blocks);
     if (virtual_clock == nullptr) [[likely]]
         return;
     ++virtual_clock->posts;

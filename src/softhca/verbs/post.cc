@@ -157,13 +157,29 @@ int build(Qp& qp, const ibv_send_wr& wr, Wqe& wqe) {
     return status;
 }
 
-void charge_chain(const ibv_send_wr* wr) {
+void charge_chain(const Qp& qp, const ibv_send_wr& first) {
     uint64_t requests = 0;
-    for (; wr != nullptr; wr = wr->next) ++requests;
-    charge_post(requests);
+    for (const ibv_send_wr* wr = &first; wr != nullptr; wr = wr->next) ++requests;
+    uint64_t blocks = 0;
+    if (requests == 1 && (first.send_flags & IBV_SEND_INLINE) != 0) {
+        uint64_t bytes = 0;
+        for (int i = 0; i < first.num_sge; ++i) bytes += first.sg_list[i].length;
+        blocks = further_blocks(qp, static_cast<WrOpcode>(first.opcode), bytes);
+    }
+    charge_post(requests, blocks);
 }
 
 }  // namespace
+
+uint64_t further_blocks(const Qp& qp, WrOpcode opcode, uint64_t bytes) {
+    constexpr uint64_t kPart = 16, kBlock = 64, kAddressHandle = 48;
+    uint64_t request = kPart + (bytes + sizeof(uint32_t) + kPart - 1) / kPart * kPart;
+    const QpType type = qp.attributes().type;
+    if (type == QpType::kUd) request += kAddressHandle;
+    if (type == QpType::kXrcSend) request += kPart;
+    if (opcode == WrOpcode::kRdmaWrite || opcode == WrOpcode::kRdmaWriteImm) request += kPart;
+    return (request - 1) / kBlock;
+}
 
 int fill_bind(Wqe& wqe, ibv_mw* mw, uint32_t rkey, const ibv_mw_bind_info& info) {
     constexpr uint32_t kAllowed = access_flag::kLocalWrite | access_flag::kRemoteWrite |
@@ -194,7 +210,7 @@ int post_send(ibv_qp* ibv, ibv_send_wr* wr, ibv_send_wr** bad_wr) try {
     const Admission admission = admit_send(qp);
     if (!admission.queued) return admission.error;
     if (virtual_clock != nullptr) [[unlikely]]
-        charge_chain(wr);
+        charge_chain(qp, *wr);
     const uint64_t post_time = qp.requester.post_time();
     int status = 0;
     {

@@ -105,7 +105,11 @@ void start(ibv_qp_ex* qp) {
 int complete(ibv_qp_ex* qp) {
     QpObject& object = object_of_qp(qp);
     const int status = object.build_error;
-    charge_post(object.building.size());
+    const bool alone = object.building.size() == 1 && object.building.front()->is_inline;
+    const auto blocks_of = [&](const Wqe& wqe) {
+        return further_blocks(*object.qp, wqe.opcode, wqe.length);
+    };
+    charge_post(object.building.size(), alone ? blocks_of(*object.building.front()) : 0);
     const uint64_t post_time = object.qp->requester.post_time();
     if (after_fork(qp)) return EINVAL;
     if (status == 0)

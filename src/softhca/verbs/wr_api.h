@@ -23,6 +23,10 @@ int set_elements(Qp& qp, Wqe& wqe, const ibv_sge* list, size_t count);
 int set_inline(Qp& qp, Wqe& wqe, const ibv_data_buf* list, size_t count);
 const Personality::Errors& errors_of(Qp& qp);
 
+// A request of so many inline bytes in blocks of 64, as an adapter of mlx5 gets it: those after the
+// first one.
+uint64_t further_blocks(const Qp& qp, WrOpcode opcode, uint64_t bytes);
+
 // The operations of a transport, bit WrOpcode each.
 uint32_t operations_of(const Personality& personality, QpType type);
 // How the personality treats a post to the send queue in the queue pair's state.

@@ -31,10 +31,12 @@ class PollGap {
     // are a long gap.
 #if defined(__x86_64__)
     static Ticks ticks() {
-        // The section lists where the counter is read, for tern_counter_reads() (poll_gap.cc).
+        // The section lists where the counter is read, for tern_counter_reads() (poll_gap.cc). The
+        // prefixes mean nothing: with them there is room for a jump.
         Ticks low;
         asm volatile(
-            "1: rdtsc\n"
+            "1: .byte 0x2e, 0x2e, 0x2e\n"
+            "rdtsc\n"
             ".pushsection tern_counter_reads, \"a?\", @progbits\n"
             ".balign 4\n"
             ".long 1b - .\n"

@@ -50,12 +50,20 @@ TEST(Ratios, OfALoserMayNotFallByMoreThanOnePerCent) {
     EXPECT_FALSE(fails("0.9000", "1.5000"));
 }
 
-TEST(Ratios, RowsThatAreMissingFailAndNewOnesAreNamed) {
-    const Judgement found = judged("p|t|8|rc|1.0\np|t|16|rc|1.0", "p|t|8|rc|1.0\np|u|8|rc|0.5");
-    ASSERT_EQ(found.failures.size(), 1U);
-    EXPECT_EQ(found.failures[0], "missing: p, t, 16 bytes, over rc: was 1.0000");
-    ASSERT_EQ(found.notes.size(), 1U);
-    EXPECT_EQ(found.notes[0], "new: p, u, 8 bytes, over rc: 0.5000");
+TEST(Ratios, RowsThatAreMissingOrNewFail) {
+    const Judgement found = judged("p|t|8|rc|1.0\np|t|16|rc|1.0", "p|t|8|rc|1.0\np|u|0|rc|1.5");
+    ASSERT_EQ(found.failures.size(), 2U);
+    EXPECT_EQ(found.failures[0], "new: p, u, over rc: 1.5000");
+    EXPECT_EQ(found.failures[1], "missing: p, t, 16 bytes, over rc: was 1.0000");
+}
+
+TEST(Ratios, OverTheBestPeerAreTheLeastOfEachTest) {
+    const auto rows =
+        with_best_peers(ratios_in("p|t|8|rc|1.5\np|t|8|dc|0.5\np|t|16|rc|2\nq|t|8|rc|3"));
+    EXPECT_EQ(text_of({rows.begin() + 4, rows.end()}),
+              "p|t|8|the best peer|0.5000\n"
+              "p|t|16|the best peer|2.0000\n"
+              "q|t|8|the best peer|3.0000\n");
 }
 
 TEST(Ratios, LosersNeedAReason) {

@@ -276,6 +276,28 @@ TEST(SimTurns, RanksThatSleepFindWhatRanksThatPollFindAtTheSameTime) {
     EXPECT_LT(polls, polls_of_all / 2);  // they sleep
 }
 
+TEST(SimTurns, RanksOfOneMemberWakeTogether) {
+    const Part part{.members = {2}};
+    ToyDevice device(2);
+    Schedule schedule(4, kBegin);
+    for (uint32_t rank = 0; rank < 4; ++rank) schedule.sleep(rank);
+    device.post({kBegin + 500, 0, 0, 1, Where::kMemory, 0});
+    EXPECT_EQ(next_turn(schedule, device, part).rank % 2, 1U);
+    for (uint32_t rank = 0; rank < 4; ++rank) {
+        EXPECT_EQ(part.members.of(rank), rank % 2);
+        EXPECT_EQ(schedule.is_asleep(rank), rank % 2 == 0) << rank;
+    }
+}
+
+TEST(SimTurns, TheFirstRankMayHaveAMemberOfItsOwn) {
+    constexpr Members kMembers{3, true};
+    const std::vector<uint32_t> expected = {0, 1, 2, 1, 2, 1};
+    for (uint32_t rank = 0; rank < expected.size(); ++rank) {
+        EXPECT_EQ(kMembers.of(rank), expected[rank]);
+        EXPECT_EQ(kMembers.next(rank), rank == 0 ? UINT64_MAX : rank + 2);
+    }
+}
+
 // The cycle that counts is the last one, also if the last polls are not the first of ten.
 TEST(SimTurns, ASleeperWakesByItsLastCycle) {
     Schedule schedule(1, kBegin);
