@@ -37,7 +37,7 @@ class SendPath {
     // that holds few of them would stall too often.
     Choice choose(uint32_t length) const {
         Choice choice;
-        if (!hot_ || length > largest_) return choice;
+        if (!hot_ || held_ || length > largest_) return choice;
         choice.plan = writer_.plan(length);
         choice.route = choice.plan.fits                    ? Route::kBlock
                        : length > writer_.size() / kWindow ? Route::kCold
@@ -124,6 +124,10 @@ class SendPath {
     }
 
     bool hot() const { return hot_; }
+    // While it is held, frames go cold although there is a block. Those that would go straight are
+    // the caller's.
+    bool held() const { return held_; }
+    void hold(bool held) { held_ = held; }
     // Whether the receiver has taken all that was written to its block, and has sent frames since:
     // the two sides send in turns. Sides that send at once do not see it. False without a block.
     bool answered() const { return hot_ && writer_.answered(); }
@@ -165,6 +169,7 @@ class SendPath {
     uint32_t requested_bytes_ = 0;
     uint16_t stalls_ = 0;
     uint16_t misfits_ = 0;
+    bool held_ = false;
 };
 
 }  // namespace tern
