@@ -28,6 +28,8 @@ struct Faults {
     std::atomic<uint64_t> drop_qp;
     std::atomic<uint64_t> ports_down;    // bit device * kMaxPorts + port - 1
     std::atomic<uint64_t> out_of_order;  // the pieces of a message are placed in another order
+    std::atomic<uint64_t> swap_writes;   // a write is placed before the one that it follows
+    std::atomic<uint64_t> replay_write;  // the N-th write from now is placed again; 0: none
     std::atomic<uint64_t> stale_cq;      // completions of a destroyed SRQ fail the poll
     std::atomic<uint64_t> device_fatal;  // devices have failed; polls fail
     std::atomic<uint64_t> lose;          // one of N datagrams on average vanishes; 0: none

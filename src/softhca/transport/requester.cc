@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The requester: executes work requests in order, retries them, completes and flushes them.
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "softhca/core/qp_state.h"
@@ -88,7 +89,8 @@ bool Requester::run(uint64_t now, uint32_t steps) {
             return true;
         }
         if (current != QpState::kRts && !(current == QpState::kSqd && head_started_)) return true;
-        if (wait_until_ != 0 && now < wait_until_) {
+        const bool has_come = disorder_.until != 0 && executed_ + 1 != queue_.posted();
+        if (wait_until_ != 0 && now < wait_until_ && !has_come) {
             run_ahead(now);
             return true;  // it is scheduled for that time
         }
@@ -183,9 +185,63 @@ void Requester::run_again_at(uint64_t time) {
     adapter_.engine().schedule_qp(qp_.number(), time);
 }
 
+bool is_plain_write(const Wqe& wqe) {
+    return wqe.opcode == WrOpcode::kRdmaWrite;
+}
+
+// With the fault `swap-writes`, executes the write behind the head first. If there is none yet, the
+// head waits for it a little.
+std::optional<Outcome> Requester::swap_with_next(const Wqe& head, uint64_t now) {
+    constexpr uint64_t kWaitNs = 50'000;   // for the request behind
+    constexpr uint64_t kApartNs = 20'000;  // between the two, for whoever looks
+    if (host_.header().faults.swap_writes.load(std::memory_order_relaxed) == 0 ||
+        disorder_.swapped > executed_ || host_.models_time() || !is_plain_write(head) ||
+        head.state.progress != 0 || head.state.delivered)
+        return std::nullopt;
+    const bool alone = executed_ + 1 == queue_.posted();
+    if (alone) {
+        if (disorder_.until == 0) disorder_.until = now_ns() + kWaitNs;
+        if (now_ns() < disorder_.until) return Outcome::again(disorder_.until);
+    }
+    disorder_.until = 0;
+    disorder_.swapped = executed_ + 1;
+    if (!alone) {
+        Wqe& next = queue_.at(executed_ + 1);
+        if (is_plain_write(next)) {
+            const Outcome outcome = execute(qp_, next, now);
+            // One that fails does so again at the head.
+            if (outcome.kind == Outcome::Kind::kComplete && outcome.status == WcStatus::kSuccess) {
+                next.state.delivered = WcStatus::kSuccess;
+                return Outcome::again(now_ns() + kApartNs);
+            }
+        }
+    }
+    return std::nullopt;
+}
+
+// With the fault `replay-write`, `done` is executed, and may be placed again behind the next one.
+void Requester::replay(Wqe& done) {
+    if (const auto again = std::exchange(disorder_.again, nullptr))
+        (void)execute(qp_, *reinterpret_cast<Wqe*>(again.get()), now_ns());
+    if (!is_plain_write(done) || host_.models_time() ||
+        !take_failure(host_.header().faults.replay_write))
+        return;
+    const AccessGuard guard(host_, host_.slot());
+    IovList from;
+    if (!build_gather_list(qp_, done, 0, &from)) return;
+    disorder_.again = std::make_unique<char[]>(sizeof done + done.length);
+    auto& again = *new (disorder_.again.get()) Wqe(done);
+    again.state = {};
+    again.is_inline = true;
+    char* to = again.inline_data();
+    for (uint32_t i = 0; i < from.count(); ++i)
+        to = static_cast<char*>(mempcpy(to, from.data()[i].iov_base, from.data()[i].iov_len));
+}
+
 // Executes the work request at the head once. False if the request must wait.
 bool Requester::execute_head(Wqe& wqe, uint64_t now) {
     const auto attempt = [&] {
+        if (const auto waits = swap_with_next(wqe, now)) return *waits;
         if (!wqe.state.delivered) return execute(qp_, wqe, now);
         if (wqe.state.delivered != WcStatus::kSuccess)
             return Outcome::complete(*wqe.state.delivered);
@@ -242,6 +298,7 @@ void Requester::finish_head(Wqe& wqe, WcStatus status, uint64_t now) {
     head_started_ = executed_ < ahead_;
     if (status == WcStatus::kSuccess) {
         inbound_.pop(host_, qp_.number(), executed_ - 1);
+        replay(wqe);
     } else {
         inbound_.clear(host_, qp_.number());
         fail();
@@ -289,7 +346,7 @@ void Requester::end() {
     answers_.clear();
     withdraw();
     head_started_ = false;
-    wait_until_ = 0;
+    wait_until_ = disorder_.until = 0;
     if (host_.personality().times.flush_delay == 0) return flush();
     if (flush_at_ != 0 || executed_ == queue_.posted()) return;
     flush_at_ = now_ns() + qp_.flush_delay();
@@ -311,6 +368,8 @@ void Requester::clear() {
     inbound_.clear(host_, qp_.number());
     answers_.clear();
     withdraw();
+    disorder_.again.reset();
+    disorder_.until = 0;
     executed_ = queue_.posted();
     queue_.release(executed_);
     retry_.progress();

@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <new>
+#include <optional>
 #include <utility>
 
 #include "softhca/core/port_turns.h"
@@ -20,6 +21,7 @@ namespace softhca {
 
 class Adapter;
 class Qp;
+struct Outcome;
 
 // With the timing model, the answers on their way to reads that the responder has acted on, in the
 // order of the send queue. Under the queue pair's execute_mutex.
@@ -88,6 +90,8 @@ class Requester {
     bool head_is_under_way();
     bool awaits_answers();
     void run_again_at(uint64_t time);
+    std::optional<Outcome> swap_with_next(const Wqe& head, uint64_t now);
+    void replay(Wqe& done);
     void send_again();
     void book(Wqe& wqe);
     void line_up();
@@ -119,6 +123,13 @@ class Requester {
     uint64_t ahead_ = 0;        // the next one to start ahead of the head
     uint64_t ahead_again_ = 0;  // ns: when that is scheduled; 0: not
     uint64_t wait_until_ = 0;
+    struct Disorder {
+        // Of the fault `swap-writes`: until when the head waits for the request behind it, and the
+        // index behind the last one that need not.
+        uint64_t until = 0;  // ns; 0: it does not wait
+        uint64_t swapped = 0;
+        std::unique_ptr<char[]> again;  // of `replay-write`: to be placed behind the next request
+    } disorder_;
     uint64_t last_visible_ = 0;  // the latest `visible_at` of a completion
     uint64_t flush_at_ = 0;      // ns; 0: not scheduled
     InboundQueue inbound_;       // writes from the head on that the receiver may place

@@ -171,6 +171,9 @@ class SendQueue {
     // Whether all work requests before `number`, which is at most next(), are complete.
     bool done(uint32_t number) const { return static_cast<int32_t>(completed_ - number) >= 0; }
 
+    // Whether work request `number` is under way: not known to be complete.
+    bool under_way(uint32_t number) const { return number - completed_ < outstanding(); }
+
     // take_waiter() returns the waiter's cookie when all posted so far is complete.
     void wait(const Waiter& waiter) {
         if (end_waiter_ == waiters_.size()) [[unlikely]]

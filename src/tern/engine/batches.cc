@@ -57,12 +57,11 @@ void Batches::set_timer(bool runs) {
 bool Batches::plan(Channel& channel, uint32_t space) {
     Channel::Batch& batch = channel.batch;
     SendPath& path = channel.sending.path;
-    (void)blocks_.take_credit(channel);
-    if (channel.failed || !channel.sends.takes_data()) return false;
-    batch.in_block = path.hot();
+    const SendPath::Choice choice = blocks_.choose(channel, space);
+    if (PeerBlocks::refuses(choice) || !channel.sends.takes_data()) return false;
+    batch.in_block = path.hot() && !path.fenced();
     const uint16_t credit = channel.receiving.path.credit();
     if (!batch.in_block) {
-        if (!channel.sending.allowance.open()) return false;
         batch.most = most_;
         batch.word = path.cold_word(FrameKind::kBatch, 0, 0, credit).raw();
         batch.grows = false;

@@ -124,7 +124,7 @@ class BlockPoller {
     // A stream does not stop for want of credit while this side is busy with it.
     [[gnu::always_inline]] void press_credit(Channel& channel) {
         if (channel.receiving.path.credit_pressing() && channel.up()) [[unlikely]]
-            (void)offered_.return_credit(channel);
+            offered_.press_credit(channel);
     }
 
     PolledBlocks& polled_;

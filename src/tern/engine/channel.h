@@ -33,10 +33,13 @@ struct Channel final : Connection {
     // all that such a send touches besides the credit for the peer, in `receiving`.
     struct alignas(64) Sending {
         uint64_t block_address = 0;  // of the peer's block
-        // The notify word in use (writer_words.h); never null.
+        // The notify word in use (writer_words.h); never null. While `path` is held, one that is
+        // not kNever, so that no frame goes straight.
         const uint32_t* notify = &notify::kNever;
         uint32_t block_rkey = 0;
         bool stalled = false;  // a send found the block full, and none has entered it since
+        // The peer's device has promised the order of the bytes of a write: it has polled a block.
+        bool in_order = false;
         SendPath path;
         uint16_t refused = 0;          // sends since `stalled`
         bool listed_stalled = false;   // is in PeerBlocks' list
@@ -51,6 +54,11 @@ struct Channel final : Connection {
         // them for a while.
         std::unique_ptr<SentRepeats> repeats;
         bool no_repeats = false;
+        // Of OneSided: the number of the last put. And, while `path` is held, the notify word of
+        // the block, and the number of the put that frames in the block must not overtake.
+        uint32_t last_put = UINT32_MAX;
+        uint32_t fenced_for = 0;
+        const uint32_t* block_notify = &notify::kNever;
     };
 
     // Reading the own block, into which the peer writes. Of OfferedBlocks; sends take the credit
@@ -76,6 +84,7 @@ struct Channel final : Connection {
         std::unique_ptr<ReceivedRepeats> repeats;  // of CompletionPoller; null: the peer has none
         uint64_t words = 0;                        // address of the peer's words; 0: not known
         uint32_t words_rkey = 0;
+        uint32_t last_credit = UINT32_MAX;     // the number of the last write of its credit word
         bool peer_wants_credit_frame = false;  // it sleeps, and a write does not wake it
     };
 
@@ -102,9 +111,10 @@ struct Channel final : Connection {
 
     // How the peer notifies this side, while it sleeps, of frames in the block. Of NotifyRequests.
     struct Notifying {
-        uint16_t generation = 0;  // the last value written to the peer's notify word
-        bool confirmed = false;   // the peer has notified with that value
-        bool always = false;      // the peer notifies without being asked
+        uint16_t generation = 0;     // the last value written to the peer's notify word
+        bool confirmed = false;      // the peer has notified with that value
+        uint32_t last = UINT32_MAX;  // the number of that write (WorkRequests::write_word)
+        bool always = false;         // the peer notifies without being asked
     };
 
     // Control frames to be sent as soon as the send queue has room. Of ControlFrames.

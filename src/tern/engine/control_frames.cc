@@ -123,6 +123,7 @@ void ControlFrames::send_due() {
         channel->control.listed = false;
         return true;
     });
+    presses_ = false;
 }
 
 // False: some frames are still due.

@@ -33,6 +33,10 @@ class ControlFrames {
     // Sends a frame when send_due() is called and there is room.
     void schedule(Channel& channel, Channel::Due what);
     bool any_due() const { return !due_.empty(); }
+    // Whether a stream waits for credit, which goes by the credit word if the completion queue has
+    // the completion of the last write of it. Ends with send_due().
+    bool presses() const { return presses_; }
+    void press() { presses_ = true; }
     // There may be this many channels: schedule() does not allocate.
     void make_room(size_t channels) { base::make_room(due_, channels); }
     void send_due();
@@ -55,7 +59,8 @@ class ControlFrames {
     OfferedBlocks& offered_;
     PeerBlocks& peer_blocks_;
     std::vector<Channel*> due_;  // channels with frames to send
-    uint64_t sent_ = 0;          // frames
+    bool presses_ = false;
+    uint64_t sent_ = 0;  // frames
     uint64_t arrived_ = 0;
 };
 

@@ -12,6 +12,9 @@ FastPath::FastPath(const EngineParts& parts)
       blocks_(parts.peer_blocks),
       early_(parts.early),
       room_(parts.room),
-      batches_(parts.batches) {}
+      batches_(parts.batches) {
+    cold_.request.opcode = IBV_WR_SEND;
+    cold_.piece.addr = address_of(cold_.frame);
+}
 
 }  // namespace tern

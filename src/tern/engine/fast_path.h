@@ -35,14 +35,15 @@ class FastPath {
     template <class Fill>
     Status am_short(Channel& channel, uint32_t id, uint32_t length, Fill fill);
     using Put = PutRequest::Put;
-    // A put, and am_short() behind it, by one call of the device. kNoResource: nothing is sent, and
-    // the two may still be sent one after the other. `puts`: is incremented for the put.
+    // A put, and a cold am_short() behind it, by one call of the device: a frame in a block might
+    // be seen before the put's data. kNoResource: nothing is sent, and the two may still be sent
+    // one after the other. `puts`: is incremented for the put.
     template <class Fill>
     Status put_am(Channel& channel, const Put& put, uint64_t& puts, uint32_t id, uint32_t length,
                   Fill fill);
     // The usual put_am(): of few bytes, which are copied at once, in a stream. As am_usual().
-    [[gnu::always_inline]] static bool takes_usual_put(const Channel& channel, uint32_t length) {
-        return is_usual(channel, length, 2) && !channel.sends.idle();
+    [[gnu::always_inline]] static bool takes_usual_put(const Channel& channel) {
+        return takes_put(channel) && !channel.sends.idle();
     }
     template <class Fill>
     Status put_am_usual(Channel& channel, std::span<const std::byte> data, uint64_t to,
@@ -50,8 +51,8 @@ class FastPath {
     // For the data of a put_am(), which gives it back. Null: none is free now.
     SendPool::Buffer* take_buffer() { return pool_.take(); }
     // Whether put_am() would probably accept a message.
-    [[gnu::always_inline]] static bool takes_put(const Channel& channel, uint32_t length) {
-        return is_usual(channel, length, 2);
+    [[gnu::always_inline]] static bool takes_put(const Channel& channel) {
+        return channel.sends.takes_unsignaled(2) && channel.sending.allowance.several();
     }
     // The usual am_short(), to a peer that is hot: am_usual() may follow only if takes_usual() has
     // just returned true.
@@ -117,22 +118,22 @@ class FastPath {
         alignas(64) std::byte frame[sizeof(Word) + engine_limits::kInline]{};
     };
 
-    // Whether the usual case holds for `count` sends, of which the last is a frame: there is room,
-    // no completion or notification is due, and no wrap.
-    [[gnu::always_inline]] static bool is_usual(const Channel& channel, uint32_t length,
-                                                int32_t count = 1) {
-        return (count == 1 ? channel.sends.takes_frames()
-                           : channel.sends.takes_unsignaled(count)) &&
-               channel.sending.path.straight(in_steps(length)) &&
+    // Whether the usual case holds: there is room, nothing may wait, no completion or notification
+    // is due, and no wrap.
+    [[gnu::always_inline]] static bool is_usual(const Channel& channel, uint32_t length) {
+        return channel.sends.takes_frames() && channel.sending.path.straight(in_steps(length)) &&
                __atomic_load_n(channel.sending.notify, __ATOMIC_RELAXED) == notify::kNever;
     }
     template <class Fill>
     void make_short(Channel& channel, uint32_t id, uint32_t length, Fill fill);
+    // The work request of the message behind a put, which has `next` as its number.
+    template <class Fill>
+    void make_cold(Channel& channel, uint32_t next, uint32_t id, uint32_t length, Fill fill);
+    void sent_cold(Channel& channel);
     void sent_short(Channel& channel, uint32_t length);
-    void sent_frame(Channel& channel, uint32_t length);
     // The device has posted nothing, or only the put.
     [[gnu::cold, gnu::noinline]] Status on_refused_put(Channel& channel, uint64_t& puts) {
-        if (bad_ == &short_.request) {
+        if (bad_ == &cold_.request) {
             channel.sends.posted(false, true);
             ++puts;
         }
@@ -165,6 +166,10 @@ class FastPath {
             .addr = address_of(buffer.data) + begin, .length = front - begin, .lkey = buffer.lkey};
         return 1;
     }
+    // No bytes of earlier messages go to the peer. Returns `at`.
+    static std::byte* clear_padding(std::byte* at) {
+        return static_cast<std::byte*>(memset(at, 0, Word::kUnit));
+    }
     // The last piece in a block, whose payload has `size` bytes: padding and tail, at `tail`.
     static ibv_sge tail_piece(const SendPool::Buffer& buffer, const std::byte* tail,
                               uint32_t size) {
@@ -175,6 +180,7 @@ class FastPath {
     }
 
     ShortWrite short_;
+    ShortWrite cold_;             // the same, of a send, whose frame begins with the word
     ibv_send_wr* bad_ = nullptr;  // the work request that the device has refused
     uint64_t usual_ = 0;          // short messages to hot peers in the usual case
     MessageCounters counters_;    // of all others
@@ -185,7 +191,7 @@ class FastPath {
     EarlySends& early_;
     SendRoom& room_;
     Batches& batches_;
-    PutRequest put_{IBV_WR_RDMA_WRITE, &short_.request};
+    PutRequest put_{IBV_WR_RDMA_WRITE, &cold_.request};
 };
 
 // Makes the work request of a message to a hot peer, in the usual case.
@@ -206,12 +212,28 @@ template <class Fill>
     short_.request.wr.rdma.rkey = channel.sending.block_rkey;
 }
 
-[[gnu::always_inline]] inline void FastPath::sent_short(Channel& channel, uint32_t length) {
-    channel.sends.posted_unsignaled(1);
-    sent_frame(channel, length);
+template <class Fill>
+[[gnu::always_inline]] inline void FastPath::make_cold(Channel& channel, uint32_t next, uint32_t id,
+                                                       uint32_t length, Fill fill) {
+    channel.sending.last_put = next - 1;
+    fill(cold_.frame + sizeof(Word));
+    const Word word = channel.sending.path.cold_word(FrameKind::kActiveMessage, id, length,
+                                                     channel.receiving.path.credit());
+    memcpy(cold_.frame, &word, sizeof(word));
+    cold_.piece.length = uint32_t{sizeof(Word)} + length;
+    cold_.request.wr_id = channel.tag | next;
 }
 
-[[gnu::always_inline]] inline void FastPath::sent_frame(Channel& channel, uint32_t length) {
+[[gnu::always_inline]] inline void FastPath::sent_cold(Channel& channel) {
+    channel.sending.path.sent_cold();
+    channel.sending.allowance.sent();
+    channel.receiving.path.credit_sent();
+    ++counters_.sent_cold;
+    ++counters_.shorts;
+}
+
+[[gnu::always_inline]] inline void FastPath::sent_short(Channel& channel, uint32_t length) {
+    channel.sends.posted_unsignaled(1);
     channel.sending.path.sent_straight(in_steps(length));
     channel.sending.stalled = false;
     channel.receiving.path.credit_sent();
@@ -243,34 +265,32 @@ template <class Fill>
                                                             uint64_t to, uint32_t rkey,
                                                             uint64_t& puts, uint32_t id,
                                                             uint32_t length, Fill fill) {
-    make_short(channel, id, length, fill);
-    ibv_send_wr& request = put_.set_usual(data, to, rkey);
     const uint32_t next = channel.sends.next();
+    make_cold(channel, next + 1, id, length, fill);
+    ibv_send_wr& request = put_.set_usual(data, to, rkey);
     request.wr_id = channel.tag | next;
-    short_.request.wr_id = channel.tag | (next + 1);
     if (ibv_post_send(channel.qp.get(), &request, &bad_) != 0) [[unlikely]]
         return on_refused_put(channel, puts);
     channel.sends.posted_unsignaled(2);
     ++puts;
-    sent_frame(channel, length);
+    sent_cold(channel);
     return Status::kOk;
 }
 
 template <class Fill>
 [[gnu::noinline]] Status FastPath::put_am(Channel& channel, const Put& put, uint64_t& puts,
                                           uint32_t id, uint32_t length, Fill fill) {
-    if (!is_usual(channel, length, 2)) {
+    if (!takes_put(channel)) {
         if (put.buffer != nullptr) pool_.give(put.buffer);
         return Status::kNoResource;
     }
-    make_short(channel, id, length, fill);
+    make_cold(channel, channel.sends.next() + 1, id, length, fill);
     const bool signaled = put.cookie != nullptr || channel.sends.idle();
     ibv_send_wr& request = put_.set(put, signaled);
     request.wr_id = channel.tag | channel.sends.next();
-    short_.request.wr_id = channel.tag | (channel.sends.next() + 1);
     const bool refused = ibv_post_send(channel.qp.get(), &request, &bad_) != 0;
     put_.make_usual();
-    if (refused && bad_ != &short_.request) [[unlikely]] {
+    if (refused && bad_ != &cold_.request) [[unlikely]] {
         if (put.buffer != nullptr) pool_.give(put.buffer);
         return requests_.on_refused(channel);
     }
@@ -283,7 +303,8 @@ template <class Fill>
         bad_ = nullptr;
         return requests_.on_refused(channel);
     }
-    sent_short(channel, length);
+    channel.sends.posted(false, true);
+    sent_cold(channel);
     return Status::kOk;
 }
 
@@ -337,6 +358,7 @@ Status FastPath::am_bcopy(Channel& channel, uint32_t id, Pack&& pack, uint32_t& 
     if (buffer == nullptr) [[unlikely]]
         return room_.no_buffer();
     length = pack(static_cast<void*>(buffer->data + sizeof(Word)));
+    clear_padding(buffer->data + sizeof(Word) + length);
     channel.sending.last_bcopy = length;
     unsigned signal = 0;
     if (channel.sends.batches() && length <= Batches::kLongest) {
@@ -390,7 +412,8 @@ inline Status FastPath::am_zcopy(Channel& channel, uint32_t id, std::span<const 
     int count = add_front(pieces, *buffer, front, hot);
     for (const ibv_sge& piece : user)
         if (piece.length != 0) pieces[count++] = piece;
-    if (hot) pieces[count++] = tail_piece(*buffer, buffer->data + padded(front), size);
+    if (hot)
+        pieces[count++] = tail_piece(*buffer, clear_padding(buffer->data + padded(front)), size);
     const bool at_once = frame_length(hot, size) <= max_inline_;
     const Status status = post_frame(channel, choice, id, size, pieces, count,
                                      at_once ? IBV_SEND_INLINE : IBV_SEND_SIGNALED,
@@ -455,7 +478,7 @@ Status FastPath::am_gathered(Channel& channel, uint32_t id, uint32_t header, Fil
     const bool hot = choice.route == SendPath::Route::kBlock;
     // In `buffer`: [head], header, [padding, tail], copied pieces.
     const auto front = static_cast<uint32_t>(sizeof(Word) + header);
-    std::byte* const tail = buffer->data + padded(front);
+    std::byte* const tail = clear_padding(buffer->data + padded(front));
     std::byte* copy = tail + Word::kUnit + sizeof(Word);
     fill(buffer->data + sizeof(Word));
     ibv_sge all[engine_limits::kPieces];

@@ -50,9 +50,10 @@ inline bool NotifyRequests::write(Channel& channel, uint16_t generation) {
     if (channel.receiving.words == 0 || channel.failed || !channel.up() ||
         channel.sends.room() == 0)
         return false;
-    const uint32_t word = notify::word(generation);
-    if (!requests_.write_inline(channel, &word, sizeof(word), channel.receiving.words,
-                                channel.receiving.words_rkey, false))
+    // The completion of a request would wake this side.
+    if (!requests_.write_word(channel, notify::word(generation), channel.receiving.words,
+                              channel.receiving.words_rkey, channel.notifying.last,
+                              generation == 0 ? IBV_SEND_SIGNALED : 0))
         return false;
     channel.notifying.generation = generation;
     channel.notifying.confirmed = false;

@@ -33,6 +33,7 @@ OfferedBlocks::OfferedBlocks(const EngineParts& parts)
       requests_(parts.requests),
       sleep_(parts.sleep),
       owner_(parts.owner),
+      budget_(parts.poller.budget()),
       promotion_(parts.settings.promotion) {}
 
 // A block gains nothing if a completion has to be taken for each of its frames, as for cold ones.
@@ -189,21 +190,32 @@ void OfferedBlocks::count_offer(Channel& channel) {
 
 bool OfferedBlocks::return_credit(Channel& channel) {
     Channel::Receiving& receiving = channel.receiving;
+    // While the last write of the word is under way, a stream goes on by a frame.
     if (receiving.words == 0 || receiving.peer_wants_credit_frame ||
-        receiving.path.credit_frame_due()) {
+        receiving.path.credit_frame_due() ||
+        (receiving.path.credit_pressing() && channel.sends.under_way(receiving.last_credit))) {
         if (!control_.send(channel, ControlId::kCredit, nullptr, 0)) return false;
         receiving.peer_wants_credit_frame = false;
         return true;
     }
     if (channel.failed || channel.sends.room() == 0) return channel.failed;
-    const uint32_t freed = receiving.path.credit_word();
-    if (requests_.write_inline(channel, &freed, sizeof(freed),
-                               receiving.words + offsetof(WriterWords::Pair, credit),
-                               receiving.words_rkey, false)) {
-        receiving.path.credit_written();
-        ++counters_.credit_words;
-    }
+    if (!requests_.write_word(channel, receiving.path.credit_word(),
+                              receiving.words + offsetof(WriterWords::Pair, credit),
+                              receiving.words_rkey, receiving.last_credit, IBV_SEND_SIGNALED))
+        return channel.failed;
+    receiving.path.credit_written();
+    ++counters_.credit_words;
     return true;
+}
+
+void OfferedBlocks::press_credit(Channel& channel) {
+    if (!channel.sends.under_way(channel.receiving.last_credit)) {
+        (void)return_credit(channel);
+        return;
+    }
+    control_.schedule(channel, Channel::kCreditDue);
+    control_.press();
+    budget_.end();
 }
 
 // The sender has released the block, or the queue pair is in error.

@@ -15,6 +15,7 @@
 
 namespace tern {
 
+class PollBudget;
 class PolledBlocks;
 class ReceiveQueue;
 
@@ -71,6 +72,9 @@ class OfferedBlocks {
     // Returns credit to the writer: by a write to its credit word, which costs the writer no
     // receive and no completion, or by a frame.
     bool return_credit(Channel& channel);
+    // The same within a poll, if a stream would stop. While the last write of the word is under
+    // way, the poll looks for its completion first.
+    void press_credit(Channel& channel);
     bool send_allowance(Channel& channel);
     // Whether credit is due that no frame has carried.
     static bool owes_credit(const Channel& channel) {
@@ -114,6 +118,7 @@ class OfferedBlocks {
     WorkRequests& requests_;
     Sleep& sleep_;
     EngineOwner& owner_;
+    PollBudget& budget_;
     Promotion promotion_;
     ColdSenders senders_;
     int64_t allowed_ = 0;  // messages that have not come, of all channels

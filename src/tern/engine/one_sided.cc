@@ -3,6 +3,7 @@
 
 #include <cstring>
 
+#include "tern/engine/peer_blocks.h"
 #include "tern/engine/poller.h"
 #include "tern/engine/resources.h"
 
@@ -15,7 +16,8 @@ OneSided::OneSided(const EngineParts& parts)
       early_(parts.early),
       room_(parts.room),
       budget_(parts.poller.budget()),
-      repeated_(parts.settings.repeats, pool_, requests_, parts.control, counters_.puts) {}
+      repeated_(parts.settings.repeats, pool_, requests_, parts.control, counters_.puts),
+      blocks_(parts.peer_blocks) {}
 
 // There is no room, the connection is being made, a completion is due, or the put is empty.
 Status OneSided::put_short_slow(Channel& channel, const void* data, uint32_t length, uint64_t to,
@@ -29,6 +31,7 @@ Status OneSided::put_short_slow(Channel& channel, const void* data, uint32_t len
         return waits;
     }
     ++counters_.puts;
+    channel.sending.last_put = channel.sends.next();
     return requests_.write_inline(channel, data, length, to, rkey, true) ? Status::kOk
                                                                          : Status::kDevice;
 }
@@ -44,7 +47,7 @@ Status OneSided::put_word_short(Channel& channel, std::span<const std::byte> dat
 Status OneSided::put_word_short_signaled(Channel& channel, std::span<const std::byte> data,
                                          uint64_t to, uint64_t word_to, uint64_t word,
                                          uint32_t rkey) {
-    const bool in_one = word_to == to + data.size() && !data.empty() && writes_in_order(channel);
+    const bool in_one = word_to == to + data.size() && !data.empty() && channel.sending.in_order;
     if (!channel.sends.takes_data(in_one ? 1 : 2)) return Status::kNoResource;
     return post_word_short(channel, data, to, word_to, word, rkey, IBV_SEND_SIGNALED);
 }
@@ -52,8 +55,9 @@ Status OneSided::put_word_short_signaled(Channel& channel, std::span<const std::
 inline Status OneSided::post_word_short(Channel& channel, std::span<const std::byte> data,
                                         uint64_t to, uint64_t word_to, uint64_t word, uint32_t rkey,
                                         unsigned signal) {
-    const bool in_one = word_to == to + data.size() && !data.empty() && writes_in_order(channel);
     WorkRequests::post_held(channel);
+    const bool in_one = word_to == to + data.size() && !data.empty() && channel.sending.in_order;
+    channel.sending.last_put = channel.sends.next() + uint32_t{!in_one};
     ibv_send_wr& put = word_.put;
     ibv_send_wr& then = word_.then;
     word_.value = word;
@@ -85,7 +89,7 @@ inline Status OneSided::post_word_short(Channel& channel, std::span<const std::b
 Status OneSided::put_word(Channel& channel, const WordPut& what) {
     SendPool::Buffer* buffer = what.copy;
     bool in_one = what.word_to == what.to + what.from.length && what.from.length != 0 &&
-                  (what.to | what.word_to) % sizeof what.word == 0 && writes_in_order(channel);
+                  (what.to | what.word_to) % sizeof what.word == 0 && channel.sending.in_order;
     // The device reads the word later, so a buffer holds it: that of the data, or one of its own.
     if (in_one && buffer == nullptr) in_one = (buffer = pool_.take()) != nullptr;
     const bool due = !channel.sends.takes_unsignaled(2);
@@ -108,6 +112,7 @@ Status OneSided::put_word(Channel& channel, const WordPut& what) {
         put.num_sge = 2;
     }
     const bool signaled = due || what.cookie != nullptr || channel.sends.idle();
+    channel.sending.last_put = channel.sends.next() + uint32_t{!in_one};
     put.wr_id = channel.tag | channel.sends.next();
     put.next = in_one ? nullptr : &then;
     put.send_flags = signaled ? unsigned{IBV_SEND_SIGNALED} : 0;
@@ -136,6 +141,10 @@ Status OneSided::put_word(Channel& channel, const WordPut& what) {
     return Status::kOk;
 }
 
+void OneSided::fence_messages() {
+    blocks_.fence_all();
+}
+
 bool OneSided::fence(Channel& channel) {
     if (!channel.sends.takes_data()) return early_.fence(channel) == Status::kOk;
     return !channel.failed && requests_.post_fence(channel);
@@ -152,6 +161,7 @@ bool OneSided::post_copy(Channel& channel, uint32_t length, uint64_t to, uint32_
     request.opcode = IBV_WR_RDMA_WRITE;
     request.wr.rdma.remote_addr = to;
     request.wr.rdma.rkey = rkey;
+    channel.sending.last_put = channel.sends.next();
     if (!requests_.post(channel, request, true) || at_once) return false;
     buffer.holder = channel.tag;
     channel.sends.record(&buffer, nullptr);

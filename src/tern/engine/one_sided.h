@@ -81,6 +81,9 @@ class OneSided {
     // False: there is no room now, or the channel has failed.
     bool fence(Channel& channel);
 
+    // PeerBlocks::fence() on all channels.
+    void fence_messages();
+
     // For the layer above: an RDMA write of a word. Its loss does not count as the user's.
     Status write_word(Channel& channel, uint64_t word, uint64_t to, uint32_t rkey);
     // An RDMA write of `pieces`, with immediate data if that is not 0. `cookie`, if any, is
@@ -155,13 +158,6 @@ class OneSided {
     [[gnu::always_inline]] Status post_word_short(Channel& channel, std::span<const std::byte> data,
                                                   uint64_t to, uint64_t word_to, uint64_t word,
                                                   uint32_t rkey, unsigned signal);
-    // Whether bytes that one request writes come in order: a peer with a block that asks for no
-    // completions looks for frames in memory.
-    static bool writes_in_order(const Channel& channel) {
-        const Channel::Sending& sending = channel.sending;
-        return sending.path.straight(kStep) &&
-               __atomic_load_n(sending.notify, __ATOMIC_RELAXED) == notify::kNever;
-    }
 
     Access access_;
     WordWrite word_;
@@ -173,6 +169,7 @@ class OneSided {
     SendRoom& room_;
     PollBudget& budget_;
     RepeatedPuts repeated_;
+    PeerBlocks& blocks_;
 };
 
 // An RDMA write or read of one piece. The send queue must have room, and a signaled work request
@@ -183,6 +180,7 @@ class OneSided {
     WorkRequests::post_held(channel);
     TERN_ASSERT(channel.sends.room() != 0);
     access_.piece = piece;
+    if (opcode == IBV_WR_RDMA_WRITE) channel.sending.last_put = channel.sends.next();
     access_.request.wr_id = channel.tag | channel.sends.next();
     access_.request.opcode = opcode;
     access_.request.send_flags = flags;
@@ -338,6 +336,7 @@ inline Status OneSided::write(Channel& channel, std::span<ibv_sge> pieces, uint6
     request.imm_data = htonl(immediate);
     request.wr.rdma.remote_addr = to;
     request.wr.rdma.rkey = rkey;
+    channel.sending.last_put = channel.sends.next();
     if (!requests_.post(channel, request, true)) return Status::kDevice;
     if (cookie == nullptr) return Status::kOk;
     channel.sends.record(nullptr, cookie);

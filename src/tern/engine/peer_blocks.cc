@@ -49,6 +49,8 @@ Status PeerBlocks::on_stall(Channel& channel) {
 }
 
 Status PeerBlocks::on_wait(Channel& channel) {
+    // The block takes messages again when the put is complete.
+    if (channel.sending.path.fenced() && !channel.failed) requests_.report_all(channel);
     if (is_first(channel, channel.sending.waits)) ++waits_;
     return Status::kNoResource;
 }
@@ -76,6 +78,8 @@ bool PeerBlocks::on_offer(Channel& channel, const std::byte* payload, uint32_t l
     sending.block_rkey = offer.rkey;
     sending.stalled = false;
     choose_notification(channel, offer);
+    hot_.push_back(&channel);
+    fence(channel);  // there may have been one
     sending.credit_taken = 0;
     if (sending.words.at != nullptr)
         __atomic_store_n(&sending.words.at->credit, 0, __ATOMIC_RELAXED);
@@ -90,6 +94,7 @@ void PeerBlocks::choose_notification(Channel& channel, const BlockOffer& offer) 
         sending.notify = &notify::kAlways;
         return;
     }
+    sending.in_order = true;
     // The words are kept for later blocks: the peer remembers their address, and what it has
     // written to the notify word.
     const bool first = sending.words.at == nullptr;
@@ -99,6 +104,20 @@ void PeerBlocks::choose_notification(Channel& channel, const BlockOffer& offer) 
     sending.notify = none ? &notify::kAlways : &sending.words.at->notify;
     // If there is room, before the first frame in the block.
     if (first && !none && !send_words(channel)) control_.schedule(channel, Channel::kWordsDue);
+}
+
+void PeerBlocks::hold(Channel& channel) {
+    WorkRequests::post_held(channel);  // later messages must not go with those
+    Channel::Sending& sending = channel.sending;
+    sending.fenced_for = sending.last_put;
+    if (sending.path.fenced()) return;
+    sending.path.fence(true);
+    sending.block_notify = std::exchange(sending.notify, &notify::kAlways);
+}
+
+void PeerBlocks::let_go(Channel& channel) {
+    channel.sending.path.fence(false);
+    channel.sending.notify = channel.sending.block_notify;
 }
 
 bool PeerBlocks::on_revoke(Channel& channel) {
@@ -119,6 +138,8 @@ bool PeerBlocks::send_release(Channel& channel) {
     const Release release = path.release();
     if (!control_.send(channel, ControlId::kRelease, &release, sizeof(release))) return false;
     path.released();
+    std::erase(hot_, &channel);
+    if (path.fenced()) let_go(channel);
     TERN_TRACE("released the block of %s; it is asked for one of %u bytes",
                channel.peer.to_string().c_str(), release.requested_bytes);
     return true;
@@ -154,6 +175,7 @@ bool PeerBlocks::request_credit_frames() {
 
 void PeerBlocks::forget(Channel& channel) {
     std::erase(stalled_, &channel);
+    std::erase(hot_, &channel);
     if (channel.sending.words.at != nullptr) words_.give(channel.sending.words);
 }
 

@@ -54,6 +54,9 @@ class PeerBlocks {
         (void)take_credit(channel);
         if (channel.failed) [[unlikely]]
             return {.route = SendPath::Route::kStall, .plan = {}};
+        if (channel.sending.path.fenced() && !channel.sends.under_way(channel.sending.fenced_for))
+            [[unlikely]]
+            let_go(channel);
         return with_allowance(channel, channel.sending.path.choose(length));
     }
     // The same for a payload whose length is not known: it may turn out to go cold.
@@ -73,14 +76,29 @@ class PeerBlocks {
     }
     // Sends the reader to the block's high end, since the next frame does not fit below.
     bool post_wrap(Channel& channel, uint32_t at);
-    // There may be this many channels: on_stall() does not allocate.
-    void make_room(size_t channels) { base::make_room(stalled_, channels); }
+    // There may be this many channels: on_stall() and on_offer() do not allocate.
+    void make_room(size_t channels) {
+        base::make_room(stalled_, channels);
+        base::make_room(hot_, channels);
+    }
     // A send has found the block full. Returns kNoResource.
     Status on_stall(Channel& channel);
     // A send has found that the peer allows no more cold messages. Returns kNoResource.
     Status on_wait(Channel& channel);
     // A payload went cold although there is a block, because it is full or too small.
     void on_detour(Channel& channel, uint32_t length);
+
+    // Later messages must not overtake earlier puts. A receive completes behind the writes posted
+    // before it, but a frame in a block may be seen before them: while the last put is under way,
+    // frames go cold.
+    static void fence(Channel& channel) {
+        if (channel.sending.path.hot() && channel.sends.under_way(channel.sending.last_put))
+            hold(channel);
+    }
+    // The same for all channels.
+    void fence_all() {
+        for (Channel* channel : hot_) fence(*channel);
+    }
 
     // Received control frames. False: the frame is malformed.
     bool on_offer(Channel& channel, const std::byte* payload, uint32_t length);
@@ -113,6 +131,8 @@ class PeerBlocks {
     }
     bool is_first(Channel& channel, bool& refuses);
     void choose_notification(Channel& channel, const BlockOffer& offer);
+    static void hold(Channel& channel);
+    static void let_go(Channel& channel);
     [[gnu::cold]] void on_malformed_credit(Channel& channel);
 
     Connector& connector_;
@@ -120,6 +140,7 @@ class PeerBlocks {
     ControlFrames& control_;
     WriterWords words_;
     std::vector<Channel*> stalled_;  // those that have stalled, and perhaps do still
+    std::vector<Channel*> hot_;      // those with a block
     uint64_t stalls_ = 0;            // of a series only the first
     uint64_t waits_ = 0;             // the same, for an allowance
 };

@@ -163,7 +163,8 @@ template <class Sink>
         sleep_.on_poll();
     // Blocks that are never empty must not delay the completion queue for ever. Before peers have
     // seen that this side no longer sleeps, they may notify, so each poll looks there.
-    if (count != 0 && !asleep && !after_gap_ && ++busy_ % kBusyPolls != 0) return count;
+    if (count != 0 && !asleep && !after_gap_ && !control_.presses() && ++busy_ % kBusyPolls != 0)
+        return count;
     completions_.allow_preceding();
     // Polling the completion queue costs more than looking at the blocks, but transfers need it.
     unsigned completed = completions_.poll(sink);
@@ -182,7 +183,8 @@ template <class Sink>
     // An answer is likely to what has come as a completion, or as a frame by itself, and would
     // carry the credit; but wait no longer than kDeferredPolls.
     const bool answers = completed != 0 || count == 1;
-    if (control_.any_due() && (!answers || ++deferred_ % kDeferredPolls == 0)) [[unlikely]]
+    if (control_.any_due() && (!answers || control_.presses() || ++deferred_ % kDeferredPolls == 0))
+        [[unlikely]]
         control_.send_due();
     const bool seldom = seldom_is_next();
     budget_.seldom_is_nearer();

@@ -33,8 +33,8 @@ RepeatedPuts::Plan RepeatedPuts::plan(Channel& channel, uint32_t id, const repea
 }
 
 // While writes are outstanding, room is about to come: a message now would be two work requests,
-// and a stream would consist of such. But a peer that computes takes nothing; then messages, which
-// need less of it, go on, until it has allowed more.
+// and a stream would consist of such. But a peer that computes takes nothing; then messages go on
+// by its block, behind puts that are complete, until it has allowed more.
 RepeatedPuts::Plan RepeatedPuts::without_room(Channel& channel) {
     if (channel.sends.idle() || channel.failed) channel.sending.no_repeats = true;
     if (channel.sending.no_repeats) return {};

@@ -57,8 +57,9 @@ class RepeatedPuts {
     uint64_t sent() const { return sent_; }
 
   private:
-    static void complete(ibv_send_wr& request, const Channel& channel,
-                         const SentRepeats::Place& place, uint64_t higher) {
+    static void complete(ibv_send_wr& request, Channel& channel, const SentRepeats::Place& place,
+                         uint64_t higher) {
+        channel.sending.last_put = channel.sends.next();
         request.wr_id = channel.tag | channel.sends.next();
         request.imm_data = htonl(repeat::immediate(channel.sending.repeats->number_of(place),
                                                    static_cast<uint32_t>(higher),

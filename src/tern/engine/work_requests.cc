@@ -8,6 +8,20 @@
 
 namespace tern {
 
+bool WorkRequests::write_word(Channel& channel, uint32_t value, uint64_t to, uint32_t rkey,
+                              uint32_t& last, unsigned signal) {
+    if (channel.sends.under_way(last)) {
+        report_all(channel);
+        return false;
+    }
+    ibv_sge piece{.addr = address_of(&value), .length = sizeof value, .lkey = 0};
+    ibv_send_wr& request = prepare(IBV_WR_RDMA_WRITE, &piece, 1, IBV_SEND_INLINE | signal);
+    request.wr.rdma.remote_addr = to;
+    request.wr.rdma.rkey = rkey;
+    last = channel.sends.next();
+    return post(channel, request, false);
+}
+
 bool WorkRequests::post_empty(Channel& channel, bool users) {
     if (channel.failed || channel.sends.room() == 0) return false;
     ibv_send_wr request{};

@@ -80,6 +80,13 @@ class WorkRequests {
         return post(channel, request, users);
     }
 
+    // Writes a word of the peer's (WriterWords). `last`: the number of the last write of that word.
+    // No other is under way then, or an older value might replace a newer one: writes may become
+    // visible in any order. The send queue must have room. `signal`: IBV_SEND_SIGNALED, so that the
+    // next one can follow soon, or 0. False: not now, or the connection has failed.
+    bool write_word(Channel& channel, uint32_t value, uint64_t to, uint32_t rkey, uint32_t& last,
+                    unsigned signal);
+
     // Posts an RDMA write of no bytes, whose completion reports all work requests before it. False:
     // there is no room now, or the connection has failed.
     bool post_empty(Channel& channel, bool users);

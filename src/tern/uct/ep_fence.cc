@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Fences. Work requests in a send queue take effect in the order of posting; a fence of the device
-// (Engine::fence) orders later ones after reads and atomics. Most fences therefore end at once.
+// Fences. Work requests in a send queue take effect in the order of posting, but for messages in a
+// block, which go cold while a put before the fence is under way (PeerBlocks::fence). A fence of the
+// device (OneSided::fence) orders later ones after reads and atomics. Most fences therefore end at
+// once.
 // Later sends can overtake transfers that are not posted completely or wait for the peer (long puts
 // and gets); direct messages use another queue pair. Then, or if the send queue has no room, the
 // fence waits in the endpoint's queue of pending requests, and later sends wait behind it.
@@ -73,6 +75,7 @@ constexpr unsigned kMostKept = 16;
 
 // Has the device order later work requests after reads and atomics. False: there is no room.
 bool fence_queue(const TernIface& iface, Channel& channel) {
+    PeerBlocks::fence(channel);
     return channel.replies == 0 || iface.engine->one_sided()->fence(channel);
 }
 
@@ -191,8 +194,10 @@ ssize_t keep_message(TernEp& ep, uct_pack_callback_t pack, void* argument) {
 ucs_status_t iface_fence(uct_iface_h uct_iface, unsigned) {
     TernIface& iface = iface_of(uct_iface);
     if (iface.rendezvous->idle() && iface.atomics->under_way() == 0 &&
-        iface.rma->under_way() == 0 && iface.in_order && nothing_pending(iface))
+        iface.rma->under_way() == 0 && iface.in_order && nothing_pending(iface)) {
+        iface.engine->one_sided()->fence_messages();
         return UCS_OK;
+    }
     ucs_status_t status = UCS_OK;
     TernEp* ep;
     ucs_list_for_each(ep, &iface.endpoints, in_interface) {

@@ -138,7 +138,7 @@ ucs_status_t tern_uct_ep_put_am_short(uct_ep_h uct_ep, const void* data, unsigne
         if (place != nullptr) [[likely]]
             return to_ucs(engine.one_sided()->repeated().post_usual(*channel, bytes, to, open,
                                                                     *place, higher));
-    } else if (FastPath::takes_usual_put(*channel, kSize)) {
+    } else if (FastPath::takes_usual_put(*channel)) {
         return to_ucs(engine.put_am_usual(*channel, bytes, to, open, id, kSize, [=](std::byte* at) {
             memcpy(at, &header, sizeof header);
             memcpy(at + sizeof header, payload, kUsual);
@@ -164,8 +164,7 @@ ucs_status_t tern_uct_ep_put_am_bcopy(uct_ep_h uct_ep, const void* data, unsigne
     const PutMessage message{id, header, payload, payload_length};
     const Plan plan = plan_of(engine, *channel, message);
     if (plan.how == Plan::How::kWait) return UCS_ERR_NO_RESOURCE;
-    if (plan.how == Plan::How::kMessage &&
-        !FastPath::takes_put(*channel, static_cast<uint32_t>(sizeof header + payload_length)))
+    if (plan.how == Plan::How::kMessage && !FastPath::takes_put(*channel))
         return UCS_ERR_UNSUPPORTED;
     SendPool::Buffer* const buffer = engine.fast_path()->take_buffer();
     if (buffer == nullptr) return UCS_ERR_UNSUPPORTED;

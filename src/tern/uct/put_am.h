@@ -13,9 +13,9 @@ extern "C" {
 /* As uct_ep_put_short, uct_ep_fence and uct_ep_am_short one after the other, by one call of the
  * device: the peer's handler for `id` is called when the data are there, and when those of all
  * earlier puts are. `ep` must be Tern's. UCS_OK: both are posted. UCS_ERR_UNSUPPORTED: nothing was
- * done, and the three functions may be called instead; this is the case for a peer that has got few
- * messages so far, memory that is not open, a full block or send queue, and whatever would make a
- * fence wait. Other errors: as of uct_ep_put_short. Unless
+ * done, and the three functions may be called instead; this is the case for a peer that is not
+ * connected or allows no further messages, memory that is not open, a full send queue, and whatever
+ * would make a fence wait. Other errors: as of uct_ep_put_short. Unless
  * UCX_TERN_PUT_REPEAT=n is set, messages of 32 bytes that come again with the same bytes, but for a
  * number in the last 8 that is the same or slightly higher, become one write with immediate data;
  * UCS_ERR_NO_RESOURCE then means that there is room for such a write after some progress. */
@@ -37,10 +37,11 @@ __attribute__((visibility("default"))) ucs_status_t tern_uct_ep_put_am_zcopy(
     const void* payload, unsigned payload_length, uct_completion_t* completion);
 
 /* As uct_ep_put_short, uct_ep_fence and uct_ep_put_short of a word one after the other, by one call
- * of the device: the peer's processor sees the word after the data, and after those of all earlier
- * puts. If word_to is to + length and the peer's device promises the order of bytes, it is one
- * write. `length` and the word together have at most as many bytes as uct_ep_put_short takes. The
- * key is for both places. Results: as above. */
+ * of the device. If word_to is to + length and the peer's device promises the order of bytes, it is
+ * one write: the peer's processor sees the word after the data. Otherwise, and as to earlier puts,
+ * it does so if the device makes one write visible after the other, which most do and none
+ * promises. `length` and the word together have at most as many bytes as uct_ep_put_short takes.
+ * The key is for both places. Results: as above. */
 __attribute__((visibility("default"))) ucs_status_t tern_uct_ep_put_word_short(
     uct_ep_h ep, const void* data, unsigned length, uint64_t to, uct_rkey_t rkey, uint64_t word_to,
     uint64_t word);

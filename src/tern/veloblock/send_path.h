@@ -37,7 +37,7 @@ class SendPath {
     // that holds few of them would stall too often.
     Choice choose(uint32_t length) const {
         Choice choice;
-        if (!hot_ || length > largest_) return choice;
+        if (!hot_ || fenced_ || length > largest_) return choice;
         choice.plan = writer_.plan(length);
         choice.route = choice.plan.fits                    ? Route::kBlock
                        : length > writer_.size() / kWindow ? Route::kCold
@@ -140,6 +140,10 @@ class SendPath {
     }
 
     bool hot() const { return hot_; }
+    // While it is fenced, frames go cold although there is a block. Those that would go straight
+    // are the caller's.
+    bool fenced() const { return fenced_; }
+    void fence(bool fenced) { fenced_ = fenced; }
     // Whether the receiver has taken all that was written to its block, and has sent frames since:
     // the two sides send in turns. Sides that send at once do not see it. False without a block.
     bool answered() const { return hot_ && writer_.answered(); }
@@ -181,6 +185,7 @@ class SendPath {
     uint32_t requested_bytes_ = 0;
     uint16_t stalls_ = 0;
     uint16_t misfits_ = 0;
+    bool fenced_ = false;
 };
 
 }  // namespace tern

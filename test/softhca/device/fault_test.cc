@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Faults of registration, of queue pairs, of completions and of receives.
 #include <cerrno>
+#include <functional>
+#include <initializer_list>
 #include <vector>
 
 #include "fabric.h"
@@ -315,6 +317,67 @@ TEST_F(FaultTest, ReceiverNotReadyLosesUnreliableMessages) {
     });
 }
 
+// A write of one byte, to the same place.
+SendWr byte(const Pair& pair, uint64_t id, int value) {
+    *reinterpret_cast<uint8_t*>(pair.a_mem.data() + id) = static_cast<uint8_t>(value);
+    SendWr wr(IBV_WR_RDMA_WRITE, id);
+    wr.sge(pair.a_mem.sge(id, 1)).remote(pair.b_mem);
+    return wr;
+}
+
+// Posts them by one call, so that each finds the one behind it.
+int post_together(const Pair& pair,
+                  std::initializer_list<std::reference_wrapper<SendWr>> requests) {
+    for (auto each = requests.begin(); each + 1 != requests.end(); ++each)
+        each->get().raw().next = &(each + 1)->get().raw();
+    ibv_send_wr* bad = nullptr;
+    return ibv_post_send(pair.a.qp.get(), &requests.begin()->get().raw(), &bad);
+}
+
+TEST_F(FaultTest, WritesAreSwapped) {
+    alone([] {
+        Hca hca;
+        Pd pd = hca.make_pd();
+        Pair pair(hca, pd.get());
+        inject("swap-writes");
+        EXPECT_EQ(ibv_query_qp_data_in_order(pair.a.qp.get(), IBV_WR_RDMA_WRITE, 0), 1);
+        const auto* const place = reinterpret_cast<const volatile uint8_t*>(pair.b_mem.data());
+        SendWr first = byte(pair, 1, 11), second = byte(pair, 2, 22);
+        ASSERT_EQ(post_together(pair, {first, second}), 0);
+        ASSERT_TRUE(next_are(pair.a.send_cq, {1, 2})) << "completions keep their order";
+        EXPECT_EQ(*place, 11);
+        ASSERT_EQ(byte(pair, 3, 33).post(pair.a.qp), 0);
+        ASSERT_TRUE(next_are(pair.a.send_cq, {3})) << "there is no other";
+        EXPECT_EQ(*place, 33);
+        // What is no write comes behind those before it.
+        ASSERT_EQ(RecvWr(0).sge(pair.b_mem.sge(64, 64)).post(pair.b.qp), 0);
+        SendWr third = byte(pair, 4, 44), fourth = byte(pair, 5, 55), message = send(pair, 6);
+        SendWr last = byte(pair, 7, 77);
+        ASSERT_EQ(post_together(pair, {third, fourth, message, last}), 0);
+        ASSERT_TRUE(next_are(pair.b.recv_cq, {0}));
+        EXPECT_NE(*place, 55) << "all before the send have come";
+        ASSERT_TRUE(next_are(pair.a.send_cq, {4, 5, 6, 7}));
+        EXPECT_EQ(*place, 77);
+    });
+}
+
+TEST_F(FaultTest, AWriteIsPlacedTwice) {
+    alone([] {
+        Hca hca;
+        Pd pd = hca.make_pd();
+        Pair pair(hca, pd.get());
+        auto* const place = reinterpret_cast<volatile uint8_t*>(pair.b_mem.data());
+        inject("replay-write=2");
+        for (int i = 1; i <= 3; ++i) {
+            *place = 0;
+            ASSERT_EQ(byte(pair, 1, i).post(pair.a.qp), 0);
+            ASSERT_TRUE(next_are(pair.a.send_cq, {1}));
+            EXPECT_EQ(*place, i == 3 ? 2 : i) << "the second comes again behind the third";
+        }
+        EXPECT_EQ(faults(), "none");
+    });
+}
+
 TEST_F(FaultTest, EnvironmentSetsThemFromTheStart) {
     set("FAULTS", "reg-fail=2,delay-completions=30ms");
     Team team;
@@ -351,6 +414,7 @@ TEST_F(FaultTest, NoneEndsThemAll) {
         Pd pd = hca.make_pd();
         Pair pair(hca, pd.get());
         inject("reg-fail=1,drop-qp=any,rnr=1000000,port-down,segment=1:1s,out-of-order,stale-cq");
+        inject("swap-writes,replay-write=1");
         inject("delay-completions=100s");
         inject("none");
         EXPECT_EQ(faults(), "none");

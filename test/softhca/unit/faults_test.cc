@@ -123,7 +123,7 @@ TEST(Faults, DescriptionReadsBack) {
     const std::string list =
         "reg-fail=3,drop-qp=17,delay-completions=5us,rnr=9,port-down=softhca0:1,port-down=softhca2:"
         "2,"
-        "segment=100:2.5ms,out-of-order,stale-cq,device-fatal";
+        "segment=100:2.5ms,out-of-order,swap-writes,replay-write=2,stale-cq,device-fatal";
     Faults faults = {};
     ASSERT_EQ(apply_faults(list, faults), std::nullopt);
     EXPECT_EQ(describe(faults), list);
@@ -153,6 +153,8 @@ TEST(Faults, WrongListsChangeNothing) {
                              "segment=1:x",
                              "segment=99999999999G:1",
                              "out-of-order=1",
+                             "swap-writes=1",
+                             "replay-write",
                              "stale-cq=1",
                              "none=1",
                              "explode",
@@ -170,7 +172,8 @@ TEST(Faults, ErrorsNameTheChoices) {
     EXPECT_NE(unknown.find("'explode'"), std::string::npos) << unknown;
     for (const char* choice :
          {"reg-fail=N", "drop-qp=QPN", "delay-completions=TIME", "rnr=N", "port-down", "port-up",
-          "segment=BYTES:PAUSE", "out-of-order", "stale-cq", "device-fatal", "none"}) {
+          "segment=BYTES:PAUSE", "out-of-order", "swap-writes", "replay-write=N", "stale-cq",
+          "device-fatal", "none"}) {
         EXPECT_NE(unknown.find(choice), std::string::npos) << choice;
         EXPECT_NE(faults_help().find(choice), std::string::npos) << choice;
     }

@@ -28,6 +28,7 @@ enum class Without : uint8_t {
     kConsumedFirst,  // the reader reports a frame's place before it has taken the payload
     kWrap,           // the writer goes to the top without telling
     kCreditWhenDue,  // credit is sent only when it is pressing
+    kOneWord,        // the credit word is written while another write of it is under way
 };
 
 struct Shape {
@@ -64,7 +65,7 @@ struct Move {
         kClear,     // it clears what it has read
         kPayFrame,  // the reader sends its credit by a frame
         kPayWord,   // or to the credit word
-        kArrive,    // the next of these arrives at the writer
+        kArrive,    // the one of these with that index arrives at the writer
         kHandle,    // the writer handles a frame that has arrived
         kTakeWord,  // or takes the credit word
     };
@@ -130,11 +131,17 @@ class BlockModel {
         if (!unclear_.empty()) all.push_back({Kind::kClear});
         if (spare_ != 0) all.push_back({Kind::kPayFrame});
         const bool due = without_ == Without::kCreditWhenDue ? reader_.pressing() : reader_.due();
+        const bool waits = words_under_way() != 0 && without_ != Without::kOneWord;
         if (due) {
-            if (spare_ == 0) all.push_back({Kind::kPayFrame});
-            if (!reader_.frame_due()) all.push_back({Kind::kPayWord});
+            if (spare_ == 0 && (!waits || reader_.pressing())) all.push_back({Kind::kPayFrame});
+            if (!reader_.frame_due() && !waits) all.push_back({Kind::kPayWord});
         }
-        if (!credits_.empty()) all.push_back({Kind::kArrive});
+        // A frame comes behind the writes before it, and writes come in any order.
+        for (uint32_t i = 0; i < credits_.size(); ++i) {
+            if (credits_[i].frame && i != 0) break;
+            all.push_back({Kind::kArrive, i});
+            if (credits_[i].frame) break;
+        }
         if (!frames_.empty()) all.push_back({Kind::kHandle});
         if (word_ != word_seen_) all.push_back({Kind::kTakeWord});
         return all;
@@ -169,8 +176,8 @@ class BlockModel {
                 credits_.push_back({false, reported()});
                 return reader_.written();
             case Move::Kind::kArrive: {
-                const Credit credit = credits_.front();
-                credits_.pop_front();
+                const Credit credit = credits_[move.words];
+                credits_.erase(credits_.begin() + move.words);
                 if (credit.frame)
                     frames_.push_back(static_cast<uint16_t>(credit.count));
                 else
@@ -235,6 +242,11 @@ class BlockModel {
         uint32_t count = 0;
     };
 
+    // Of the credit word. The reader sees the completion when a write has arrived.
+    size_t words_under_way() const {
+        return static_cast<size_t>(
+            std::ranges::count_if(credits_, [](const Credit& each) { return !each.frame; }));
+    }
     // Until its place is used again.
     bool can_repeat() const {
         if (!shape_.repeats || repeated_ || read_.empty()) return false;
@@ -396,6 +408,7 @@ const Case kCases[] = {
     {Without::kConsumedFirst, "ConsumedFirst", kSmall, kRefused},
     {Without::kWrap, "Wrap", kSmall, kRefused},
     {Without::kCreditWhenDue, "CreditWhenDue", kLargeAndLong, kWriterWaits},
+    {Without::kOneWord, "OneWord", kLargeAndLong, kWriterWaits},
 };
 
 class BlockRule : public testing::TestWithParam<Case> {};
