@@ -42,6 +42,11 @@ inline int rank() {
 inline int size() {
     return rwapi_size();
 }
+// Whether the transport is rc_verbs; otherwise it is Tern.
+inline bool over_rc_verbs() {
+    const char* const name = std::getenv("RWAPI_TLS");
+    return name != nullptr && std::strcmp(name, "rc_verbs") == 0;
+}
 
 // A small message of the cases: a type, a number, and eight bytes more.
 struct Small {

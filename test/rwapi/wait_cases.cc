@@ -51,16 +51,11 @@ void sleeping_waits() {
     rwapi_net own, own_polled;
     const auto regions = share(words.data(), 64, RWAPI_ALL, &own, context);
     const auto polled_of = share(polled.data(), 64, RWAPI_ALL | RWAPI_POLLED, &own_polled, context);
-    rwapi_counter counter;
-    CHECK_OK(rwapi_counter_create(context, &counter));
-    CHECK_OK(rwapi_counter_attach(context, counter, own, 1));
     const auto next = at((rank() + 1) % size());
     uint32_t slot;
     CHECK_EQ(asleep(kLong, [&] { return rwapi_notify_wait(context, 1, nullptr, kLong); }),
              RWAPI_ERR_TIMEOUT);
     CHECK_EQ(asleep(kLong, [&] { return rwapi_notify_waitsome(context, 1, 9, &slot, kLong); }),
-             RWAPI_ERR_TIMEOUT);
-    CHECK_EQ(asleep(kLong, [&] { return rwapi_counter_wait(context, counter, kLong); }),
              RWAPI_ERR_TIMEOUT);
     CHECK_EQ(asleep(kLong, [&] { return rwapi_signal_wait(context, words.data(), 1, kLong); }),
              RWAPI_ERR_TIMEOUT);
@@ -78,7 +73,8 @@ void sleeping_waits() {
                     return rwapi_put_signal(context, regions[next], 8, from, 8, 16, round,
                                             RWAPI_SIGNAL_SET, nullptr);
                 case 2:
-                    return rwapi_put_count(context, regions[next], 24, from, 8, nullptr);
+                    return rwapi_put_signal(context, regions[next], 24, from, 8, 40, round,
+                                            RWAPI_SIGNAL_SET, nullptr);
                 case 3:
                     return rwapi_put_signal(context, polled_of[next], 0, from, 8, 8, round,
                                             RWAPI_SIGNAL_SET, nullptr);
@@ -93,7 +89,7 @@ void sleeping_waits() {
                 case 1:
                     return rwapi_signal_wait(context, &words[2], round, kLimit);
                 case 2:
-                    return rwapi_counter_wait(context, counter, kLimit);
+                    return rwapi_signal_wait(context, &words[5], round, kLimit);
                 case 3:
                     return rwapi_signal_wait(context, &polled[1], round, kLimit);
                 default:
@@ -105,10 +101,7 @@ void sleeping_waits() {
             CHECK_OK(to_next());
         }
         CHECK_OK(come());
-        // The counter has counted the notifications of the rounds before.
         CHECK(rwapi_notify_reset(context, 1, nullptr) >= 0);
-        CHECK_OK(rwapi_counter_set(context, counter, 1));
-        while (rwapi_counter_reset(context, counter) == 0) continue;
         if (rank() != 0) CHECK_OK(to_next());
         rwapi_id ids[2] = {};
         CHECK_OK(rwapi_flush(context, static_cast<int>(next), &ids[0]));

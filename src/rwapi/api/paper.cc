@@ -85,13 +85,6 @@ int rwapi_receive(int* node, rwapi_small* small) {
     return rwapi_context_receive(nullptr, node, small);
 }
 
-rwapi_id rwapi_context_write(rwapi_context* context, int node, rwapi_net from, rwapi_net to,
-                             size_t size) {
-    return with(context, [&](Engine& engine) {
-        return engine.write(static_cast<uint32_t>(node), from, to, size);
-    });
-}
-
 void* rwapi_alloc(size_t size, rwapi_net* net) {
     return rwapi_context_alloc(nullptr, size, net);
 }
@@ -101,7 +94,9 @@ int rwapi_free(void* memory) {
 }
 
 rwapi_id rwapi_write(int node, rwapi_net from, rwapi_net to, size_t size) {
-    return rwapi_context_write(nullptr, node, from, to, size);
+    return with(nullptr, [&](Engine& engine) {
+        return engine.write(static_cast<uint32_t>(node), from, to, size);
+    });
 }
 
 int rwapi_issent(rwapi_id id) {

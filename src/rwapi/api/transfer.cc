@@ -135,11 +135,4 @@ int rwapi_put_notify(rwapi_context* context, rwapi_net net, uint64_t offset, con
                                               id);
 }
 
-int rwapi_put_count(rwapi_context* context, rwapi_net net, uint64_t offset, const void* local,
-                    size_t length, rwapi_id* id) {
-    uint64_t none = 0;
-    return begin_put<NotificationKind::kCount>({context, offset, local, length}, net, none, none,
-                                               id);
-}
-
 }  // extern "C"

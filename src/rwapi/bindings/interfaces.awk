@@ -3,14 +3,13 @@
 # Makes the Fortran module: awk -f interfaces.awk rwapi.h rwapi.f90.in. The line @interfaces@ becomes an interface for
 # each call of rwapi.h.
 BEGIN {
-    split("int=c_int size_t=c_size_t uint32_t=c_int32_t int64_t=c_int64_t uint64_t=c_int64_t rwapi_id=rwapi_id " \
-          "rwapi_counter=rwapi_counter", pairs, " ")
+    split("int=c_int size_t=c_size_t uint32_t=c_int32_t int64_t=c_int64_t uint64_t=c_int64_t rwapi_id=rwapi_id", pairs, " ")
     for (i in pairs) {
         split(pairs[i], pair, "=")
         kind_of[pair[1]] = pair[2]
     }
     # Pointers, by the names of arguments: those that may be NULL, to what changes later, and to arrays.
-    optional = " argc argv params id value writes bytes result "
+    optional = " argc argv params id value result "
     asynchronous = " word result "
     arrays = " peers elements ids "
 }

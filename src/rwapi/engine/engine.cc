@@ -29,13 +29,12 @@ Engine::Engine(const EngineSettings& settings, std::unique_ptr<Bootstrap> bootst
       peers_(self_, sleeper_),
       connector_(self_, *bootstrap_, transport_, peers_),
       failures_(transport_, *bootstrap_, peers_),
-      regions_(self_, settings.tag.tag, settings.tag.used.handles, transport_),
+      regions_(self_, transport_),
       remotes_(self_, transport_, regions_, peers_),
-      notifications_(self_, settings.tag.tag, settings.tag.used.handles, regions_, peers_),
+      notifications_(self_, regions_, peers_),
       small_(self_, peers_),
       posting_(self_, transport_),
-      operations_(settings.tag, settings.operations, transport_, remotes_, peers_,
-                  notifications_.slots()),
+      operations_(settings.tag, settings.operations, transport_, remotes_, peers_),
       sequencer_(peers_, connector_, operations_, posting_, remotes_, small_),
       flushes_(self_, peers_, operations_, sequencer_),
       collectives_(self_, transport_, connector_, peers_) {}
@@ -45,11 +44,6 @@ Engine::~Engine() {
     peers_.close_endpoints();
     remotes_.remove_all();
     regions_.remove_all();
-}
-
-Generations Engine::generations() const {
-    return {std::max(regions_.highest_generation(), notifications_.highest_generation()),
-            operations_.highest_generation()};
 }
 
 // Also a process that fails takes part in the exchange, so that the others do not wait for it.

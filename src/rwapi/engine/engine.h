@@ -20,13 +20,6 @@
 
 namespace rwapi {
 
-// The notification of a put of many pieces.
-struct Notify {
-    NotificationKind kind = NotificationKind::kNone;
-    uint64_t place = 0;
-    uint64_t value = 0;
-};
-
 struct EngineSettings {
     Tags::Lease tag;  // distinguishes the handles of contexts
     int threads;
@@ -71,16 +64,14 @@ class Engine {
     // sleeps: if nothing happens for a while.
     int close(bool sleeps);
 
-    // For a later context with the same tag.
-    Generations generations() const;
+    // The highest generation of ids, for a later context with the same tag.
+    uint64_t generations() const { return operations_.highest_generation(); }
 
     uint32_t rank() const { return self_.rank; }
     uint32_t size() const { return self_.size; }
-    const std::string& transport_name() const { return transport_.name(); }
 
     Regions& regions() { return regions_; }
     Slots& slots() { return notifications_.slots(); }
-    HandleTable<Counter>& counters() { return notifications_.counters(); }
 
     // The usual case of a put: UCT takes all of it at once. False: nothing is done; call
     // transfer().
@@ -107,14 +98,13 @@ class Engine {
         }
         return posting_.post_usual<kind>(region, at, bytes, last, place, value) == UCS_OK;
     }
-    // A put or get. kGetNotify: `what` has no notification for the peer; its place and value are a
-    // slot's of this process.
+    // A put or get.
     rwapi_id transfer(Task task, const rwapi_net& net, const Transfer& what, bool has_id);
     // Puts of many pieces. At least one element.
-    rwapi_id put_list(std::span<const rwapi_element> elements, const Notify& notify, bool has_id);
+    rwapi_id put_list(std::span<const rwapi_element> elements, bool has_id);
     // `first` is the first of the blocks. Their extents do not overflow.
     rwapi_id put_blocks(const rwapi_net& net, const Transfer& first, const rwapi_blocks& blocks,
-                        const Notify& notify, bool has_id);
+                        bool has_id);
     rwapi_id atomic(Task task, const rwapi_net& net, const Transfer& what, bool has_id);
     rwapi_id write(uint32_t node, const rwapi_net& from, const rwapi_net& to, size_t length);
     Flushes& flushes() { return flushes_; }

@@ -37,7 +37,6 @@ struct RemoteRegion;
 enum class Task : uint8_t {
     kPut,
     kGet,
-    kGetNotify,
     kFetchAdd,
     kCompareSwap,
     kSmall,
@@ -45,10 +44,6 @@ enum class Task : uint8_t {
     kFence,
     kFlushAll
 };
-
-constexpr bool is_get(Task task) {
-    return task == Task::kGet || task == Task::kGetNotify;
-}
 
 // An atomic operation. Its local memory is that of the result, and its notification has what it
 // compares with (place) and what it adds or stores (value).

@@ -69,9 +69,6 @@ void Operations::finish(Operation& operation, int result) {
     if (operation.task == Task::kFlush) {
         if (result == RWAPI_OK) result = std::exchange(unreported, RWAPI_OK);
     }
-    if (operation.task == Task::kGetNotify && result == RWAPI_OK)
-        slots_.notify(static_cast<uint32_t>(operation.notification.place),
-                      operation.notification.value);
     // Who will learn of it: the call, the user by the id, or the whole flush.
     const bool known = operation.in_call || operation.has_id || operation.whole.parent != nullptr;
     if (result != RWAPI_OK && !known) unreported = result;

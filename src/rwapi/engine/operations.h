@@ -5,7 +5,6 @@
 #include <cstdint>
 
 #include "rwapi/core/operation_pool.h"
-#include "rwapi/core/slots.h"
 #include "rwapi/core/tags.h"
 #include "rwapi/engine/operation.h"
 #include "rwapi/engine/peers.h"
@@ -19,12 +18,11 @@ namespace rwapi {
 class Operations {
   public:
     Operations(const Tags::Lease& lease, uint32_t capacity, const Transport& transport,
-               RemoteRegions& remotes, Peers& peers, Slots& slots)
+               RemoteRegions& remotes, Peers& peers)
         : transport_(transport),
           remotes_(remotes),
           peers_(peers),
-          slots_(slots),
-          pool_(lease.tag, capacity, lease.used.operations),
+          pool_(lease.tag, capacity, lease.used),
           pieces_(capacity) {}
 
     // A new operation. has_id: the user gets its id. Null: all places are in use.
@@ -56,7 +54,6 @@ class Operations {
     const Transport& transport_;
     RemoteRegions& remotes_;
     Peers& peers_;
-    Slots& slots_;  // of this process
     OperationPool<Operation> pool_;
     PiecePool pieces_;
 };

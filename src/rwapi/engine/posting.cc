@@ -233,7 +233,7 @@ ucs_status_t Posting::register_local(Operation& operation) const {
     Operation::Local& local = operation.local;
     if (local.region != nullptr || local.temporary != nullptr) return UCS_OK;
     unsigned flags = UCT_MD_MEM_ACCESS_LOCAL_READ | UCT_MD_MEM_FLAG_HIDE_ERRORS;
-    if (is_get(operation.task)) flags |= UCT_MD_MEM_ACCESS_LOCAL_WRITE;
+    if (operation.task == Task::kGet) flags |= UCT_MD_MEM_ACCESS_LOCAL_WRITE;
     const ucs_status_t status =
         uct_md_mem_reg(transport_.domain(), local.memory, local.length, flags, &local.temporary);
     return status == UCS_OK ? UCS_OK : UCS_ERR_NO_MEMORY;

@@ -106,7 +106,7 @@ class Posting {
 
   private:
     static uint64_t region_of(const RemoteRegion& region) {
-        return Notification::region_of(region.key.index, region.key.generation);
+        return Handle::pack(region.key.index, region.key.generation);
     }
     // Whether the notification is a write of the word itself.
     static bool sets_directly(const RemoteRegion& region, NotificationKind kind) {

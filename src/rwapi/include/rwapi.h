@@ -40,7 +40,7 @@ enum {
     RWAPI_ERR_INVALID = -1,      /* an argument that is never valid: a null pointer, a bad flag */
     RWAPI_ERR_STATE = -2,        /* before rwapi_init, or after rwapi_finalize */
     RWAPI_ERR_RANGE = -3,        /* outside of the memory, or no such slot of the target */
-    RWAPI_ERR_STALE = -4,        /* the memory has been deregistered, or the counter freed */
+    RWAPI_ERR_STALE = -4,        /* the memory has been deregistered */
     RWAPI_ERR_FOREIGN = -5,      /* made by another context or job, or not by this library */
     RWAPI_ERR_NODE = -6,         /* no such node, or the memory is not that node's */
     RWAPI_ERR_RIGHTS = -7,       /* the memory was not registered for this use */
@@ -191,13 +191,6 @@ RWAPI_EXPORT int rwapi_context_send(rwapi_context* context, int node, const rwap
 RWAPI_EXPORT int rwapi_context_receive(rwapi_context* context, int* node, rwapi_small* small);
 RWAPI_EXPORT void* rwapi_context_alloc(rwapi_context* context, size_t size, rwapi_net* net);
 RWAPI_EXPORT int rwapi_context_free(rwapi_context* context, void* memory);
-RWAPI_EXPORT rwapi_id rwapi_context_write(rwapi_context* context, int node, rwapi_net from,
-                                          rwapi_net to, size_t size);
-
-/* The name of the UCT transport and device in use, "tern/softhca0:1", which lives as long as the
- * context; NULL without one. */
-RWAPI_EXPORT const char* rwapi_transport(rwapi_context* context);
-
 /*
  * ---- Memory ----
  */
@@ -209,8 +202,8 @@ enum {
     RWAPI_ALL = 7,
     /* With RWAPI_SIGNAL, and no part of RWAPI_ALL: RWAPI_SIGNAL_SET is a write of the word itself.
      * The word changes without any call of this process, which may wait by rwapi_signal_read alone.
-     * No counter counts such a signal, rwapi_arm does not see it, and it may overtake other
-     * notifications. RWAPI_SIGNAL_ADD must not change the same word. */
+     * rwapi_arm does not see such a signal, and it may overtake other notifications.
+     * RWAPI_SIGNAL_ADD must not change the same word. */
     RWAPI_POLLED = 16
 };
 
@@ -268,7 +261,8 @@ typedef struct rwapi_element {
  * because of its arguments or RWAPI_ERR_AGAIN; the keys of all are awaited before the first is
  * written. The array may be changed when the call returns. The elements of all lists that are not
  * complete are at most rwapi_params.operations: a list that is longer is refused
- * (RWAPI_ERR_RANGE), and one for which there is no room now with RWAPI_ERR_AGAIN. */
+ * (RWAPI_ERR_RANGE), and one for which there is no room now with RWAPI_ERR_AGAIN. A notification
+ * without data after it comes after all of it; so it does after rwapi_put_strided. */
 RWAPI_EXPORT int rwapi_put_list(rwapi_context* context, const rwapi_element* elements, size_t n,
                                 rwapi_id* id);
 
@@ -329,29 +323,6 @@ RWAPI_EXPORT int rwapi_put_notify(rwapi_context* context, rwapi_net net, uint64_
                                   const void* local, size_t length, uint32_t slot, uint64_t value,
                                   rwapi_id* id);
 
-/* A write that only the target's counter counts. Counters count the two calls above as well. */
-RWAPI_EXPORT int rwapi_put_count(rwapi_context* context, rwapi_net net, uint64_t offset,
-                                 const void* local, size_t length, rwapi_id* id);
-
-/* The writes of rwapi_put_list and rwapi_put_strided, then one notification for all of them, in a
- * slot as that of rwapi_put_notify. A counter counts it as one write of all bytes, that of the last
- * element's memory. A list must have an element, of any length. For a signal or a count in the
- * place of the slot, use rwapi_put_list and then rwapi_put_signal or rwapi_put_count without data.
- */
-RWAPI_EXPORT int rwapi_put_list_notify(rwapi_context* context, const rwapi_element* elements,
-                                       size_t n, uint32_t slot, uint64_t value, rwapi_id* id);
-RWAPI_EXPORT int rwapi_put_strided_notify(rwapi_context* context, rwapi_net net, uint64_t offset,
-                                          const void* local, const rwapi_blocks* blocks,
-                                          uint32_t slot, uint64_t value, rwapi_id* id);
-
-/* A read, then value, which is not 0, in a notification slot of this context: when the slot is set,
- * the data are at local. length may be 0. If the read fails, the slot stays as it is. The slot says
- * nothing about earlier reads. No counter counts it. RWAPI_ERR_RANGE: also if there is no such slot
- * here. A wait for the slot does not end when the peer dies; a wait for the id does. */
-RWAPI_EXPORT int rwapi_get_notify(rwapi_context* context, rwapi_net net, uint64_t offset,
-                                  void* local, size_t length, uint32_t slot, uint64_t value,
-                                  rwapi_id* id);
-
 /* The value of a signal word of this process; what was written before the signal is visible. */
 RWAPI_EXPORT uint64_t rwapi_signal_read(const uint64_t* word);
 
@@ -375,37 +346,6 @@ RWAPI_EXPORT int rwapi_notify_waitsome(rwapi_context* context, uint32_t first, u
 /* Empties a slot. Returns the number of notifications since the last reset: 0 if it was empty; if
  * more than 1, all values but the latest were overwritten. *value (may be NULL) is the latest. */
 RWAPI_EXPORT int rwapi_notify_reset(rwapi_context* context, uint32_t slot, uint64_t* value);
-
-/* A counter of notified writes into memory of this process. */
-typedef uint64_t rwapi_counter;
-
-/* Makes a counter, which expects nothing; frees one. */
-RWAPI_EXPORT int rwapi_counter_create(rwapi_context* context, rwapi_counter* counter);
-RWAPI_EXPORT int rwapi_counter_free(rwapi_context* context, rwapi_counter counter);
-
-/* From now on, the counter counts the notified writes to this memory of this process: all that was
- * allocated or registered in one call. Adds `expected` to the number that the counter expects. Such
- * memory has one counter at most; a new one replaces it. RWAPI_ERR_NODE: it is a peer's memory. */
-RWAPI_EXPORT int rwapi_counter_attach(rwapi_context* context, rwapi_counter counter, rwapi_net net,
-                                      uint64_t expected);
-
-/* From now on, no counter counts the notified writes to this memory. What its counter has counted
- * and expects stays: see rwapi_counter_set. */
-RWAPI_EXPORT int rwapi_counter_detach(rwapi_context* context, rwapi_net net);
-
-/* Sets the number that the counter expects, in the place of what was attached; 0: nothing. */
-RWAPI_EXPORT int rwapi_counter_set(rwapi_context* context, rwapi_counter counter,
-                                   uint64_t expected);
-
-/* 1: at least the expected number of writes have arrived; 0: not yet. *writes and *bytes, if not
- * NULL, are what has arrived since the last reset. */
-RWAPI_EXPORT int rwapi_counter_test(rwapi_context* context, rwapi_counter counter, uint64_t* writes,
-                                    uint64_t* bytes);
-RWAPI_EXPORT int rwapi_counter_wait(rwapi_context* context, rwapi_counter counter, int64_t timeout);
-
-/* Subtracts the expected number, so that early writes of the next round count for that round, and
- * sets bytes to 0. RWAPI_ERR_RANGE: fewer writes have arrived. */
-RWAPI_EXPORT int rwapi_counter_reset(rwapi_context* context, rwapi_counter counter);
 
 /*
  * ---- Completion and progress ----

@@ -3,7 +3,7 @@
 #define RWAPI_HPP
 
 // rwapi.h for C++20. The comments there say what the calls do; here is only what differs:
-// - Contexts, memory, registrations and counters are objects. Their destructors give back what they
+// - Contexts, memory and registrations are objects. Their destructors give back what they
 //   have, and ignore errors; close() throws them.
 // - Errors are exceptions, because most calls fail only if something is wrong, and constructors
 //   cannot return anything. A queue that is full is not an error: calls that begin an operation,
@@ -190,49 +190,9 @@ class Registration : public Owned<rwapi_net, ::rwapi_deregister> {
     using Owned::Owned;
 };
 
-// A counter of Context::counter().
-class Counter : public Owned<rwapi_counter, ::rwapi_counter_free> {
-  public:
-    struct Counts {
-        bool reached;
-        std::uint64_t writes, bytes;
-    };
-
-    Counter() = default;
-
-    rwapi_counter handle() const { return handle_; }
-    void attach(rwapi_net net, std::uint64_t expected) {
-        check(::rwapi_counter_attach(context_, handle_, net, expected));
-    }
-    void set(std::uint64_t expected) { check(::rwapi_counter_set(context_, handle_, expected)); }
-    Counts test() const {
-        Counts counts;
-        const int reached =
-            check(::rwapi_counter_test(context_, handle_, &counts.writes, &counts.bytes));
-        counts.reached = reached != 0;
-        return counts;
-    }
-    void wait(Time limit = kForever) {
-        check(::rwapi_counter_wait(context_, handle_, limit.count()));
-    }
-    void reset() { check(::rwapi_counter_reset(context_, handle_)); }
-
-  private:
-    friend class Context;
-    using Owned::Owned;
-};
-
 // The operations of a context on memory of peers.
 class Operations {
   public:
-    [[nodiscard]] bool write(int node, rwapi_net from, rwapi_net to, std::size_t size,
-                             rwapi_id* id = nullptr) {
-        const rwapi_id result = ::rwapi_context_write(handle_, node, from, to, size);
-        if (result == RWAPI_ERR_AGAIN) return false;
-        check(result);
-        if (id != nullptr) *id = result;
-        return true;
-    }
     [[nodiscard]] bool put(rwapi_net net, std::uint64_t offset, Bytes local,
                            rwapi_id* id = nullptr) {
         return begun(::rwapi_put(handle_, net, offset, local.data(), local.size(), id));
@@ -241,29 +201,13 @@ class Operations {
                            rwapi_id* id = nullptr) {
         return begun(::rwapi_get(handle_, net, offset, local.data(), local.size(), id));
     }
-    [[nodiscard]] bool get_notify(rwapi_net net, std::uint64_t offset, WritableBytes local,
-                                  std::uint32_t slot, std::uint64_t value, rwapi_id* id = nullptr) {
-        return begun(
-            ::rwapi_get_notify(handle_, net, offset, local.data(), local.size(), slot, value, id));
-    }
     [[nodiscard]] bool put_list(std::span<const rwapi_element> elements, rwapi_id* id = nullptr) {
         return begun(::rwapi_put_list(handle_, elements.data(), elements.size(), id));
-    }
-    [[nodiscard]] bool put_list_notify(std::span<const rwapi_element> elements, std::uint32_t slot,
-                                       std::uint64_t value, rwapi_id* id = nullptr) {
-        return begun(
-            ::rwapi_put_list_notify(handle_, elements.data(), elements.size(), slot, value, id));
     }
     // The blocks begin at local.
     [[nodiscard]] bool put_strided(rwapi_net net, std::uint64_t offset, const void* local,
                                    const rwapi_blocks& blocks, rwapi_id* id = nullptr) {
         return begun(::rwapi_put_strided(handle_, net, offset, local, &blocks, id));
-    }
-    [[nodiscard]] bool put_strided_notify(rwapi_net net, std::uint64_t offset, const void* local,
-                                          const rwapi_blocks& blocks, std::uint32_t slot,
-                                          std::uint64_t value, rwapi_id* id = nullptr) {
-        return begun(
-            ::rwapi_put_strided_notify(handle_, net, offset, local, &blocks, slot, value, id));
     }
     [[nodiscard]] bool fetch_add(rwapi_net net, std::uint64_t offset, std::uint64_t value,
                                  std::uint64_t* result, rwapi_id* id = nullptr) {
@@ -284,10 +228,6 @@ class Operations {
                                   std::uint32_t slot, std::uint64_t value, rwapi_id* id = nullptr) {
         return begun(
             ::rwapi_put_notify(handle_, net, offset, local.data(), local.size(), slot, value, id));
-    }
-    [[nodiscard]] bool put_count(rwapi_net net, std::uint64_t offset, Bytes local,
-                                 rwapi_id* id = nullptr) {
-        return begun(::rwapi_put_count(handle_, net, offset, local.data(), local.size(), id));
     }
 
   protected:
@@ -335,7 +275,6 @@ class Context : public Operations {
     rwapi_context* handle() const { return handle_; }
     int size() const { return check(::rwapi_context_size(handle_)); }
     int rank() const { return check(::rwapi_context_rank(handle_)); }
-    const char* transport() const { return ::rwapi_transport(handle_); }
 
     // Calls begin() until it returns true, and makes progress:
     // context.retry([&] { return context.put(net, 0, data); }).
@@ -394,13 +333,6 @@ class Context : public Operations {
     int notify_reset(std::uint32_t slot, std::uint64_t* value = nullptr) {
         return check(::rwapi_notify_reset(handle_, slot, value));
     }
-    Counter counter() {
-        rwapi_counter counter;
-        check(::rwapi_counter_create(handle_, &counter));
-        return Counter(handle_, counter);
-    }
-    void counter_detach(rwapi_net net) { check(::rwapi_counter_detach(handle_, net)); }
-
     bool test(rwapi_id id) { return check(::rwapi_test(handle_, id)) != 0; }
     void wait(rwapi_id id, Time limit = kForever) {
         check(::rwapi_wait(handle_, id, limit.count()));

@@ -126,41 +126,6 @@ class Region:
             self._kept = None
 
 
-class Counter:
-    """A counter of notified writes into memory of this process."""
-
-    def __init__(self, context):
-        self.context, self._handle = context, c_uint64(0)
-        check(calls.rwapi_counter_create(context.handle, byref(self._handle)))
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.free()
-
-    def free(self):
-        check(calls.rwapi_counter_free(self.context.handle, self._handle))
-
-    def attach(self, net, expected):
-        check(calls.rwapi_counter_attach(self.context.handle, self._handle, net, expected))
-
-    def set(self, expected):
-        check(calls.rwapi_counter_set(self.context.handle, self._handle, expected))
-
-    def test(self):
-        """Whether what it expects has arrived, the number of writes, and of bytes."""
-        writes, count = c_uint64(), c_uint64()
-        reached = check(calls.rwapi_counter_test(self.context.handle, self._handle, byref(writes), byref(count)))
-        return reached == 1, writes.value, count.value
-
-    def wait(self, timeout=None):
-        self.context._wait(timeout, lambda limit: calls.rwapi_counter_wait(self.context.handle, self._handle, limit))
-
-    def reset(self):
-        check(calls.rwapi_counter_reset(self.context.handle, self._handle))
-
-
 class Context:
     """A context: rwapi.init() gives that of the process, and Context(...) makes another one. Collective.
 
@@ -278,11 +243,6 @@ class Context:
     def rank(self):
         return check(calls.rwapi_context_rank(self.handle))
 
-    @property
-    def transport(self):
-        """The transport and the device in use."""
-        return calls.rwapi_transport(self.handle).decode()
-
     def send(self, node, data):
         """Sends up to 16 bytes, which are filled up with zeros. Raises Again if there is no credit."""
         data = bytes(data)
@@ -321,11 +281,6 @@ class Context:
 
     # ---- Write and read ----
 
-    def write(self, node, source, target, size):
-        operation = Operation(self)
-        operation._id.value = check(calls.rwapi_context_write(self.handle, node, source, target, size))
-        return operation
-
     def _transfer(self, call, net, offset, data, *more, writable=False):
         data = Buffer(data, writable)
         return self._begin(call, net, offset, data.address, data.length, *more, kept=data)
@@ -337,18 +292,10 @@ class Context:
         """Reads as many bytes as the writable buffer has."""
         return self._transfer(calls.rwapi_get, net, offset, buffer, writable=True)
 
-    def get_notify(self, net, buffer, slot, value=1, offset=0):
-        """As get; when it is complete, this context's slot has the value."""
-        return self._transfer(calls.rwapi_get_notify, net, offset, buffer, slot, value, writable=True)
-
     def put_list(self, elements):
         """Writes a sequence of (net, data) or (net, data, offset), all to one node."""
         kept, array = self._elements(elements)
         return self._begin(calls.rwapi_put_list, array, len(array), kept=kept)
-
-    def put_list_notify(self, elements, slot, value=1):
-        kept, array = self._elements(elements)
-        return self._begin(calls.rwapi_put_list_notify, array, len(array), slot, value, kept=kept)
 
     @staticmethod
     def _elements(elements):
@@ -362,11 +309,6 @@ class Context:
         """Writes `count` blocks of `length` bytes; the first is at the beginning of data."""
         data, blocks = self._blocks(data, length, count, stride, local_stride)
         return self._begin(calls.rwapi_put_strided, net, offset, data.address, byref(blocks), kept=data)
-
-    def put_strided_notify(self, net, data, length, count, stride, local_stride, slot, value=1, offset=0):
-        data, blocks = self._blocks(data, length, count, stride, local_stride)
-        return self._begin(calls.rwapi_put_strided_notify, net, offset, data.address, byref(blocks), slot, value,
-                           kept=data)
 
     @staticmethod
     def _blocks(data, length, count, stride, local_stride):
@@ -391,9 +333,6 @@ class Context:
 
     def put_notify(self, net, data, slot, value=1, offset=0):
         return self._transfer(calls.rwapi_put_notify, net, offset, data, slot, value)
-
-    def put_count(self, net, data, offset=0):
-        return self._transfer(calls.rwapi_put_count, net, offset, data)
 
     @staticmethod
     def signal_read(buffer, offset=0):
@@ -427,12 +366,6 @@ class Context:
         value = c_uint64()
         count = check(calls.rwapi_notify_reset(self.handle, slot, byref(value)))
         return count, value.value if count else None
-
-    def counter(self):
-        return Counter(self)
-
-    def counter_detach(self, net):
-        check(calls.rwapi_counter_detach(self.handle, net))
 
     # ---- Completion and progress ----
 
