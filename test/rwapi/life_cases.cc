@@ -60,7 +60,9 @@ void killed_peer() {
     CHECK_EQ(rwapi_put(nullptr, regions[at(victim)], 0, source.data(), 8, nullptr), RWAPI_ERR_PEER);
     rwapi_id id;
     CHECK_EQ(rwapi_flush(nullptr, victim, &id), RWAPI_ERR_PEER);
-    // The survivors.
+    // The survivors, which flush all: what the victim has lost has been told.
+    CHECK_OK(rwapi_flush_all(nullptr, &id));
+    wait(id);
     const int next = (rank() + 1) % victim;
     for (uint64_t round = 1; round <= 100; ++round) {
         CHECK_OK(rwapi_put_notify(nullptr, regions[at(next)], 0, &round, 8, 2, round, &id));

@@ -4,6 +4,8 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
+
 #include "job.h"
 
 namespace job {
@@ -427,6 +429,102 @@ void lost_error() {
     barrier();
 }
 
+// Puts that fail at two peers, flushes of one and of all, and waits, in all orders: each error is
+// returned once, by a call that concerns it, or by the end. The keys have not come when a put is
+// begun, so that its error is not the call's.
+void errors_once() {
+    enum Step { kFirst, kSecond, kNamed, kFlushFirst, kFlushAll, kNamedFlushAll, kSteps };
+    if (size() < 3) return;
+    static std::byte memory[64], source[64];
+    std::vector<int> steps(kSteps);
+    for (int i = 0; i < kSteps; ++i) steps[at(i)] = i;
+    unsigned order = 0;
+    do {
+        if (order++ % 5 != 0) continue;
+        const Context context({});
+        rwapi_net own[2];
+        CHECK_OK(rwapi_register(context.get(), memory, 64, RWAPI_WRITE, &own[0]));
+        CHECK_OK(rwapi_register(context.get(), memory, 64, RWAPI_READ, &own[1]));
+        const auto writable = exchange(own[0], context.get());
+        const auto readable = exchange(own[1], context.get());
+        std::vector<int> told;  // errors that calls have returned
+        const auto tell = [&](int error) {
+            if (error < 0) told.push_back(error);
+        };
+        const auto until_complete = [&](auto begin) {
+            rwapi_id id = 0;
+            int error;
+            while ((error = begin(&id)) == RWAPI_ERR_AGAIN)
+                CHECK(rwapi_progress(context.get()) >= 0);
+            tell(error);
+            if (error == 0) tell(rwapi_wait(context.get(), id, kLimit));
+        };
+        if (rank() == 0) {
+            for (const int step : steps) {
+                switch (step) {
+                    case kFirst:
+                        tell(rwapi_put(context.get(), writable[1], 60, source, 8, nullptr));
+                        break;
+                    case kSecond:
+                        tell(rwapi_put(context.get(), readable[2], 0, source, 8, nullptr));
+                        break;
+                    case kNamed: {  // a wait that times out takes nothing
+                        rwapi_id ids[2] = {0, 0};
+                        const rwapi_net no_word = rwapi_net_add(writable[2], 1);
+                        tell(rwapi_put_signal(context.get(), no_word, 0, source, 8, 8, 1,
+                                              RWAPI_SIGNAL_SET, &ids[0]));
+                        tell(rwapi_get(context.get(), readable[1], 0, source, 8, &ids[1]));
+                        const int error = rwapi_wait_all(context.get(), ids, 2, 0);
+                        if (error == RWAPI_ERR_TIMEOUT)
+                            tell(rwapi_wait_all(context.get(), ids, 2, kLimit));
+                        else
+                            tell(error);
+                        break;
+                    }
+                    case kFlushFirst:
+                        until_complete(
+                            [&](rwapi_id* id) { return rwapi_flush(context.get(), 1, id); });
+                        break;
+                    case kFlushAll:
+                        tell(rwapi_flush_all(context.get(), nullptr));
+                        break;
+                    case kNamedFlushAll:
+                        until_complete(
+                            [&](rwapi_id* id) { return rwapi_flush_all(context.get(), id); });
+                        break;
+                    default:
+                        break;
+                }
+            }
+        }
+        // Then all that is left; each flush of all returns one of them.
+        for (int i = 0; rank() == 0 && i < 4; ++i)
+            until_complete([&](rwapi_id* id) { return rwapi_flush_all(context.get(), id); });
+        CHECK_OK(rwapi_barrier(context.get()));
+        std::vector<int> wanted;
+        if (rank() == 0) wanted = {RWAPI_ERR_RANGE, RWAPI_ERR_RIGHTS, RWAPI_ERR_RIGHTS};
+        std::ranges::sort(told);
+        std::ranges::sort(wanted);
+        CHECK_EQ(told.size(), wanted.size());
+        CHECK(told == wanted);
+        barrier();
+    } while (std::ranges::next_permutation(steps).found);
+}
+
+// The same at the end: a flush whose id nobody has takes no error away.
+void error_of_flush_all() {
+    if (size() == 1) return;
+    static std::byte memory[64];
+    rwapi_context* context = nullptr;
+    CHECK_OK(rwapi_context_create(nullptr, &context));
+    rwapi_net own;
+    CHECK_OK(rwapi_register(context, memory, 64, RWAPI_ALL, &own));
+    const auto nets = exchange(own, context);
+    CHECK_OK(rwapi_put(context, nets[at((rank() + 1) % size())], 60, memory, 8, nullptr));
+    CHECK_OK(rwapi_flush_all(context, nullptr));
+    CHECK_EQ(rwapi_context_destroy(context), RWAPI_ERR_RANGE);
+}
+
 // An error for which nobody asks is that of the end.
 void error_at_the_end() {
     if (size() == 1) return;
@@ -450,6 +548,7 @@ const std::vector<Case> wrong_cases = {
     {"unknown-rights", unknown_rights}, {"stale-notification", stale_notification},
     {"replaced-keys", replaced_keys},   {"freed-memory", freed_memory},
     {"lost-error", lost_error},         {"error-at-the-end", error_at_the_end},
+    {"errors-once", errors_once},       {"error-of-flush-all", error_of_flush_all},
     {"another-start", another_start},   {"many-contexts", many_contexts},
     {"after-the-end", after_the_end}};
 

@@ -113,6 +113,7 @@ class Engine {
     Collectives& collectives() { return collectives_; }
     // 1: complete; 0: not yet; negative: the operation's error.
     int test(rwapi_id id) { return operations_.test(id); }
+    int look(rwapi_id id) const { return operations_.look(id); }
 
     // Returns the number of events that were handled.
     unsigned progress();

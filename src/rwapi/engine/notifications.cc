@@ -52,7 +52,7 @@ void Notifications::on_stale_region(std::span<const std::byte> message) {
     if (peer == nullptr) return;
     const NetAddress region = NetAddress::of_name(name);
     if (region.node != peer->node) return;
-    peer->unreported_error = RWAPI_ERR_STALE;
+    peer->keep_error(RWAPI_ERR_STALE);
     RemoteRegions::mark_stale(*peer, region);
     for (Operation* each = peer->waiting.first(); each != nullptr; each = each->next) {
         if (each->target.region != nullptr && each->target.region->stale)

@@ -95,6 +95,9 @@ struct Operation {
     bool in_call;      // in the call that began it, which returns its error
     bool has_id;       // the user has its id
     bool abandoned;    // has ended with its peer, before UCT has called `completion`
+
+    // Whether a message or word follows what it orders.
+    bool is_notified() const { return kind != NotificationKind::kNone || task == Task::kSmall; }
 };
 
 // A list of operations. An operation is in one list at most.

@@ -31,6 +31,8 @@ class Operations {
     void finish(Operation& operation, int result);
     // Ends all operations of a peer whose endpoints have been destroyed.
     void finish_all(Peer& peer);
+    // An error of a peer for a kFlushAll, which returns the first; the next flush returns others.
+    static void tell(Operation& whole, Peer& peer, int error);
     // Counts a part of a kFlushAll, or the time in which parts may begin, as ended.
     void finish_part(Operation& whole);
 
@@ -41,6 +43,8 @@ class Operations {
     rwapi_id id(const Operation& operation) const { return pool_.id(&operation); }
     // 1: complete; 0: not yet; negative: the operation's error, or that of a wrong id.
     int test(rwapi_id id) { return pool_.test(id); }
+    // The same, but the error is still to be asked for.
+    int look(rwapi_id id) const { return pool_.look(id); }
     // The error of an operation to a peer that lives, if its id is known but nobody has asked.
     int lost_error() const;
     uint32_t capacity() const { return pool_.capacity(); }

@@ -19,6 +19,7 @@
 #include <cstdint>
 #include <optional>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "rwapi/core/credit.h"
@@ -64,7 +65,8 @@ struct Peer {
     bool reported = false;     // Peers: an invalid message of it has been logged
     bool in_inbox = false;     // SmallMessages: the inbox has room for its messages
     ucs_status_t failure = UCS_OK;
-    // Of an operation without id, or whose id nobody has asked for; the next flush returns it.
+    // Of an operation without id, or whose id nobody has asked for; the next flush returns it. The
+    // first one, if there are several.
     int unreported_error = RWAPI_OK;
     Connection connection;
     PeerKeys keys;
@@ -83,6 +85,10 @@ struct Peer {
     }
     // Whether operations wait although the connection is there.
     bool is_blocked() const { return state == PeerState::kReady && !failed && !waiting.empty(); }
+    void keep_error(int error) {
+        if (unreported_error == RWAPI_OK) unreported_error = error;
+    }
+    int take_error() { return std::exchange(unreported_error, RWAPI_OK); }
     void set_state(PeerState next) {
         state = next;
         note();

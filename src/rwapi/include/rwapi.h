@@ -363,12 +363,14 @@ RWAPI_EXPORT int rwapi_wait_any(rwapi_context* context, const rwapi_id* ids, siz
                                 size_t* index, int64_t timeout);
 
 /* Waits until all n operations are complete or have failed. Returns the first error of them, in
- * their order. */
+ * their order; those of others are still to be asked for, and so are all if the time has passed. */
 RWAPI_EXPORT int rwapi_wait_all(rwapi_context* context, const rwapi_id* ids, size_t n,
                                 int64_t timeout);
 
 /* An operation that completes when all earlier ones to the node (to all nodes) are complete and
- * their data are in the target's memory. */
+ * their data are in the target's memory. Its error is the first of those that nobody else will
+ * know. Without id, and not complete in the call, it leaves errors to the next flush. A flush of
+ * all does not concern nodes that are dead already, except for errors that no call has returned. */
 RWAPI_EXPORT int rwapi_flush(rwapi_context* context, int node, rwapi_id* id);
 RWAPI_EXPORT int rwapi_flush_all(rwapi_context* context, rwapi_id* id);
 
