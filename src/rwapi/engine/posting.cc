@@ -84,6 +84,8 @@ int Posting::open() {
         log_error("RWAPI_NOTIFY=%s: choose fence or flush", notify);
         return RWAPI_ERR_INVALID;
     }
+    // Functions that post two writes are only Tern's.
+    flush_before_write_ = transport_.put_functions().put_word == nullptr;
     if (!flush_before_notification_) together_ = transport_.put_functions();
     const Limits& limits = transport_.limits();
     put_short_max_ = limits.put_short;
@@ -251,8 +253,12 @@ ucs_status_t Posting::prepare(Piece& piece) const {
 }
 
 ucs_status_t Posting::post_order(Operation& operation) const {
-    return flush_before_notification_ ? post_flush(operation)
-                                      : uct_ep_fence(endpoint_of(operation), 0);
+    const bool writes_follow =
+        operation.task == Task::kFence ||
+        (operation.task == Task::kPut && sets_directly(*operation.target.region, operation.kind));
+    return flush_before_notification_ || (flush_before_write_ && writes_follow)
+               ? post_flush(operation)
+               : uct_ep_fence(endpoint_of(operation), 0);
 }
 
 ucs_status_t Posting::post_flush(Operation& operation) const {

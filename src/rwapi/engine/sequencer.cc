@@ -8,7 +8,7 @@ namespace {
 
 // The stage after the data and their order.
 Stage after_order(const Operation& operation) {
-    return operation.kind == NotificationKind::kNone ? Stage::kPosted : Stage::kNotify;
+    return operation.is_notified() ? Stage::kNotify : Stage::kPosted;
 }
 
 }  // namespace
@@ -72,7 +72,9 @@ ucs_status_t Sequencer::post_stage(Operation& operation) {
         case Stage::kFlush:
             return UCS_INPROGRESS;
         case Stage::kNotify: {
-            const ucs_status_t status = posting_.post_notification(operation);
+            const ucs_status_t status = operation.task == Task::kSmall
+                                            ? small_.post(*operation.peer, operation.small)
+                                            : posting_.post_notification(operation);
             if (status == UCS_OK) operation.stage = Stage::kPosted;
             return status;
         }

@@ -142,7 +142,7 @@ int Engine::send(uint32_t node, const rwapi_small& small) {
     Peer& peer = peers_.at(node);
     if (peer.failed || peer.left || !connector_.look_up(peer)) return RWAPI_ERR_PEER;
     if (peer.sender.left() == 0) return RWAPI_ERR_AGAIN;
-    if (peer.can_post() && small_.post(peer, small) == UCS_OK) {
+    if (peer.can_post() && !posting_.flushes() && small_.post(peer, small) == UCS_OK) {
         peer.sender.spend();
         return RWAPI_OK;
     }
@@ -150,6 +150,7 @@ int Engine::send(uint32_t node, const rwapi_small& small) {
     if (operation == nullptr) return RWAPI_ERR_AGAIN;
     peer.sender.spend();
     operation->small = small;
+    if (posting_.flushes()) operation->stage = Stage::kOrder;
     const rwapi_id id = sequencer_.start(*operation);
     return id < 0 ? static_cast<int>(id) : RWAPI_OK;
 }
