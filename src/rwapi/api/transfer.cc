@@ -87,10 +87,7 @@ int rwapi_deregister(rwapi_context* context, rwapi_net net) {
     return with(context, [&](Engine& engine) {
         int error;
         OwnRegion* const own = engine.regions().find(net, error);
-        if (own == nullptr) return error;
-        // rwapi_free is for memory of rwapi_alloc.
-        if (own->allocated) return static_cast<int>(RWAPI_ERR_INVALID);
-        return engine.regions().remove(*own);
+        return own != nullptr ? engine.regions().remove(*own) : error;
     });
 }
 

@@ -29,7 +29,7 @@ function declaration(text, call,    is_const, stars, base, name, attributes) {
     gsub(/ /, "", base)
     names = names (names == "" ? "" : ", ") name
     if (base == "void" && call !~ /free$/)
-        return "!GCC$ ATTRIBUTES NO_ARG_CHECK :: " name "\n      type(*)" (is_const ? ", intent(in)" : "") \
+        return "!GCC$ ATTRIBUTES NO_ARG_CHECK :: " name "\n      !DIR$ IGNORE_TKR " name "\n      type(*)" (is_const ? ", intent(in)" : "") \
             ", asynchronous :: " name "(*)"
     if (base == "void" || base == "rwapi_context" && stars == 1) return "type(c_ptr), value :: " name
     if (stars == 0) return type_of(base) ", value :: " name

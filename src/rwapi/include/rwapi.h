@@ -215,8 +215,8 @@ enum {
 RWAPI_EXPORT int rwapi_register(rwapi_context* context, void* memory, size_t length, int rights,
                                 rwapi_net* net);
 
-/* Deregisters memory of rwapi_register by any address within it. RWAPI_ERR_BUSY: operations of this
- * process use it. */
+/* Deregisters memory of rwapi_register, or frees that of rwapi_alloc, by any address within it.
+ * RWAPI_ERR_BUSY: operations of this process use it. */
 RWAPI_EXPORT int rwapi_deregister(rwapi_context* context, rwapi_net net);
 
 /* Collective. Gives each process the addresses of all: peers[i] becomes what node i has given as

@@ -4,7 +4,8 @@
 
 // rwapi.h for C++20. The comments there say what the calls do; here is only what differs:
 // - Contexts, memory and registrations are objects. Their destructors give back what they
-//   have, and ignore errors; close() throws them.
+//   have, and ignore errors; close() throws them. An exception that leaves the scope of a context
+//   ends the process with a message, and so the job: other processes would wait for it.
 // - Errors are exceptions, because most calls fail only if something is wrong, and constructors
 //   cannot return anything. A queue that is full is not an error: calls that begin an operation,
 //   and send(), return false if they have not begun (RWAPI_ERR_AGAIN). Context::retry() tries
@@ -20,6 +21,9 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
 #include <optional>
 #include <ranges>
 #include <span>
@@ -117,73 +121,67 @@ struct Params : rwapi_params {
     Params() : rwapi_params() { size = sizeof(rwapi_params); }
 };
 
-// A handle of a context, which End gives back.
-template <class Handle, int (*End)(rwapi_context*, Handle)>
+// Memory that peers may use. The address, by which it is given back, is that of one context only.
 class Owned {
   public:
     Owned() = default;
     Owned(Owned&& other) noexcept
-        : context_(other.context_),
-          handle_(other.handle_),
-          owned_(std::exchange(other.owned_, false)) {}
+        : context_(other.context_), net_(other.net_), owned_(std::exchange(other.owned_, false)) {}
     Owned& operator=(Owned&& other) noexcept {
         Owned old(std::move(*this));
         context_ = other.context_;
-        handle_ = other.handle_;
+        net_ = other.net_;
         owned_ = std::exchange(other.owned_, false);
         return *this;
     }
     Owned(const Owned&) = delete;
     Owned& operator=(const Owned&) = delete;
     ~Owned() {
-        if (owned_) End(context_, handle_);
+        if (owned_) ::rwapi_deregister(context_, net_);
     }
 
+    rwapi_net net() const { return net_; }
     // After an error (RWAPI_ERR_BUSY), the object has it still.
     void close() {
         if (!owned_) return;
-        check(End(context_, handle_));
+        check(::rwapi_deregister(context_, net_));
         owned_ = false;
     }
     explicit operator bool() const { return owned_; }
 
   protected:
-    Owned(rwapi_context* context, Handle handle)
-        : context_(context), handle_(handle), owned_(true) {}
+    Owned(rwapi_context* context, rwapi_net net) : context_(context), net_(net), owned_(true) {}
 
+  private:
     rwapi_context* context_ = nullptr;
-    Handle handle_ = {};
+    rwapi_net net_ = {};
     bool owned_ = false;
 };
 
 // Memory of Context::alloc().
-class Memory : public Owned<void*, ::rwapi_context_free> {
+class Memory : public Owned {
   public:
     Memory() = default;
 
-    rwapi_net net() const { return net_; }
-    WritableBytes bytes() const { return {static_cast<std::byte*>(handle_), size_}; }
+    WritableBytes bytes() const { return bytes_; }
     template <class T>
     std::span<T> as() const {
         static_assert(std::is_trivially_copyable_v<T>);
-        return {static_cast<T*>(handle_), size_ / sizeof(T)};
+        return {reinterpret_cast<T*>(bytes_.data()), bytes_.size() / sizeof(T)};
     }
 
   private:
     friend class Context;
-    Memory(rwapi_context* context, void* memory, std::size_t size, rwapi_net net)
-        : Owned(context, memory), size_(size), net_(net) {}
+    Memory(rwapi_context* context, rwapi_net net, WritableBytes bytes)
+        : Owned(context, net), bytes_(bytes) {}
 
-    std::size_t size_ = 0;
-    rwapi_net net_ = {};
+    WritableBytes bytes_;
 };
 
 // A registration of Context::register_memory().
-class Registration : public Owned<rwapi_net, ::rwapi_deregister> {
+class Registration : public Owned {
   public:
     Registration() = default;
-
-    rwapi_net net() const { return handle_; }
 
   private:
     friend class Context;
@@ -266,7 +264,16 @@ class Context : public Operations {
     Context& operator=(const Context&) = delete;
     // Collective, as close().
     ~Context() {
-        if (open_) end();
+        if (!open_) return;
+        if (std::uncaught_exceptions() > exceptions_ && ::rwapi_context_size(handle_) > 1) {
+            std::fprintf(stderr,
+                         "rwapi: node %d: an exception has left the scope of a context, which ends "
+                         "this process: the others would wait for it\n",
+                         ::rwapi_context_rank(handle_));
+            std::fflush(nullptr);
+            std::_Exit(EXIT_FAILURE);
+        }
+        end();
     }
     void close() {
         if (std::exchange(open_, false)) check(end());
@@ -287,7 +294,7 @@ class Context : public Operations {
         rwapi_net net;
         void* const memory = ::rwapi_context_alloc(handle_, size, &net);
         if (memory == nullptr) throw Error(RWAPI_ERR_MEMORY);
-        return Memory(handle_, memory, size, net);
+        return Memory(handle_, net, {static_cast<std::byte*>(memory), size});
     }
     Registration register_memory(WritableBytes memory, int rights = RWAPI_ALL) {
         rwapi_net net;
@@ -369,6 +376,7 @@ class Context : public Operations {
     int end() { return handle_ == nullptr ? ::rwapi_finalize() : ::rwapi_context_destroy(handle_); }
 
     bool open_ = false;
+    int exceptions_ = std::uncaught_exceptions();  // that were under way before
 };
 
 }  // namespace rwapi

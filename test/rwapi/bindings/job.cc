@@ -285,6 +285,17 @@ int main() {
         moved.close();
     }
     EXPECT(rwapi_size() == RWAPI_ERR_STATE);  // the destructor has ended it
+    // Memory of an ended context gives back nothing of the next one, which may be at its place.
+    rwapi::Memory memory;
+    {
+        rwapi::Context ended = rwapi::Context::init();
+        memory = ended.alloc(1 << 16);
+    }
+    rwapi::Context next = rwapi::Context::init();
+    memory = next.alloc(1 << 16);
+    memory.bytes()[0] = std::byte{1};
+    memory.close();
+    next.close();
     std::printf("node %d: right\n", rank);
     return 0;
 }

@@ -161,7 +161,7 @@ def dropped(context, nets, memory, following):
     for number in range(3000):
         context.retry(context.put, nets[following], number.to_bytes(8, "little") * 64, NUMBERS)
     context.retry(context.flush, following).wait(LIMIT)
-    assert len(context._left) <= context._LEFT
+    assert len(context._left) <= max(context._LEFT, context._look_at)
     context.barrier()
     assert memory.view[NUMBERS:NUMBERS + 512].cast("Q").tolist() == [2999] * 64
     # The error of a dropped operation is that of the next flush. Its kind is known only when the key has come.
@@ -183,22 +183,59 @@ def arrays(context, nets, memory, following, before):
     context.notify_reset(2)
     there = numpy.frombuffer(memory.view, dtype=float, count=64, offset=NUMBERS)
     assert (there == before + 0.5).all()
-    with refused(BufferError):
-        memory.free()  # `there` uses it
-    del there
-    part = memory.view[NUMBERS:]
-    with refused(BufferError):
-        memory.free()
-    with refused(ZeroDivisionError), memory:  # an error is not hidden by that
-        1 // 0
-    del part
-    assert len(memory.view) == SIZE
     with refused(BufferError, ValueError):
         context.put(nets[following], mine[:, 0])  # a column is not contiguous
     mine.flags.writeable = False
     context.retry(context.put, nets[following], mine, NUMBERS).wait(LIMIT)
     with refused(BufferError, ValueError):
         context.get(nets[following], mine, NUMBERS)
+
+
+def outlive(context):
+    """Slices of memory outlive it, and its context."""
+    with context.alloc(64) as memory:
+        part = memory.view[8:16]
+    part[0] = 1
+    left = context.alloc(64)
+    with refused(ZeroDivisionError), context.alloc(64):
+        1 // 0
+    return left.view
+
+
+def interrupted(context, nets, following):
+    """Ctrl-C while the operations that were dropped are looked at: none of their buffers is dropped."""
+    for number in range(40):
+        context.retry(context.get, nets[following], bytearray(4096))
+    test = rwapi.calls.rwapi_test
+    try:
+        def once(*arguments):
+            rwapi.calls.rwapi_test = test
+            raise KeyboardInterrupt
+        before = len(context._left)
+        rwapi.calls.rwapi_test = once
+        with refused(KeyboardInterrupt):
+            context._look_at_left()
+        assert len(context._left) == before > 0
+    finally:
+        rwapi.calls.rwapi_test = test
+    # A barrier for which the next process lets this one wait.
+    if context.rank == 0:
+        with refused(KeyboardInterrupt):
+            signal.setitimer(signal.ITIMER_REAL, 0.05)
+            context.barrier()
+        context.put_notify(nets[following], b"", slot=11)
+        while True:  # until the first one is over
+            try:
+                context.barrier()
+                break
+            except rwapi.Error as error:
+                assert error.code == rwapi.ERR_BUSY
+    else:
+        if context.rank == 1:
+            context.notify_wait(11, LIMIT)
+            context.notify_reset(11)
+        context.barrier()
+        context.barrier()
 
 
 def mistakes(context, nets, memory, following):
@@ -254,10 +291,13 @@ def run(context):
         events(context, nets, following)
         dropped(context, nets, memory, following)
         arrays(context, nets, memory, following, before)
+        interrupted(context, nets, following)
         mistakes(context, nets, memory, following)
         context.barrier()
+        left = outlive(context)
     with refused(ValueError):
         memory.view[0]
+    return left
 
 
 class Alone:
@@ -300,7 +340,8 @@ def main():
         run(context)
         started()
         with rwapi.Context(threads=rwapi.THREAD_MULTIPLE, wait=rwapi.WAIT_SLEEP) as another:
-            run(another)
+            left = run(another)
+        left[0] = 1
         with raises(rwapi.ERR_STATE):
             another.barrier()
     gc.collect()

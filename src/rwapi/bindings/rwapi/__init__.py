@@ -15,14 +15,17 @@ its size, until the operation is complete.
         context.barrier()
 """
 import ctypes
+import mmap
+import os
 import sys
+import threading
 import time
 import traceback
 from ctypes import byref, c_int, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
 
 from ._c import *  # noqa: F403 the constants too
-from ._c import (ALL, ERR_BUSY, ERR_INVALID, ERR_MEMORY, ERR_PEER, ERR_RANGE, ERR_STATE, ERR_TIMEOUT,
-                 READ, SIGNAL_SET, Again, Blocks, Bootstrap, Buffer, Element, Error, Net, Params, calls, check,
+from ._c import (ALL, ERR_BUSY, ERR_INVALID, ERR_PEER, ERR_RANGE, ERR_STATE, ERR_TIMEOUT,
+                 READ, SIGNAL_SET, THREAD_MULTIPLE, Again, Blocks, Bootstrap, Buffer, Element, Error, Net, Params, calls, check,
                  error_of)
 
 
@@ -65,45 +68,6 @@ class Operation:
         return result > 0
 
 
-class Memory:
-    """Memory of Context.alloc(): `view` is a writable memoryview of its bytes, `net` its network address."""
-
-    def __init__(self, context, size):
-        self.context, self.net = context, Net()
-        self._address = calls.rwapi_context_alloc(context.handle, size, byref(self.net))
-        if not self._address:
-            raise Error(ERR_MEMORY)
-        self._array = (ctypes.c_ubyte * size).from_address(self._address)
-        self._map()
-
-    def _map(self):
-        self.view = memoryview(self._array).cast("B")
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, error, *_):
-        try:
-            self.free()
-        except BufferError:  # after an error, its traceback may keep slices; the end of the context frees the memory
-            if error is None:
-                raise
-
-    def free(self):
-        """Frees it. BufferError: slices or arrays that were made of `view` still exist."""
-        if self._array is None:
-            return
-        self.view.release()
-        try:
-            if sys.getrefcount(self._array) > 2:  # this object's, and the argument
-                raise BufferError("slices or arrays of the view still exist")
-            check(calls.rwapi_context_free(self.context.handle, self._address))
-        except BaseException:
-            self._map()
-            raise
-        self._array = None
-
-
 class Region:
     """Memory of the program that Context.register() has registered; it stays alive until it is deregistered."""
 
@@ -123,7 +87,31 @@ class Region:
         if self in self.context._regions:
             check(calls.rwapi_deregister(self.context.handle, self.net))
             self.context._regions.discard(self)
-            self._kept = None
+        self._kept = None
+
+
+class Memory(Region):
+    """Memory of Context.alloc(): `view` is a writable memoryview of its bytes, `net` its network address.
+
+    The memory is Python's: slices of the view, and arrays that were made of it, may exist for longer.
+    """
+
+    def __init__(self, context, size):
+        if size <= 0:
+            raise Error(ERR_INVALID)
+        memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        if size >= 1 << 21:
+            memory.madvise(mmap.MADV_HUGEPAGE)
+        super().__init__(context, memory, ALL)
+        self.view = memoryview(memory)
+
+    def free(self):
+        """Peers cannot use it any more."""
+        self.deregister()
+        self.view.release()
+
+    def __exit__(self, *_):
+        self.free()
 
 
 class Context:
@@ -134,14 +122,15 @@ class Context:
     """
 
     _SLICE = 0.1  # seconds after which a wait lets Python handle signals
-    _LEFT = 64  # operations that the program has dropped, before they are looked at
+    _LEFT = 64  # operations that the program has dropped, before they are looked at for the first time
 
     def __init__(self, bootstrap=None, **params):
         self._open_with(calls.rwapi_context_create, bootstrap, params)
 
     def _open_with(self, create, bootstrap, params):
         self._open, self._handle = False, c_void_p()
-        self._left, self._lost, self._regions = [], [], set()
+        self._left, self._look_at, self._lost, self._regions = [], self._LEFT, [], set()
+        params.setdefault("threads", THREAD_MULTIPLE)  # other threads of Python run during a call
         unknown = params.keys() - {name for name, _ in Params._fields_[1:]}
         if unknown:
             raise TypeError(f"there is no parameter {', '.join(sorted(unknown))}")
@@ -149,16 +138,25 @@ class Context:
         if bootstrap is not None:
             self._bootstrap = _table(bootstrap)  # the library calls it when the context ends
             parameters.bootstrap = ctypes.pointer(self._bootstrap)
+        # The functions of a bootstrap are called in the thread that calls this.
+        self._direct = bootstrap is not None or params["threads"] != THREAD_MULTIPLE
         if create is calls.rwapi_init_params:
-            check(create(byref(parameters)))
+            check(self._endless(create, byref(parameters)))
         else:
-            check(create(byref(parameters), byref(self._handle)))
+            check(self._endless(create, byref(parameters), byref(self._handle)))
         self._open = True
 
     def __enter__(self):
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, kind, error, trace):
+        """An exception ends the process, and so the job: the others would wait for this one."""
+        if kind is not None and self._open and self.size > 1 and not (kind is SystemExit and not error.code):
+            print(f"rwapi: node {self.rank}: an exception ends this process:", file=sys.stderr)
+            traceback.print_exception(kind, error, trace)
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(error.code if kind is SystemExit and isinstance(error.code, int) else 1)
         self.close()
 
     def close(self):
@@ -167,7 +165,8 @@ class Context:
             return
         self._look_at_left()
         self._open = False
-        result = calls.rwapi_context_destroy(self._handle) if self._handle else calls.rwapi_finalize()
+        result = (self._endless(calls.rwapi_context_destroy, self._handle) if self._handle else
+                  self._endless(calls.rwapi_finalize))
         self._left.clear()
         self._regions.clear()
         self._raise_lost()
@@ -188,13 +187,18 @@ class Context:
     def _look_at_left(self):
         still = []
         left, self._left = self._left, []
-        for number, kept in left:
-            result = calls.rwapi_test(self._handle, number)
-            if result == 0:
-                still.append((number, kept))
-            elif result < 0:
-                self._lost.append(result)
-        self._left += still
+        try:
+            while left:
+                number, kept = left[-1]
+                result = calls.rwapi_test(self._handle, number)
+                if result == 0:
+                    still.append((number, kept))
+                elif result < 0:
+                    self._lost.append(result)
+                left.pop()
+        finally:  # an exception, of a signal for example, drops no buffer that is in use
+            self._left += left + still
+            self._look_at = max(self._LEFT, 2 * len(self._left))
 
     def _raise_lost(self):
         if self._lost:
@@ -203,7 +207,7 @@ class Context:
             raise error_of(error)
 
     def _begin(self, call, *arguments, kept=None, found=None, flush=False):
-        if len(self._left) >= self._LEFT:
+        if len(self._left) >= self._look_at:
             self._look_at_left()
         operation = Operation(self, kept, found, flush)
         check(call(self.handle, *arguments, byref(operation._id)))
@@ -224,6 +228,16 @@ class Context:
 
     def _wait(self, timeout, call):
         check(self._until(timeout, call))
+
+    def _endless(self, call, *arguments):
+        """call(*arguments), which has no time limit: in another thread, so that signals are handled meanwhile."""
+        if self._direct or threading.current_thread() is not threading.main_thread():
+            return call(*arguments)
+        results = []
+        thread = threading.Thread(target=lambda: results.append(call(*arguments)), daemon=True)
+        thread.start()
+        thread.join()
+        return results[0]
 
     def retry(self, call, *arguments, **named):
         """call(...), again while a queue is full, with progress between."""
@@ -259,11 +273,11 @@ class Context:
     def share(self, local=None):
         """What each process gives as `local`, an address of its own, in the order of the nodes. Zeros are false."""
         peers = (Net * self.size)()
-        check(calls.rwapi_share(self.handle, local or Net(), peers))
+        check(self._endless(calls.rwapi_share, self.handle, local or Net(), peers))
         return [Net.from_buffer_copy(peer) for peer in peers]
 
     def barrier(self):
-        check(calls.rwapi_barrier(self.handle))
+        check(self._endless(calls.rwapi_barrier, self.handle))
 
     def peer_status(self, node):
         """0: the node works as far as is known; 1: it leaves; ERR_PEER: it is dead."""
