@@ -11,6 +11,12 @@
 
 using namespace rwapi;
 
+namespace {
+
+constexpr size_t kHugePage = 2 << 20;
+
+}  // namespace
+
 extern "C" {
 
 int rwapi_size() {
@@ -25,12 +31,12 @@ void* rwapi_context_alloc(rwapi_context* context, size_t size, rwapi_net* net) {
     if (size == 0 || net == nullptr || size > NetAddress::kMaxOffset) return nullptr;
     void* memory = nullptr;
     with(context, [&](Engine& engine) -> int {
-        // The software HCA writes into shared memory without a system call.
         const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
         const size_t length = (size + page - 1) / page * page;
         void* const mapped =
-            mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+            mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (mapped == MAP_FAILED) return RWAPI_ERR_MEMORY;
+        if (length >= kHugePage) madvise(mapped, length, MADV_HUGEPAGE);
         const int error =
             engine.regions().add(static_cast<std::byte*>(mapped), size, RWAPI_ALL, true, *net);
         if (error != RWAPI_OK) {

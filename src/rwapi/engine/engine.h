@@ -29,25 +29,6 @@ struct EngineSettings {
     int on_peer_death;
 };
 
-// Deaths of peers, each of which ends one wait that does not know for whom it waits, if the user
-// wants that.
-class Deaths {
-  public:
-    explicit Deaths(bool end_waits) : end_waits_(end_waits) {}
-    void add() { ++deaths_; }
-    // Whether there is one that has ended no wait.
-    bool take() {
-        if (!end_waits_ || reported_ == deaths_) return false;
-        ++reported_;
-        return true;
-    }
-
-  private:
-    const bool end_waits_;
-    uint32_t deaths_ = 0;
-    uint32_t reported_ = 0;
-};
-
 // One context. Not thread-safe. Functions that return int return RWAPI_OK or an RWAPI_ERR_*; those
 // that return rwapi_id return an id, 0 for what is complete, or an error. has_id: the user gets the
 // id.
@@ -120,9 +101,9 @@ class Engine {
     int event_fd() { return transport_.event_fd(); }
     int arm();
     int peer_status(uint32_t node);
-    // For a wait whose peers are not known: RWAPI_ERR_PEER if all are dead, or if another death is
-    // to be reported; else 0.
-    int bereaved();
+    // For a wait whose peers are not known: RWAPI_ERR_PEER if all are dead, or if a death is to be
+    // reported of which peer_status() has not told; else 0.
+    int bereaved() const;
 
   private:
     class Pieces;
@@ -145,7 +126,8 @@ class Engine {
     const std::unique_ptr<Bootstrap> bootstrap_;
     const Self self_;
     uint64_t close_timeout_s_ = 30;  // if a peer has failed
-    Deaths deaths_;
+    const bool deaths_end_waits_;
+    uint32_t untold_deaths_ = 0;  // for peer_status() to tell
     SleepingThread sleeper_;
 
     Peers peers_;

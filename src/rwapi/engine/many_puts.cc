@@ -100,6 +100,8 @@ rwapi_id Engine::Pieces::begin(bool has_id) {
         engine_.sleeper_.wake();
         return 0;
     }
+    // An attempt that fails for want of a place registers nothing.
+    if (engine_.operations_.full()) return RWAPI_ERR_AGAIN;
     bool all_known = true;
     for (Piece* each = first_; each != nullptr; each = each->next) {
         all_known = all_known && each->target.region != nullptr;

@@ -48,6 +48,7 @@ class Operations {
     // The error of an operation to a peer that lives, if its id is known but nobody has asked.
     int lost_error() const;
     uint32_t capacity() const { return pool_.capacity(); }
+    bool full() const { return pool_.in_use() == pool_.capacity(); }
     uint64_t highest_generation() const { return pool_.highest(); }
 
   private:

@@ -84,7 +84,8 @@ RWAPI_EXPORT int rwapi_init(int* argc, char*** argv);
 
 /* Completes the operations of this process, waits for the other processes, and frees everything. If
  * a peer has died, it waits for 30 s (RWAPI_FINALIZE_TIMEOUT) at most, and fails
- * (RWAPI_ERR_TIMEOUT) only if writes to other peers are not complete by then. Errors of writes to
+ * (RWAPI_ERR_TIMEOUT) if writes to other peers are not complete by then, or if others may not have
+ * come to their end: they may still write to memory that is gone. Errors of writes to
  * living peers that no other call has returned are its errors. */
 RWAPI_EXPORT int rwapi_finalize(void);
 
@@ -93,8 +94,8 @@ RWAPI_EXPORT int rwapi_size(void);
 RWAPI_EXPORT int rwapi_rank(void);
 
 /* Allocates memory that peers may write, read and signal. It is page-aligned, filled with zeros,
- * and shared with children of fork. Stores its network address in *net. NULL: no memory, or not
- * initialised. */
+ * and in huge pages if it is long and the system has them. Stores its network address in *net.
+ * NULL: no memory, or not initialised. */
 RWAPI_EXPORT void* rwapi_alloc(size_t size, rwapi_net* net);
 
 /* Frees memory of rwapi_alloc. Later writes of peers to it fail at the peer. RWAPI_ERR_INVALID if
@@ -152,7 +153,8 @@ typedef struct rwapi_bootstrap {
 
 enum {
     RWAPI_DEATH_GO_ON = 0, /* a wait goes on while a peer is left that may be alive */
-    RWAPI_DEATH_REPORT = 1 /* each death of a peer ends one wait with RWAPI_ERR_PEER */
+    RWAPI_DEATH_REPORT = 1 /* a death of a peer ends all waits with RWAPI_ERR_PEER, until
+                            * rwapi_peer_status has told of it */
 };
 
 enum {
@@ -306,8 +308,9 @@ RWAPI_EXPORT int rwapi_compare_swap(rwapi_context* context, rwapi_net net, uint6
  * flush to the target, and later uses of the memory, fail with RWAPI_ERR_STALE.
  *
  * The waits below do not know from whom they wait. They return RWAPI_ERR_PEER when all peers are
- * dead or in rwapi_finalize; and with RWAPI_DEATH_REPORT also when one has died whose death no wait
- * has returned yet. A peer counts if this process and it have communicated before.
+ * dead or in rwapi_finalize; and with RWAPI_DEATH_REPORT also when one has died, until
+ * rwapi_peer_status of it has been called. A peer counts if this process and it have communicated
+ * before.
  */
 
 enum { RWAPI_SIGNAL_SET = 0, RWAPI_SIGNAL_ADD = 1 };
@@ -391,7 +394,8 @@ RWAPI_EXPORT int rwapi_arm(rwapi_context* context);
 
 /* 0: the node works as far as is known; 1: it is in rwapi_finalize, where it sends and receives
  * nothing, but its memory can be written and read until this process is there, too;
- * RWAPI_ERR_PEER: it is dead. Probes a node that is in use. */
+ * RWAPI_ERR_PEER: it is dead, which with RWAPI_DEATH_REPORT ends no wait any more. Probes a node
+ * that is in use. */
 RWAPI_EXPORT int rwapi_peer_status(rwapi_context* context, int node);
 
 #ifdef __cplusplus
