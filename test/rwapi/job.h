@@ -124,6 +124,18 @@ uint64_t seed();
 // The first process's seed, for all; it is printed.
 uint64_t common_seed();
 
+// What a test has found, or its error.
+inline int tested(rwapi_context* context, rwapi_id id) {
+    int complete = -99;
+    const int error = rwapi_test(context, id, &complete);
+    return error != 0 ? error : complete;
+}
+inline int is_set(rwapi_context* context, uint32_t slot, uint64_t* value) {
+    int set = -99;
+    const int error = rwapi_notify_test(context, slot, &set, value);
+    return error != 0 ? error : set;
+}
+
 struct Case {
     const char* name;
     void (*run)();

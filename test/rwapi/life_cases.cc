@@ -374,8 +374,8 @@ void parameters() {
     params.slots = 2;
     CHECK_OK(rwapi_init_params(&params));
     CHECK_EQ(rwapi_init_params(&params), RWAPI_ERR_STATE);
-    CHECK_EQ(rwapi_notify_test(nullptr, 1, nullptr), 0);
-    CHECK_EQ(rwapi_notify_test(nullptr, 2, nullptr), RWAPI_ERR_RANGE);
+    CHECK_EQ(is_set(nullptr, 1, nullptr), 0);
+    CHECK_EQ(is_set(nullptr, 2, nullptr), RWAPI_ERR_RANGE);
     std::thread([] { CHECK_OK(rwapi_barrier(nullptr)); }).join();
 }
 

@@ -33,7 +33,7 @@ void slots() {
                 rwapi_notify_waitsome(nullptr, 100, static_cast<uint32_t>(size()), &slot, kLimit));
             CHECK(slot >= 100 && slot < 100 + static_cast<uint32_t>(size()));
             uint64_t value = 0;
-            CHECK_EQ(rwapi_notify_test(nullptr, slot, &value), 1);
+            CHECK_EQ(is_set(nullptr, slot, &value), 1);
             CHECK_EQ(value, round);
             CHECK_EQ(rwapi_notify_reset(nullptr, slot, &value), 1);
             CHECK(matches(&mine[kBytes * (slot - 100)], length, round + slot - 100));
@@ -41,7 +41,7 @@ void slots() {
         for (int node = 0; node < size(); ++node) flush(node);
         barrier();
     }
-    CHECK_EQ(rwapi_notify_test(nullptr, 100, nullptr), 0);
+    CHECK_EQ(is_set(nullptr, 100, nullptr), 0);
     CHECK_EQ(rwapi_notify_reset(nullptr, 100, nullptr), 0);
     uint32_t slot;
     CHECK_EQ(rwapi_notify_waitsome(nullptr, 0, 1024, &slot, 1000), RWAPI_ERR_TIMEOUT);
@@ -267,7 +267,7 @@ void sleep_and_wake() {
         if (rank() == 0)
             CHECK_OK(rwapi_put_notify(nullptr, regions[next], 0, &round, 8, 1, round, nullptr));
         int set;
-        while ((set = rwapi_notify_test(nullptr, 1, nullptr)) == 0) {
+        while ((set = is_set(nullptr, 1, nullptr)) == 0) {
             const int armed = rwapi_arm(nullptr);
             if (armed == RWAPI_ERR_BUSY) {
                 while (rwapi_progress(nullptr) > 0) {

@@ -88,7 +88,7 @@ void stale_repeats() {
     while ((error = flushed(next)) == 0) CHECK(rwapi_progress(nullptr) >= 0);
     CHECK_EQ(error, RWAPI_ERR_STALE);
     barrier();
-    CHECK_EQ(rwapi_notify_test(nullptr, 5, nullptr), 0);
+    CHECK_EQ(is_set(nullptr, 5, nullptr), 0);
     CHECK_EQ(notify(12), RWAPI_ERR_STALE);
     CHECK_OK(rwapi_peer_status(nullptr, next));
     barrier();

@@ -130,9 +130,21 @@ void addresses() {
     CHECK_OK(rwapi_peer_status(nullptr, next));
     barrier();
     CHECK(target.memory[0] == std::byte{0x5a} && target.memory[kBytes - 1] == std::byte{0x5a});
-    CHECK_EQ(rwapi_test(nullptr, 12345), RWAPI_ERR_FOREIGN);
-    CHECK_EQ(rwapi_test(nullptr, -7), RWAPI_ERR_INVALID);
-    CHECK_EQ(rwapi_test(nullptr, 0), 1);
+    CHECK_EQ(tested(nullptr, 12345), RWAPI_ERR_FOREIGN);
+    CHECK_EQ(tested(nullptr, -7), RWAPI_ERR_INVALID);
+    CHECK_EQ(tested(nullptr, 0), 1);
+    CHECK_EQ(rwapi_test(nullptr, 0, nullptr), RWAPI_ERR_INVALID);
+    // Ids that are left out.
+    rwapi_id three[] = {RWAPI_ID_NONE, 0, 0};
+    size_t index = 9;
+    CHECK_OK(rwapi_wait_any(nullptr, three, 3, &index, kLimit));
+    CHECK_EQ(index, 1u);
+    three[index] = RWAPI_ID_NONE;
+    CHECK_OK(rwapi_wait_any(nullptr, three, 3, &index, kLimit));
+    CHECK_EQ(index, 2u);
+    three[index] = RWAPI_ID_NONE;
+    CHECK_EQ(rwapi_wait_any(nullptr, three, 3, &index, kLimit), RWAPI_ERR_INVALID);
+    CHECK_OK(rwapi_wait_all(nullptr, three, 3, kLimit));
     CHECK_EQ(rwapi_peer_status(nullptr, size()), RWAPI_ERR_NODE);
     rwapi_small small{};
     CHECK_EQ(rwapi_send(size(), &small), RWAPI_ERR_NODE);
@@ -204,7 +216,7 @@ void unknown_rights() {
         }
     }
     CHECK_OK(rwapi_peer_status(nullptr, next));
-    CHECK_EQ(rwapi_notify_test(nullptr, 1, nullptr), 0);
+    CHECK_EQ(is_set(nullptr, 1, nullptr), 0);
     for (const std::byte each : memory) CHECK(each == std::byte{0});
     barrier();
 }
@@ -245,7 +257,7 @@ void stale_notification() {
     CHECK_OK(flushed(next));
     barrier();
     for (const std::byte each : memory) CHECK(each == std::byte{0});
-    CHECK_EQ(rwapi_notify_test(nullptr, 3, nullptr), 0);
+    CHECK_EQ(is_set(nullptr, 3, nullptr), 0);
     CHECK_OK(rwapi_peer_status(nullptr, next));
     barrier();
 }
@@ -274,7 +286,7 @@ void replaced_keys() {
         CHECK_OK(rwapi_signal_wait(nullptr, &memory[length / 8 - 1], round, kLimit));
         send(before, {kWritten, 0, 0});
         receive(next, kWritten);
-        under_way += rwapi_test(nullptr, id) == 0;
+        under_way += tested(nullptr, id) == 0;
         CHECK_OK(rwapi_free(memory));
     }
     std::printf("# %llu of %llu keys were in use when they were replaced\n",
@@ -318,7 +330,7 @@ void freed_memory() {
     send(last, {4, 0, 0});
     for (int node = 0; rank() == last && node < size(); ++node) receive(node, 4);
     for (const std::byte each : memory) CHECK(each == std::byte{0});
-    CHECK_EQ(rwapi_notify_test(nullptr, 3, nullptr), 0);
+    CHECK_EQ(is_set(nullptr, 3, nullptr), 0);
     rwapi_context* context = nullptr;
     CHECK_OK(rwapi_context_create(nullptr, &context));
     for (int node = 0; node < size(); ++node) send(node, {5, 0, at(rank())}, context);
@@ -383,7 +395,7 @@ void another_start() {
         flush(next);
     }
     CHECK_EQ(put(region, 0, 8), RWAPI_ERR_FOREIGN);
-    if (id != 0) CHECK_EQ(rwapi_test(nullptr, id), RWAPI_ERR_FOREIGN);
+    if (id != 0) CHECK_EQ(tested(nullptr, id), RWAPI_ERR_FOREIGN);
     barrier();
     for (size_t i = 0; i < kBytes; ++i) CHECK(second.memory[i] == std::byte{0x5a});
 }

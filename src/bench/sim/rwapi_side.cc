@@ -168,7 +168,9 @@ class RwapiSide : public Side {
     }
     bool settled() override {
         if (flush_ == 0) check_rwapi("rwapi_flush_all", rwapi_flush_all(context_, &flush_));
-        if (check_rwapi("a flush", rwapi_test(context_, flush_)) == 0) return false;
+        int complete = 0;
+        check_rwapi("a flush", rwapi_test(context_, flush_, &complete));
+        if (complete == 0) return false;
         flush_ = 0;
         return true;
     }

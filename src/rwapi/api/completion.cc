@@ -8,8 +8,9 @@ using namespace rwapi;
 
 extern "C" {
 
-int rwapi_test(rwapi_context* context, rwapi_id id) {
-    return test(context, [=](Engine& engine) { return engine.test(id); });
+int rwapi_test(rwapi_context* context, rwapi_id id, int* complete) {
+    if (complete == nullptr) return RWAPI_ERR_INVALID;
+    return answer(test(context, [=](Engine& engine) { return engine.test(id); }), *complete);
 }
 
 int rwapi_wait(rwapi_context* context, rwapi_id id, int64_t timeout) {
@@ -21,14 +22,16 @@ int rwapi_wait_all(rwapi_context* context, const rwapi_id* ids, size_t n, int64_
     if (ids == nullptr && n > 0) return RWAPI_ERR_INVALID;
     size_t over = 0;
     const int result = wait_until(context, timeout, [&](Engine& engine) {
-        while (over < n && engine.look(ids[over]) != 0) ++over;
+        while (over < n && (ids[over] == RWAPI_ID_NONE || engine.look(ids[over]) != 0)) ++over;
         return over == n ? 1 : 0;
     });
     if (result != 1) return result;
     // Errors of later ones stay to be asked for.
     return with(context, [=](Engine& engine) {
-        for (size_t i = 0; i < n; ++i)
-            if (const int each = engine.test(ids[i]); each < 0) return each;
+        for (size_t i = 0; i < n; ++i) {
+            const int each = ids[i] != RWAPI_ID_NONE ? engine.test(ids[i]) : 1;
+            if (each < 0) return each;
+        }
         return static_cast<int>(RWAPI_OK);
     });
 }
@@ -37,13 +40,16 @@ int rwapi_wait_any(rwapi_context* context, const rwapi_id* ids, size_t n, size_t
                    int64_t timeout) {
     if (ids == nullptr || n == 0 || index == nullptr) return RWAPI_ERR_INVALID;
     return success_of(wait_until(context, timeout, [=](Engine& engine) {
+        bool any = false;
         for (size_t i = 0; i < n; ++i) {
+            if (ids[i] == RWAPI_ID_NONE) continue;
+            any = true;
             const int result = engine.test(ids[i]);
             if (result == 0) continue;
             *index = i;
             return result;
         }
-        return 0;
+        return any ? 0 : static_cast<int>(RWAPI_ERR_INVALID);
     }));
 }
 

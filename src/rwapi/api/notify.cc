@@ -39,8 +39,10 @@ int rwapi_signal_wait(rwapi_context* context, const uint64_t* word, uint64_t val
         kLookAtWord));
 }
 
-int rwapi_notify_test(rwapi_context* context, uint32_t slot, uint64_t* value) {
-    return test(context, [=](Engine& engine) { return check_slot(engine, slot, value); });
+int rwapi_notify_test(rwapi_context* context, uint32_t slot, int* set, uint64_t* value) {
+    if (set == nullptr) return RWAPI_ERR_INVALID;
+    return answer(test(context, [=](Engine& engine) { return check_slot(engine, slot, value); }),
+                  *set);
 }
 
 int rwapi_notify_wait(rwapi_context* context, uint32_t slot, uint64_t* value, int64_t timeout) {

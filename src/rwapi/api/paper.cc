@@ -106,7 +106,7 @@ rwapi_id rwapi_write(int node, rwapi_net from, rwapi_net to, size_t size) {
 }
 
 int rwapi_issent(rwapi_id id) {
-    return rwapi_test(nullptr, id);
+    return test(nullptr, [=](Engine& engine) { return engine.test(id); });
 }
 
 }  // extern "C"

@@ -335,8 +335,9 @@ RWAPI_EXPORT uint64_t rwapi_signal_read(const uint64_t* word);
 RWAPI_EXPORT int rwapi_signal_wait(rwapi_context* context, const uint64_t* word, uint64_t value,
                                    int64_t timeout);
 
-/* 1: the slot is set, and *value (may be NULL) is its latest value; 0: it is not. */
-RWAPI_EXPORT int rwapi_notify_test(rwapi_context* context, uint32_t slot, uint64_t* value);
+/* *set: 1 if the slot is set, and *value (may be NULL) is its latest value; 0 if it is not. */
+RWAPI_EXPORT int rwapi_notify_test(rwapi_context* context, uint32_t slot, int* set,
+                                   uint64_t* value);
 
 /* Waits until it is set. 0, RWAPI_ERR_TIMEOUT, RWAPI_ERR_PEER. */
 RWAPI_EXPORT int rwapi_notify_wait(rwapi_context* context, uint32_t slot, uint64_t* value,
@@ -354,14 +355,18 @@ RWAPI_EXPORT int rwapi_notify_reset(rwapi_context* context, uint32_t slot, uint6
  * ---- Completion and progress ----
  */
 
-/* 1: complete, 0: not yet, or the operation's error. The results of the latest 1024 operations
- * (rwapi_params.operations) are kept; older operations are reported as complete, and an error of
- * them that nobody has asked for is that of the next flush to their node. */
-RWAPI_EXPORT int rwapi_test(rwapi_context* context, rwapi_id id);
+/* *complete: 1 if it is, and 0 if not yet. Returns 0, or the operation's error. The results of the
+ * latest 1024 operations (rwapi_params.operations) are kept; older operations are reported as
+ * complete, and an error of them that nobody has asked for is that of the next flush to their node.
+ */
+RWAPI_EXPORT int rwapi_test(rwapi_context* context, rwapi_id id, int* complete);
 RWAPI_EXPORT int rwapi_wait(rwapi_context* context, rwapi_id id, int64_t timeout);
 
+/* In the place of an id: rwapi_wait_any and rwapi_wait_all leave it out. */
+#define RWAPI_ID_NONE INT64_MIN
+
 /* Waits until one of n operations is complete or has failed, stores its position in *index and
- * returns its result. */
+ * returns its result. A loop puts RWAPI_ID_NONE there. RWAPI_ERR_INVALID: none is left. */
 RWAPI_EXPORT int rwapi_wait_any(rwapi_context* context, const rwapi_id* ids, size_t n,
                                 size_t* index, int64_t timeout);
 

@@ -324,8 +324,9 @@ class Context : public Operations {
     // The latest value, if the slot is set.
     std::optional<std::uint64_t> notify_test(std::uint32_t slot) {
         std::uint64_t value;
-        if (check(::rwapi_notify_test(handle_, slot, &value)) == 0) return std::nullopt;
-        return value;
+        int set;
+        check(::rwapi_notify_test(handle_, slot, &set, &value));
+        return set != 0 ? std::optional(value) : std::nullopt;
     }
     std::uint64_t notify_wait(std::uint32_t slot, Time limit = kForever) {
         std::uint64_t value;
@@ -340,7 +341,11 @@ class Context : public Operations {
     int notify_reset(std::uint32_t slot, std::uint64_t* value = nullptr) {
         return check(::rwapi_notify_reset(handle_, slot, value));
     }
-    bool test(rwapi_id id) { return check(::rwapi_test(handle_, id)) != 0; }
+    bool test(rwapi_id id) {
+        int complete;
+        check(::rwapi_test(handle_, id, &complete));
+        return complete != 0;
+    }
     void wait(rwapi_id id, Time limit = kForever) {
         check(::rwapi_wait(handle_, id, limit.count()));
     }

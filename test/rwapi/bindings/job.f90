@@ -46,11 +46,11 @@ contains
     character(len=64), pointer :: got
     type(rwapi_small) :: small
     integer(rwapi_id) :: id, ids(2)
-    integer(c_int64_t) :: latest, writes, bytes
+    integer(c_int64_t) :: latest
     integer(c_int64_t), asynchronous :: found
     integer(c_int32_t) :: slot
     integer(c_size_t) :: position
-    integer(c_int) :: node, fd, i, received
+    integer(c_int) :: node, fd, i, received, answer
 
     rank = rwapi_context_rank(context)
     nodes = rwapi_context_size(context)
@@ -75,7 +75,8 @@ contains
     call check(rwapi_wait(context, id, limit), 'wait')
     write (text, '(a,i0,a)') 'node ', before, ' says hello'
     call expect(got == text, 'the text')
-    call expect(rwapi_notify_test(context, 6) == 0, 'a slot that is not set')
+    call check(rwapi_notify_test(context, 6, answer), 'notify_test')
+    call expect(answer == 0, 'a slot that is not set')
     call expect(rwapi_notify_reset(context, 5) == 1, 'notify_reset')
 
     ! Signals.
@@ -100,7 +101,8 @@ contains
     call check(rwapi_wait_any(context, ids, 2_c_size_t, position, limit), 'wait_any')
     call expect(position < 2, 'the position')
     call check(rwapi_wait_all(context, ids, 2_c_size_t, limit), 'wait_all')
-    call expect(rwapi_test(context, ids(1)) == 1, 'test')
+    call check(rwapi_test(context, ids(1), answer), 'test')
+    call expect(answer == 1, 'it is complete')
 
     ! A column is contiguous; it comes from the next node, where this one has put it.
     call check(rwapi_flush(context, next, id), 'flush')
@@ -170,7 +172,7 @@ contains
     call expect(rwapi_put(context, nets(next), 8 * words, value, 8_c_size_t) == rwapi_err_range, 'out of bounds')
     call expect(rwapi_put(context, rwapi_net(), 0_c_int64_t, value, 8_c_size_t) == rwapi_err_foreign, 'no address')
     call expect(rwapi_context_send(context, nodes, small) == rwapi_err_node, 'no node')
-    call expect(rwapi_notify_test(context, 64) == rwapi_err_range, 'no slot')
+    call expect(rwapi_notify_test(context, 64, answer) == rwapi_err_range, 'no slot')
 
     call check(rwapi_barrier(context), 'barrier')
     call check(rwapi_context_free(context, memory), 'free')

@@ -51,7 +51,8 @@ class Operation:
 
     def test(self):
         """Whether it is complete; raises its error."""
-        return self._end(calls.rwapi_test(self.context.handle, self.id))
+        complete = c_int()
+        return self._end(calls.rwapi_test(self.context.handle, self.id, byref(complete)) or complete.value)
 
     def wait(self, timeout=None):
         waited = self.context._until(timeout, lambda limit: calls.rwapi_wait(self.context.handle, self.id, limit))
@@ -190,7 +191,8 @@ class Context:
         try:
             while left:
                 number, kept = left[-1]
-                result = calls.rwapi_test(self._handle, number)
+                complete = c_int()
+                result = calls.rwapi_test(self._handle, number, byref(complete)) or complete.value
                 if result == 0:
                     still.append((number, kept))
                 elif result < 0:
@@ -361,8 +363,9 @@ class Context:
 
     def notify_test(self, slot):
         """The latest value of a slot, or None."""
-        value = c_uint64()
-        return value.value if check(calls.rwapi_notify_test(self.handle, slot, byref(value))) else None
+        is_set, value = c_int(), c_uint64()
+        check(calls.rwapi_notify_test(self.handle, slot, byref(is_set), byref(value)))
+        return value.value if is_set.value else None
 
     def notify_wait(self, slot, timeout=None):
         value = c_uint64()

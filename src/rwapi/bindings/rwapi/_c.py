@@ -14,6 +14,7 @@ DEATH_GO_ON, DEATH_REPORT = 0, 1
 WAIT_POLL, WAIT_SLEEP = 0, 1
 READ, WRITE, SIGNAL, ALL, POLLED = 1, 2, 4, 7, 16
 SIGNAL_SET, SIGNAL_ADD = 0, 1
+ID_NONE = -1 << 63
 
 
 class Net(ctypes.Structure):
@@ -111,11 +112,11 @@ SIGNATURES = {
     "put_notify": (c_int, _CONTEXT, Net, _OFFSET, _BYTES, c_size_t, c_uint32, c_uint64, _ID),
     "signal_read": (c_uint64, c_void_p),
     "signal_wait": (c_int, _CONTEXT, c_void_p, c_uint64, _TIME),
-    "notify_test": (c_int, _CONTEXT, c_uint32, _WORD),
+    "notify_test": (c_int, _CONTEXT, c_uint32, POINTER(c_int), _WORD),
     "notify_wait": (c_int, _CONTEXT, c_uint32, _WORD, _TIME),
     "notify_waitsome": (c_int, _CONTEXT, c_uint32, c_uint32, POINTER(c_uint32), _TIME),
     "notify_reset": (c_int, _CONTEXT, c_uint32, _WORD),
-    "test": (c_int, _CONTEXT, c_int64),
+    "test": (c_int, _CONTEXT, c_int64, POINTER(c_int)),
     "wait": (c_int, _CONTEXT, c_int64, _TIME),
     "wait_any": (c_int, _CONTEXT, _IDS, c_size_t, POINTER(c_size_t), _TIME),
     "wait_all": (c_int, _CONTEXT, _IDS, c_size_t, _TIME),
