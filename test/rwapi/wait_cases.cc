@@ -65,10 +65,10 @@ void sleeping_waits() {
     uint64_t late_word = 0;
     rwapi_net late_net;
     CHECK_OK(rwapi_register(context, &late_word, 8, RWAPI_ALL, &late_net));
-    const auto lates = exchange(late_net, context);
+    const auto late_nets = exchange(late_net, context);
     if (rank() % 2 == 0 && size() > 1) {
         rwapi_id id = 0;
-        CHECK_OK(rwapi_put(context, lates[next], 0, source.data(), 8, &id));
+        CHECK_OK(rwapi_put(context, late_nets[next], 0, source.data(), 8, &id));
         if (next == 1) CHECK_OK(asleep(kLong / 2, [&] { return rwapi_wait(context, id, kLimit); }));
     } else {
         usleep(kLong);

@@ -17,6 +17,20 @@
  * - A child of fork must not call any of them.
  * - NULL as a context means the one of rwapi_init, which the paper's ten calls use.
  * - Lengths and offsets are in bytes, times in microseconds; a negative time limit means none.
+ * - What the target may assume of two things that one process issues to it (fence: only with
+ *   rwapi_fence between them; flush: only if a flush between them is complete; wait: only if the
+ *   first is complete; -: nothing):
+ *
+ *     first \ then        put, list   signal, slot   polled word   small message   get, atomic
+ *     put, write, list    fence       in order       fence*        in order        flush
+ *     signal, slot        -           in order       -             in order        -
+ *     polled word         fence       in order       fence         in order        flush
+ *     small message       -           in order       -             in order        -
+ *     get                 wait        wait           wait          wait            -
+ *     atomic operation    flush       flush          flush         flush           -
+ *     (* the data of the same call come before their word)
+ *
+ *   Nothing is ordered between different senders or targets, or by rwapi_barrier and rwapi_share.
  * - Notifications and small messages are received by calls that make progress: rwapi_progress, and
  *   all whose names have receive, test, wait or issent, rwapi_share and rwapi_barrier; and puts,
  *   writes, gets and atomic operations that must wait for room to send.
