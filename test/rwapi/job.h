@@ -42,6 +42,11 @@ inline int rank() {
 inline int size() {
     return rwapi_size();
 }
+// Whether the transport is rc_verbs; otherwise it is Tern.
+inline bool over_rc_verbs() {
+    const char* const name = std::getenv("RWAPI_TLS");
+    return name != nullptr && std::strcmp(name, "rc_verbs") == 0;
+}
 
 // A small message of the cases: a type, a number, and eight bytes more.
 struct Small {
@@ -118,6 +123,18 @@ class Random {
 uint64_t seed();
 // The first process's seed, for all; it is printed.
 uint64_t common_seed();
+
+// What a test has found, or its error.
+inline int tested(rwapi_context* context, rwapi_id id) {
+    int complete = -99;
+    const int error = rwapi_test(context, id, &complete);
+    return error != 0 ? error : complete;
+}
+inline int is_set(rwapi_context* context, uint32_t slot, uint64_t* value) {
+    int set = -99;
+    const int error = rwapi_notify_test(context, slot, &set, value);
+    return error != 0 ? error : set;
+}
 
 struct Case {
     const char* name;

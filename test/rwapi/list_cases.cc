@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Puts of many pieces, and reads with a notification.
+// Puts of many pieces.
 
 #include <signal.h>
 #include <unistd.h>
@@ -55,7 +55,6 @@ struct Plan {
     std::vector<Part> parts;
     rwapi_blocks blocks{};
     bool strided = false;
-    uint64_t bytes = 0;
 
     Plan(uint64_t seed, bool is_strided) : strided(is_strided) {
         Random random(seed);
@@ -85,20 +84,16 @@ struct Plan {
                 parts.push_back(part);
             }
         }
-        for (const Part& part : parts) bytes += part.length;
     }
 
     int put(const Memories& memories, int node, uint64_t value, rwapi_id* id) const {
-        if (strided)
-            return rwapi_put_strided_notify(nullptr, memories.nets[1][at(node)], 0,
-                                            memories.source.data(), &blocks, 3, value, id);
         std::vector<rwapi_element> elements;
         for (const Part& part : parts)
             elements.push_back(
                 memories.element(node, part.which, part.offset, part.from, part.length));
-        if (value % 2 == 0)
-            return rwapi_put_list_notify(nullptr, elements.data(), elements.size(), 3, value, id);
-        const int error = rwapi_put_list(nullptr, elements.data(), elements.size(), id);
+        const int error = strided ? rwapi_put_strided(nullptr, memories.nets[1][at(node)], 0,
+                                                      memories.source.data(), &blocks, id)
+                                  : rwapi_put_list(nullptr, elements.data(), elements.size(), id);
         elements.clear();  // it is read in the call only
         if (error != 0) return error;
         return rwapi_put_notify(nullptr, memories.nets[1][at(node)], 0, nullptr, 0, 3, value,
@@ -119,11 +114,7 @@ struct Plan {
 void lists() {
     Memories memories;
     const uint64_t common = common_seed();
-    rwapi_counter counter;
-    CHECK_OK(rwapi_counter_create(nullptr, &counter));
-    CHECK_OK(rwapi_counter_attach(nullptr, counter, memories.own[1], 0));
     barrier();
-    uint64_t bytes = 0;
     constexpr uint64_t kRounds = 60;
     std::vector<std::byte> source(kBytes);
     for (uint64_t round = 1; round <= kRounds; ++round) {
@@ -134,26 +125,21 @@ void lists() {
         CHECK_OK(Plan(common + 100 * round + at(rank()), strided)
                      .put(memories, to, round, round % 4 == 0 ? nullptr : &id));
         const Plan coming(common + 100 * round + at(from), strided);
-        uint64_t value = 0, writes = 0, counted = 0;
+        uint64_t value = 0;
         CHECK_OK(rwapi_notify_wait(nullptr, 3, &value, kLimit));
         CHECK_EQ(value, round);
         CHECK_EQ(rwapi_notify_reset(nullptr, 3, nullptr), 1);
         fill(source.data(), kBytes, 1 + at(from));
         CHECK(coming.arrived(memories, source.data()));
-        bytes += strided || round % 2 == 0 ? coming.bytes : 0;
-        CHECK_EQ(rwapi_counter_test(nullptr, counter, &writes, &counted), 1);
-        CHECK_EQ(writes, round);
-        CHECK_EQ(counted, bytes);
         wait(id);
         flush(to);
         for (auto& each : memories.memory) std::ranges::fill(each, kUntouched);
         barrier();
     }
-    CHECK_OK(rwapi_counter_free(nullptr, counter));
 }
 
 // One wrong element, whether it is known at the call or only when its key has come: nothing is
-// written and nobody is notified.
+// written.
 void wrong_lists() {
     Memories memories;
     const int next = (rank() + 1) % size();
@@ -166,8 +152,7 @@ void wrong_lists() {
     };
     const auto put = [&](std::vector<rwapi_element> elements) {
         rwapi_id id = 0;
-        const int error =
-            rwapi_put_list_notify(nullptr, elements.data(), elements.size(), 3, 1, &id);
+        const int error = rwapi_put_list(nullptr, elements.data(), elements.size(), &id);
         return outcome(error, id);
     };
     const auto strided = [&](int node, rwapi_blocks blocks, uint64_t offset = 0) {
@@ -194,17 +179,11 @@ void wrong_lists() {
         forged.net.word[1] ^= uint64_t{1} << 50;
         CHECK_EQ(put({good(0), forged, good(2)}), RWAPI_ERR_FOREIGN);
         CHECK_EQ(put(std::vector<rwapi_element>(1025, good(0))), RWAPI_ERR_RANGE);
-        CHECK_EQ(put({}), RWAPI_ERR_INVALID);
         if (size() > 1)
             CHECK_EQ(put({good(0), memories.element((node + 1) % size(), 0, 0, 0, 8)}),
                      RWAPI_ERR_NODE);
-        rwapi_element two[] = {good(0), good(1)};
         CHECK_EQ(rwapi_put_list(nullptr, nullptr, 2, nullptr), RWAPI_ERR_INVALID);
         CHECK_OK(rwapi_put_list(nullptr, nullptr, 0, nullptr));
-        CHECK_EQ(rwapi_put_list_notify(nullptr, two, 2, 3, 0, nullptr), RWAPI_ERR_INVALID);
-        rwapi_id id = 0;
-        int error = rwapi_put_list_notify(nullptr, two, 2, 1024, 1, &id);
-        CHECK_EQ(outcome(error, id), RWAPI_ERR_RANGE);
 
         CHECK_EQ(strided(node, {8, kBytes / 16 + 1, 16, 8}), RWAPI_ERR_RANGE);
         CHECK_EQ(strided(node, {8, kBytes / 16, 16, 8}, 9), RWAPI_ERR_RANGE);
@@ -221,14 +200,10 @@ void wrong_lists() {
         CHECK_EQ(
             rwapi_put_strided(nullptr, memories.nets[0][at(node)], 0, nullptr, &blocks, nullptr),
             RWAPI_ERR_INVALID);
-        CHECK_EQ(rwapi_put_strided_notify(nullptr, memories.nets[0][at(node)], 0,
-                                          memories.source.data(), &blocks, 3, 0, nullptr),
-                 RWAPI_ERR_INVALID);
     }
     flush(next);
     barrier();
     CHECK(memories.untouched());
-    CHECK_EQ(rwapi_notify_test(nullptr, 3, nullptr), 0);
     CHECK_OK(rwapi_peer_status(nullptr, next));
     // Memory that is gone.
     CHECK_OK(rwapi_deregister(nullptr, memories.own[1]));
@@ -299,65 +274,6 @@ void full_lists() {
     CHECK_OK(rwapi_barrier(context.get()));
 }
 
-// Reads of all lengths; the slot is set when the data are there, and stays empty after an error.
-void get_notify() {
-    Memories memories;
-    fill(memories.memory[0].data(), kBytes, 50 + at(rank()));
-    barrier();
-    std::vector<std::byte> got(kBytes);
-    uint64_t number = 0;
-    for (const size_t length :
-         {size_t{0}, size_t{1}, size_t{8}, size_t{100}, size_t{5000}, kBytes}) {
-        for (int node = 0; node < size(); ++node) {
-            const auto slot = static_cast<uint32_t>(++number % 7);
-            std::ranges::fill(got, kUntouched);
-            rwapi_id id = 0;
-            CHECK_OK(rwapi_get_notify(nullptr, memories.nets[0][at(node)], 0, got.data(), length,
-                                      slot, number, number % 2 == 0 ? &id : nullptr));
-            uint64_t value = 0;
-            CHECK_OK(rwapi_notify_wait(nullptr, slot, &value, kLimit));
-            CHECK_EQ(value, number);
-            CHECK(matches(got.data(), length, 50 + at(node)));
-            CHECK(length == kBytes || got[length] == kUntouched);
-            CHECK_EQ(rwapi_test(nullptr, id), 1);
-            CHECK_EQ(rwapi_notify_reset(nullptr, slot, nullptr), 1);
-        }
-    }
-    // Many at once, with one slot for each.
-    std::vector<std::byte> each(64 * at(size()));
-    for (int node = 0; node < size(); ++node)
-        CHECK_OK(rwapi_get_notify(nullptr, memories.nets[0][at(node)], 0, &each[64 * at(node)], 64,
-                                  static_cast<uint32_t>(node), 1, nullptr));
-    for (int left = size(); left > 0; --left) {
-        uint32_t slot;
-        CHECK_OK(rwapi_notify_waitsome(nullptr, 0, static_cast<uint32_t>(size()), &slot, kLimit));
-        CHECK(matches(&each[64 * slot], 64, 50 + slot));
-        CHECK_EQ(rwapi_notify_reset(nullptr, slot, nullptr), 1);
-    }
-    rwapi_net own;
-    CHECK_OK(rwapi_register(nullptr, each.data(), each.size(), RWAPI_WRITE, &own));
-    const auto others = exchange(own);
-    for (int twice = 0; twice < 2; ++twice) {  // without the key, then with it
-        for (const rwapi_net& net : others) {
-            rwapi_id id = 0;
-            int error = rwapi_get_notify(nullptr, net, 0, got.data(), 8, 9, 1, &id);
-            if (error == 0) error = rwapi_wait(nullptr, id, kLimit);
-            CHECK_EQ(error, RWAPI_ERR_RIGHTS);
-            const rwapi_net readable = memories.nets[0][at(rwapi_net_node(net))];
-            CHECK_EQ(rwapi_get_notify(nullptr, readable, kBytes - 7, got.data(), 8, 9, 1, nullptr),
-                     RWAPI_ERR_RANGE);
-            CHECK_EQ(rwapi_get_notify(nullptr, readable, 0, got.data(), 8, 1024, 1, nullptr),
-                     RWAPI_ERR_RANGE);
-            CHECK_EQ(rwapi_get_notify(nullptr, readable, 0, got.data(), 8, 9, 0, nullptr),
-                     RWAPI_ERR_INVALID);
-            CHECK_EQ(rwapi_get_notify(nullptr, readable, 0, nullptr, 8, 9, 1, nullptr),
-                     RWAPI_ERR_INVALID);
-        }
-    }
-    CHECK_EQ(rwapi_notify_test(nullptr, 9, nullptr), 0);
-    barrier();
-}
-
 // The last process dies amid lists and reads. They end with its error, and what they held is free
 // for the others.
 void killed_lists() {
@@ -373,7 +289,7 @@ void killed_lists() {
         std::vector<rwapi_element> elements;
         for (size_t i = 0; i < n; ++i)
             elements.push_back(memories.element(node, i % 2, 1500 * i, 100 * i, i % 3 * 700));
-        return rwapi_put_list_notify(context.get(), elements.data(), n, 3, 1, id);
+        return rwapi_put_list(context.get(), elements.data(), n, id);
     };
     const rwapi_blocks blocks{3000, 30, 4000, 3001};
     int error = 0;
@@ -386,8 +302,8 @@ void killed_lists() {
         done(put(victim, 40, &ids[0]));
         done(rwapi_put_strided(context.get(), memories.nets[0][at(victim)], 0,
                                memories.source.data(), &blocks, &ids[1]));
-        done(rwapi_get_notify(context.get(), memories.nets[0][at(victim)], 0,
-                              memories.memory[1].data(), 5000, 5, 1, &ids[2]));
+        done(rwapi_get(context.get(), memories.nets[0][at(victim)], 0, memories.memory[1].data(),
+                       5000, &ids[2]));
         if (error == 0) error = rwapi_wait_all(context.get(), ids, 3, kLimit);
         if (error == 0) error = rwapi_peer_status(context.get(), victim);
     }
@@ -401,8 +317,6 @@ void killed_lists() {
         CHECK_OK(error);
         wait(id, context.get());
     }
-    uint64_t value = 0;
-    CHECK_OK(rwapi_notify_wait(context.get(), 3, &value, kLimit));
     for (int node = 0; node < victim; ++node) send(node, {3, 0, 0}, context.get());
     for (int node = 0; node < victim; ++node) receive(node, 3, context.get());
 }
@@ -412,7 +326,6 @@ void killed_lists() {
 const std::vector<Case> list_cases = {{"lists", lists},
                                       {"wrong-lists", wrong_lists},
                                       {"full-lists", full_lists},
-                                      {"get-notify", get_notify},
                                       {"killed-lists", killed_lists}};
 
 }  // namespace job

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Notifications: slots, signals, counters, and sleeping until they come.
+// Notifications: slots, signals, and sleeping until they come.
 
 #include <poll.h>
 #include <unistd.h>
@@ -33,7 +33,7 @@ void slots() {
                 rwapi_notify_waitsome(nullptr, 100, static_cast<uint32_t>(size()), &slot, kLimit));
             CHECK(slot >= 100 && slot < 100 + static_cast<uint32_t>(size()));
             uint64_t value = 0;
-            CHECK_EQ(rwapi_notify_test(nullptr, slot, &value), 1);
+            CHECK_EQ(is_set(nullptr, slot, &value), 1);
             CHECK_EQ(value, round);
             CHECK_EQ(rwapi_notify_reset(nullptr, slot, &value), 1);
             CHECK(matches(&mine[kBytes * (slot - 100)], length, round + slot - 100));
@@ -41,7 +41,7 @@ void slots() {
         for (int node = 0; node < size(); ++node) flush(node);
         barrier();
     }
-    CHECK_EQ(rwapi_notify_test(nullptr, 100, nullptr), 0);
+    CHECK_EQ(is_set(nullptr, 100, nullptr), 0);
     CHECK_EQ(rwapi_notify_reset(nullptr, 100, nullptr), 0);
     uint32_t slot;
     CHECK_EQ(rwapi_notify_waitsome(nullptr, 0, 1024, &slot, 1000), RWAPI_ERR_TIMEOUT);
@@ -119,62 +119,10 @@ void signal_places() {
     }
 }
 
-void counters() {
-    std::vector<std::byte> first(1000), second(1000), source(1000);
-    rwapi_net own_first, own_second;
-    const auto firsts = share(first.data(), first.size(), RWAPI_ALL, &own_first);
-    const auto seconds = share(second.data(), second.size(), RWAPI_ALL, &own_second);
-    rwapi_counter counter;
-    CHECK_OK(rwapi_counter_create(nullptr, &counter));
-    CHECK_OK(rwapi_counter_attach(nullptr, counter, own_first, 3));
-    CHECK_OK(rwapi_counter_attach(nullptr, counter, own_second, 2));
-    barrier();
-    const auto next = at((rank() + 1) % size());
-    for (int round = 1; round <= 10; ++round) {
-        // The process before may be one round ahead; that counts for the next one.
-        fill(source.data(), 1000, static_cast<uint64_t>(round));
-        for (size_t i = 0; i < 3; ++i)
-            CHECK_OK(
-                rwapi_put_count(nullptr, firsts[next], i * 300, &source[i * 300], 300, nullptr));
-        CHECK_OK(rwapi_put_notify(nullptr, seconds[next], 0, source.data(), 10, 1, 1, nullptr));
-        CHECK_OK(rwapi_put_signal(nullptr, seconds[next], 10, &source[10], 10, 992, 1,
-                                  RWAPI_SIGNAL_ADD, nullptr));
-        CHECK_OK(rwapi_counter_wait(nullptr, counter, kLimit));
-        CHECK(matches(first.data(), 900, static_cast<uint64_t>(round)));
-        CHECK(matches(second.data(), 20, static_cast<uint64_t>(round)));
-        uint64_t writes, bytes;
-        CHECK_EQ(rwapi_counter_test(nullptr, counter, &writes, &bytes), 1);
-        CHECK_EQ(writes, uint64_t{5});
-        CHECK_EQ(bytes, uint64_t{920});
-        CHECK_OK(rwapi_counter_reset(nullptr, counter));
-        CHECK_EQ(rwapi_counter_reset(nullptr, counter), RWAPI_ERR_RANGE);
-        flush(static_cast<int>(next));
-        barrier();
-    }
-    // Only the second memory counts from now on, and another number of writes is expected.
-    CHECK_OK(rwapi_counter_detach(nullptr, own_first));
-    CHECK_OK(rwapi_counter_set(nullptr, counter, 2));
-    barrier();
-    CHECK_OK(rwapi_put_count(nullptr, firsts[next], 0, source.data(), 10, nullptr));
-    CHECK_OK(rwapi_put_count(nullptr, seconds[next], 0, source.data(), 10, nullptr));
-    CHECK_OK(rwapi_put_notify(nullptr, seconds[next], 0, nullptr, 0, 2, 1, nullptr));
-    CHECK_OK(rwapi_notify_wait(nullptr, 2, nullptr, kLimit));  // behind all three
-    uint64_t writes;
-    CHECK_EQ(rwapi_counter_test(nullptr, counter, &writes, nullptr), 1);
-    CHECK_EQ(writes, uint64_t{2});
-    CHECK_OK(rwapi_counter_set(nullptr, counter, 3));
-    CHECK_EQ(rwapi_counter_wait(nullptr, counter, 1000), RWAPI_ERR_TIMEOUT);
-    CHECK_EQ(rwapi_counter_detach(nullptr, firsts[next]), size() > 1 ? RWAPI_ERR_NODE : 0);
-    CHECK_OK(rwapi_counter_free(nullptr, counter));
-    CHECK_EQ(rwapi_counter_test(nullptr, counter, nullptr, nullptr), RWAPI_ERR_STALE);
-    CHECK_EQ(rwapi_counter_set(nullptr, counter, 1), RWAPI_ERR_STALE);
-    barrier();
-}
-
 // Every kind of operation is the first one to its memory, of rwapi_alloc and of rwapi_register: it
 // waits for the key, and what follows waits for it.
 void first_operations() {
-    constexpr size_t kBytes = 4096, kKinds = 5, kCounted = 3;
+    constexpr size_t kBytes = 4096, kKinds = 4;
     constexpr uint32_t kAddress = 41;
     const int next = (rank() + 1) % size(), before = (rank() + size() - 1) % size();
     static std::byte plain[kBytes];
@@ -189,9 +137,6 @@ void first_operations() {
         CHECK(memory != nullptr);
         std::memset(memory, 0, 64);
         fill(memory + 64, kBytes - 64, at(rank()));
-        rwapi_counter counter;
-        CHECK_OK(rwapi_counter_create(nullptr, &counter));
-        CHECK_OK(rwapi_counter_attach(nullptr, counter, mine, kCounted));
         for (uint32_t i = 0; i < 2; ++i) send(before, {kAddress, i, mine.word[i]});
         for (uint64_t& word : there.word) word = receive(next, kAddress).word;
         CHECK_EQ(rwapi_net_node(there), next);
@@ -208,10 +153,9 @@ void first_operations() {
                 case 2:
                     return rwapi_put_signal(nullptr, there, 16, &value, 8, 24, value,
                                             RWAPI_SIGNAL_SET, &id);
-                case 3:
-                    return rwapi_put_notify(nullptr, there, 32, &value, 8, 9, value, &id);
                 default:
-                    return rwapi_put_count(nullptr, rwapi_net_add(there, 32), 8, &value, 8, &id);
+                    return rwapi_put_notify(nullptr, rwapi_net_add(there, 24), 8, &value, 8, 9,
+                                            value, &id);
             }
         };
         rwapi_id ids[kKinds];
@@ -219,22 +163,17 @@ void first_operations() {
             CHECK_OK(put_first((kind + i) % kKinds));
             ids[i] = id;
         }
-        CHECK_OK(rwapi_counter_wait(nullptr, counter, kLimit));
         for (const rwapi_id each : ids) wait(each);
         flush(next);
         CHECK(matches(got, kBytes - 64, at(next)));
         barrier();
         const auto* const words = reinterpret_cast<const uint64_t*>(memory);
-        for (size_t i = 1; i < 6; ++i) CHECK_EQ(words[i], value);
+        CHECK_OK(rwapi_notify_wait(nullptr, 9, nullptr, kLimit));
+        for (size_t i = 1; i < 5; ++i) CHECK_EQ(words[i], value);
         uint64_t noted = 0;
         CHECK_EQ(rwapi_notify_reset(nullptr, 9, &noted), 1);
         CHECK_EQ(noted, value);
-        uint64_t writes, bytes;
-        CHECK_EQ(rwapi_counter_test(nullptr, counter, &writes, &bytes), 1);
-        CHECK_EQ(writes, kCounted);
-        CHECK_EQ(bytes, uint64_t{24});
         barrier();
-        CHECK_OK(rwapi_counter_free(nullptr, counter));
         CHECK_OK(allocated ? rwapi_free(memory) : rwapi_deregister(nullptr, mine));
     }
 }
@@ -328,7 +267,7 @@ void sleep_and_wake() {
         if (rank() == 0)
             CHECK_OK(rwapi_put_notify(nullptr, regions[next], 0, &round, 8, 1, round, nullptr));
         int set;
-        while ((set = rwapi_notify_test(nullptr, 1, nullptr)) == 0) {
+        while ((set = is_set(nullptr, 1, nullptr)) == 0) {
             const int armed = rwapi_arm(nullptr);
             if (armed == RWAPI_ERR_BUSY) {
                 while (rwapi_progress(nullptr) > 0) {
@@ -359,7 +298,6 @@ void sleep_and_wake() {
 const std::vector<Case> notify_cases = {{"slots", slots},
                                         {"signals", signals},
                                         {"signal-places", signal_places},
-                                        {"counters", counters},
                                         {"first-operations", first_operations},
                                         {"atomics", atomics},
                                         {"sleep", sleep_and_wake}};

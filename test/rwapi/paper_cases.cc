@@ -207,9 +207,36 @@ void flush_of_all() {
     }
 }
 
+// A small message comes after what was written before it: long writes, from registered memory and
+// from other memory, and one that waits for its key.
+void write_then_send() {
+    constexpr size_t kBytes = 4 << 20;
+    const auto node = static_cast<size_t>((rank() + 1) % size());
+    const Shared from = allocate(kBytes), to = allocate(kBytes);
+    std::vector<std::byte> plain(kBytes);
+    for (uint32_t round = 1; round <= 10; ++round) {
+        std::byte* const source = round % 2 == 0 ? plain.data() : from.memory;
+        source[0] = source[kBytes - 1] = static_cast<std::byte>(round);
+        rwapi_id id = 0;
+        if (round % 2 == 0)
+            CHECK_OK(rwapi_put(nullptr, to.nets[node], 0, source, kBytes, &id));
+        else
+            id = rwapi_write(static_cast<int>(node), from.nets[static_cast<size_t>(rank())],
+                             to.nets[node], kBytes);
+        CHECK(id >= 0);
+        send(static_cast<int>(node), {7, round, 0});
+        CHECK_EQ(receive((rank() + size() - 1) % size(), 7).number, round);
+        CHECK(to.memory[0] == static_cast<std::byte>(round));
+        CHECK(to.memory[kBytes - 1] == static_cast<std::byte>(round));
+        wait(id);
+        barrier();
+    }
+}
+
 }  // namespace
 
 const std::vector<Case> paper_cases = {{"writes", writes},
+                                       {"write-then-send", write_then_send},
                                        {"puts-and-gets", puts_and_gets},
                                        {"small-messages", small_messages},
                                        {"full-queue", full_queue},

@@ -12,7 +12,7 @@ size_t at(int node) {
     return static_cast<size_t>(node);
 }
 
-// Slots, signals and counters, of short, copied and registered data; now and then another message,
+// Slots and signals, of short, copied and registered data; now and then another message,
 // a jump of the value, or a burst.
 void repeats() {
     struct Memory {
@@ -26,11 +26,8 @@ void repeats() {
     rwapi_net own, local;
     const auto regions = share(&mine, sizeof mine, RWAPI_ALL, &own);
     CHECK_OK(rwapi_register(nullptr, &source, sizeof source, 0, &local));
-    rwapi_counter counter;
-    CHECK_OK(rwapi_counter_create(nullptr, &counter));
-    CHECK_OK(rwapi_counter_attach(nullptr, counter, own, 0));
     barrier();
-    uint64_t value = 0, sum = 0, writes = 0, bytes = 0;
+    uint64_t value = 0, sum = 0;
     for (uint64_t round = 1; round <= kRounds; ++round) {
         value += round % 50 == 0 ? 10000 : 1 + round % 3;
         for (size_t i = 0; i < 3; ++i) {
@@ -39,7 +36,6 @@ void repeats() {
             CHECK_OK(rwapi_put_notify(nullptr, regions[at(next)],
                                       offsetof(Memory, data[0]) + 4096 * i, source.data[i], length,
                                       static_cast<uint32_t>(i), value, nullptr));
-            bytes += length;
         }
         // A burst, of more than a peer allows at a time.
         const uint64_t burst = round % 20 == 0 ? 40 : 1;
@@ -47,11 +43,6 @@ void repeats() {
             CHECK_OK(rwapi_put_signal(nullptr, regions[at(next)], offsetof(Memory, data[0]),
                                       source.data[0], 8, 0, 2, RWAPI_SIGNAL_ADD, nullptr));
         sum += 2 * burst;
-        bytes += 8 * burst;
-        CHECK_OK(rwapi_put_count(nullptr, regions[at(next)], offsetof(Memory, data[0]),
-                                 source.data[0], 8, nullptr));
-        bytes += 8;
-        writes += 3 + burst + 1;
         if (round % 10 == 0) send(next, {51, static_cast<uint32_t>(round), 0});
         for (uint32_t i = 0; i < 3; ++i) {
             uint64_t got = 0;
@@ -61,17 +52,11 @@ void repeats() {
             CHECK(matches(mine.data[i], kLengths[i], value + at(before) + i));
         }
         CHECK_OK(rwapi_signal_wait(nullptr, &mine.sum, sum, kLimit));
-        CHECK_OK(rwapi_counter_set(nullptr, counter, writes));
-        CHECK_OK(rwapi_counter_wait(nullptr, counter, kLimit));
         if (round % 10 == 0) CHECK_EQ(receive(before, 51).number, static_cast<uint32_t>(round));
         flush(next);
         barrier();
     }
     CHECK_EQ(mine.sum, sum);
-    uint64_t counted = 0, counted_bytes = 0;
-    CHECK_EQ(rwapi_counter_test(nullptr, counter, &counted, &counted_bytes), 1);
-    CHECK_EQ(counted, writes);
-    CHECK_EQ(counted_bytes, bytes);
     barrier();
 }
 
@@ -103,7 +88,7 @@ void stale_repeats() {
     while ((error = flushed(next)) == 0) CHECK(rwapi_progress(nullptr) >= 0);
     CHECK_EQ(error, RWAPI_ERR_STALE);
     barrier();
-    CHECK_EQ(rwapi_notify_test(nullptr, 5, nullptr), 0);
+    CHECK_EQ(is_set(nullptr, 5, nullptr), 0);
     CHECK_EQ(notify(12), RWAPI_ERR_STALE);
     CHECK_OK(rwapi_peer_status(nullptr, next));
     barrier();

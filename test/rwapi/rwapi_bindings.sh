@@ -41,6 +41,14 @@ greets() { # language command...
         "${hca[@]}" "$rwapi_run" -np 3 "$@"
 }
 
+# throws LANGUAGE command...: an exception in one of three processes ends the job, while the others wait without limit.
+throws() {
+    local language=$1
+    shift
+    refuses "$language: an exception in one process ends the job" 1 '^rwapi: node 0: an exception' \
+        "${hca[@]}" "$rwapi_run" -np 3 "$@"
+}
+
 use_tern
 unset PYTHONUNBUFFERED # what one print writes could be mixed with that of another process
 flags=(-std=c++20 -O1 -Wall -Wextra -Wshadow -Wpedantic -Werror "-I$rwapi/include")
@@ -50,6 +58,19 @@ first cpp first.cc
 check 'C++: the program of the manual compiles' \
     "${CXX:-c++}" "${flags[@]}" -o "$tmp/first-cpp" "$tmp/first.cc" "${link[@]}"
 greets C++ "$tmp/first-cpp"
+cat >"$tmp/throws.cc" <<'END'
+#include <rwapi.hpp>
+#include <stdexcept>
+int main() try {
+    rwapi::Context context = rwapi::Context::init();
+    if (context.rank() == 0) throw std::runtime_error("an error of the program");
+    context.notify_wait(1);
+} catch (const std::exception&) {
+    return 3;
+}
+END
+check 'C++: a program that throws compiles' "${CXX:-c++}" "${flags[@]}" -o "$tmp/throws-cpp" "$tmp/throws.cc" "${link[@]}"
+throws C++ "$tmp/throws-cpp"
 
 awk -f "$rwapi/bindings/interfaces.awk" "$rwapi/include/rwapi.h" "$rwapi/bindings/rwapi.f90.in" >"$tmp/rwapi.f90"
 if command -v "$fortran" >/dev/null; then
@@ -71,6 +92,12 @@ if command -v "$python" >/dev/null; then
     job Python "$python" "$bindings/job.py"
     first python first.py
     greets Python "$python" "$tmp/first.py"
+    throws Python "$python" -c 'import rwapi
+with rwapi.init() as context:
+    context.barrier()
+    if context.rank == 0:
+        raise ValueError("an error of the program")
+    context.notify_wait(1)'
     for binding in cpp fortran python; do
         check "$binding: each call of rwapi.h is there" "$python" "$bindings/complete.py" $binding "$rwapi" "$tmp/rwapi.f90"
     done

@@ -7,16 +7,16 @@
 . "$(dirname "$0")/cases.sh"
 for RWAPI_NOTIFY in fence flush; do
     export RWAPI_NOTIFY
-    cases 4 '--faults segment=512:20us,out-of-order' slots signals counters traffic kinds lists polled polled-stream
+    cases 4 '--faults segment=512:20us,out-of-order' slots signals traffic kinds lists polled polled-stream
 done
 # Long transfers in pieces.
 export RWAPI_MAX_TRANSFER=1000
-cases 4 '--faults segment=512:20us,out-of-order' puts-and-gets slots lists get-notify
+cases 4 '--faults segment=512:20us,out-of-order' puts-and-gets slots lists
 cases 4 '' killed-peer
 unset RWAPI_NOTIFY
-cases 4 '' puts-and-gets slots counters killed-peer freed-memory
+cases 4 '' puts-and-gets slots killed-peer freed-memory
 unset RWAPI_MAX_TRANSFER
-cases 4 '--faults delay-completions=200us' puts-and-gets counters atomics lists get-notify
+cases 4 '--faults delay-completions=200us' puts-and-gets atomics lists
 RWAPI_LOG=debug cases 4 '--faults delay-completions=20ms' replaced-keys
 # Of each peer's 40 keys, all but the last few are released.
 keys=$(grep -c 'region .* has [1-9][0-9]* bytes$' "$tmp/output")

@@ -110,7 +110,7 @@ class Traffic {
         for (size_t ahead = 0; ahead < kCells; ++ahead) {
             const size_t cell = (channel.seen + (kCells - 1 - ahead)) % kCells;
             const auto slot = static_cast<uint32_t>(at(node) * kCells + cell);
-            const int set = rwapi_notify_test(nullptr, slot, nullptr);
+            const int set = is_set(nullptr, slot, nullptr);
             CHECK(set >= 0);
             // From the last to the first: one that is seen has all its predecessors behind it.
             CHECK(!later || set == 1);

@@ -329,18 +329,11 @@ void watcher_leaves(Scene& scene) {
 
 // A write to this process itself makes no event.
 void own_writes(const Scene& scene) {
-    const rwapi_element none{scene.own(), 0, nullptr, 0};
-    const rwapi_element elements[] = {none, none};  // one would be no list
-    for (const bool list : {false, true}) {
-        const Waiting watcher(Scene::wait_for_slot(scene.get()));
-        watcher.until(Place::kDescriptor);
-        if (list)
-            CHECK_OK(rwapi_put_list_notify(scene.get(), elements, 2, kSlot, 1, nullptr));
-        else
-            CHECK_OK(rwapi_put_notify(scene.get(), scene.own(), 0, nullptr, 0, kSlot, 1, nullptr));
-        watcher.until_told();
-        CHECK_EQ(rwapi_notify_reset(scene.get(), kSlot, nullptr), 1);
-    }
+    const Waiting watcher(Scene::wait_for_slot(scene.get()));
+    watcher.until(Place::kDescriptor);
+    CHECK_OK(rwapi_put_notify(scene.get(), scene.own(), 0, nullptr, 0, kSlot, 1, nullptr));
+    watcher.until_told();
+    CHECK_EQ(rwapi_notify_reset(scene.get(), kSlot, nullptr), 1);
 }
 
 // A thread takes messages that have come; that there is credit for more, the sleeping one tells.

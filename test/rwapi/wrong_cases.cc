@@ -4,6 +4,8 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
+
 #include "job.h"
 
 namespace job {
@@ -66,8 +68,6 @@ void regions() {
     }
     // Addresses that are made up, and of memory that is given back.
     const rwapi_net peers = all[at((rank() + 1) % size())];
-    rwapi_counter counter;
-    CHECK_OK(rwapi_counter_create(nullptr, &counter));
     CHECK_EQ(put({}, 0, 8), RWAPI_ERR_FOREIGN);
     for (const rwapi_net net : {own, peers}) {
         rwapi_net forged = net;
@@ -79,17 +79,12 @@ void regions() {
             CHECK_EQ(put(forged, 0, 8), RWAPI_ERR_FOREIGN);
         }
     }
-    CHECK_EQ(rwapi_counter_attach(nullptr, counter + 1, own, 1), RWAPI_ERR_FOREIGN);
-    if (size() > 1) {
-        CHECK_EQ(rwapi_counter_attach(nullptr, counter, peers, 1), RWAPI_ERR_NODE);
-        CHECK_EQ(rwapi_deregister(nullptr, peers), RWAPI_ERR_NODE);
-    }
+    if (size() > 1) CHECK_EQ(rwapi_deregister(nullptr, peers), RWAPI_ERR_NODE);
     barrier();
     for (const rwapi_net region : {own_read, own_write, own}) {
         CHECK_OK(rwapi_deregister(nullptr, rwapi_net_add(region, 5)));
         CHECK_EQ(put(region, 0, 8), RWAPI_ERR_STALE);
         CHECK_EQ(rwapi_deregister(nullptr, region), RWAPI_ERR_STALE);
-        CHECK_EQ(rwapi_counter_attach(nullptr, counter, region, 1), RWAPI_ERR_STALE);
     }
     barrier();
     for (const auto* part : {area.before, area.memory, area.after}) {
@@ -135,9 +130,21 @@ void addresses() {
     CHECK_OK(rwapi_peer_status(nullptr, next));
     barrier();
     CHECK(target.memory[0] == std::byte{0x5a} && target.memory[kBytes - 1] == std::byte{0x5a});
-    CHECK_EQ(rwapi_test(nullptr, 12345), RWAPI_ERR_FOREIGN);
-    CHECK_EQ(rwapi_test(nullptr, -7), RWAPI_ERR_INVALID);
-    CHECK_EQ(rwapi_test(nullptr, 0), 1);
+    CHECK_EQ(tested(nullptr, 12345), RWAPI_ERR_FOREIGN);
+    CHECK_EQ(tested(nullptr, -7), RWAPI_ERR_INVALID);
+    CHECK_EQ(tested(nullptr, 0), 1);
+    CHECK_EQ(rwapi_test(nullptr, 0, nullptr), RWAPI_ERR_INVALID);
+    // Ids that are left out.
+    rwapi_id three[] = {RWAPI_ID_NONE, 0, 0};
+    size_t index = 9;
+    CHECK_OK(rwapi_wait_any(nullptr, three, 3, &index, kLimit));
+    CHECK_EQ(index, 1u);
+    three[index] = RWAPI_ID_NONE;
+    CHECK_OK(rwapi_wait_any(nullptr, three, 3, &index, kLimit));
+    CHECK_EQ(index, 2u);
+    three[index] = RWAPI_ID_NONE;
+    CHECK_EQ(rwapi_wait_any(nullptr, three, 3, &index, kLimit), RWAPI_ERR_INVALID);
+    CHECK_OK(rwapi_wait_all(nullptr, three, 3, kLimit));
     CHECK_EQ(rwapi_peer_status(nullptr, size()), RWAPI_ERR_NODE);
     rwapi_small small{};
     CHECK_EQ(rwapi_send(size(), &small), RWAPI_ERR_NODE);
@@ -174,7 +181,7 @@ void unknown_rights() {
          [](rwapi_net net, rwapi_id* id) { return rwapi_put(nullptr, net, 0, source, 8, id); }},
         {RWAPI_READ, RWAPI_ERR_RIGHTS,
          [](rwapi_net net, rwapi_id* id) {
-             return rwapi_put_count(nullptr, net, 0, nullptr, 0, id);
+             return rwapi_put_notify(nullptr, net, 0, nullptr, 0, 1, 1, id);
          }},
         {RWAPI_READ | RWAPI_WRITE, RWAPI_ERR_RIGHTS,
          [](rwapi_net net, rwapi_id* id) {
@@ -209,7 +216,7 @@ void unknown_rights() {
         }
     }
     CHECK_OK(rwapi_peer_status(nullptr, next));
-    CHECK_EQ(rwapi_notify_test(nullptr, 1, nullptr), 0);
+    CHECK_EQ(is_set(nullptr, 1, nullptr), 0);
     for (const std::byte each : memory) CHECK(each == std::byte{0});
     barrier();
 }
@@ -250,7 +257,7 @@ void stale_notification() {
     CHECK_OK(flushed(next));
     barrier();
     for (const std::byte each : memory) CHECK(each == std::byte{0});
-    CHECK_EQ(rwapi_notify_test(nullptr, 3, nullptr), 0);
+    CHECK_EQ(is_set(nullptr, 3, nullptr), 0);
     CHECK_OK(rwapi_peer_status(nullptr, next));
     barrier();
 }
@@ -279,7 +286,7 @@ void replaced_keys() {
         CHECK_OK(rwapi_signal_wait(nullptr, &memory[length / 8 - 1], round, kLimit));
         send(before, {kWritten, 0, 0});
         receive(next, kWritten);
-        under_way += rwapi_test(nullptr, id) == 0;
+        under_way += tested(nullptr, id) == 0;
         CHECK_OK(rwapi_free(memory));
     }
     std::printf("# %llu of %llu keys were in use when they were replaced\n",
@@ -323,7 +330,7 @@ void freed_memory() {
     send(last, {4, 0, 0});
     for (int node = 0; rank() == last && node < size(); ++node) receive(node, 4);
     for (const std::byte each : memory) CHECK(each == std::byte{0});
-    CHECK_EQ(rwapi_notify_test(nullptr, 3, nullptr), 0);
+    CHECK_EQ(is_set(nullptr, 3, nullptr), 0);
     rwapi_context* context = nullptr;
     CHECK_OK(rwapi_context_create(nullptr, &context));
     for (int node = 0; node < size(); ++node) send(node, {5, 0, at(rank())}, context);
@@ -353,7 +360,6 @@ void after_the_end() {
     CHECK_EQ(put(region, 0, 8), RWAPI_ERR_STATE);
     CHECK_EQ(rwapi_notify_wait(nullptr, 0, nullptr, -1), RWAPI_ERR_STATE);
     CHECK_EQ(rwapi_progress(nullptr), RWAPI_ERR_STATE);
-    CHECK(rwapi_transport(nullptr) == nullptr);
 }
 
 // Addresses, handles and ids of before a finalize are nobody's after the next init, whose first
@@ -361,7 +367,6 @@ void after_the_end() {
 void another_start() {
     std::vector<rwapi_net> past;
     rwapi_net region;
-    rwapi_counter counter;
     rwapi_id id;
     static std::byte memory[64];
     const int next = (rank() + 1) % size();
@@ -369,7 +374,6 @@ void another_start() {
         const Shared first = allocate(kBytes);
         past = first.nets;
         CHECK_OK(rwapi_register(nullptr, memory, sizeof memory, RWAPI_ALL, &region));
-        CHECK_OK(rwapi_counter_create(nullptr, &counter));
         id = rwapi_write(next, past[at(rank())], past[at(next)], 64);
         wait(id);
         flush(next);
@@ -391,24 +395,24 @@ void another_start() {
         flush(next);
     }
     CHECK_EQ(put(region, 0, 8), RWAPI_ERR_FOREIGN);
-    CHECK_EQ(rwapi_counter_test(nullptr, counter, nullptr, nullptr), RWAPI_ERR_FOREIGN);
-    if (id != 0) CHECK_EQ(rwapi_test(nullptr, id), RWAPI_ERR_FOREIGN);
+    if (id != 0) CHECK_EQ(tested(nullptr, id), RWAPI_ERR_FOREIGN);
     barrier();
     for (size_t i = 0; i < kBytes; ++i) CHECK(second.memory[i] == std::byte{0x5a});
 }
 
-// Handles of many contexts, one after the other: more than there are tags of 7 bits.
+// Addresses of many contexts, one after the other: more than there are tags of 7 bits.
 void many_contexts() {
     if (size() > 1) return;
-    std::vector<rwapi_counter> past;
+    std::vector<rwapi_net> past;
+    static std::byte memory[64];
     for (int i = 0; i < 130; ++i) {
         rwapi_context* context;
         CHECK_OK(rwapi_context_create(nullptr, &context));
-        rwapi_counter counter;
-        CHECK_OK(rwapi_counter_create(context, &counter));
-        for (const rwapi_counter each : past)
-            CHECK_EQ(rwapi_counter_test(context, each, nullptr, nullptr), RWAPI_ERR_FOREIGN);
-        past.push_back(counter);
+        rwapi_net net;
+        CHECK_OK(rwapi_register(context, memory, sizeof memory, RWAPI_ALL, &net));
+        for (const rwapi_net& each : past)
+            CHECK_EQ(rwapi_deregister(context, each), RWAPI_ERR_FOREIGN);
+        past.push_back(net);
         CHECK_OK(rwapi_context_destroy(context));
     }
 }
@@ -416,7 +420,7 @@ void many_contexts() {
 // A put that nobody asks for waits behind others, and its memory cannot be registered: the next
 // flush tells. Tern copies such memory itself, which is the program's error.
 void lost_error() {
-    if (std::strncmp(rwapi_transport(nullptr), "rc_verbs/", 9) != 0) return;
+    if (!over_rc_verbs()) return;
     constexpr size_t kLong = 1 << 20;
     std::vector<std::byte> memory(kLong);
     rwapi_net own;
@@ -435,6 +439,102 @@ void lost_error() {
     CHECK_EQ(error, RWAPI_ERR_MEMORY);
     flush(node);  // told once
     barrier();
+}
+
+// Puts that fail at two peers, flushes of one and of all, and waits, in all orders: each error is
+// returned once, by a call that concerns it, or by the end. The keys have not come when a put is
+// begun, so that its error is not the call's.
+void errors_once() {
+    enum Step { kFirst, kSecond, kNamed, kFlushFirst, kFlushAll, kNamedFlushAll, kSteps };
+    if (size() < 3) return;
+    static std::byte memory[64], source[64];
+    std::vector<int> steps(kSteps);
+    for (int i = 0; i < kSteps; ++i) steps[at(i)] = i;
+    unsigned order = 0;
+    do {
+        if (order++ % 5 != 0) continue;
+        const Context context({});
+        rwapi_net own[2];
+        CHECK_OK(rwapi_register(context.get(), memory, 64, RWAPI_WRITE, &own[0]));
+        CHECK_OK(rwapi_register(context.get(), memory, 64, RWAPI_READ, &own[1]));
+        const auto writable = exchange(own[0], context.get());
+        const auto readable = exchange(own[1], context.get());
+        std::vector<int> told;  // errors that calls have returned
+        const auto tell = [&](int error) {
+            if (error < 0) told.push_back(error);
+        };
+        const auto until_complete = [&](auto begin) {
+            rwapi_id id = 0;
+            int error;
+            while ((error = begin(&id)) == RWAPI_ERR_AGAIN)
+                CHECK(rwapi_progress(context.get()) >= 0);
+            tell(error);
+            if (error == 0) tell(rwapi_wait(context.get(), id, kLimit));
+        };
+        if (rank() == 0) {
+            for (const int step : steps) {
+                switch (step) {
+                    case kFirst:
+                        tell(rwapi_put(context.get(), writable[1], 60, source, 8, nullptr));
+                        break;
+                    case kSecond:
+                        tell(rwapi_put(context.get(), readable[2], 0, source, 8, nullptr));
+                        break;
+                    case kNamed: {  // a wait that times out takes nothing
+                        rwapi_id ids[2] = {0, 0};
+                        const rwapi_net no_word = rwapi_net_add(writable[2], 1);
+                        tell(rwapi_put_signal(context.get(), no_word, 0, source, 8, 8, 1,
+                                              RWAPI_SIGNAL_SET, &ids[0]));
+                        tell(rwapi_get(context.get(), readable[1], 0, source, 8, &ids[1]));
+                        const int error = rwapi_wait_all(context.get(), ids, 2, 0);
+                        if (error == RWAPI_ERR_TIMEOUT)
+                            tell(rwapi_wait_all(context.get(), ids, 2, kLimit));
+                        else
+                            tell(error);
+                        break;
+                    }
+                    case kFlushFirst:
+                        until_complete(
+                            [&](rwapi_id* id) { return rwapi_flush(context.get(), 1, id); });
+                        break;
+                    case kFlushAll:
+                        tell(rwapi_flush_all(context.get(), nullptr));
+                        break;
+                    case kNamedFlushAll:
+                        until_complete(
+                            [&](rwapi_id* id) { return rwapi_flush_all(context.get(), id); });
+                        break;
+                    default:
+                        break;
+                }
+            }
+        }
+        // Then all that is left; each flush of all returns one of them.
+        for (int i = 0; rank() == 0 && i < 4; ++i)
+            until_complete([&](rwapi_id* id) { return rwapi_flush_all(context.get(), id); });
+        CHECK_OK(rwapi_barrier(context.get()));
+        std::vector<int> wanted;
+        if (rank() == 0) wanted = {RWAPI_ERR_RANGE, RWAPI_ERR_RIGHTS, RWAPI_ERR_RIGHTS};
+        std::ranges::sort(told);
+        std::ranges::sort(wanted);
+        CHECK_EQ(told.size(), wanted.size());
+        CHECK(told == wanted);
+        barrier();
+    } while (std::ranges::next_permutation(steps).found);
+}
+
+// The same at the end: a flush whose id nobody has takes no error away.
+void error_of_flush_all() {
+    if (size() == 1) return;
+    static std::byte memory[64];
+    rwapi_context* context = nullptr;
+    CHECK_OK(rwapi_context_create(nullptr, &context));
+    rwapi_net own;
+    CHECK_OK(rwapi_register(context, memory, 64, RWAPI_ALL, &own));
+    const auto nets = exchange(own, context);
+    CHECK_OK(rwapi_put(context, nets[at((rank() + 1) % size())], 60, memory, 8, nullptr));
+    CHECK_OK(rwapi_flush_all(context, nullptr));
+    CHECK_EQ(rwapi_context_destroy(context), RWAPI_ERR_RANGE);
 }
 
 // An error for which nobody asks is that of the end.
@@ -460,6 +560,7 @@ const std::vector<Case> wrong_cases = {
     {"unknown-rights", unknown_rights}, {"stale-notification", stale_notification},
     {"replaced-keys", replaced_keys},   {"freed-memory", freed_memory},
     {"lost-error", lost_error},         {"error-at-the-end", error_at_the_end},
+    {"errors-once", errors_once},       {"error-of-flush-all", error_of_flush_all},
     {"another-start", another_start},   {"many-contexts", many_contexts},
     {"after-the-end", after_the_end}};
 

@@ -110,10 +110,7 @@ class RwapiSide : public Side {
         const uint32_t size = task().size;
         switch (task().way) {
             case Way::kPlain:
-                return rwapi_context_write(
-                    context_, 1 - static_cast<int>(rank_),
-                    rwapi_net_add(mine_, static_cast<size_t>(from - memory_)),
-                    rwapi_net_add(theirs_, to), size);
+                return rwapi_put(context_, theirs_, to, from, size, nullptr);
             case Way::kSignal:
                 return rwapi_put_signal(context_, theirs_, to, from, size, kWordAt, number,
                                         RWAPI_SIGNAL_SET, nullptr);
@@ -171,7 +168,9 @@ class RwapiSide : public Side {
     }
     bool settled() override {
         if (flush_ == 0) check_rwapi("rwapi_flush_all", rwapi_flush_all(context_, &flush_));
-        if (check_rwapi("a flush", rwapi_test(context_, flush_)) == 0) return false;
+        int complete = 0;
+        check_rwapi("a flush", rwapi_test(context_, flush_, &complete));
+        if (complete == 0) return false;
         flush_ = 0;
         return true;
     }

@@ -8,8 +8,9 @@ using namespace rwapi;
 
 extern "C" {
 
-int rwapi_test(rwapi_context* context, rwapi_id id) {
-    return test(context, [=](Engine& engine) { return engine.test(id); });
+int rwapi_test(rwapi_context* context, rwapi_id id, int* complete) {
+    if (complete == nullptr) return RWAPI_ERR_INVALID;
+    return answer(test(context, [=](Engine& engine) { return engine.test(id); }), *complete);
 }
 
 int rwapi_wait(rwapi_context* context, rwapi_id id, int64_t timeout) {
@@ -20,29 +21,35 @@ int rwapi_wait(rwapi_context* context, rwapi_id id, int64_t timeout) {
 int rwapi_wait_all(rwapi_context* context, const rwapi_id* ids, size_t n, int64_t timeout) {
     if (ids == nullptr && n > 0) return RWAPI_ERR_INVALID;
     size_t over = 0;
-    int first = RWAPI_OK;  // error
     const int result = wait_until(context, timeout, [&](Engine& engine) {
-        for (; over < n; ++over) {
-            const int each = engine.test(ids[over]);
-            if (each == 0) return 0;
-            if (each < 0 && first == RWAPI_OK) first = each;
-        }
-        return 1;
+        while (over < n && (ids[over] == RWAPI_ID_NONE || engine.look(ids[over]) != 0)) ++over;
+        return over == n ? 1 : 0;
     });
-    return result == 1 ? first : result;
+    if (result != 1) return result;
+    // Errors of later ones stay to be asked for.
+    return with(context, [=](Engine& engine) {
+        for (size_t i = 0; i < n; ++i) {
+            const int each = ids[i] != RWAPI_ID_NONE ? engine.test(ids[i]) : 1;
+            if (each < 0) return each;
+        }
+        return static_cast<int>(RWAPI_OK);
+    });
 }
 
 int rwapi_wait_any(rwapi_context* context, const rwapi_id* ids, size_t n, size_t* index,
                    int64_t timeout) {
     if (ids == nullptr || n == 0 || index == nullptr) return RWAPI_ERR_INVALID;
     return success_of(wait_until(context, timeout, [=](Engine& engine) {
+        bool any = false;
         for (size_t i = 0; i < n; ++i) {
+            if (ids[i] == RWAPI_ID_NONE) continue;
+            any = true;
             const int result = engine.test(ids[i]);
             if (result == 0) continue;
             *index = i;
             return result;
         }
-        return 0;
+        return any ? 0 : static_cast<int>(RWAPI_ERR_INVALID);
     }));
 }
 

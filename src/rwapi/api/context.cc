@@ -177,13 +177,4 @@ int rwapi_barrier(rwapi_context* context) {
     return gather(context, nullptr, nullptr);
 }
 
-const char* rwapi_transport(rwapi_context* context) {
-    const char* name = nullptr;
-    with(context, [&](Engine& engine) {
-        name = engine.transport_name().c_str();
-        return RWAPI_OK;
-    });
-    return name;
-}
-
 }  // extern "C"

@@ -179,6 +179,12 @@ int wait_for_peers(rwapi_context* context, int64_t timeout, Ready ready,
         look);
 }
 
+// Stores what a test has found, if it is no error.
+inline int answer(int result, int& found) {
+    if (result >= 0) found = result;
+    return result < 0 ? result : RWAPI_OK;
+}
+
 // The result of a wait for a condition.
 inline int success_of(int result) {
     return result > 0 ? RWAPI_OK : result;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Signals, slots and counters at the target.
+// Signals and slots at the target.
 
 #include <atomic>
 
@@ -22,26 +22,6 @@ int check_slot(Engine& engine, uint32_t slot, uint64_t* value) {
     return 1;
 }
 
-// The same for a counter: 1 if it has reached what it expects.
-int check_counter(Engine& engine, rwapi_counter handle, uint64_t* writes, uint64_t* bytes) {
-    int error;
-    const Counter* const counter = engine.counters().find(handle, error);
-    if (counter == nullptr) return error;
-    if (writes != nullptr) *writes = counter->writes;
-    if (bytes != nullptr) *bytes = counter->bytes;
-    return counter->reached() ? 1 : 0;
-}
-
-// Calls function(engine, counter) for the counter with this handle.
-template <class Function>
-int with_counter(rwapi_context* context, rwapi_counter handle, Function function) {
-    return with(context, [=](Engine& engine) {
-        int error;
-        Counter* const counter = engine.counters().find(handle, error);
-        return counter != nullptr ? static_cast<int>(function(engine, *counter)) : error;
-    });
-}
-
 }  // namespace
 
 extern "C" {
@@ -59,8 +39,10 @@ int rwapi_signal_wait(rwapi_context* context, const uint64_t* word, uint64_t val
         kLookAtWord));
 }
 
-int rwapi_notify_test(rwapi_context* context, uint32_t slot, uint64_t* value) {
-    return test(context, [=](Engine& engine) { return check_slot(engine, slot, value); });
+int rwapi_notify_test(rwapi_context* context, uint32_t slot, int* set, uint64_t* value) {
+    if (set == nullptr) return RWAPI_ERR_INVALID;
+    return answer(test(context, [=](Engine& engine) { return check_slot(engine, slot, value); }),
+                  *set);
 }
 
 int rwapi_notify_wait(rwapi_context* context, uint32_t slot, uint64_t* value, int64_t timeout) {
@@ -86,66 +68,6 @@ int rwapi_notify_reset(rwapi_context* context, uint32_t slot, uint64_t* value) {
         return set == 1
                    ? static_cast<int>(std::min<uint64_t>(engine.slots().reset(slot), INT32_MAX))
                    : set;
-    });
-}
-
-int rwapi_counter_create(rwapi_context* context, rwapi_counter* counter) {
-    if (counter == nullptr) return RWAPI_ERR_INVALID;
-    return with(context, [=](Engine& engine) {
-        *counter = engine.counters().add({});
-        return *counter != 0 ? RWAPI_OK : RWAPI_ERR_MEMORY;
-    });
-}
-
-int rwapi_counter_free(rwapi_context* context, rwapi_counter counter) {
-    return with_counter(context, counter, [=](Engine& engine, Counter&) {
-        engine.counters().remove(counter);
-        return RWAPI_OK;
-    });
-}
-
-int rwapi_counter_attach(rwapi_context* context, rwapi_counter counter, rwapi_net net,
-                         uint64_t expected) {
-    return with_counter(context, counter, [=](Engine& engine, Counter& found) {
-        int error;
-        OwnRegion* const own = engine.regions().find(net, error);
-        if (own == nullptr) return error;
-        own->attach(counter);
-        found.expected += expected;
-        return static_cast<int>(RWAPI_OK);
-    });
-}
-
-int rwapi_counter_detach(rwapi_context* context, rwapi_net net) {
-    return with(context, [=](Engine& engine) {
-        int error;
-        if (OwnRegion* const own = engine.regions().find(net, error)) own->attach(0);
-        return error;
-    });
-}
-
-int rwapi_counter_set(rwapi_context* context, rwapi_counter counter, uint64_t expected) {
-    return with_counter(context, counter, [=](Engine&, Counter& found) {
-        found.expected = expected;
-        return RWAPI_OK;
-    });
-}
-
-int rwapi_counter_test(rwapi_context* context, rwapi_counter counter, uint64_t* writes,
-                       uint64_t* bytes) {
-    return test(context,
-                [=](Engine& engine) { return check_counter(engine, counter, writes, bytes); });
-}
-
-int rwapi_counter_wait(rwapi_context* context, rwapi_counter counter, int64_t timeout) {
-    return success_of(wait_for_peers(context, timeout, [=](Engine& engine) {
-        return check_counter(engine, counter, nullptr, nullptr);
-    }));
-}
-
-int rwapi_counter_reset(rwapi_context* context, rwapi_counter counter) {
-    return with_counter(context, counter, [](Engine&, Counter& found) {
-        return found.reset() ? RWAPI_OK : RWAPI_ERR_RANGE;
     });
 }
 

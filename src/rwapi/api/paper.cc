@@ -11,6 +11,12 @@
 
 using namespace rwapi;
 
+namespace {
+
+constexpr size_t kHugePage = 2 << 20;
+
+}  // namespace
+
 extern "C" {
 
 int rwapi_size() {
@@ -25,12 +31,12 @@ void* rwapi_context_alloc(rwapi_context* context, size_t size, rwapi_net* net) {
     if (size == 0 || net == nullptr || size > NetAddress::kMaxOffset) return nullptr;
     void* memory = nullptr;
     with(context, [&](Engine& engine) -> int {
-        // The software HCA writes into shared memory without a system call.
         const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
         const size_t length = (size + page - 1) / page * page;
         void* const mapped =
-            mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+            mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (mapped == MAP_FAILED) return RWAPI_ERR_MEMORY;
+        if (length >= kHugePage) madvise(mapped, length, MADV_HUGEPAGE);
         const int error =
             engine.regions().add(static_cast<std::byte*>(mapped), size, RWAPI_ALL, true, *net);
         if (error != RWAPI_OK) {
@@ -85,13 +91,6 @@ int rwapi_receive(int* node, rwapi_small* small) {
     return rwapi_context_receive(nullptr, node, small);
 }
 
-rwapi_id rwapi_context_write(rwapi_context* context, int node, rwapi_net from, rwapi_net to,
-                             size_t size) {
-    return with(context, [&](Engine& engine) {
-        return engine.write(static_cast<uint32_t>(node), from, to, size);
-    });
-}
-
 void* rwapi_alloc(size_t size, rwapi_net* net) {
     return rwapi_context_alloc(nullptr, size, net);
 }
@@ -101,11 +100,13 @@ int rwapi_free(void* memory) {
 }
 
 rwapi_id rwapi_write(int node, rwapi_net from, rwapi_net to, size_t size) {
-    return rwapi_context_write(nullptr, node, from, to, size);
+    return with(nullptr, [&](Engine& engine) {
+        return engine.write(static_cast<uint32_t>(node), from, to, size);
+    });
 }
 
 int rwapi_issent(rwapi_id id) {
-    return rwapi_test(nullptr, id);
+    return test(nullptr, [=](Engine& engine) { return engine.test(id); });
 }
 
 }  // extern "C"

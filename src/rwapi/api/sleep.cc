@@ -52,7 +52,11 @@ int Sleeper::watch(int64_t most, const Ready& ready, std::unique_lock<std::mutex
         fd = engine.event_fd();
         return fd >= 0 ? engine.arm() : static_cast<int>(RWAPI_ERR_UNSUPPORTED);
     });
-    if (armed == RWAPI_ERR_BUSY) return 0;
+    if (armed == RWAPI_ERR_BUSY) {  // the others need the lock, and peers the processor
+        if (lock.owns_lock()) lock.unlock();
+        sched_yield();
+        return 0;
+    }
     if (armed == RWAPI_OK)
         look = look_;
     else if (armed != RWAPI_ERR_UNSUPPORTED)

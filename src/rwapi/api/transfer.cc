@@ -87,10 +87,7 @@ int rwapi_deregister(rwapi_context* context, rwapi_net net) {
     return with(context, [&](Engine& engine) {
         int error;
         OwnRegion* const own = engine.regions().find(net, error);
-        if (own == nullptr) return error;
-        // rwapi_free is for memory of rwapi_alloc.
-        if (own->allocated) return static_cast<int>(RWAPI_ERR_INVALID);
-        return engine.regions().remove(*own);
+        return own != nullptr ? engine.regions().remove(*own) : error;
     });
 }
 
@@ -133,13 +130,6 @@ int rwapi_put_notify(rwapi_context* context, rwapi_net net, uint64_t offset, con
     if (value == 0) return RWAPI_ERR_INVALID;
     return begin_put<NotificationKind::kSlot>({context, offset, local, length}, net, slot, value,
                                               id);
-}
-
-int rwapi_put_count(rwapi_context* context, rwapi_net net, uint64_t offset, const void* local,
-                    size_t length, rwapi_id* id) {
-    uint64_t none = 0;
-    return begin_put<NotificationKind::kCount>({context, offset, local, length}, net, none, none,
-                                               id);
 }
 
 }  // extern "C"

@@ -3,14 +3,13 @@
 # Makes the Fortran module: awk -f interfaces.awk rwapi.h rwapi.f90.in. The line @interfaces@ becomes an interface for
 # each call of rwapi.h.
 BEGIN {
-    split("int=c_int size_t=c_size_t uint32_t=c_int32_t int64_t=c_int64_t uint64_t=c_int64_t rwapi_id=rwapi_id " \
-          "rwapi_counter=rwapi_counter", pairs, " ")
+    split("int=c_int size_t=c_size_t uint32_t=c_int32_t int64_t=c_int64_t uint64_t=c_int64_t rwapi_id=rwapi_id", pairs, " ")
     for (i in pairs) {
         split(pairs[i], pair, "=")
         kind_of[pair[1]] = pair[2]
     }
     # Pointers, by the names of arguments: those that may be NULL, to what changes later, and to arrays.
-    optional = " argc argv params id value writes bytes result "
+    optional = " argc argv params id value result "
     asynchronous = " word result "
     arrays = " peers elements ids "
 }
@@ -30,7 +29,7 @@ function declaration(text, call,    is_const, stars, base, name, attributes) {
     gsub(/ /, "", base)
     names = names (names == "" ? "" : ", ") name
     if (base == "void" && call !~ /free$/)
-        return "!GCC$ ATTRIBUTES NO_ARG_CHECK :: " name "\n      type(*)" (is_const ? ", intent(in)" : "") \
+        return "!GCC$ ATTRIBUTES NO_ARG_CHECK :: " name "\n      !DIR$ IGNORE_TKR " name "\n      type(*)" (is_const ? ", intent(in)" : "") \
             ", asynchronous :: " name "(*)"
     if (base == "void" || base == "rwapi_context" && stars == 1) return "type(c_ptr), value :: " name
     if (stars == 0) return type_of(base) ", value :: " name

@@ -44,26 +44,18 @@ struct Header {
 };
 static_assert(sizeof(Header) == 8);
 
-enum class NotificationKind : uint8_t { kNone, kSet, kAdd, kSlot, kCount };
-inline constexpr size_t kNotificationKinds = 5;
+enum class NotificationKind : uint8_t { kNone, kSet, kAdd, kSlot };
+inline constexpr size_t kNotificationKinds = 4;
 constexpr bool is_signal(NotificationKind kind) {
     return kind == NotificationKind::kSet || kind == NotificationKind::kAdd;
 }
 
 // The notification of a write, with all that the target needs to apply it.
 struct Notification {
-    uint64_t region;  // its index, and above it its generation
+    uint64_t region;  // its handle at the owner
     uint64_t bytes;   // of the write
     uint64_t place;   // offset of the word, or number of the slot
     uint64_t value;
-
-    static constexpr uint64_t region_of(uint32_t index, uint32_t generation) {
-        return uint64_t{generation} << 32 | index;
-    }
-    static constexpr uint32_t index_of(uint64_t region) { return static_cast<uint32_t>(region); }
-    static constexpr uint32_t generation_of(uint64_t region) {
-        return static_cast<uint32_t>(region >> 32);
-    }
 };
 static_assert(sizeof(Notification) == 32);
 // What lets Tern send a notification that comes again in one work request with its data.

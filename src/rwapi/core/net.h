@@ -45,6 +45,12 @@ struct NetAddress {
         return {{name(), check(name(), incarnation) << 44 | offset}};
     }
 
+    // By the region's handle at its owner, and that handle.
+    static constexpr NetAddress of_region(uint32_t node, uint64_t handle) {
+        return {node, Handle::generation_of(handle), Handle::index_of(handle), 0};
+    }
+    constexpr uint64_t region() const { return Handle::pack(index, generation); }
+
     // The address of the region's begin.
     constexpr rwapi_net begin(uint64_t incarnation) const {
         return NetAddress{node, generation, index, 0}.pack(incarnation);

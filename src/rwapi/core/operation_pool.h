@@ -83,17 +83,15 @@ class OperationPool {
 
     // 1: complete; 0: not yet; negative: the operation's error, or that of a wrong id.
     int test(rwapi_id id) {
-        if (id <= 0) return id == 0 ? 1 : RWAPI_ERR_INVALID;
-        const auto word = static_cast<uint64_t>(id);
-        const uint64_t index = word & ((1u << kIndexBits) - 1);
-        if (word >> kTagShift != tag_ || index >= capacity_) return RWAPI_ERR_FOREIGN;
-        Place& place = places_[index];
-        // How many times the place has been used since. An id of the future seems to be very old.
-        const uint64_t ago = (place.generation - (word >> kIndexBits)) & kGenerationMask;
-        if (ago >= place.generation - used_) return RWAPI_ERR_FOREIGN;
-        if (ago != 0) return 1;
-        place.unread = false;
-        return place.result;
+        int result;
+        if (Place* const place = find(id, result)) place->unread = false;
+        return result;
+    }
+    // The same, but an error stays one that nobody has asked for.
+    int look(rwapi_id id) const {
+        int result;
+        find(id, result);
+        return result;
     }
 
     // Calls function(operation, error) for errors of operations that have ended, which test() has
@@ -117,6 +115,7 @@ class OperationPool {
   private:
     static constexpr uint32_t kNone = UINT32_MAX;
     static constexpr unsigned kIndexBits = 20;
+    static constexpr uint64_t kIndexMask = (1u << kIndexBits) - 1;
     static constexpr unsigned kTagShift = 63 - Tags::kBits;
     static constexpr uint64_t kGenerationMask = (uint64_t{1} << (kTagShift - kIndexBits)) - 1;
 
@@ -128,6 +127,19 @@ class OperationPool {
         bool unread = false;  // an error that test() has not returned
     };
 
+    // The place that has the result; null: none has it, or has it any more.
+    Place* find(rwapi_id id, int& result) const {
+        const auto word = static_cast<uint64_t>(id);
+        const uint64_t index = word & kIndexMask;
+        result = id == 0 ? 1 : id < 0 ? RWAPI_ERR_INVALID : RWAPI_ERR_FOREIGN;
+        if (id <= 0 || word >> kTagShift != tag_ || index >= capacity_) return nullptr;
+        Place& place = places_[index];
+        // How many times the place has been used since. An id of the future seems to be very old.
+        const uint64_t ago = (place.generation - (word >> kIndexBits)) & kGenerationMask;
+        if (ago >= place.generation - used_) return nullptr;
+        result = ago != 0 ? 1 : place.result;
+        return ago != 0 ? nullptr : &place;
+    }
     static Place* place_of(T* operation) { return reinterpret_cast<Place*>(operation); }
     uint32_t index_of(T* operation) const {
         return static_cast<uint32_t>(place_of(operation) - places_.get());

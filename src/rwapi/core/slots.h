@@ -69,19 +69,4 @@ class Slots {
     std::vector<uint64_t> set_;  // one bit for each slot: arrivals != 0
 };
 
-// A counter of notified writes.
-struct Counter {
-    uint64_t expected = 0;
-    uint64_t writes = 0;
-    uint64_t bytes = 0;
-
-    bool reached() const { return writes >= expected; }
-    bool reset() {
-        if (!reached()) return false;
-        writes -= expected;
-        bytes = 0;
-        return true;
-    }
-};
-
 }  // namespace rwapi

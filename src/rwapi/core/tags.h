@@ -8,24 +8,18 @@
 
 namespace rwapi {
 
-// The highest generations of a context's handles and of its ids of operations.
-struct Generations {
-    uint32_t handles = 0;
-    uint64_t operations = 0;
-};
-
-// Tags, which distinguish the handles and ids of contexts. Contexts that exist at the same time
+// Tags, which distinguish the ids of operations of contexts. Contexts that exist at the same time
 // have different tags. A tag that is used again continues with higher generations than it had, so
-// that handles of an earlier context are recognised.
+// that ids of an earlier context are recognised.
 class Tags {
   public:
     static constexpr unsigned kBits = 10;
-    // 0 is no tag, so that no handle or id is 0.
+    // 0 is no tag, so that no id is 0.
     static constexpr uint16_t kLast = (1u << kBits) - 1;
 
     struct Lease {
         uint16_t tag;
-        Generations used;
+        uint64_t used;  // the highest generation of the ids
     };
 
     // The tag that has been free for longest. Nothing: all are in use.
@@ -44,7 +38,7 @@ class Tags {
         return Lease{static_cast<uint16_t>(oldest - tags_.data() + 1), oldest->used};
     }
 
-    void release(uint16_t tag, const Generations& used) {
+    void release(uint16_t tag, uint64_t used) {
         Tag& released = tags_[tag - 1];
         released = {false, ++releases_, used};
     }
@@ -53,7 +47,7 @@ class Tags {
     struct Tag {
         bool in_use = false;
         uint64_t released = 0;  // the number of its release
-        Generations used;
+        uint64_t used = 0;
     };
 
     std::vector<Tag> tags_;

@@ -48,7 +48,7 @@ void Engine::end_failed_peer(Peer& peer) {
                   ? "; it has died, or a write went to memory that its owner has deregistered"
                   : "");
     peer.set_state(PeerState::kDead);
-    deaths_.add();
+    if (!peer.death_told) ++untold_deaths_;
     peer.keys.requested.reset();
     peer.stale_names.clear();
     peer.connection.wireup_due = false;
@@ -112,7 +112,11 @@ int Engine::close(bool sleeps) {
     // Progress goes on for peers that have not come to the barrier.
     if (const int error = bootstrap_->begin_barrier()) return error;
     while (bootstrap_->test_barrier() == 0) {
-        if (!make_progress()) return result;
+        if (make_progress()) continue;
+        if (result != RWAPI_OK) return result;
+        log_error("not all processes have come to the end within %llu s (RWAPI_FINALIZE_TIMEOUT)",
+                  static_cast<unsigned long long>(close_timeout_s_));
+        return RWAPI_ERR_TIMEOUT;
     }
     // The barrier itself has logged its failure. Peers that have died are no failure of this
     // process.

@@ -24,18 +24,17 @@ Self make_self(const EngineSettings& settings, const Bootstrap& bootstrap) {
 Engine::Engine(const EngineSettings& settings, std::unique_ptr<Bootstrap> bootstrap)
     : bootstrap_(std::move(bootstrap)),
       self_(make_self(settings, *bootstrap_)),
-      deaths_(settings.on_peer_death == RWAPI_DEATH_REPORT),
+      deaths_end_waits_(settings.on_peer_death == RWAPI_DEATH_REPORT),
       sleeper_(transport_, settings.threads),
       peers_(self_, sleeper_),
       connector_(self_, *bootstrap_, transport_, peers_),
       failures_(transport_, *bootstrap_, peers_),
-      regions_(self_, settings.tag.tag, settings.tag.used.handles, transport_),
+      regions_(self_, transport_),
       remotes_(self_, transport_, regions_, peers_),
-      notifications_(self_, settings.tag.tag, settings.tag.used.handles, regions_, peers_),
+      notifications_(self_, regions_, peers_),
       small_(self_, peers_),
       posting_(self_, transport_),
-      operations_(settings.tag, settings.operations, transport_, remotes_, peers_,
-                  notifications_.slots()),
+      operations_(settings.tag, settings.operations, transport_, remotes_, peers_),
       sequencer_(peers_, connector_, operations_, posting_, remotes_, small_),
       flushes_(self_, peers_, operations_, sequencer_),
       collectives_(self_, transport_, connector_, peers_) {}
@@ -45,11 +44,6 @@ Engine::~Engine() {
     peers_.close_endpoints();
     remotes_.remove_all();
     regions_.remove_all();
-}
-
-Generations Engine::generations() const {
-    return {std::max(regions_.highest_generation(), notifications_.highest_generation()),
-            operations_.highest_generation()};
 }
 
 // Also a process that fails takes part in the exchange, so that the others do not wait for it.
@@ -123,18 +117,22 @@ int Engine::peer_status(uint32_t node) {
     Peer* const peer = peers_.find(node);
     if (peer == nullptr) return RWAPI_OK;
     failures_.probe(*peer);
-    if (peer->failed) return RWAPI_ERR_PEER;
+    if (peer->failed) {
+        if (!peer->death_told && peer->state == PeerState::kDead) --untold_deaths_;
+        peer->death_told = true;
+        return RWAPI_ERR_PEER;
+    }
     return peer->left ? 1 : RWAPI_OK;
 }
 
-int Engine::bereaved() {
-    return peers_.none_left() || deaths_.take() ? RWAPI_ERR_PEER : RWAPI_OK;
+int Engine::bereaved() const {
+    return peers_.none_left() || (deaths_end_waits_ && untold_deaths_ != 0) ? RWAPI_ERR_PEER
+                                                                            : RWAPI_OK;
 }
 
 int Engine::arm() {
     failures_.probe_if_due();
-    // What waits for room, or is to be sent, makes no event: progress must go on. Only the wait for
-    // a peer's wireup message ends with an event.
+    // What waits for room, or is to be sent, makes no event: progress must go on.
     if (peers_.has_failed() || connector_.has_wireups() || flushes_.has_waiting() ||
         peers_.has_own_work())
         return RWAPI_ERR_BUSY;

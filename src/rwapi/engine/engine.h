@@ -20,13 +20,6 @@
 
 namespace rwapi {
 
-// The notification of a put of many pieces.
-struct Notify {
-    NotificationKind kind = NotificationKind::kNone;
-    uint64_t place = 0;
-    uint64_t value = 0;
-};
-
 struct EngineSettings {
     Tags::Lease tag;  // distinguishes the handles of contexts
     int threads;
@@ -34,25 +27,6 @@ struct EngineSettings {
     uint32_t operations;
     uint32_t credit;
     int on_peer_death;
-};
-
-// Deaths of peers, each of which ends one wait that does not know for whom it waits, if the user
-// wants that.
-class Deaths {
-  public:
-    explicit Deaths(bool end_waits) : end_waits_(end_waits) {}
-    void add() { ++deaths_; }
-    // Whether there is one that has ended no wait.
-    bool take() {
-        if (!end_waits_ || reported_ == deaths_) return false;
-        ++reported_;
-        return true;
-    }
-
-  private:
-    const bool end_waits_;
-    uint32_t deaths_ = 0;
-    uint32_t reported_ = 0;
 };
 
 // One context. Not thread-safe. Functions that return int return RWAPI_OK or an RWAPI_ERR_*; those
@@ -71,16 +45,14 @@ class Engine {
     // sleeps: if nothing happens for a while.
     int close(bool sleeps);
 
-    // For a later context with the same tag.
-    Generations generations() const;
+    // The highest generation of ids, for a later context with the same tag.
+    uint64_t generations() const { return operations_.highest_generation(); }
 
     uint32_t rank() const { return self_.rank; }
     uint32_t size() const { return self_.size; }
-    const std::string& transport_name() const { return transport_.name(); }
 
     Regions& regions() { return regions_; }
     Slots& slots() { return notifications_.slots(); }
-    HandleTable<Counter>& counters() { return notifications_.counters(); }
 
     // The usual case of a put: UCT takes all of it at once. False: nothing is done; call
     // transfer().
@@ -107,14 +79,13 @@ class Engine {
         }
         return posting_.post_usual<kind>(region, at, bytes, last, place, value) == UCS_OK;
     }
-    // A put or get. kGetNotify: `what` has no notification for the peer; its place and value are a
-    // slot's of this process.
+    // A put or get.
     rwapi_id transfer(Task task, const rwapi_net& net, const Transfer& what, bool has_id);
     // Puts of many pieces. At least one element.
-    rwapi_id put_list(std::span<const rwapi_element> elements, const Notify& notify, bool has_id);
+    rwapi_id put_list(std::span<const rwapi_element> elements, bool has_id);
     // `first` is the first of the blocks. Their extents do not overflow.
     rwapi_id put_blocks(const rwapi_net& net, const Transfer& first, const rwapi_blocks& blocks,
-                        const Notify& notify, bool has_id);
+                        bool has_id);
     rwapi_id atomic(Task task, const rwapi_net& net, const Transfer& what, bool has_id);
     rwapi_id write(uint32_t node, const rwapi_net& from, const rwapi_net& to, size_t length);
     Flushes& flushes() { return flushes_; }
@@ -123,15 +94,16 @@ class Engine {
     Collectives& collectives() { return collectives_; }
     // 1: complete; 0: not yet; negative: the operation's error.
     int test(rwapi_id id) { return operations_.test(id); }
+    int look(rwapi_id id) const { return operations_.look(id); }
 
     // Returns the number of events that were handled.
     unsigned progress();
     int event_fd() { return transport_.event_fd(); }
     int arm();
     int peer_status(uint32_t node);
-    // For a wait whose peers are not known: RWAPI_ERR_PEER if all are dead, or if another death is
-    // to be reported; else 0.
-    int bereaved();
+    // For a wait whose peers are not known: RWAPI_ERR_PEER if all are dead, or if a death is to be
+    // reported of which peer_status() has not told; else 0.
+    int bereaved() const;
 
   private:
     class Pieces;
@@ -154,7 +126,8 @@ class Engine {
     const std::unique_ptr<Bootstrap> bootstrap_;
     const Self self_;
     uint64_t close_timeout_s_ = 30;  // if a peer has failed
-    Deaths deaths_;
+    const bool deaths_end_waits_;
+    uint32_t untold_deaths_ = 0;  // for peer_status() to tell
     SleepingThread sleeper_;
 
     Peers peers_;

@@ -22,17 +22,17 @@ void FailureDetector::probe(Peer& peer) {
     if (status < 0 && status != UCS_ERR_NO_RESOURCE) peers_.mark_failed(peer, status);
 }
 
-// The launcher does not give out the address of a process that has ended, if it knows of it.
+// A launcher that fails says nothing about the peer.
 void FailureDetector::ask_for(Peer& peer, Clock::time_point now) {
     Connection& connection = peer.connection;
-    if (peer.failed || peer.heard || !connection.address_known) return;
+    if (!bootstrap_.tells_ends() || peer.failed || peer.heard || !connection.address_known) return;
     const Clock::time_point due = connection.ask_at;
     if (now < due) return;
     connection.ask_at = now + kFirstAsk * (1u << connection.asked);
     if (due == Clock::time_point()) return;  // it has only just been used
     if (connection.asked < kMostDoublings) ++connection.asked;
     std::vector<std::byte> published;
-    if (bootstrap_.lookup(peer.node, published) != RWAPI_OK)
+    if (bootstrap_.lookup(peer.node, published) == RWAPI_ERR_PEER)
         peers_.mark_failed(peer, UCS_ERR_UNREACHABLE);
 }
 

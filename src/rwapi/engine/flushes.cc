@@ -9,7 +9,10 @@ rwapi_id Flushes::start(Task task, uint32_t node, bool has_id) {
     if (node >= self_.size) return RWAPI_ERR_NODE;
     Peer* const peer = peers_.find(node);
     if (peer == nullptr) return 0;
-    if (peer->failed) return RWAPI_ERR_PEER;
+    if (peer->failed) {
+        peer->take_error();
+        return RWAPI_ERR_PEER;
+    }
     if (peer->is_unused()) return 0;
     Operation* const operation = operations_.allocate(task, *peer, has_id);
     if (operation == nullptr) return RWAPI_ERR_AGAIN;
@@ -18,23 +21,24 @@ rwapi_id Flushes::start(Task task, uint32_t node, bool has_id) {
 
 rwapi_id Flushes::flush_all(bool has_id) {
     FlushAll all;
-    int status = RWAPI_OK;
-    peers_.for_each([&](const Peer& peer) {
-        if (peer.failed)
-            status = RWAPI_ERR_PEER;
-        else if (!peer.is_unused())
-            all.nodes.push_back(peer.node);
+    Peer* dead = nullptr;  // with an error that nobody knows
+    peers_.for_each([&](Peer& peer) {
+        if (!peer.failed && !peer.is_unused()) all.nodes.push_back(peer.node);
+        if (peer.failed && peer.unreported_error != RWAPI_OK) dead = &peer;
     });
-    if (all.nodes.empty()) return status;
+    if (all.nodes.empty()) return dead != nullptr ? dead->take_error() : RWAPI_OK;
     // The wholes that wait leave one place for their parts.
     if (waiting_.size() + 2 > operations_.capacity()) return RWAPI_ERR_AGAIN;
     all.whole = operations_.allocate(Task::kFlushAll, peers_.at(all.nodes.front()), has_id);
     if (all.whole == nullptr) return RWAPI_ERR_AGAIN;
     const rwapi_id id = operations_.id(*all.whole);
-    all.whole->status = status;
-    all.whole->whole.parts = 1;  // until start_parts() has begun all
+    Operation& whole = *all.whole;
+    if (dead != nullptr) Operations::tell(whole, *dead, dead->take_error());
+    whole.whole.parts = 1;  // until start_parts() has begun all
+    whole.in_call = true;
     waiting_.push_back(std::move(all));
     start_parts();
+    whole.in_call = false;
     const int result = operations_.test(id);
     if (result == 0) return id;
     return result == 1 ? 0 : result;
@@ -47,7 +51,8 @@ void Flushes::start_parts() {
         for (; !all.nodes.empty(); all.nodes.pop_back()) {
             Peer& peer = peers_.at(all.nodes.back());
             if (peer.failed) {
-                whole.status = RWAPI_ERR_PEER;
+                peer.take_error();
+                Operations::tell(whole, peer, RWAPI_ERR_PEER);
                 continue;
             }
             Operation* const part = operations_.allocate(Task::kFlush, peer, false);

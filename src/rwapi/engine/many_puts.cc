@@ -25,7 +25,7 @@ Piece piece_of(const Transfer& what) {
 // of a put is checked before anything is sent.
 class Engine::Pieces {
   public:
-    Pieces(Engine& engine, const Notify& notify) : engine_(engine), notify_(notify) {}
+    explicit Pieces(Engine& engine) : engine_(engine) {}
     ~Pieces() { engine_.operations_.release(first_); }
     Pieces(const Pieces&) = delete;
     Pieces& operator=(const Pieces&) = delete;
@@ -36,7 +36,6 @@ class Engine::Pieces {
         *added = piece;
         (first_ == nullptr ? first_ : last_->next) = added;
         last_ = added;
-        bytes_ += piece.blocks * piece.local.length;
         return check(net, *added);
     }
     rwapi_id begin(bool has_id);
@@ -47,17 +46,14 @@ class Engine::Pieces {
     void copy_locally(const Piece& piece);
 
     Engine& engine_;
-    const Notify notify_;
     Piece* first_ = nullptr;
     Piece* last_ = nullptr;
-    uint64_t bytes_ = 0;
 };
 
-rwapi_id Engine::put_list(std::span<const rwapi_element> elements, const Notify& notify,
-                          bool has_id) {
+rwapi_id Engine::put_list(std::span<const rwapi_element> elements, bool has_id) {
     if (elements.size() > operations_.pieces().capacity()) return RWAPI_ERR_RANGE;
     if (!operations_.pieces().reserve(elements.size())) return RWAPI_ERR_AGAIN;
-    Pieces pieces(*this, notify);
+    Pieces pieces(*this);
     const uint32_t node = NetAddress::unpack(elements[0].net).node;
     for (const rwapi_element& each : elements) {
         if (NetAddress::unpack(each.net).node != node) return RWAPI_ERR_NODE;
@@ -69,9 +65,9 @@ rwapi_id Engine::put_list(std::span<const rwapi_element> elements, const Notify&
 }
 
 rwapi_id Engine::put_blocks(const rwapi_net& net, const Transfer& first, const rwapi_blocks& blocks,
-                            const Notify& notify, bool has_id) {
+                            bool has_id) {
     if (!operations_.pieces().reserve(1)) return RWAPI_ERR_AGAIN;
-    Pieces pieces(*this, notify);
+    Pieces pieces(*this);
     Piece piece = piece_of(first);
     piece.blocks = blocks.count;
     piece.stride = blocks.stride;
@@ -82,10 +78,7 @@ rwapi_id Engine::put_blocks(const rwapi_net& net, const Transfer& first, const r
 
 // Whether the piece may be written. Sets its region, if it is of a peer whose key has come.
 int Engine::Pieces::check(const rwapi_net& net, Piece& piece) {
-    Transfer what{piece.target.name, piece.target.offset, piece.local.memory, piece.extent()};
-    what.kind = notify_.kind;
-    what.place = notify_.place;
-    what.value = notify_.value;
+    const Transfer what{piece.target.name, piece.target.offset, piece.local.memory, piece.extent()};
     const OwnRegion* own = nullptr;
     RemoteRegion* region = engine_.remotes_.find_recent(net);
     if (region == nullptr) {
@@ -102,15 +95,13 @@ int Engine::Pieces::check(const rwapi_net& net, Piece& piece) {
 
 rwapi_id Engine::Pieces::begin(bool has_id) {
     const NetAddress target = NetAddress::of_name(last_->target.name);
-    const Notification notification{Notification::region_of(target.index, target.generation),
-                                    bytes_, notify_.place, notify_.value};
     if (target.node == engine_.self_.rank) {
         for (const Piece* each = first_; each != nullptr; each = each->next) copy_locally(*each);
-        if (notify_.kind != NotificationKind::kNone)
-            engine_.notifications_.apply(notify_.kind, notification);
         engine_.sleeper_.wake();
         return 0;
     }
+    // An attempt that fails for want of a place registers nothing.
+    if (engine_.operations_.full()) return RWAPI_ERR_AGAIN;
     bool all_known = true;
     for (Piece* each = first_; each != nullptr; each = each->next) {
         all_known = all_known && each->target.region != nullptr;
@@ -122,8 +113,6 @@ rwapi_id Engine::Pieces::begin(bool has_id) {
     operation->pieces.first = std::exchange(first_, nullptr);
     begin_piece(*operation, *operation->pieces.first);
     if (!all_known) operation->target.region = nullptr;
-    operation->kind = notify_.kind;
-    operation->notification = notification;
     const rwapi_id id = engine_.sequencer_.start(*operation);
     if (id > 0) engine_.refill(peer);
     return id;
@@ -143,9 +132,7 @@ int Engine::Pieces::prepare(Piece& piece) {
 void Engine::Pieces::copy_locally(const Piece& piece) {
     if (piece.local.length == 0) return;
     const NetAddress target = NetAddress::of_name(piece.target.name);
-    int error;
-    std::byte* to = engine_.regions_.find_own(target.index, target.generation, error)->address +
-                    piece.target.offset;
+    std::byte* to = engine_.regions_.find(target.region())->address + piece.target.offset;
     const std::byte* from = piece.local.memory;
     for (uint64_t left = piece.blocks; left > 0; --left) {
         std::memmove(to, from, piece.local.length);

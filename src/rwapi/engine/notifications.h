@@ -14,23 +14,14 @@
 
 namespace rwapi {
 
-// Notifications of writes into this process: signals, slots and counters. Messages are not trusted:
+// Notifications of writes into this process: signals and slots. Messages are not trusted:
 // a notification changes only what the rights of its region permit.
 class Notifications {
   public:
-    // used: the highest generation that earlier handles with this tag may have.
-    Notifications(const Self& self, uint16_t tag, uint32_t used, Regions& regions, Peers& peers)
-        : self_(self),
-          regions_(regions),
-          peers_(peers),
-          slots_(self.slots),
-          counters_(tag, Kind::kCounter, used) {}
+    Notifications(const Self& self, Regions& regions, Peers& peers)
+        : self_(self), regions_(regions), peers_(peers), slots_(self.slots) {}
 
     Slots& slots() { return slots_; }
-    HandleTable<Counter>& counters() { return counters_; }
-
-    // The highest generation of the handles of counters.
-    uint32_t highest_generation() const { return counters_.highest(); }
 
     // Applies a notification. False: it is not permitted, and nothing is changed.
     bool apply(NotificationKind kind, const Notification& notification);
@@ -46,15 +37,13 @@ class Notifications {
   private:
     static void change(const OwnRegion& region, uint64_t place, NotificationKind kind,
                        uint64_t value);
-    [[gnu::noinline]] ucs_status_t take_other(std::span<const std::byte> message) noexcept;
-    [[gnu::noinline]] void count(OwnRegion& region, NotificationKind kind, uint64_t bytes);
+    [[gnu::cold, gnu::noinline]] ucs_status_t drop(std::span<const std::byte> message) noexcept;
     [[gnu::cold, gnu::noinline]] void reject(uint32_t node, uint64_t region);
 
     const Self self_;
     Regions& regions_;
     Peers& peers_;
     Slots slots_;
-    HandleTable<Counter> counters_;
 };
 
 // Other threads of the program may read the word by rwapi_signal_read, which acquires.
@@ -67,26 +56,31 @@ class Notifications {
         word.fetch_add(value, std::memory_order_release);
 }
 
-// The usual notification is of a slot or of a word, and of a region without a counter. For these,
-// this function calls nothing, and so keeps no registers.
+// What is permitted does not depend on the sender, who is of interest only for an error.
+[[gnu::always_inline]] inline bool Notifications::apply(NotificationKind kind,
+                                                        const Notification& notification) {
+    const OwnRegion* const region = regions_.find(notification.region);
+    if (region == nullptr || !(region->rights & RWAPI_WRITE)) [[unlikely]]
+        return false;
+    if (kind == NotificationKind::kSlot) {
+        if (!slots_.has_value(notification.place, notification.value)) [[unlikely]]
+            return false;
+        slots_.notify(static_cast<uint32_t>(notification.place), notification.value);
+    } else {
+        if (!is_signal(kind) || !region->has_word(notification.place)) [[unlikely]]
+            return false;
+        change(*region, notification.place, kind, notification.value);
+    }
+    return true;
+}
+
+// Calls nothing if the notification is permitted, and so keeps no registers.
 [[gnu::always_inline]] inline ucs_status_t Notifications::on_notification(
     std::span<const std::byte> message) noexcept {
     if (message.size() != sizeof(Header) + sizeof(Notification)) [[unlikely]]
         return UCS_OK;
-    const Notification notification = notification_at(message);
-    const NotificationKind kind = kind_at(message);
-    const OwnRegion* const region = regions_.find_live(notification.region);
-    if (region == nullptr || !(region->uncounted & RWAPI_WRITE)) [[unlikely]]
-        return take_other(message);
-    if (kind == NotificationKind::kSlot) {
-        if (!slots_.has_value(notification.place, notification.value)) [[unlikely]]
-            return take_other(message);
-        slots_.notify(static_cast<uint32_t>(notification.place), notification.value);
-    } else {
-        if (!is_signal(kind) || !region->has_word(notification.place)) [[unlikely]]
-            return take_other(message);
-        change(*region, notification.place, kind, notification.value);
-    }
+    if (!apply(kind_at(message), notification_at(message))) [[unlikely]]
+        return drop(message);
     return UCS_OK;
 }
 

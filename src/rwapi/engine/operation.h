@@ -37,7 +37,6 @@ struct RemoteRegion;
 enum class Task : uint8_t {
     kPut,
     kGet,
-    kGetNotify,
     kFetchAdd,
     kCompareSwap,
     kSmall,
@@ -45,10 +44,6 @@ enum class Task : uint8_t {
     kFence,
     kFlushAll
 };
-
-constexpr bool is_get(Task task) {
-    return task == Task::kGet || task == Task::kGetNotify;
-}
 
 // An atomic operation. Its local memory is that of the result, and its notification has what it
 // compares with (place) and what it adds or stores (value).
@@ -100,6 +95,9 @@ struct Operation {
     bool in_call;      // in the call that began it, which returns its error
     bool has_id;       // the user has its id
     bool abandoned;    // has ended with its peer, before UCT has called `completion`
+
+    // Whether a message or word follows what it orders.
+    bool is_notified() const { return kind != NotificationKind::kNone || task == Task::kSmall; }
 };
 
 // A list of operations. An operation is in one list at most.

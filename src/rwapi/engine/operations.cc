@@ -25,7 +25,7 @@ Operation* Operations::allocate(Task task, Peer& peer, bool has_id) {
     Operation* const operation = pool_.allocate(&lost);
     if (operation == nullptr) return nullptr;
     if (lost != RWAPI_OK) [[unlikely]]
-        operation->peer->unreported_error = lost;
+        operation->peer->keep_error(lost);
     *operation = {};
     operation->completion.func = on_completion;
     operation->owner = this;
@@ -55,8 +55,7 @@ void Operations::complete(Operation& operation, ucs_status_t status) {
     if (operation.abandoned) {
         pool_.finish(&operation, operation.status, operation.has_id);
     } else if (operation.stage == Stage::kFlush) {
-        operation.stage =
-            operation.kind == NotificationKind::kNone ? Stage::kPosted : Stage::kNotify;
+        operation.stage = operation.is_notified() ? Stage::kNotify : Stage::kPosted;
     } else if (operation.stage == Stage::kPosted) {
         operation.peer->under_way.remove(&operation);
         finish(operation, operation.status);
@@ -65,16 +64,12 @@ void Operations::complete(Operation& operation, ucs_status_t status) {
 
 void Operations::finish(Operation& operation, int result) {
     TERN_ASSERT(operation.next == nullptr && operation.previous == nullptr);
-    int& unreported = operation.peer->unreported_error;
     if (operation.task == Task::kFlush) {
-        if (result == RWAPI_OK) result = std::exchange(unreported, RWAPI_OK);
+        if (const int earlier = operation.peer->take_error()) result = earlier;
     }
-    if (operation.task == Task::kGetNotify && result == RWAPI_OK)
-        slots_.notify(static_cast<uint32_t>(operation.notification.place),
-                      operation.notification.value);
     // Who will learn of it: the call, the user by the id, or the whole flush.
     const bool known = operation.in_call || operation.has_id || operation.whole.parent != nullptr;
-    if (result != RWAPI_OK && !known) unreported = result;
+    if (result != RWAPI_OK && !known) operation.peer->keep_error(result);
     if (Piece* const pieces = std::exchange(operation.pieces.first, nullptr)) [[unlikely]] {
         release(pieces);
         operation.local = {};
@@ -83,7 +78,7 @@ void Operations::finish(Operation& operation, int result) {
         release(operation.local, operation.target);
     }
     if (Operation* const whole = std::exchange(operation.whole.parent, nullptr)) {
-        if (result != RWAPI_OK) whole->status = result;
+        if (result != RWAPI_OK) tell(*whole, *operation.peer, result);
         finish_part(*whole);
     }
     if (operation.abandoned || operation.outstanding) {
@@ -122,9 +117,18 @@ int Operations::lost_error() const {
     return lost;
 }
 
+void Operations::tell(Operation& whole, Peer& peer, int error) {
+    if (whole.status != RWAPI_OK) return peer.keep_error(error);
+    whole.status = error;
+    whole.peer = &peer;
+}
+
 void Operations::finish_part(Operation& whole) {
     TERN_ASSERT(whole.task == Task::kFlushAll && whole.whole.parts > 0);
-    if (--whole.whole.parts == 0) pool_.finish(&whole, whole.status, whole.has_id);
+    if (--whole.whole.parts != 0) return;
+    if (whole.status != RWAPI_OK && !whole.in_call && !whole.has_id)
+        whole.peer->keep_error(whole.status);
+    pool_.finish(&whole, whole.status, whole.has_id);
 }
 
 void Operations::finish_all(Peer& peer) {

@@ -5,7 +5,6 @@
 #include <cstdint>
 
 #include "rwapi/core/operation_pool.h"
-#include "rwapi/core/slots.h"
 #include "rwapi/core/tags.h"
 #include "rwapi/engine/operation.h"
 #include "rwapi/engine/peers.h"
@@ -19,12 +18,11 @@ namespace rwapi {
 class Operations {
   public:
     Operations(const Tags::Lease& lease, uint32_t capacity, const Transport& transport,
-               RemoteRegions& remotes, Peers& peers, Slots& slots)
+               RemoteRegions& remotes, Peers& peers)
         : transport_(transport),
           remotes_(remotes),
           peers_(peers),
-          slots_(slots),
-          pool_(lease.tag, capacity, lease.used.operations),
+          pool_(lease.tag, capacity, lease.used),
           pieces_(capacity) {}
 
     // A new operation. has_id: the user gets its id. Null: all places are in use.
@@ -33,6 +31,8 @@ class Operations {
     void finish(Operation& operation, int result);
     // Ends all operations of a peer whose endpoints have been destroyed.
     void finish_all(Peer& peer);
+    // An error of a peer for a kFlushAll, which returns the first; the next flush returns others.
+    static void tell(Operation& whole, Peer& peer, int error);
     // Counts a part of a kFlushAll, or the time in which parts may begin, as ended.
     void finish_part(Operation& whole);
 
@@ -43,9 +43,12 @@ class Operations {
     rwapi_id id(const Operation& operation) const { return pool_.id(&operation); }
     // 1: complete; 0: not yet; negative: the operation's error, or that of a wrong id.
     int test(rwapi_id id) { return pool_.test(id); }
+    // The same, but the error is still to be asked for.
+    int look(rwapi_id id) const { return pool_.look(id); }
     // The error of an operation to a peer that lives, if its id is known but nobody has asked.
     int lost_error() const;
     uint32_t capacity() const { return pool_.capacity(); }
+    bool full() const { return pool_.in_use() == pool_.capacity(); }
     uint64_t highest_generation() const { return pool_.highest(); }
 
   private:
@@ -56,7 +59,6 @@ class Operations {
     const Transport& transport_;
     RemoteRegions& remotes_;
     Peers& peers_;
-    Slots& slots_;  // of this process
     OperationPool<Operation> pool_;
     PiecePool pieces_;
 };

@@ -19,6 +19,7 @@
 #include <cstdint>
 #include <optional>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "rwapi/core/credit.h"
@@ -59,12 +60,14 @@ struct Peer {
     bool has_work = false;              // Peers: is in the list for progress
     bool failed = false;       // Peers, by fail(): is in the list of failed peers, or kDead
     bool heard = false;        // Peers, Operations: a message or a completion of it has come
+    bool death_told = false;   // Engine: by peer_status()
     bool left = false;         // Peers: it has said that it sends nothing any more
     bool goodbye_due = false;  // SmallMessages: this process is to say so
     bool reported = false;     // Peers: an invalid message of it has been logged
     bool in_inbox = false;     // SmallMessages: the inbox has room for its messages
     ucs_status_t failure = UCS_OK;
-    // Of an operation without id, or whose id nobody has asked for; the next flush returns it.
+    // Of an operation without id, or whose id nobody has asked for; the next flush returns it. The
+    // first one, if there are several.
     int unreported_error = RWAPI_OK;
     Connection connection;
     PeerKeys keys;
@@ -83,6 +86,10 @@ struct Peer {
     }
     // Whether operations wait although the connection is there.
     bool is_blocked() const { return state == PeerState::kReady && !failed && !waiting.empty(); }
+    void keep_error(int error) {
+        if (unreported_error == RWAPI_OK) unreported_error = error;
+    }
+    int take_error() { return std::exchange(unreported_error, RWAPI_OK); }
     void set_state(PeerState next) {
         state = next;
         note();
@@ -98,6 +105,19 @@ struct Peer {
     void leave(Operation& operation) {
         waiting.remove(&operation);
         note();
+    }
+    // Whether nothing can be sent before an event comes: the peer's wireup message, a key, or the
+    // end of a flush.
+    bool awaits_event() const {
+        if (connection.wireup_due || failed) return false;
+        if (state == PeerState::kWireup) return true;
+        const Operation* const first = waiting.first();
+        if (state != PeerState::kReady || first == nullptr || goodbye_due || receiver.is_due() ||
+            keys.requested || !stale_names.empty())
+            return false;
+        return first->stage == Stage::kFlush
+                   ? first->outstanding
+                   : keys.awaited && first->target.name != 0 && first->target.region == nullptr;
     }
     // Whether nothing has been sent to the peer, and nothing waits to be.
     bool is_unused() const { return state == PeerState::kNew && waiting.empty(); }

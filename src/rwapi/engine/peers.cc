@@ -69,9 +69,7 @@ void Peers::add_work(Peer& peer) {
 }
 
 bool Peers::has_own_work() const {
-    return std::ranges::any_of(with_work_, [](const Peer* peer) {
-        return peer->state != PeerState::kWireup || peer->connection.wireup_due;
-    });
+    return std::ranges::any_of(with_work_, [](const Peer* peer) { return !peer->awaits_event(); });
 }
 
 void Peers::mark_failed(Peer& peer, ucs_status_t status) {

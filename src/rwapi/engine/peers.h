@@ -100,7 +100,7 @@ class Peers {
         }
         served_.clear();
     }
-    // Whether progress can do something before a peer's wireup message arrives.
+    // Whether progress can do something before an event comes.
     bool has_own_work() const;
 
     // Marks a peer as failed. Its operations are ended later, outside of UCT's callbacks.

@@ -84,6 +84,8 @@ int Posting::open() {
         log_error("RWAPI_NOTIFY=%s: choose fence or flush", notify);
         return RWAPI_ERR_INVALID;
     }
+    // Functions that post two writes are only Tern's.
+    flush_before_write_ = transport_.put_functions().put_word == nullptr;
     if (!flush_before_notification_) together_ = transport_.put_functions();
     const Limits& limits = transport_.limits();
     put_short_max_ = limits.put_short;
@@ -233,7 +235,7 @@ ucs_status_t Posting::register_local(Operation& operation) const {
     Operation::Local& local = operation.local;
     if (local.region != nullptr || local.temporary != nullptr) return UCS_OK;
     unsigned flags = UCT_MD_MEM_ACCESS_LOCAL_READ | UCT_MD_MEM_FLAG_HIDE_ERRORS;
-    if (is_get(operation.task)) flags |= UCT_MD_MEM_ACCESS_LOCAL_WRITE;
+    if (operation.task == Task::kGet) flags |= UCT_MD_MEM_ACCESS_LOCAL_WRITE;
     const ucs_status_t status =
         uct_md_mem_reg(transport_.domain(), local.memory, local.length, flags, &local.temporary);
     return status == UCS_OK ? UCS_OK : UCS_ERR_NO_MEMORY;
@@ -251,8 +253,12 @@ ucs_status_t Posting::prepare(Piece& piece) const {
 }
 
 ucs_status_t Posting::post_order(Operation& operation) const {
-    return flush_before_notification_ ? post_flush(operation)
-                                      : uct_ep_fence(endpoint_of(operation), 0);
+    const bool writes_follow =
+        operation.task == Task::kFence ||
+        (operation.task == Task::kPut && sets_directly(*operation.target.region, operation.kind));
+    return flush_before_notification_ || (flush_before_write_ && writes_follow)
+               ? post_flush(operation)
+               : uct_ep_fence(endpoint_of(operation), 0);
 }
 
 ucs_status_t Posting::post_flush(Operation& operation) const {

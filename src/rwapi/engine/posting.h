@@ -98,15 +98,18 @@ class Posting {
     ucs_status_t post_put(Operation& operation) const;
     ucs_status_t post_get(Operation& operation) const;
     ucs_status_t post_atomic(Operation& operation) const;
-    // Makes later sends to the peer take effect after the operation's data: by a fence or a flush
-    // (RWAPI_NOTIFY).
+    // Makes later sends to the peer take effect after the operation's data: by a fence, or by a
+    // flush if the device may place writes in another order (RWAPI_NOTIFY). Between two writes,
+    // only Tern's fence orders.
     ucs_status_t post_order(Operation& operation) const;
+    // Whether messages need a flush to stay behind writes.
+    bool flushes() const { return flush_before_notification_; }
     ucs_status_t post_flush(Operation& operation) const;
     ucs_status_t post_notification(const Operation& operation) const;
 
   private:
     static uint64_t region_of(const RemoteRegion& region) {
-        return Notification::region_of(region.key.index, region.key.generation);
+        return Handle::pack(region.key.index, region.key.generation);
     }
     // Whether the notification is a write of the word itself.
     static bool sets_directly(const RemoteRegion& region, NotificationKind kind) {
@@ -121,6 +124,7 @@ class Posting {
     const Transport& transport_;
     std::array<uint64_t, kNotificationKinds> headers_;  // of this process's messages, by kind
     bool flush_before_notification_ = false;
+    bool flush_before_write_ = false;
     PutFunctions together_;  // null: what belongs together is posted one by one
     // The most bytes that go by one call: with no notification, before a word, and before a
     // notification (of both, the first need no buffer).

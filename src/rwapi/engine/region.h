@@ -39,16 +39,10 @@ struct OwnRegion {
     uint64_t length = 0;
     uct_mem_h memory = nullptr;
     uint64_t handle = 0;
-    uint64_t counter = 0;  // handle, by attach(); 0: none
-    uint32_t users = 0;    // operations of this process
+    uint32_t users = 0;  // operations of this process
     int rights = 0;
-    int uncounted = 0;       // the rights, if there is no counter
     bool allocated = false;  // by rwapi_alloc
 
-    void attach(uint64_t handle_of_counter) {
-        counter = handle_of_counter;
-        uncounted = counter == 0 ? rights : 0;
-    }
     // Whether peers may change the word at this offset.
     [[gnu::always_inline]] bool has_word(uint64_t offset) const {
         return (rights & RWAPI_SIGNAL) && within(offset, sizeof(uint64_t), length) &&

@@ -30,7 +30,7 @@ int Regions::add(std::byte* memory, uint64_t length, int rights, bool allocated,
     OwnRegion region;
     region.address = memory;
     region.length = length;
-    region.rights = region.uncounted = rights;
+    region.rights = rights;
     region.allocated = allocated;
     SharedDomain& domain = transport_.shared_domain();
     const ucs_status_t status = domain.add(memory, length, flags_of(rights), region.memory);
@@ -48,12 +48,10 @@ int Regions::add(std::byte* memory, uint64_t length, int rights, bool allocated,
         domain.remove(memory, length, flags_of(rights));
         return RWAPI_ERR_MEMORY;
     }
-    int error;
-    OwnRegion* const stored = own_.find(handle, error);
+    OwnRegion* const stored = own_.find(handle);
     stored->handle = handle;
     by_address_.emplace(memory, stored);
-    const Handle place = Handle::unpack(handle);
-    net = NetAddress{self_.rank, place.generation, place.index, 0}.pack(self_.incarnation);
+    net = NetAddress::of_region(self_.rank, handle).pack(self_.incarnation);
     log_debug("region %llx: %llu bytes at %p, rights %d", static_cast<unsigned long long>(handle),
               static_cast<unsigned long long>(length), static_cast<void*>(memory), rights);
     return RWAPI_OK;
@@ -84,7 +82,7 @@ OwnRegion* Regions::find(const rwapi_net& net, int& error) {
     if (address.node != self_.rank) return nullptr;
     error = RWAPI_ERR_FOREIGN;
     if (!NetAddress::made_by(self_.incarnation, net)) return nullptr;
-    return own_.find(address.index, address.generation, error);
+    return own_.find(address.region(), error);
 }
 
 OwnRegion* Regions::find_allocated(const void* memory) {
@@ -117,8 +115,7 @@ Key Regions::rights_of(const OwnRegion& region) const {
 
 bool Regions::make_key(uint64_t name, Key& key) {
     const NetAddress address = NetAddress::of_name(name);
-    int error;
-    const OwnRegion* const region = own_.find(address.index, address.generation, error);
+    const OwnRegion* const region = own_.find(address.region());
     if (region == nullptr || address.node != self_.rank) return false;
     key = rights_of(*region);
     key.incarnation = self_.incarnation;

@@ -16,9 +16,7 @@ namespace rwapi {
 // functions that find return null with `error` set.
 class Regions {
   public:
-    // used: the highest generation that earlier handles with this tag may have.
-    Regions(const Self& self, uint16_t tag, uint32_t used, Transport& transport)
-        : self_(self), transport_(transport), own_(tag, Kind::kOwnRegion, used) {}
+    Regions(const Self& self, Transport& transport) : self_(self), transport_(transport) {}
 
     // Registers memory. allocated: it is unmapped when it is removed.
     int add(std::byte* memory, uint64_t length, int rights, bool allocated, rwapi_net& net);
@@ -27,13 +25,8 @@ class Regions {
 
     // RWAPI_ERR_NODE: it is an address of another node.
     OwnRegion* find(const rwapi_net& net, int& error);
-    OwnRegion* find_own(uint32_t index, uint32_t generation, int& error) {
-        return own_.find(index, generation, error);
-    }
-    // By the index, and above it the generation; null without the reason.
-    [[gnu::always_inline]] OwnRegion* find_live(uint64_t place_and_generation) {
-        return own_.find_live(place_and_generation);
-    }
+    OwnRegion* find(uint64_t handle, int& error) { return own_.find(handle, error); }
+    [[gnu::always_inline]] OwnRegion* find(uint64_t handle) { return own_.find(handle); }
     // The region of rwapi_alloc that begins here; null: there is none.
     OwnRegion* find_allocated(const void* memory);
     // A region that has all of this memory. Null: none was found, or a region that begins later
@@ -54,8 +47,6 @@ class Regions {
     // The key of the region with this name; false: there is no such region.
     bool make_key(uint64_t name, Key& key);
 
-    // The highest generation of the regions.
-    uint32_t highest_generation() const { return own_.highest(); }
     // Gives all memory back to UCT, which must precede the end of the transport.
     void remove_all();
 

@@ -24,8 +24,8 @@ namespace rwapi {
         if ((key.rights & RWAPI_ALL) != RWAPI_ALL) return RWAPI_ERR_RIGHTS;
         if ((key.address + transfer.offset) % sizeof(uint64_t) != 0) return RWAPI_ERR_INVALID;
     }
-    if (is_get(task) && !(key.rights & RWAPI_READ)) return RWAPI_ERR_RIGHTS;
-    if (!is_get(task) && (transfer.length > 0 || notified) && !(key.rights & RWAPI_WRITE))
+    if (task == Task::kGet && !(key.rights & RWAPI_READ)) return RWAPI_ERR_RIGHTS;
+    if (task != Task::kGet && (transfer.length > 0 || notified) && !(key.rights & RWAPI_WRITE))
         return RWAPI_ERR_RIGHTS;
     if (transfer.kind == NotificationKind::kSet || transfer.kind == NotificationKind::kAdd) {
         if (!(key.rights & RWAPI_SIGNAL)) return RWAPI_ERR_RIGHTS;

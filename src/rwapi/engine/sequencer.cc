@@ -8,7 +8,7 @@ namespace {
 
 // The stage after the data and their order.
 Stage after_order(const Operation& operation) {
-    return operation.kind == NotificationKind::kNone ? Stage::kPosted : Stage::kNotify;
+    return operation.is_notified() ? Stage::kNotify : Stage::kPosted;
 }
 
 }  // namespace
@@ -72,7 +72,9 @@ ucs_status_t Sequencer::post_stage(Operation& operation) {
         case Stage::kFlush:
             return UCS_INPROGRESS;
         case Stage::kNotify: {
-            const ucs_status_t status = posting_.post_notification(operation);
+            const ucs_status_t status = operation.task == Task::kSmall
+                                            ? small_.post(*operation.peer, operation.small)
+                                            : posting_.post_notification(operation);
             if (status == UCS_OK) operation.stage = Stage::kPosted;
             return status;
         }
@@ -85,8 +87,7 @@ ucs_status_t Sequencer::post_stage(Operation& operation) {
 
 ucs_status_t Sequencer::post_data_stage(Operation& operation) {
     const bool notified = operation.kind != NotificationKind::kNone;
-    if (const RemoteRegion* const region = operation.target.region;
-        notified && region != nullptr && operation.pieces.first == nullptr) {
+    if (const RemoteRegion* const region = operation.target.region; notified && region != nullptr) {
         ucs_status_t status = posting_.post_notified(
             *region, {0, operation.target.offset, operation.local.memory, operation.local.length,
                       operation.kind, operation.notification.place, operation.notification.value});
@@ -116,7 +117,6 @@ ucs_status_t Sequencer::post_data(Operation& operation) {
             // A put of no bytes notifies of the puts before it.
             return operation.local.length > 0 ? posting_.post_put(operation) : UCS_OK;
         case Task::kGet:
-        case Task::kGetNotify:
             return posting_.post_get(operation);
         case Task::kFetchAdd:
         case Task::kCompareSwap:

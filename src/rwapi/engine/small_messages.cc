@@ -5,9 +5,12 @@
 
 namespace rwapi {
 
-// The message also returns the credit that is owed.
+// The message also returns the credit that is owed. It comes after earlier writes.
 ucs_status_t SmallMessages::post(Peer& peer, const rwapi_small& small) {
     TERN_ASSERT(peer.state == PeerState::kReady);
+    if (const ucs_status_t status = uct_ep_fence(peer.connection.endpoint.get(), 0);
+        status != UCS_OK)
+        return status;
     const auto credit = static_cast<uint16_t>(peer.receiver.owed());
     const Header header{self_.rank, credit, 0, 0};
     const ucs_status_t status = uct_ep_am_short(peer.connection.endpoint.get(), kSmallMessage,

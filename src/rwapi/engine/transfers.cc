@@ -46,8 +46,7 @@ int Engine::find(const rwapi_net& net, const OwnRegion*& own, RemoteRegion*& reg
 rwapi_id Engine::transfer_to(Task task, RemoteRegion& region, const Transfer& what, bool has_id) {
     const int error = check_access(region.key, task, what);
     if (error != RWAPI_OK) return region.stale ? RWAPI_ERR_STALE : error;
-    if (what.length == 0 && what.kind == NotificationKind::kNone && task != Task::kGetNotify)
-        return 0;
+    if (what.length == 0 && what.kind == NotificationKind::kNone) return 0;
     Peer& peer = *region.peer;
     if (peer.failed) return RWAPI_ERR_PEER;
     if (task == Task::kPut && peer.can_post() && posting_.post_short(region, what)) return 0;
@@ -92,9 +91,8 @@ rwapi_id Engine::begin(Task task, Peer& peer, RemoteRegion* region, const Transf
         operation->local.region = regions_.find_containing(what.local, what.length);
     if (operation->local.region != nullptr) Regions::use(*operation->local.region);
     operation->kind = what.kind;
-    const NetAddress target = NetAddress::of_name(what.name);
-    operation->notification = {Notification::region_of(target.index, target.generation),
-                               what.length, what.place, what.value};
+    operation->notification = {NetAddress::of_name(what.name).region(), what.length, what.place,
+                               what.value};
     const rwapi_id id = sequencer_.start(*operation);
     refill(peer);
     return id;
@@ -113,14 +111,10 @@ rwapi_id Engine::transfer_locally(Task task, const Transfer& what, const OwnRegi
     std::byte* const memory = region.address + what.offset;
     if (what.length > 0) {
         if (task == Task::kPut) std::memmove(memory, what.local, what.length);
-        if (is_get(task)) std::memmove(what.local, memory, what.length);
+        if (task == Task::kGet) std::memmove(what.local, memory, what.length);
     }
-    if (task == Task::kGetNotify) slots().notify(static_cast<uint32_t>(what.place), what.value);
-    if (what.kind != NotificationKind::kNone) {
-        const Handle handle = Handle::unpack(region.handle);
-        notifications_.apply(what.kind, {Notification::region_of(handle.index, handle.generation),
-                                         what.length, what.place, what.value});
-    }
+    if (what.kind != NotificationKind::kNone)
+        notifications_.apply(what.kind, {region.handle, what.length, what.place, what.value});
     sleeper_.wake();
     return 0;
 }
@@ -148,7 +142,7 @@ int Engine::send(uint32_t node, const rwapi_small& small) {
     Peer& peer = peers_.at(node);
     if (peer.failed || peer.left || !connector_.look_up(peer)) return RWAPI_ERR_PEER;
     if (peer.sender.left() == 0) return RWAPI_ERR_AGAIN;
-    if (peer.can_post() && small_.post(peer, small) == UCS_OK) {
+    if (peer.can_post() && !posting_.flushes() && small_.post(peer, small) == UCS_OK) {
         peer.sender.spend();
         return RWAPI_OK;
     }
@@ -156,6 +150,7 @@ int Engine::send(uint32_t node, const rwapi_small& small) {
     if (operation == nullptr) return RWAPI_ERR_AGAIN;
     peer.sender.spend();
     operation->small = small;
+    if (posting_.flushes()) operation->stage = Stage::kOrder;
     const rwapi_id id = sequencer_.start(*operation);
     return id < 0 ? static_cast<int>(id) : RWAPI_OK;
 }

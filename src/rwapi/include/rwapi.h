@@ -17,6 +17,20 @@
  * - A child of fork must not call any of them.
  * - NULL as a context means the one of rwapi_init, which the paper's ten calls use.
  * - Lengths and offsets are in bytes, times in microseconds; a negative time limit means none.
+ * - What the target may assume of two things that one process issues to it (fence: only with
+ *   rwapi_fence between them; flush: only if a flush between them is complete; wait: only if the
+ *   first is complete; -: nothing):
+ *
+ *     first \ then        put, list   signal, slot   polled word   small message   get, atomic
+ *     put, write, list    fence       in order       fence*        in order        flush
+ *     signal, slot        -           in order       -             in order        -
+ *     polled word         fence       in order       fence         in order        flush
+ *     small message       -           in order       -             in order        -
+ *     get                 wait        wait           wait          wait            -
+ *     atomic operation    flush       flush          flush         flush           -
+ *     (* the data of the same call come before their word)
+ *
+ *   Nothing is ordered between different senders or targets, or by rwapi_barrier and rwapi_share.
  * - Notifications and small messages are received by calls that make progress: rwapi_progress, and
  *   all whose names have receive, test, wait or issent, rwapi_share and rwapi_barrier; and puts,
  *   writes, gets and atomic operations that must wait for room to send.
@@ -40,7 +54,7 @@ enum {
     RWAPI_ERR_INVALID = -1,      /* an argument that is never valid: a null pointer, a bad flag */
     RWAPI_ERR_STATE = -2,        /* before rwapi_init, or after rwapi_finalize */
     RWAPI_ERR_RANGE = -3,        /* outside of the memory, or no such slot of the target */
-    RWAPI_ERR_STALE = -4,        /* the memory has been deregistered, or the counter freed */
+    RWAPI_ERR_STALE = -4,        /* the memory has been deregistered */
     RWAPI_ERR_FOREIGN = -5,      /* made by another context or job, or not by this library */
     RWAPI_ERR_NODE = -6,         /* no such node, or the memory is not that node's */
     RWAPI_ERR_RIGHTS = -7,       /* the memory was not registered for this use */
@@ -84,7 +98,8 @@ RWAPI_EXPORT int rwapi_init(int* argc, char*** argv);
 
 /* Completes the operations of this process, waits for the other processes, and frees everything. If
  * a peer has died, it waits for 30 s (RWAPI_FINALIZE_TIMEOUT) at most, and fails
- * (RWAPI_ERR_TIMEOUT) only if writes to other peers are not complete by then. Errors of writes to
+ * (RWAPI_ERR_TIMEOUT) if writes to other peers are not complete by then, or if others may not have
+ * come to their end: they may still write to memory that is gone. Errors of writes to
  * living peers that no other call has returned are its errors. */
 RWAPI_EXPORT int rwapi_finalize(void);
 
@@ -93,8 +108,8 @@ RWAPI_EXPORT int rwapi_size(void);
 RWAPI_EXPORT int rwapi_rank(void);
 
 /* Allocates memory that peers may write, read and signal. It is page-aligned, filled with zeros,
- * and shared with children of fork. Stores its network address in *net. NULL: no memory, or not
- * initialised. */
+ * and in huge pages if it is long and the system has them. Stores its network address in *net.
+ * NULL: no memory, or not initialised. */
 RWAPI_EXPORT void* rwapi_alloc(size_t size, rwapi_net* net);
 
 /* Frees memory of rwapi_alloc. Later writes of peers to it fail at the peer. RWAPI_ERR_INVALID if
@@ -152,7 +167,8 @@ typedef struct rwapi_bootstrap {
 
 enum {
     RWAPI_DEATH_GO_ON = 0, /* a wait goes on while a peer is left that may be alive */
-    RWAPI_DEATH_REPORT = 1 /* each death of a peer ends one wait with RWAPI_ERR_PEER */
+    RWAPI_DEATH_REPORT = 1 /* a death of a peer ends all waits with RWAPI_ERR_PEER, until
+                            * rwapi_peer_status has told of it */
 };
 
 enum {
@@ -191,13 +207,6 @@ RWAPI_EXPORT int rwapi_context_send(rwapi_context* context, int node, const rwap
 RWAPI_EXPORT int rwapi_context_receive(rwapi_context* context, int* node, rwapi_small* small);
 RWAPI_EXPORT void* rwapi_context_alloc(rwapi_context* context, size_t size, rwapi_net* net);
 RWAPI_EXPORT int rwapi_context_free(rwapi_context* context, void* memory);
-RWAPI_EXPORT rwapi_id rwapi_context_write(rwapi_context* context, int node, rwapi_net from,
-                                          rwapi_net to, size_t size);
-
-/* The name of the UCT transport and device in use, "tern/softhca0:1", which lives as long as the
- * context; NULL without one. */
-RWAPI_EXPORT const char* rwapi_transport(rwapi_context* context);
-
 /*
  * ---- Memory ----
  */
@@ -209,8 +218,8 @@ enum {
     RWAPI_ALL = 7,
     /* With RWAPI_SIGNAL, and no part of RWAPI_ALL: RWAPI_SIGNAL_SET is a write of the word itself.
      * The word changes without any call of this process, which may wait by rwapi_signal_read alone.
-     * No counter counts such a signal, rwapi_arm does not see it, and it may overtake other
-     * notifications. RWAPI_SIGNAL_ADD must not change the same word. */
+     * rwapi_arm does not see such a signal, and it may overtake other notifications.
+     * RWAPI_SIGNAL_ADD must not change the same word. */
     RWAPI_POLLED = 16
 };
 
@@ -222,8 +231,8 @@ enum {
 RWAPI_EXPORT int rwapi_register(rwapi_context* context, void* memory, size_t length, int rights,
                                 rwapi_net* net);
 
-/* Deregisters memory of rwapi_register by any address within it. RWAPI_ERR_BUSY: operations of this
- * process use it. */
+/* Deregisters memory of rwapi_register, or frees that of rwapi_alloc, by any address within it.
+ * RWAPI_ERR_BUSY: operations of this process use it. */
 RWAPI_EXPORT int rwapi_deregister(rwapi_context* context, rwapi_net net);
 
 /* Collective. Gives each process the addresses of all: peers[i] becomes what node i has given as
@@ -268,7 +277,8 @@ typedef struct rwapi_element {
  * because of its arguments or RWAPI_ERR_AGAIN; the keys of all are awaited before the first is
  * written. The array may be changed when the call returns. The elements of all lists that are not
  * complete are at most rwapi_params.operations: a list that is longer is refused
- * (RWAPI_ERR_RANGE), and one for which there is no room now with RWAPI_ERR_AGAIN. */
+ * (RWAPI_ERR_RANGE), and one for which there is no room now with RWAPI_ERR_AGAIN. A notification
+ * without data after it comes after all of it; so it does after rwapi_put_strided. */
 RWAPI_EXPORT int rwapi_put_list(rwapi_context* context, const rwapi_element* elements, size_t n,
                                 rwapi_id* id);
 
@@ -312,8 +322,9 @@ RWAPI_EXPORT int rwapi_compare_swap(rwapi_context* context, rwapi_net net, uint6
  * flush to the target, and later uses of the memory, fail with RWAPI_ERR_STALE.
  *
  * The waits below do not know from whom they wait. They return RWAPI_ERR_PEER when all peers are
- * dead or in rwapi_finalize; and with RWAPI_DEATH_REPORT also when one has died whose death no wait
- * has returned yet. A peer counts if this process and it have communicated before.
+ * dead or in rwapi_finalize; and with RWAPI_DEATH_REPORT also when one has died, until
+ * rwapi_peer_status of it has been called. A peer counts if this process and it have communicated
+ * before.
  */
 
 enum { RWAPI_SIGNAL_SET = 0, RWAPI_SIGNAL_ADD = 1 };
@@ -329,29 +340,6 @@ RWAPI_EXPORT int rwapi_put_notify(rwapi_context* context, rwapi_net net, uint64_
                                   const void* local, size_t length, uint32_t slot, uint64_t value,
                                   rwapi_id* id);
 
-/* A write that only the target's counter counts. Counters count the two calls above as well. */
-RWAPI_EXPORT int rwapi_put_count(rwapi_context* context, rwapi_net net, uint64_t offset,
-                                 const void* local, size_t length, rwapi_id* id);
-
-/* The writes of rwapi_put_list and rwapi_put_strided, then one notification for all of them, in a
- * slot as that of rwapi_put_notify. A counter counts it as one write of all bytes, that of the last
- * element's memory. A list must have an element, of any length. For a signal or a count in the
- * place of the slot, use rwapi_put_list and then rwapi_put_signal or rwapi_put_count without data.
- */
-RWAPI_EXPORT int rwapi_put_list_notify(rwapi_context* context, const rwapi_element* elements,
-                                       size_t n, uint32_t slot, uint64_t value, rwapi_id* id);
-RWAPI_EXPORT int rwapi_put_strided_notify(rwapi_context* context, rwapi_net net, uint64_t offset,
-                                          const void* local, const rwapi_blocks* blocks,
-                                          uint32_t slot, uint64_t value, rwapi_id* id);
-
-/* A read, then value, which is not 0, in a notification slot of this context: when the slot is set,
- * the data are at local. length may be 0. If the read fails, the slot stays as it is. The slot says
- * nothing about earlier reads. No counter counts it. RWAPI_ERR_RANGE: also if there is no such slot
- * here. A wait for the slot does not end when the peer dies; a wait for the id does. */
-RWAPI_EXPORT int rwapi_get_notify(rwapi_context* context, rwapi_net net, uint64_t offset,
-                                  void* local, size_t length, uint32_t slot, uint64_t value,
-                                  rwapi_id* id);
-
 /* The value of a signal word of this process; what was written before the signal is visible. */
 RWAPI_EXPORT uint64_t rwapi_signal_read(const uint64_t* word);
 
@@ -361,8 +349,9 @@ RWAPI_EXPORT uint64_t rwapi_signal_read(const uint64_t* word);
 RWAPI_EXPORT int rwapi_signal_wait(rwapi_context* context, const uint64_t* word, uint64_t value,
                                    int64_t timeout);
 
-/* 1: the slot is set, and *value (may be NULL) is its latest value; 0: it is not. */
-RWAPI_EXPORT int rwapi_notify_test(rwapi_context* context, uint32_t slot, uint64_t* value);
+/* *set: 1 if the slot is set, and *value (may be NULL) is its latest value; 0 if it is not. */
+RWAPI_EXPORT int rwapi_notify_test(rwapi_context* context, uint32_t slot, int* set,
+                                   uint64_t* value);
 
 /* Waits until it is set. 0, RWAPI_ERR_TIMEOUT, RWAPI_ERR_PEER. */
 RWAPI_EXPORT int rwapi_notify_wait(rwapi_context* context, uint32_t slot, uint64_t* value,
@@ -376,59 +365,34 @@ RWAPI_EXPORT int rwapi_notify_waitsome(rwapi_context* context, uint32_t first, u
  * more than 1, all values but the latest were overwritten. *value (may be NULL) is the latest. */
 RWAPI_EXPORT int rwapi_notify_reset(rwapi_context* context, uint32_t slot, uint64_t* value);
 
-/* A counter of notified writes into memory of this process. */
-typedef uint64_t rwapi_counter;
-
-/* Makes a counter, which expects nothing; frees one. */
-RWAPI_EXPORT int rwapi_counter_create(rwapi_context* context, rwapi_counter* counter);
-RWAPI_EXPORT int rwapi_counter_free(rwapi_context* context, rwapi_counter counter);
-
-/* From now on, the counter counts the notified writes to this memory of this process: all that was
- * allocated or registered in one call. Adds `expected` to the number that the counter expects. Such
- * memory has one counter at most; a new one replaces it. RWAPI_ERR_NODE: it is a peer's memory. */
-RWAPI_EXPORT int rwapi_counter_attach(rwapi_context* context, rwapi_counter counter, rwapi_net net,
-                                      uint64_t expected);
-
-/* From now on, no counter counts the notified writes to this memory. What its counter has counted
- * and expects stays: see rwapi_counter_set. */
-RWAPI_EXPORT int rwapi_counter_detach(rwapi_context* context, rwapi_net net);
-
-/* Sets the number that the counter expects, in the place of what was attached; 0: nothing. */
-RWAPI_EXPORT int rwapi_counter_set(rwapi_context* context, rwapi_counter counter,
-                                   uint64_t expected);
-
-/* 1: at least the expected number of writes have arrived; 0: not yet. *writes and *bytes, if not
- * NULL, are what has arrived since the last reset. */
-RWAPI_EXPORT int rwapi_counter_test(rwapi_context* context, rwapi_counter counter, uint64_t* writes,
-                                    uint64_t* bytes);
-RWAPI_EXPORT int rwapi_counter_wait(rwapi_context* context, rwapi_counter counter, int64_t timeout);
-
-/* Subtracts the expected number, so that early writes of the next round count for that round, and
- * sets bytes to 0. RWAPI_ERR_RANGE: fewer writes have arrived. */
-RWAPI_EXPORT int rwapi_counter_reset(rwapi_context* context, rwapi_counter counter);
-
 /*
  * ---- Completion and progress ----
  */
 
-/* 1: complete, 0: not yet, or the operation's error. The results of the latest 1024 operations
- * (rwapi_params.operations) are kept; older operations are reported as complete, and an error of
- * them that nobody has asked for is that of the next flush to their node. */
-RWAPI_EXPORT int rwapi_test(rwapi_context* context, rwapi_id id);
+/* *complete: 1 if it is, and 0 if not yet. Returns 0, or the operation's error. The results of the
+ * latest 1024 operations (rwapi_params.operations) are kept; older operations are reported as
+ * complete, and an error of them that nobody has asked for is that of the next flush to their node.
+ */
+RWAPI_EXPORT int rwapi_test(rwapi_context* context, rwapi_id id, int* complete);
 RWAPI_EXPORT int rwapi_wait(rwapi_context* context, rwapi_id id, int64_t timeout);
 
+/* In the place of an id: rwapi_wait_any and rwapi_wait_all leave it out. */
+#define RWAPI_ID_NONE INT64_MIN
+
 /* Waits until one of n operations is complete or has failed, stores its position in *index and
- * returns its result. */
+ * returns its result. A loop puts RWAPI_ID_NONE there. RWAPI_ERR_INVALID: none is left. */
 RWAPI_EXPORT int rwapi_wait_any(rwapi_context* context, const rwapi_id* ids, size_t n,
                                 size_t* index, int64_t timeout);
 
 /* Waits until all n operations are complete or have failed. Returns the first error of them, in
- * their order. */
+ * their order; those of others are still to be asked for, and so are all if the time has passed. */
 RWAPI_EXPORT int rwapi_wait_all(rwapi_context* context, const rwapi_id* ids, size_t n,
                                 int64_t timeout);
 
 /* An operation that completes when all earlier ones to the node (to all nodes) are complete and
- * their data are in the target's memory. */
+ * their data are in the target's memory. Its error is the first of those that nobody else will
+ * know. Without id, and not complete in the call, it leaves errors to the next flush. A flush of
+ * all does not concern nodes that are dead already, except for errors that no call has returned. */
 RWAPI_EXPORT int rwapi_flush(rwapi_context* context, int node, rwapi_id* id);
 RWAPI_EXPORT int rwapi_flush_all(rwapi_context* context, rwapi_id* id);
 
@@ -449,7 +413,8 @@ RWAPI_EXPORT int rwapi_arm(rwapi_context* context);
 
 /* 0: the node works as far as is known; 1: it is in rwapi_finalize, where it sends and receives
  * nothing, but its memory can be written and read until this process is there, too;
- * RWAPI_ERR_PEER: it is dead. Probes a node that is in use. */
+ * RWAPI_ERR_PEER: it is dead, which with RWAPI_DEATH_REPORT ends no wait any more. Probes a node
+ * that is in use. */
 RWAPI_EXPORT int rwapi_peer_status(rwapi_context* context, int node);
 
 #ifdef __cplusplus

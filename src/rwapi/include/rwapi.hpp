@@ -3,8 +3,9 @@
 #define RWAPI_HPP
 
 // rwapi.h for C++20. The comments there say what the calls do; here is only what differs:
-// - Contexts, memory, registrations and counters are objects. Their destructors give back what they
-//   have, and ignore errors; close() throws them.
+// - Contexts, memory and registrations are objects. Their destructors give back what they
+//   have, and ignore errors; close() throws them. An exception that leaves the scope of a context
+//   ends the process with a message, and so the job: other processes would wait for it.
 // - Errors are exceptions, because most calls fail only if something is wrong, and constructors
 //   cannot return anything. A queue that is full is not an error: calls that begin an operation,
 //   and send(), return false if they have not begun (RWAPI_ERR_AGAIN). Context::retry() tries
@@ -20,6 +21,9 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
 #include <optional>
 #include <ranges>
 #include <span>
@@ -117,105 +121,67 @@ struct Params : rwapi_params {
     Params() : rwapi_params() { size = sizeof(rwapi_params); }
 };
 
-// A handle of a context, which End gives back.
-template <class Handle, int (*End)(rwapi_context*, Handle)>
+// Memory that peers may use. The address, by which it is given back, is that of one context only.
 class Owned {
   public:
     Owned() = default;
     Owned(Owned&& other) noexcept
-        : context_(other.context_),
-          handle_(other.handle_),
-          owned_(std::exchange(other.owned_, false)) {}
+        : context_(other.context_), net_(other.net_), owned_(std::exchange(other.owned_, false)) {}
     Owned& operator=(Owned&& other) noexcept {
         Owned old(std::move(*this));
         context_ = other.context_;
-        handle_ = other.handle_;
+        net_ = other.net_;
         owned_ = std::exchange(other.owned_, false);
         return *this;
     }
     Owned(const Owned&) = delete;
     Owned& operator=(const Owned&) = delete;
     ~Owned() {
-        if (owned_) End(context_, handle_);
+        if (owned_) ::rwapi_deregister(context_, net_);
     }
 
+    rwapi_net net() const { return net_; }
     // After an error (RWAPI_ERR_BUSY), the object has it still.
     void close() {
         if (!owned_) return;
-        check(End(context_, handle_));
+        check(::rwapi_deregister(context_, net_));
         owned_ = false;
     }
     explicit operator bool() const { return owned_; }
 
   protected:
-    Owned(rwapi_context* context, Handle handle)
-        : context_(context), handle_(handle), owned_(true) {}
+    Owned(rwapi_context* context, rwapi_net net) : context_(context), net_(net), owned_(true) {}
 
+  private:
     rwapi_context* context_ = nullptr;
-    Handle handle_ = {};
+    rwapi_net net_ = {};
     bool owned_ = false;
 };
 
 // Memory of Context::alloc().
-class Memory : public Owned<void*, ::rwapi_context_free> {
+class Memory : public Owned {
   public:
     Memory() = default;
 
-    rwapi_net net() const { return net_; }
-    WritableBytes bytes() const { return {static_cast<std::byte*>(handle_), size_}; }
+    WritableBytes bytes() const { return bytes_; }
     template <class T>
     std::span<T> as() const {
         static_assert(std::is_trivially_copyable_v<T>);
-        return {static_cast<T*>(handle_), size_ / sizeof(T)};
+        return {reinterpret_cast<T*>(bytes_.data()), bytes_.size() / sizeof(T)};
     }
 
   private:
     friend class Context;
-    Memory(rwapi_context* context, void* memory, std::size_t size, rwapi_net net)
-        : Owned(context, memory), size_(size), net_(net) {}
+    Memory(rwapi_context* context, rwapi_net net, WritableBytes bytes)
+        : Owned(context, net), bytes_(bytes) {}
 
-    std::size_t size_ = 0;
-    rwapi_net net_ = {};
+    WritableBytes bytes_;
 };
 
 // A registration of Context::register_memory().
-class Registration : public Owned<rwapi_net, ::rwapi_deregister> {
+class Registration : public Owned {
   public:
     Registration() = default;
-
-    rwapi_net net() const { return handle_; }
-
-  private:
-    friend class Context;
-    using Owned::Owned;
-};
-
-// A counter of Context::counter().
-class Counter : public Owned<rwapi_counter, ::rwapi_counter_free> {
-  public:
-    struct Counts {
-        bool reached;
-        std::uint64_t writes, bytes;
-    };
-
-    Counter() = default;
-
-    rwapi_counter handle() const { return handle_; }
-    void attach(rwapi_net net, std::uint64_t expected) {
-        check(::rwapi_counter_attach(context_, handle_, net, expected));
-    }
-    void set(std::uint64_t expected) { check(::rwapi_counter_set(context_, handle_, expected)); }
-    Counts test() const {
-        Counts counts;
-        const int reached =
-            check(::rwapi_counter_test(context_, handle_, &counts.writes, &counts.bytes));
-        counts.reached = reached != 0;
-        return counts;
-    }
-    void wait(Time limit = kForever) {
-        check(::rwapi_counter_wait(context_, handle_, limit.count()));
-    }
-    void reset() { check(::rwapi_counter_reset(context_, handle_)); }
 
   private:
     friend class Context;
@@ -225,14 +191,6 @@ class Counter : public Owned<rwapi_counter, ::rwapi_counter_free> {
 // The operations of a context on memory of peers.
 class Operations {
   public:
-    [[nodiscard]] bool write(int node, rwapi_net from, rwapi_net to, std::size_t size,
-                             rwapi_id* id = nullptr) {
-        const rwapi_id result = ::rwapi_context_write(handle_, node, from, to, size);
-        if (result == RWAPI_ERR_AGAIN) return false;
-        check(result);
-        if (id != nullptr) *id = result;
-        return true;
-    }
     [[nodiscard]] bool put(rwapi_net net, std::uint64_t offset, Bytes local,
                            rwapi_id* id = nullptr) {
         return begun(::rwapi_put(handle_, net, offset, local.data(), local.size(), id));
@@ -241,29 +199,13 @@ class Operations {
                            rwapi_id* id = nullptr) {
         return begun(::rwapi_get(handle_, net, offset, local.data(), local.size(), id));
     }
-    [[nodiscard]] bool get_notify(rwapi_net net, std::uint64_t offset, WritableBytes local,
-                                  std::uint32_t slot, std::uint64_t value, rwapi_id* id = nullptr) {
-        return begun(
-            ::rwapi_get_notify(handle_, net, offset, local.data(), local.size(), slot, value, id));
-    }
     [[nodiscard]] bool put_list(std::span<const rwapi_element> elements, rwapi_id* id = nullptr) {
         return begun(::rwapi_put_list(handle_, elements.data(), elements.size(), id));
-    }
-    [[nodiscard]] bool put_list_notify(std::span<const rwapi_element> elements, std::uint32_t slot,
-                                       std::uint64_t value, rwapi_id* id = nullptr) {
-        return begun(
-            ::rwapi_put_list_notify(handle_, elements.data(), elements.size(), slot, value, id));
     }
     // The blocks begin at local.
     [[nodiscard]] bool put_strided(rwapi_net net, std::uint64_t offset, const void* local,
                                    const rwapi_blocks& blocks, rwapi_id* id = nullptr) {
         return begun(::rwapi_put_strided(handle_, net, offset, local, &blocks, id));
-    }
-    [[nodiscard]] bool put_strided_notify(rwapi_net net, std::uint64_t offset, const void* local,
-                                          const rwapi_blocks& blocks, std::uint32_t slot,
-                                          std::uint64_t value, rwapi_id* id = nullptr) {
-        return begun(
-            ::rwapi_put_strided_notify(handle_, net, offset, local, &blocks, slot, value, id));
     }
     [[nodiscard]] bool fetch_add(rwapi_net net, std::uint64_t offset, std::uint64_t value,
                                  std::uint64_t* result, rwapi_id* id = nullptr) {
@@ -284,10 +226,6 @@ class Operations {
                                   std::uint32_t slot, std::uint64_t value, rwapi_id* id = nullptr) {
         return begun(
             ::rwapi_put_notify(handle_, net, offset, local.data(), local.size(), slot, value, id));
-    }
-    [[nodiscard]] bool put_count(rwapi_net net, std::uint64_t offset, Bytes local,
-                                 rwapi_id* id = nullptr) {
-        return begun(::rwapi_put_count(handle_, net, offset, local.data(), local.size(), id));
     }
 
   protected:
@@ -326,7 +264,16 @@ class Context : public Operations {
     Context& operator=(const Context&) = delete;
     // Collective, as close().
     ~Context() {
-        if (open_) end();
+        if (!open_) return;
+        if (std::uncaught_exceptions() > exceptions_ && ::rwapi_context_size(handle_) > 1) {
+            std::fprintf(stderr,
+                         "rwapi: node %d: an exception has left the scope of a context, which ends "
+                         "this process: the others would wait for it\n",
+                         ::rwapi_context_rank(handle_));
+            std::fflush(nullptr);
+            std::_Exit(EXIT_FAILURE);
+        }
+        end();
     }
     void close() {
         if (std::exchange(open_, false)) check(end());
@@ -335,7 +282,6 @@ class Context : public Operations {
     rwapi_context* handle() const { return handle_; }
     int size() const { return check(::rwapi_context_size(handle_)); }
     int rank() const { return check(::rwapi_context_rank(handle_)); }
-    const char* transport() const { return ::rwapi_transport(handle_); }
 
     // Calls begin() until it returns true, and makes progress:
     // context.retry([&] { return context.put(net, 0, data); }).
@@ -348,7 +294,7 @@ class Context : public Operations {
         rwapi_net net;
         void* const memory = ::rwapi_context_alloc(handle_, size, &net);
         if (memory == nullptr) throw Error(RWAPI_ERR_MEMORY);
-        return Memory(handle_, memory, size, net);
+        return Memory(handle_, net, {static_cast<std::byte*>(memory), size});
     }
     Registration register_memory(WritableBytes memory, int rights = RWAPI_ALL) {
         rwapi_net net;
@@ -378,8 +324,9 @@ class Context : public Operations {
     // The latest value, if the slot is set.
     std::optional<std::uint64_t> notify_test(std::uint32_t slot) {
         std::uint64_t value;
-        if (check(::rwapi_notify_test(handle_, slot, &value)) == 0) return std::nullopt;
-        return value;
+        int set;
+        check(::rwapi_notify_test(handle_, slot, &set, &value));
+        return set != 0 ? std::optional(value) : std::nullopt;
     }
     std::uint64_t notify_wait(std::uint32_t slot, Time limit = kForever) {
         std::uint64_t value;
@@ -394,14 +341,11 @@ class Context : public Operations {
     int notify_reset(std::uint32_t slot, std::uint64_t* value = nullptr) {
         return check(::rwapi_notify_reset(handle_, slot, value));
     }
-    Counter counter() {
-        rwapi_counter counter;
-        check(::rwapi_counter_create(handle_, &counter));
-        return Counter(handle_, counter);
+    bool test(rwapi_id id) {
+        int complete;
+        check(::rwapi_test(handle_, id, &complete));
+        return complete != 0;
     }
-    void counter_detach(rwapi_net net) { check(::rwapi_counter_detach(handle_, net)); }
-
-    bool test(rwapi_id id) { return check(::rwapi_test(handle_, id)) != 0; }
     void wait(rwapi_id id, Time limit = kForever) {
         check(::rwapi_wait(handle_, id, limit.count()));
     }
@@ -437,6 +381,7 @@ class Context : public Operations {
     int end() { return handle_ == nullptr ? ::rwapi_finalize() : ::rwapi_context_destroy(handle_); }
 
     bool open_ = false;
+    int exceptions_ = std::uncaught_exceptions();  // that were under way before
 };
 
 }  // namespace rwapi

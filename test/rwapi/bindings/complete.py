@@ -57,7 +57,7 @@ def compare(what, have, wanted):
 def cpp():
     said = set(re.findall(r"::(rwapi_\w+)", (root / "include" / "rwapi.hpp").read_text()))
     # Calls of the paper are those of the context of the process.
-    same = {"rwapi_init": "rwapi_init_params", "rwapi_issent": "rwapi_test"}
+    same = {"rwapi_init": "rwapi_init_params", "rwapi_issent": "rwapi_test", "rwapi_write": "rwapi_put", "rwapi_free": "rwapi_deregister", "rwapi_context_free": "rwapi_deregister"}
     for name in exports:
         context = name.replace("rwapi_", "rwapi_context_")
         if not said & {name, same.get(name, name), context}:
@@ -66,7 +66,7 @@ def cpp():
 
 FORTRAN = {"int": "integer(c_int)", "size_t": "integer(c_size_t)", "uint64_t": "integer(c_int64_t)",
            "int64_t": "integer(c_int64_t)", "uint32_t": "integer(c_int32_t)", "rwapi_id": "integer(rwapi_id)",
-           "rwapi_counter": "integer(rwapi_counter)", "void*": "type(*)", "rwapi_context*": "type(c_ptr)",
+           "void*": "type(*)", "rwapi_context*": "type(c_ptr)",
            "char*": "type(c_ptr)"}
 
 
@@ -123,7 +123,7 @@ def python():
     import rwapi
     from rwapi import _c
     plain = {"int": ctypes.c_int, "size_t": ctypes.c_size_t, "uint64_t": ctypes.c_uint64, "int64_t": ctypes.c_int64,
-             "uint32_t": ctypes.c_uint32, "rwapi_id": ctypes.c_int64, "rwapi_counter": ctypes.c_uint64,
+             "uint32_t": ctypes.c_uint32, "rwapi_id": ctypes.c_int64,
              "char*": ctypes.c_char_p, "void*": ctypes.c_void_p, "rwapi_context*": ctypes.c_void_p}
     for name, members in structures.items():
         structure = getattr(_c, name.removeprefix("rwapi_").capitalize(), None)
@@ -150,7 +150,9 @@ def python():
     # Each call is used by a class, or is the paper's form of one that is.
     used = set(re.findall(r"calls\.(rwapi_\w+)", "".join(
         (root / "bindings" / "rwapi" / file).read_text() for file in ("__init__.py", "_c.py"))))
-    same = {"rwapi_init": "rwapi_init_params", "rwapi_issent": "rwapi_test"}
+    same = {"rwapi_init": "rwapi_init_params", "rwapi_issent": "rwapi_test", "rwapi_write": "rwapi_put", "rwapi_alloc": "rwapi_register",
+            "rwapi_context_alloc": "rwapi_register", "rwapi_free": "rwapi_deregister",
+            "rwapi_context_free": "rwapi_deregister"}
     for name in exports:
         if not used & {name, same.get(name, name), name.replace("rwapi_", "rwapi_context_")}:
             problems.append(f"rwapi/__init__.py does not call {name}")

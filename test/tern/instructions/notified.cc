@@ -198,8 +198,7 @@ void notified() {
               "rwapi_put_signal");
     };
     const auto plain_write = [&](size_t length) {
-        check(static_cast<int>(rwapi_context_write(origin, 1, job.local, job.plain, length)),
-              "rwapi_context_write");
+        check(rwapi_put(origin, job.plain, 0, from.data(), length, nullptr), "rwapi_put");
     };
     const Step take = [&] { job.take(); };
     const auto settle = [&] { job.settle(); };

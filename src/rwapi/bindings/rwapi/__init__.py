@@ -15,14 +15,17 @@ its size, until the operation is complete.
         context.barrier()
 """
 import ctypes
+import mmap
+import os
 import sys
+import threading
 import time
 import traceback
 from ctypes import byref, c_int, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
 
 from ._c import *  # noqa: F403 the constants too
-from ._c import (ALL, ERR_BUSY, ERR_INVALID, ERR_MEMORY, ERR_PEER, ERR_RANGE, ERR_STATE, ERR_TIMEOUT,
-                 READ, SIGNAL_SET, Again, Blocks, Bootstrap, Buffer, Element, Error, Net, Params, calls, check,
+from ._c import (ALL, ERR_BUSY, ERR_INVALID, ERR_PEER, ERR_RANGE, ERR_STATE, ERR_TIMEOUT,
+                 READ, SIGNAL_SET, THREAD_MULTIPLE, Again, Blocks, Bootstrap, Buffer, Element, Error, Net, Params, calls, check,
                  error_of)
 
 
@@ -48,7 +51,8 @@ class Operation:
 
     def test(self):
         """Whether it is complete; raises its error."""
-        return self._end(calls.rwapi_test(self.context.handle, self.id))
+        complete = c_int()
+        return self._end(calls.rwapi_test(self.context.handle, self.id, byref(complete)) or complete.value)
 
     def wait(self, timeout=None):
         waited = self.context._until(timeout, lambda limit: calls.rwapi_wait(self.context.handle, self.id, limit))
@@ -63,45 +67,6 @@ class Operation:
             self.context._look_at_left()
             self.context._raise_lost()
         return result > 0
-
-
-class Memory:
-    """Memory of Context.alloc(): `view` is a writable memoryview of its bytes, `net` its network address."""
-
-    def __init__(self, context, size):
-        self.context, self.net = context, Net()
-        self._address = calls.rwapi_context_alloc(context.handle, size, byref(self.net))
-        if not self._address:
-            raise Error(ERR_MEMORY)
-        self._array = (ctypes.c_ubyte * size).from_address(self._address)
-        self._map()
-
-    def _map(self):
-        self.view = memoryview(self._array).cast("B")
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, error, *_):
-        try:
-            self.free()
-        except BufferError:  # after an error, its traceback may keep slices; the end of the context frees the memory
-            if error is None:
-                raise
-
-    def free(self):
-        """Frees it. BufferError: slices or arrays that were made of `view` still exist."""
-        if self._array is None:
-            return
-        self.view.release()
-        try:
-            if sys.getrefcount(self._array) > 2:  # this object's, and the argument
-                raise BufferError("slices or arrays of the view still exist")
-            check(calls.rwapi_context_free(self.context.handle, self._address))
-        except BaseException:
-            self._map()
-            raise
-        self._array = None
 
 
 class Region:
@@ -123,42 +88,31 @@ class Region:
         if self in self.context._regions:
             check(calls.rwapi_deregister(self.context.handle, self.net))
             self.context._regions.discard(self)
-            self._kept = None
+        self._kept = None
 
 
-class Counter:
-    """A counter of notified writes into memory of this process."""
+class Memory(Region):
+    """Memory of Context.alloc(): `view` is a writable memoryview of its bytes, `net` its network address.
 
-    def __init__(self, context):
-        self.context, self._handle = context, c_uint64(0)
-        check(calls.rwapi_counter_create(context.handle, byref(self._handle)))
+    The memory is Python's: slices of the view, and arrays that were made of it, may exist for longer.
+    """
 
-    def __enter__(self):
-        return self
+    def __init__(self, context, size):
+        if size <= 0:
+            raise Error(ERR_INVALID)
+        memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        if size >= 1 << 21:
+            memory.madvise(mmap.MADV_HUGEPAGE)
+        super().__init__(context, memory, ALL)
+        self.view = memoryview(memory)
+
+    def free(self):
+        """Peers cannot use it any more."""
+        self.deregister()
+        self.view.release()
 
     def __exit__(self, *_):
         self.free()
-
-    def free(self):
-        check(calls.rwapi_counter_free(self.context.handle, self._handle))
-
-    def attach(self, net, expected):
-        check(calls.rwapi_counter_attach(self.context.handle, self._handle, net, expected))
-
-    def set(self, expected):
-        check(calls.rwapi_counter_set(self.context.handle, self._handle, expected))
-
-    def test(self):
-        """Whether what it expects has arrived, the number of writes, and of bytes."""
-        writes, count = c_uint64(), c_uint64()
-        reached = check(calls.rwapi_counter_test(self.context.handle, self._handle, byref(writes), byref(count)))
-        return reached == 1, writes.value, count.value
-
-    def wait(self, timeout=None):
-        self.context._wait(timeout, lambda limit: calls.rwapi_counter_wait(self.context.handle, self._handle, limit))
-
-    def reset(self):
-        check(calls.rwapi_counter_reset(self.context.handle, self._handle))
 
 
 class Context:
@@ -169,14 +123,15 @@ class Context:
     """
 
     _SLICE = 0.1  # seconds after which a wait lets Python handle signals
-    _LEFT = 64  # operations that the program has dropped, before they are looked at
+    _LEFT = 64  # operations that the program has dropped, before they are looked at for the first time
 
     def __init__(self, bootstrap=None, **params):
         self._open_with(calls.rwapi_context_create, bootstrap, params)
 
     def _open_with(self, create, bootstrap, params):
         self._open, self._handle = False, c_void_p()
-        self._left, self._lost, self._regions = [], [], set()
+        self._left, self._look_at, self._lost, self._regions = [], self._LEFT, [], set()
+        params.setdefault("threads", THREAD_MULTIPLE)  # other threads of Python run during a call
         unknown = params.keys() - {name for name, _ in Params._fields_[1:]}
         if unknown:
             raise TypeError(f"there is no parameter {', '.join(sorted(unknown))}")
@@ -184,16 +139,25 @@ class Context:
         if bootstrap is not None:
             self._bootstrap = _table(bootstrap)  # the library calls it when the context ends
             parameters.bootstrap = ctypes.pointer(self._bootstrap)
+        # The functions of a bootstrap are called in the thread that calls this.
+        self._direct = bootstrap is not None or params["threads"] != THREAD_MULTIPLE
         if create is calls.rwapi_init_params:
-            check(create(byref(parameters)))
+            check(self._endless(create, byref(parameters)))
         else:
-            check(create(byref(parameters), byref(self._handle)))
+            check(self._endless(create, byref(parameters), byref(self._handle)))
         self._open = True
 
     def __enter__(self):
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, kind, error, trace):
+        """An exception ends the process, and so the job: the others would wait for this one."""
+        if kind is not None and self._open and self.size > 1 and not (kind is SystemExit and not error.code):
+            print(f"rwapi: node {self.rank}: an exception ends this process:", file=sys.stderr)
+            traceback.print_exception(kind, error, trace)
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(error.code if kind is SystemExit and isinstance(error.code, int) else 1)
         self.close()
 
     def close(self):
@@ -202,7 +166,8 @@ class Context:
             return
         self._look_at_left()
         self._open = False
-        result = calls.rwapi_context_destroy(self._handle) if self._handle else calls.rwapi_finalize()
+        result = (self._endless(calls.rwapi_context_destroy, self._handle) if self._handle else
+                  self._endless(calls.rwapi_finalize))
         self._left.clear()
         self._regions.clear()
         self._raise_lost()
@@ -223,13 +188,19 @@ class Context:
     def _look_at_left(self):
         still = []
         left, self._left = self._left, []
-        for number, kept in left:
-            result = calls.rwapi_test(self._handle, number)
-            if result == 0:
-                still.append((number, kept))
-            elif result < 0:
-                self._lost.append(result)
-        self._left += still
+        try:
+            while left:
+                number, kept = left[-1]
+                complete = c_int()
+                result = calls.rwapi_test(self._handle, number, byref(complete)) or complete.value
+                if result == 0:
+                    still.append((number, kept))
+                elif result < 0:
+                    self._lost.append(result)
+                left.pop()
+        finally:  # an exception, of a signal for example, drops no buffer that is in use
+            self._left += left + still
+            self._look_at = max(self._LEFT, 2 * len(self._left))
 
     def _raise_lost(self):
         if self._lost:
@@ -238,7 +209,7 @@ class Context:
             raise error_of(error)
 
     def _begin(self, call, *arguments, kept=None, found=None, flush=False):
-        if len(self._left) >= self._LEFT:
+        if len(self._left) >= self._look_at:
             self._look_at_left()
         operation = Operation(self, kept, found, flush)
         check(call(self.handle, *arguments, byref(operation._id)))
@@ -260,6 +231,16 @@ class Context:
     def _wait(self, timeout, call):
         check(self._until(timeout, call))
 
+    def _endless(self, call, *arguments):
+        """call(*arguments), which has no time limit: in another thread, so that signals are handled meanwhile."""
+        if self._direct or threading.current_thread() is not threading.main_thread():
+            return call(*arguments)
+        results = []
+        thread = threading.Thread(target=lambda: results.append(call(*arguments)), daemon=True)
+        thread.start()
+        thread.join()
+        return results[0]
+
     def retry(self, call, *arguments, **named):
         """call(...), again while a queue is full, with progress between."""
         while True:
@@ -278,11 +259,6 @@ class Context:
     def rank(self):
         return check(calls.rwapi_context_rank(self.handle))
 
-    @property
-    def transport(self):
-        """The transport and the device in use."""
-        return calls.rwapi_transport(self.handle).decode()
-
     def send(self, node, data):
         """Sends up to 16 bytes, which are filled up with zeros. Raises Again if there is no credit."""
         data = bytes(data)
@@ -299,11 +275,11 @@ class Context:
     def share(self, local=None):
         """What each process gives as `local`, an address of its own, in the order of the nodes. Zeros are false."""
         peers = (Net * self.size)()
-        check(calls.rwapi_share(self.handle, local or Net(), peers))
+        check(self._endless(calls.rwapi_share, self.handle, local or Net(), peers))
         return [Net.from_buffer_copy(peer) for peer in peers]
 
     def barrier(self):
-        check(calls.rwapi_barrier(self.handle))
+        check(self._endless(calls.rwapi_barrier, self.handle))
 
     def peer_status(self, node):
         """0: the node works as far as is known; 1: it leaves; ERR_PEER: it is dead."""
@@ -321,11 +297,6 @@ class Context:
 
     # ---- Write and read ----
 
-    def write(self, node, source, target, size):
-        operation = Operation(self)
-        operation._id.value = check(calls.rwapi_context_write(self.handle, node, source, target, size))
-        return operation
-
     def _transfer(self, call, net, offset, data, *more, writable=False):
         data = Buffer(data, writable)
         return self._begin(call, net, offset, data.address, data.length, *more, kept=data)
@@ -337,18 +308,10 @@ class Context:
         """Reads as many bytes as the writable buffer has."""
         return self._transfer(calls.rwapi_get, net, offset, buffer, writable=True)
 
-    def get_notify(self, net, buffer, slot, value=1, offset=0):
-        """As get; when it is complete, this context's slot has the value."""
-        return self._transfer(calls.rwapi_get_notify, net, offset, buffer, slot, value, writable=True)
-
     def put_list(self, elements):
         """Writes a sequence of (net, data) or (net, data, offset), all to one node."""
         kept, array = self._elements(elements)
         return self._begin(calls.rwapi_put_list, array, len(array), kept=kept)
-
-    def put_list_notify(self, elements, slot, value=1):
-        kept, array = self._elements(elements)
-        return self._begin(calls.rwapi_put_list_notify, array, len(array), slot, value, kept=kept)
 
     @staticmethod
     def _elements(elements):
@@ -362,11 +325,6 @@ class Context:
         """Writes `count` blocks of `length` bytes; the first is at the beginning of data."""
         data, blocks = self._blocks(data, length, count, stride, local_stride)
         return self._begin(calls.rwapi_put_strided, net, offset, data.address, byref(blocks), kept=data)
-
-    def put_strided_notify(self, net, data, length, count, stride, local_stride, slot, value=1, offset=0):
-        data, blocks = self._blocks(data, length, count, stride, local_stride)
-        return self._begin(calls.rwapi_put_strided_notify, net, offset, data.address, byref(blocks), slot, value,
-                           kept=data)
 
     @staticmethod
     def _blocks(data, length, count, stride, local_stride):
@@ -392,9 +350,6 @@ class Context:
     def put_notify(self, net, data, slot, value=1, offset=0):
         return self._transfer(calls.rwapi_put_notify, net, offset, data, slot, value)
 
-    def put_count(self, net, data, offset=0):
-        return self._transfer(calls.rwapi_put_count, net, offset, data)
-
     @staticmethod
     def signal_read(buffer, offset=0):
         """The signal word `offset` bytes after the beginning of a buffer of this process."""
@@ -408,8 +363,9 @@ class Context:
 
     def notify_test(self, slot):
         """The latest value of a slot, or None."""
-        value = c_uint64()
-        return value.value if check(calls.rwapi_notify_test(self.handle, slot, byref(value))) else None
+        is_set, value = c_int(), c_uint64()
+        check(calls.rwapi_notify_test(self.handle, slot, byref(is_set), byref(value)))
+        return value.value if is_set.value else None
 
     def notify_wait(self, slot, timeout=None):
         value = c_uint64()
@@ -427,12 +383,6 @@ class Context:
         value = c_uint64()
         count = check(calls.rwapi_notify_reset(self.handle, slot, byref(value)))
         return count, value.value if count else None
-
-    def counter(self):
-        return Counter(self)
-
-    def counter_detach(self, net):
-        check(calls.rwapi_counter_detach(self.handle, net))
 
     # ---- Completion and progress ----
 

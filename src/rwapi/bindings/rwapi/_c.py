@@ -14,6 +14,7 @@ DEATH_GO_ON, DEATH_REPORT = 0, 1
 WAIT_POLL, WAIT_SLEEP = 0, 1
 READ, WRITE, SIGNAL, ALL, POLLED = 1, 2, 4, 7, 16
 SIGNAL_SET, SIGNAL_ADD = 0, 1
+ID_NONE = -1 << 63
 
 
 class Net(ctypes.Structure):
@@ -97,8 +98,6 @@ SIGNATURES = {
     "context_receive": (c_int, _CONTEXT, POINTER(c_int), _BYTES),
     "context_alloc": (c_void_p, _CONTEXT, c_size_t, POINTER(Net)),
     "context_free": (c_int, _CONTEXT, c_void_p),
-    "context_write": (c_int64, _CONTEXT, c_int, Net, Net, c_size_t),
-    "transport": (c_char_p, _CONTEXT),
     "share": (c_int, _CONTEXT, Net, POINTER(Net)),
     "barrier": (c_int, _CONTEXT),
     "register": (c_int, _CONTEXT, _BYTES, c_size_t, c_int, POINTER(Net)),
@@ -106,30 +105,18 @@ SIGNATURES = {
     "put": (c_int, _CONTEXT, Net, _OFFSET, _BYTES, c_size_t, _ID),
     "get": (c_int, _CONTEXT, Net, _OFFSET, _BYTES, c_size_t, _ID),
     "put_list": (c_int, _CONTEXT, POINTER(Element), c_size_t, _ID),
-    "put_list_notify": (c_int, _CONTEXT, POINTER(Element), c_size_t, c_uint32, c_uint64, _ID),
     "put_strided": (c_int, _CONTEXT, Net, _OFFSET, _BYTES, POINTER(Blocks), _ID),
-    "put_strided_notify": (c_int, _CONTEXT, Net, _OFFSET, _BYTES, POINTER(Blocks), c_uint32, c_uint64, _ID),
-    "get_notify": (c_int, _CONTEXT, Net, _OFFSET, _BYTES, c_size_t, c_uint32, c_uint64, _ID),
     "fetch_add": (c_int, _CONTEXT, Net, _OFFSET, c_uint64, _WORD, _ID),
     "compare_swap": (c_int, _CONTEXT, Net, _OFFSET, c_uint64, c_uint64, _WORD, _ID),
     "put_signal": (c_int, _CONTEXT, Net, _OFFSET, _BYTES, c_size_t, _OFFSET, c_uint64, c_int, _ID),
     "put_notify": (c_int, _CONTEXT, Net, _OFFSET, _BYTES, c_size_t, c_uint32, c_uint64, _ID),
-    "put_count": (c_int, _CONTEXT, Net, _OFFSET, _BYTES, c_size_t, _ID),
     "signal_read": (c_uint64, c_void_p),
     "signal_wait": (c_int, _CONTEXT, c_void_p, c_uint64, _TIME),
-    "notify_test": (c_int, _CONTEXT, c_uint32, _WORD),
+    "notify_test": (c_int, _CONTEXT, c_uint32, POINTER(c_int), _WORD),
     "notify_wait": (c_int, _CONTEXT, c_uint32, _WORD, _TIME),
     "notify_waitsome": (c_int, _CONTEXT, c_uint32, c_uint32, POINTER(c_uint32), _TIME),
     "notify_reset": (c_int, _CONTEXT, c_uint32, _WORD),
-    "counter_create": (c_int, _CONTEXT, _WORD),
-    "counter_free": (c_int, _CONTEXT, c_uint64),
-    "counter_attach": (c_int, _CONTEXT, c_uint64, Net, c_uint64),
-    "counter_detach": (c_int, _CONTEXT, Net),
-    "counter_set": (c_int, _CONTEXT, c_uint64, c_uint64),
-    "counter_test": (c_int, _CONTEXT, c_uint64, _WORD, _WORD),
-    "counter_wait": (c_int, _CONTEXT, c_uint64, _TIME),
-    "counter_reset": (c_int, _CONTEXT, c_uint64),
-    "test": (c_int, _CONTEXT, c_int64),
+    "test": (c_int, _CONTEXT, c_int64, POINTER(c_int)),
     "wait": (c_int, _CONTEXT, c_int64, _TIME),
     "wait_any": (c_int, _CONTEXT, _IDS, c_size_t, POINTER(c_size_t), _TIME),
     "wait_all": (c_int, _CONTEXT, _IDS, c_size_t, _TIME),
