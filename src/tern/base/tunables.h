@@ -23,7 +23,7 @@ struct Tunables {
 
     // Work requests under way to a peer behind which short messages may wait for each other. With
     // more, a stream posts more of them one by one; with fewer, more messages wait.
-    uint32_t batch_after = 8;
+    uint32_t batch_after = 6;
     // 1: they may wait also if UCX has no asynchronous thread. A simulation has none, and calls the
     // handler itself.
     uint32_t batch_poll = 0;

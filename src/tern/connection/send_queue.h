@@ -36,7 +36,8 @@ class SendQueue {
     // `first`: the number of the first work request.
     void open(uint32_t depth, uint32_t first = 0) {
         depth_ = depth;
-        posted_ = completed_ = seen_ = signaled_ = users_ = first_record_ = last_record_ = first;
+        posted_ = completed_ = seen_ = reports_ = signaled_ = users_ = first_record_ =
+            last_record_ = first;
         // The place of a record is its index modulo `places`, which must divide 2^32.
         const uint32_t places = std::bit_ceil(depth);
         mask_ = places - 1;
@@ -71,20 +72,20 @@ class SendQueue {
     bool takes_frames(int32_t count = 1) const {
         return static_cast<int32_t>(frame_stop_ - posted_) >= count;
     }
-    // Whether the next frame may wait: a completion that ends it is still to come. And whether it
-    // must be signaled, so that later ones may.
+    // Whether the next frame may wait: so many are certainly under way, from the first one on whose
+    // completion is still to come. And whether it must be signaled, so that later ones may.
     bool batch_due() const {
-        return batches_ && posted_ - seen_ >= batch_after_ &&
-               (expects_completion() || batch_after_ == 0);
+        return batches_ && (batch_after_ == 0 ||
+                            (expects_completion() && posted_ - reports_ + 1 >= batch_after_));
     }
     bool signal_for_batch() const {
-        return batches_ && posted_ - seen_ >= batch_after_ / 2 && !expects_completion();
+        return batches_ && !expects_completion() && posted_ - seen_ >= batch_after_;
     }
     // Work request `number` and all before it are complete, as a look at the completion queue has
     // found. complete() follows.
     void see(uint32_t number) {
         if (static_cast<int32_t>(number + 1 - seen_) <= 0) return;
-        seen_ = number + 1;
+        seen_to(number + 1);
         set_stop();
     }
     // The last work request counts as posted, but is held back. Until release() no other one is
@@ -97,7 +98,7 @@ class SendQueue {
     // It has been posted. `signaled`: its completion will be reported.
     void release(bool signaled) {
         held_ = false;
-        if (signaled) signaled_ = posted_;
+        if (signaled) reports_last();
         set_stop();
     }
 
@@ -125,7 +126,7 @@ class SendQueue {
         ++posted_;
         if (users) users_ = posted_;
         if (!signaled) return;
-        signaled_ = posted_;
+        reports_last();
         set_stop();
     }
     // The next `count` work requests have been posted, all unsignaled and of a user.
@@ -143,7 +144,7 @@ class SendQueue {
     void complete(uint32_t number) {
         if (static_cast<int32_t>(number + 1 - completed_) <= 0) return;
         completed_ = number + 1;
-        if (static_cast<int32_t>(completed_ - seen_) > 0) seen_ = completed_;
+        if (static_cast<int32_t>(completed_ - seen_) > 0) seen_to(completed_);
         TERN_ASSERT(static_cast<int32_t>(posted_ - completed_) >= 0);
         set_stop();
     }
@@ -238,18 +239,27 @@ class SendQueue {
         const uint32_t to_full = room() - std::min(reserved_, room());
         stop_ = frame_stop_ = posted_ + (held_ ? 0 : std::min(to_signal, to_full));
         if (!batches_) return;
-        const uint32_t stop = seen_ + (expects_completion() ? batch_after_ : batch_after_ / 2);
+        const uint32_t stop = (expects_completion() ? reports_ - 1 : seen_) + batch_after_;
         if (static_cast<int32_t>(stop - stop_) < 0) frame_stop_ = stop;
     }
     // Whether a signaled work request has not been seen to be complete.
     bool expects_completion() const { return static_cast<int32_t>(signaled_ - seen_) > 0; }
+    void reports_last() {
+        if (!expects_completion()) reports_ = posted_;
+        signaled_ = posted_;
+    }
+    void seen_to(uint32_t number) {
+        seen_ = number;
+        if (static_cast<int32_t>(seen_ - reports_) >= 0) reports_ = signaled_;
+    }
 
     uint32_t posted_ = 0;
     uint32_t frame_stop_ = 0;  // the number before which takes_frames(), and takes_unsignaled()
     uint32_t stop_ = 0;
     uint32_t users_ = 0;  // one after the last number of a user
     uint32_t completed_ = 0;
-    uint32_t seen_ = 0;  // at least completed_
+    uint32_t seen_ = 0;     // at least completed_
+    uint32_t reports_ = 0;  // one after the first signaled number from seen_ on, or a later one
     uint32_t batch_after_ = 0;
     bool batches_ = false;
     bool held_ = false;

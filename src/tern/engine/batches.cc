@@ -8,6 +8,7 @@
 
 #include "tern/engine/completion_poller.h"
 #include "tern/engine/peer_blocks.h"
+#include "tern/engine/poll_budget.h"
 #include "tern/engine/send_pool.h"
 #include "tern/engine/work_requests.h"
 
@@ -81,8 +82,8 @@ bool Batches::plan(Channel& channel, uint32_t space) {
 }
 
 bool Batches::open(Channel& channel, uint32_t length) {
-    if (after_ != 0) completions_.look();
-    if (!enabled_ || !channel.sends.batch_due() || !pool_.prepare()) return false;
+    if (!enabled_ || !pool_.prepare()) return false;
+    if (after_ != 0 && !completions_.still_waits(channel)) return false;
     if (!plan(channel, BatchEntry::space(length))) return false;
     Channel::Batch& batch = channel.batch;
     SendPool::Buffer* const buffer = pool_.take();
@@ -94,6 +95,7 @@ bool Batches::open(Channel& channel, uint32_t length) {
     channel.sends.posted(false, true);
     channel.sends.record(buffer, nullptr);
     channel.sends.hold();
+    if (held_++ == 0) budget_.begin_reason();
     channel.receiving.path.credit_sent();
     channel.sending.stalled = false;
     if (!batch.in_block) {
@@ -142,13 +144,18 @@ void Batches::post(Channel& channel) {
     batch.refused = ibv_post_send(channel.qp.get(), &request, &bad) != 0;
 }
 
+void Batches::release(Channel& channel, bool signaled) {
+    channel.sends.release(signaled);
+    if (--held_ == 0) budget_.end_reason();
+}
+
 void Batches::push(Channel& channel) {
     TERN_ASSERT(channel.sends.held());
     {
         const Lock lock(taken_);
         if (channel.batch.open.load(std::memory_order_relaxed)) post(channel);
     }
-    channel.sends.release(!channel.batch.refused);
+    release(channel, !channel.batch.refused);
     if (channel.batch.refused) [[unlikely]]
         (void)requests_.on_refused(channel);
 }
@@ -171,7 +178,7 @@ void Batches::drop(Channel& channel) {
         const Lock lock(taken_);
         if (channel.batch.open.load(std::memory_order_relaxed)) remove(channel);
     }
-    channel.sends.release(false);
+    release(channel, false);
 }
 
 void Batches::on_timer() {

@@ -14,6 +14,7 @@ namespace tern {
 
 class CompletionPoller;
 class PeerBlocks;
+class PollBudget;
 class SendPool;
 class WorkRequests;
 
@@ -28,8 +29,8 @@ class WorkRequests;
 //   none  a frame finds so many work requests under way, also     open
 //         after a look at the completion queue
 //   open  it is full; another operation follows; one of these     none
-//         work requests is complete; the process goes to sleep;
-//         50 us have passed
+//         work requests is complete; two polls in a row find
+//         nothing; the process goes to sleep; 50 us have passed
 //
 // The time passes in UCX's asynchronous thread, by on_timer(): the process may compute. So while a
 // batch is open, that thread and the interface's own use it under one lock. The fields of other
@@ -45,12 +46,13 @@ class Batches {
 
     // `segment`: bytes of the longest message.
     Batches(uint32_t segment, SendPool& pool, WorkRequests& requests, PeerBlocks& blocks,
-            CompletionPoller& completions)
+            CompletionPoller& completions, PollBudget& budget)
         : most_(std::min(kMost, segment & ~(Word::kUnit - 1))),
           pool_(pool),
           requests_(requests),
           blocks_(blocks),
-          completions_(completions) {}
+          completions_(completions),
+          budget_(budget) {}
     ~Batches();
     Batches(const Batches&) = delete;
     Batches& operator=(const Batches&) = delete;
@@ -64,7 +66,16 @@ class Batches {
     void begin(Channel& channel);
     void make_room(size_t channels);
 
-    // Takes a message of at most kLongest bytes, if it may wait. False: it is to be sent as usual.
+    // Whether messages of this length may wait on a channel, so that its work requests must be
+    // signaled often enough: at least two of them fit.
+    bool suits(const Channel& channel, uint32_t length) const {
+        const uint32_t most = channel.sending.path.hot()
+                                  ? std::min(most_, channel.sending.path.block_size() / 4)
+                                  : most_;
+        return channel.sends.batches() && length <= kLongest &&
+               2 * BatchEntry::space(length) + BlockWriter::kOverhead <= most;
+    }
+    // Takes a message that suits(), if it may wait. False: it is to be sent as usual.
     // `fill(std::byte* to)` writes it.
     template <class Fill>
     bool take(Channel& channel, uint32_t id, uint32_t length, Fill&& fill) {
@@ -84,6 +95,13 @@ class Batches {
     void push_all();
     // The device will complete nothing any more.
     void drop(Channel& channel);
+    bool any() const { return held_ != 0; }
+    // A poll has found nothing. The second one in a row, between which no message was taken, shows
+    // that the process waits: posts all batches.
+    void on_empty_poll() {
+        if (messages_ == messages_polled_) return push_all();
+        messages_polled_ = messages_;
+    }
     // Posts all batches. Any thread.
     void on_timer();
 
@@ -113,6 +131,7 @@ class Batches {
     // Under the lock.
     void post(Channel& channel);
     void remove(Channel& channel);
+    void release(Channel& channel, bool signaled);
     void set_timer(bool runs);
 
     // First what append() needs.
@@ -121,6 +140,8 @@ class Batches {
     uint64_t opened_ = 0;
     uint64_t posted_ = 0;  // of them at the last on_timer()
     bool ticks_ = false;   // the timer runs
+    uint32_t held_ = 0;    // channels that are held()
+    uint64_t messages_polled_ = 0;
     bool enabled_ = false;
     uint32_t after_ = 0;
     int timer_ = -1;
@@ -130,6 +151,7 @@ class Batches {
     WorkRequests& requests_;
     PeerBlocks& blocks_;
     CompletionPoller& completions_;
+    PollBudget& budget_;
 };
 
 template <class Fill>

@@ -22,15 +22,18 @@ CompletionPoller::CompletionPoller(const EngineParts& parts)
       health_(parts.health),
       repeated_(parts.poller.budget()) {}
 
-void CompletionPoller::look() {
-    ibv_wc found[4];
-    const int count = ibv_poll_cq(cq_, 4, found);
+bool CompletionPoller::still_waits(const Channel& channel) {
+    ibv_wc found[kBurst];
+    const int count = ibv_poll_cq(cq_, kBurst, found);
     for (int i = 0; i < count; ++i) {
         late_.set_aside(found[i]);
         if (work_request_id::is_receive(found[i].wr_id)) continue;
-        Connection* const connection = connector_.table().find_send(found[i].wr_id);
-        if (connection != nullptr) connection->sends.see(work_request_id::number(found[i].wr_id));
+        auto* const of = static_cast<Channel*>(connector_.table().find_send(found[i].wr_id));
+        if (of == nullptr) continue;
+        of->sends.see(work_request_id::number(found[i].wr_id));
+        WorkRequests::post_held(*of);
     }
+    return count >= 0 && count < int{kBurst} && channel.sends.batch_due();
 }
 
 // A work request of a channel that ends has completed. A control frame may have been posted after

@@ -68,7 +68,9 @@ class CompletionPoller {
 
     verbs::LateCompletion& late() { return late_; }
     // Takes completions off the queue, for the next poll to handle, and tells the send queues.
-    void look();
+    // Whether the channel's frames may wait nevertheless (SendQueue::batch_due), with none left in
+    // the queue.
+    bool still_waits(const Channel& channel);
     // The most completions that can be in the queue.
     unsigned capacity() const { return static_cast<unsigned>(cq_->cqe); }
     // Peers may write so many times more (or less) with immediate data to rings of this side's.

@@ -312,9 +312,11 @@ template <class Fill>
 template <class Fill>
 [[gnu::noinline]] Status FastPath::am_short_slow(Channel& channel, uint32_t id, uint32_t length,
                                                  Fill fill) {
-    if (channel.sends.batches() && length <= Batches::kLongest) {
+    unsigned signal = 0;
+    if (batches_.suits(channel, length)) {
         if (batches_.take(channel, id, length, fill)) return Status::kOk;
         if (takes_usual(channel, length)) return am_usual(channel, id, length, fill);
+        signal = signal_before_batch(channel);
     }
     if (!channel.sends.takes_data()) [[unlikely]] {
         const Status waits = early_.message(channel, id, [&](std::byte* to) {
@@ -333,9 +335,8 @@ template <class Fill>
     const bool hot = choice.route == SendPath::Route::kBlock;
     ibv_sge piece{
         .addr = address_of(bytes) + begin_of(hot), .length = frame_length(hot, length), .lkey = 0};
-    const Status status =
-        post_frame(channel, choice, id, length, &piece, 1,
-                   IBV_SEND_INLINE | signal_before_batch(channel), nullptr, nullptr);
+    const Status status = post_frame(channel, choice, id, length, &piece, 1,
+                                     IBV_SEND_INLINE | signal, nullptr, nullptr);
     ++counters_.shorts;
     if (!hot) blocks_.on_detour(channel, length);
     return status;
@@ -361,7 +362,7 @@ Status FastPath::am_bcopy(Channel& channel, uint32_t id, Pack&& pack, uint32_t& 
     clear_padding(buffer->data + sizeof(Word) + length);
     channel.sending.last_bcopy = length;
     unsigned signal = 0;
-    if (channel.sends.batches() && length <= Batches::kLongest) {
+    if (batches_.suits(channel, length)) {
         const auto fill = [&](std::byte* to) { memcpy(to, buffer->data + sizeof(Word), length); };
         if (batches_.take(channel, id, length, fill)) {
             pool_.give(buffer);

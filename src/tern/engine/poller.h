@@ -3,6 +3,7 @@
 
 #include "tern/connection/connector.h"
 #include "tern/engine/arrival_round.h"
+#include "tern/engine/batches.h"
 #include "tern/engine/block_poller.h"
 #include "tern/engine/channel_flush.h"
 #include "tern/engine/completion_poller.h"
@@ -27,6 +28,7 @@ class Poller {
         : polled_(budget_),
           blocks_(parts.blocks),
           completions_(parts.completions),
+          batches_(parts.batches),
           control_(parts.control),
           connector_(parts.connector),
           health_(parts.health),
@@ -59,8 +61,8 @@ class Poller {
 
     // The usual poll_rest(), in steps. Whether nothing is due but the completion queue.
     [[gnu::always_inline]] bool only_queue_is_due() const {
-        return !(budget_.has_reason() && sleep_.is_asleep()) && !seldom_is_next() &&
-               !control_.any_due() && !completions_.late().waits();
+        return !(budget_.has_reason() && (sleep_.is_asleep() || batches_.any())) &&
+               !seldom_is_next() && !control_.any_due() && !completions_.late().waits();
     }
     // If so: returns 0 if the queue is empty, which ends the poll. Otherwise call handle() with the
     // result.
@@ -127,6 +129,7 @@ class Poller {
     uint64_t polls_ = 0;
     BlockPoller& blocks_;
     CompletionPoller& completions_;
+    Batches& batches_;
     ControlFrames& control_;
     Connector& connector_;
     DeviceHealth& health_;
@@ -186,6 +189,8 @@ template <class Sink>
     if (control_.any_due() && (!answers || control_.presses() || ++deferred_ % kDeferredPolls == 0))
         [[unlikely]]
         control_.send_due();
+    if (budget_.has_reason() && count == 0 && batches_.any()) [[unlikely]]
+        batches_.on_empty_poll();
     const bool seldom = seldom_is_next();
     budget_.seldom_is_nearer();
     if (seldom) [[unlikely]] {
