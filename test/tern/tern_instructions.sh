@@ -29,7 +29,7 @@ case $(ldd "$tern_library") in *libasan* | *libtsan* | *libclang_rt*) skip_all '
 grep -q 'TERN_ENABLE_ASSERT=1' "$build/Makefile" && skip_all 'built with --enable-debug'
 grep -q '^CXXFLAGS = .*-O2' "$build/Makefile" || skip_all 'not built with -O2'
 
-samples=(send receive receive_1 atomic poll_1 polls poll_16 put get notify take signal take_signal notify_1k notify_4k)
+samples=(send receive receive_1 append receive_batch atomic poll_1 polls poll_16 put get notify take signal take_signal notify_1k notify_4k)
 samples+=(set set_apart set_1k set_4k write write_1k)
 samples+=(take_1 take_signal_1 progress look)
 samples+=(repeat take_repeats take_repeat_1 repeat_1k repeat_4k)
@@ -41,12 +41,15 @@ folder=${INSTRUCTIONS_KEEP:-$tmp}
 mkdir -p "$folder" || exit 1
 export UCX_WARN_UNUSED_ENV_VARS=n
 use_tern
-for part in messages polls one-sided notified repeated; do
-    # Notified writes are counted both ways.
-    repeat=y
+for part in messages batches polls one-sided notified repeated; do
+    # Notified writes are counted both ways. And messages by themselves, and with all others.
+    repeat=y batch=y after=6
     [ "$part" != notified ] || repeat=n
+    [ "$part" != messages ] || batch=n
+    [ "$part" != batches ] || after=0
     rm -f "$folder/$part".*
-    check "valgrind runs: $part" env UCX_TERN_PUT_REPEAT=$repeat "${hca[@]}" valgrind "${options[@]}" \
+    check "valgrind runs: $part" env UCX_TERN_PUT_REPEAT=$repeat UCX_TERN_BATCH=$batch \
+        TERN_TUNABLES=batch_after=$after "${hca[@]}" valgrind "${options[@]}" \
         --callgrind-out-file="$folder/$part" $program $part || finish
 done
 
@@ -67,7 +70,7 @@ awk '
     }
     /^calls=/ { getline; next }
     /^[0-9]/ { count[library_now] += $2 }
-    END { print_file() }' "$folder"/{messages,polls,one-sided,notified,repeated}.* |
+    END { print_file() }' "$folder"/{messages,batches,polls,one-sided,notified,repeated}.* |
     sort -k1,2 -k3n >"$tmp/counts"
 
 # "SAMPLE LIBRARY COUNT": the lower quartile. Of the polls in sample "polls", those that look at more than the blocks

@@ -86,7 +86,7 @@ struct TransportCosts {
     constexpr bool is_modelled() const { return !runs.empty(); }
 };
 constexpr std::array<TransportCosts, 4> kTransports = {{
-    {"tern", 82, {236, 50.1}, 39, 101, VerbsCosts().request, {}, 0, 0, 45},
+    {"tern", 82, {236, 50.1}, 39, 101, VerbsCosts().request, {}, 0, 0, 90},
     {"rc_verbs", 96, {59, 59}, 61, 61},
     {"rc_mlx5", 96, {59, 59}, 61, 61, 40, "rc_verbs"},
     {"dc_mlx5", 96, {59, 59}, 61, 61, 40, "rc_verbs", 8, 60},
@@ -135,8 +135,8 @@ constexpr UcpCosts kUcp;
 struct RwapiCosts {
     uint32_t most_short = 128;  // bytes of a write that UCT takes at once (Tunables::tx_min_inline)
     uint32_t most_copied = 1024;
-    double write = 310;  // rwapi_write
-    double write_long = 1067;
+    double write = 141;  // rwapi_put
+    double write_long = 1040;
     double notify = 211;  // rwapi_put_notify, rwapi_put_signal; all repeat others
     double notify_copied = 605;
     double notify_long = 1231;

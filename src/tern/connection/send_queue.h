@@ -36,7 +36,7 @@ class SendQueue {
     // `first`: the number of the first work request.
     void open(uint32_t depth, uint32_t first = 0) {
         depth_ = depth;
-        posted_ = completed_ = seen_ = reports_ = signaled_ = users_ = first_record_ =
+        posted_ = completed_ = seen_ = mark_ = last_mark_ = signaled_ = users_ = first_record_ =
             last_record_ = first;
         // The place of a record is its index modulo `places`, which must divide 2^32.
         const uint32_t places = std::bit_ceil(depth);
@@ -65,28 +65,40 @@ class SendQueue {
     void batch_after(uint32_t count) {
         batches_ = true;
         batch_after_ = std::min(count, depth_ / 4);
-        set_stop();
+        see_completed();
     }
     bool batches() const { return batches_; }
     // As takes_unsignaled(), for frames: false also if they may wait.
     bool takes_frames(int32_t count = 1) const {
         return static_cast<int32_t>(frame_stop_ - posted_) >= count;
     }
-    // Whether the next frame may wait: so many are certainly under way, from the first one on whose
-    // completion is still to come. And whether it must be signaled, so that later ones may.
+    // Whether the next frame may wait: so many are certainly under way, from the first mark on
+    // whose completion is still to come. And whether it is to be a mark, so that later ones may.
+    // What has completed since the last call counts after see_completed().
     bool batch_due() const {
-        return batches_ && (batch_after_ == 0 ||
-                            (expects_completion() && posted_ - reports_ + 1 >= batch_after_));
+        return batches_ &&
+               (batch_after_ == 0 || (awaits_mark() && posted_ - mark_ + 1 >= batch_after_));
     }
-    bool signal_for_batch() const {
-        return batches_ && !expects_completion() && posted_ - seen_ >= batch_after_;
+    bool mark_due() const { return batches_ && !awaits_mark() && posted_ - seen_ >= batch_after_; }
+    // The last work request, which was posted unsignaled as far as this object knows, is signaled,
+    // and a mark.
+    void set_mark() {
+        signaled_ = last_mark_ = posted_;
+        if (!awaits_mark()) mark_ = posted_;
+        see_completed();
+    }
+    void see_completed() {
+        if (static_cast<int32_t>(completed_ - seen_) > 0) seen_ = completed_;
+        if (static_cast<int32_t>(seen_ - mark_) >= 0) mark_ = last_mark_;
+        batch_stop_ = (awaits_mark() ? mark_ - 1 : seen_) + batch_after_;
+        set_stop();
     }
     // Work request `number` and all before it are complete, as a look at the completion queue has
     // found. complete() follows.
     void see(uint32_t number) {
         if (static_cast<int32_t>(number + 1 - seen_) <= 0) return;
-        seen_to(number + 1);
-        set_stop();
+        seen_ = number + 1;
+        see_completed();
     }
     // The last work request counts as posted, but is held back. Until release() no other one is
     // taken by takes_unsignaled() or takes_frames().
@@ -95,10 +107,10 @@ class SendQueue {
         set_stop();
     }
     bool held() const { return held_; }
-    // It has been posted. `signaled`: its completion will be reported.
+    // It has been posted, or dropped. `signaled`: it is a mark.
     void release(bool signaled) {
         held_ = false;
-        if (signaled) reports_last();
+        if (signaled) set_mark();
         set_stop();
     }
 
@@ -126,7 +138,7 @@ class SendQueue {
         ++posted_;
         if (users) users_ = posted_;
         if (!signaled) return;
-        reports_last();
+        signaled_ = posted_;
         set_stop();
     }
     // The next `count` work requests have been posted, all unsignaled and of a user.
@@ -144,7 +156,6 @@ class SendQueue {
     void complete(uint32_t number) {
         if (static_cast<int32_t>(number + 1 - completed_) <= 0) return;
         completed_ = number + 1;
-        if (static_cast<int32_t>(completed_ - seen_) > 0) seen_to(completed_);
         TERN_ASSERT(static_cast<int32_t>(posted_ - completed_) >= 0);
         set_stop();
     }
@@ -237,29 +248,22 @@ class SendQueue {
         const uint32_t unsignaled = posted_ - signaled_;
         const uint32_t to_signal = depth_ / 4 - std::min(unsignaled, depth_ / 4);
         const uint32_t to_full = room() - std::min(reserved_, room());
-        stop_ = frame_stop_ = posted_ + (held_ ? 0 : std::min(to_signal, to_full));
-        if (!batches_) return;
-        const uint32_t stop = (expects_completion() ? reports_ - 1 : seen_) + batch_after_;
-        if (static_cast<int32_t>(stop - stop_) < 0) frame_stop_ = stop;
+        stop_ = posted_ + (held_ ? 0 : std::min(to_signal, to_full));
+        const bool batch_is_first = batches_ && static_cast<int32_t>(batch_stop_ - stop_) < 0;
+        frame_stop_ = batch_is_first ? batch_stop_ : stop_;
     }
-    // Whether a signaled work request has not been seen to be complete.
-    bool expects_completion() const { return static_cast<int32_t>(signaled_ - seen_) > 0; }
-    void reports_last() {
-        if (!expects_completion()) reports_ = posted_;
-        signaled_ = posted_;
-    }
-    void seen_to(uint32_t number) {
-        seen_ = number;
-        if (static_cast<int32_t>(seen_ - reports_) >= 0) reports_ = signaled_;
-    }
+    bool awaits_mark() const { return static_cast<int32_t>(mark_ - seen_) > 0; }
 
     uint32_t posted_ = 0;
     uint32_t frame_stop_ = 0;  // the number before which takes_frames(), and takes_unsignaled()
     uint32_t stop_ = 0;
     uint32_t users_ = 0;  // one after the last number of a user
     uint32_t completed_ = 0;
-    uint32_t seen_ = 0;     // at least completed_
-    uint32_t reports_ = 0;  // one after the first signaled number from seen_ on, or a later one
+    // For frames that may wait. Marks are signaled frames; each number is one after its own.
+    uint32_t seen_ = 0;  // complete, as far as is known
+    uint32_t mark_ = 0;  // the first one that has not been seen, or one behind it
+    uint32_t last_mark_ = 0;
+    uint32_t batch_stop_ = 0;  // the number before which a frame need not be looked at
     uint32_t batch_after_ = 0;
     bool batches_ = false;
     bool held_ = false;

@@ -82,6 +82,8 @@ class Batches {
         if (channel.sends.held()) {
             if (append(channel, id, length, fill)) return true;
             push(channel);
+        } else {
+            channel.sends.see_completed();
         }
         return channel.sends.batch_due() && open(channel, length) &&
                append(channel, id, length, fill);

@@ -121,8 +121,21 @@ class FastPath {
     // Whether the usual case holds: there is room, nothing may wait, no completion or notification
     // is due, and no wrap.
     [[gnu::always_inline]] static bool is_usual(const Channel& channel, uint32_t length) {
-        return channel.sends.takes_frames() && channel.sending.path.straight(in_steps(length)) &&
+        return channel.sends.takes_frames() && goes_straight(channel, length);
+    }
+    [[gnu::always_inline]] static bool goes_straight(const Channel& channel, uint32_t length) {
+        return channel.sending.path.straight(in_steps(length)) &&
                __atomic_load_n(channel.sending.notify, __ATOMIC_RELAXED) == notify::kNever;
+    }
+    // The usual am_short() with a completion, behind which others may wait.
+    template <class Fill>
+    Status am_mark(Channel& channel, uint32_t id, uint32_t length, Fill fill) {
+        if (!channel.sends.takes_data()) return room_.no_place(channel);
+        short_.request.send_flags = IBV_SEND_INLINE | IBV_SEND_SIGNALED;
+        const Status status = am_usual(channel, id, length, fill);
+        short_.request.send_flags = IBV_SEND_INLINE;
+        if (status == Status::kOk) channel.sends.set_mark();
+        return status;
     }
     template <class Fill>
     void make_short(Channel& channel, uint32_t id, uint32_t length, Fill fill);
@@ -148,10 +161,6 @@ class FastPath {
     // Bytes of a frame's write or send.
     static uint32_t frame_length(bool hot, uint32_t payload) {
         return hot ? BlockWriter::body(payload) : payload + uint32_t{sizeof(Word)};
-    }
-    // A work request behind which messages may wait reports when it is complete.
-    static unsigned signal_before_batch(const Channel& channel) {
-        return channel.sends.signal_for_batch() ? unsigned{IBV_SEND_SIGNALED} : 0;
     }
     // Where a frame begins in memory that has a place for a word, the payload, and the rest: a
     // frame in a block has no word before its payload.
@@ -312,11 +321,12 @@ template <class Fill>
 template <class Fill>
 [[gnu::noinline]] Status FastPath::am_short_slow(Channel& channel, uint32_t id, uint32_t length,
                                                  Fill fill) {
-    unsigned signal = 0;
+    bool marks = false;
     if (batches_.suits(channel, length)) {
         if (batches_.take(channel, id, length, fill)) return Status::kOk;
         if (takes_usual(channel, length)) return am_usual(channel, id, length, fill);
-        signal = signal_before_batch(channel);
+        marks = channel.sends.mark_due();
+        if (marks && goes_straight(channel, length)) return am_mark(channel, id, length, fill);
     }
     if (!channel.sends.takes_data()) [[unlikely]] {
         const Status waits = early_.message(channel, id, [&](std::byte* to) {
@@ -335,8 +345,10 @@ template <class Fill>
     const bool hot = choice.route == SendPath::Route::kBlock;
     ibv_sge piece{
         .addr = address_of(bytes) + begin_of(hot), .length = frame_length(hot, length), .lkey = 0};
-    const Status status = post_frame(channel, choice, id, length, &piece, 1,
-                                     IBV_SEND_INLINE | signal, nullptr, nullptr);
+    const Status status =
+        post_frame(channel, choice, id, length, &piece, 1,
+                   IBV_SEND_INLINE | (marks ? IBV_SEND_SIGNALED : 0), nullptr, nullptr);
+    if (marks && status == Status::kOk) channel.sends.set_mark();
     ++counters_.shorts;
     if (!hot) blocks_.on_detour(channel, length);
     return status;
@@ -361,14 +373,14 @@ Status FastPath::am_bcopy(Channel& channel, uint32_t id, Pack&& pack, uint32_t& 
     length = pack(static_cast<void*>(buffer->data + sizeof(Word)));
     clear_padding(buffer->data + sizeof(Word) + length);
     channel.sending.last_bcopy = length;
-    unsigned signal = 0;
+    bool marks = false;
     if (batches_.suits(channel, length)) {
         const auto fill = [&](std::byte* to) { memcpy(to, buffer->data + sizeof(Word), length); };
         if (batches_.take(channel, id, length, fill)) {
             pool_.give(buffer);
             return Status::kOk;
         }
-        signal = signal_before_batch(channel);
+        marks = channel.sends.mark_due();
     }
     SendPath::Choice choice = channel.sending.path.choose(length);
     if (choice.route == SendPath::Route::kStall) {
@@ -380,9 +392,11 @@ Status FastPath::am_bcopy(Channel& channel, uint32_t id, Pack&& pack, uint32_t& 
                   .length = frame_length(hot, length),
                   .lkey = buffer->lkey};
     const bool at_once = piece.length <= max_inline_;
-    const Status status = post_frame(channel, choice, id, length, &piece, 1,
-                                     signal | (at_once ? unsigned{IBV_SEND_INLINE} : 0),
-                                     at_once ? nullptr : buffer, nullptr);
+    const Status status = post_frame(
+        channel, choice, id, length, &piece, 1,
+        (at_once ? unsigned{IBV_SEND_INLINE} : 0) | (marks ? unsigned{IBV_SEND_SIGNALED} : 0),
+        at_once ? nullptr : buffer, nullptr);
+    if (marks && status == Status::kOk) channel.sends.set_mark();
     if (at_once || status != Status::kOk) pool_.give(buffer);
     ++counters_.bcopies;
     if (!hot) blocks_.on_detour(channel, length);

@@ -202,16 +202,17 @@ ssize_t send_packed(uct_ep_h ep, Channel& channel, uint8_t id, uct_pack_callback
     return to_ucs(send_short<false>(iface_of(ep), *channel, id, header, payload, length));
 }
 
-// To a peer to which others are under way: a message of at most kFewBytes that may wait with them.
-[[gnu::noinline]] ucs_status_t batched_short(uct_ep_h ep, Channel& channel, uint32_t id,
-                                             uint64_t header, const void* payload,
-                                             unsigned length) {
+// A message that may wait with others. All that is not so is other_short().
+[[gnu::noinline]] ucs_status_t batched_short(uct_ep_h ep, uint32_t id, uint64_t header,
+                                             const void* payload, unsigned length) {
     const auto fill = [=](std::byte* to) {
         memcpy(to, &header, sizeof(header));
         base::copy_few(to + sizeof(header), payload, length);
     };
-    if (channel.sends.held() && !kDumpsMessages &&
-        iface_of(ep).engine->am_batched(channel, id, sizeof(header) + length, fill)) [[likely]]
+    Channel* const channel = ep_of(ep).ready;
+    if (!kDumpsMessages && channel != nullptr && channel->sends.held() && id <= Word::kMaxId &&
+        id != compat::kUcpRequestToSend && length <= base::kFewBytes &&
+        iface_of(ep).engine->am_batched(*channel, id, sizeof(header) + length, fill)) [[likely]]
         return UCS_OK;
     return other_short(ep, id, header, payload, length);
 }
@@ -262,10 +263,9 @@ ucs_status_t ep_am_short(uct_ep_h ep, uint8_t id, uint64_t header, const void* p
     uint32_t type = id;
     asm("" : "+r"(type));  // GCC would extend it at each use
     if (channel == nullptr || type > Word::kMaxId || type == compat::kUcpRequestToSend ||
-        length > base::kFewBytes) [[unlikely]]
-        return other_short(ep, type, header, payload, length);
-    if (!FastPath::takes_usual(*channel, sizeof(header) + length)) [[unlikely]]
-        return batched_short(ep, *channel, type, header, payload, length);
+        length > base::kFewBytes || !FastPath::takes_usual(*channel, sizeof(header) + length))
+        [[unlikely]]
+        return batched_short(ep, type, header, payload, length);
     return to_ucs(send_short<true>(iface_of(ep), *channel, type, header, payload, length));
 }
 

@@ -62,7 +62,7 @@ class BatchTest : public testing::TestWithParam<PollMode> {
         return until([this] { poll(); }, [&] { return receiver.messages.size() >= count; });
     }
     void wait_a_little() {
-        for (int i = 0; i < 2000; ++i) poll();
+        for (int i = 0; i < 2000; ++i) receiver.poll();
     }
     // The messages from `first` on, of these lengths, and no others.
     void expect(uint64_t first, const std::vector<size_t>& lengths) {
@@ -114,6 +114,17 @@ TEST_P(BatchTest, GoesBeforeAFlush) {
     ASSERT_TRUE(send(0, 8) && send(1, 20));
     EXPECT_FALSE(sender.engine->flushing()->flush(*channel, {}) == Status::kOk);
     ASSERT_TRUE(flush() && arrive(2));
+    expect(0, {8, 20});
+}
+
+// A stream's sender polls between its messages. One that polls twice in vain waits.
+TEST_P(BatchTest, GoesWhenTheProcessWaits) {
+    ASSERT_TRUE(send(0, 8));
+    for (int i = 0; i < 100; ++i) sender.poll();
+    ASSERT_TRUE(arrive(1));
+    ASSERT_TRUE(flush());
+    ASSERT_TRUE(send(1, 20));
+    ASSERT_TRUE(arrive(2));
     expect(0, {8, 20});
 }
 

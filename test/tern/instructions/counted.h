@@ -29,6 +29,7 @@ void until(const std::function<bool()>& condition, const Step& step, const char*
 constexpr unsigned kSamples = 20;
 
 void messages();   // short active messages and atomics of UCT
+void batches();    // active messages that go together
 void polls();      // polls that find nothing
 void one_sided();  // puts and gets of UCP
 void notified();   // notified writes of rwapi

@@ -36,6 +36,7 @@ int main(int argc, char** argv) {
         const char* name;
         void (*run)();
     } parts[] = {{"messages", instructions::messages},
+                 {"batches", instructions::batches},
                  {"polls", instructions::polls},
                  {"one-sided", instructions::one_sided},
                  {"notified", instructions::notified},
@@ -46,6 +47,6 @@ int main(int argc, char** argv) {
             return 0;
         }
     }
-    std::fprintf(stderr, "usage: tern-instructions messages|polls|one-sided|notified|repeated\n");
+    std::fprintf(stderr, "usage: tern-instructions messages|batches|polls|one-sided|notified|repeated\n");
     return 2;
 }

@@ -10,6 +10,8 @@ INSTRUCTIONS_SAMPLE(send)
 INSTRUCTIONS_SAMPLE(receive)
 INSTRUCTIONS_SAMPLE(receive_1)
 INSTRUCTIONS_SAMPLE(atomic)
+INSTRUCTIONS_SAMPLE(append)
+INSTRUCTIONS_SAMPLE(receive_batch)
 
 // `polls` polls, with as little as possible between them: valgrind is slow, and a poll that comes
 // some microseconds after the last one looks at more than the blocks (engine/poll_gap.h).
@@ -82,6 +84,22 @@ void messages() {
         settle(sender);
         sample_atomic(kMessages, [&] { sender.add(); });
         until([&] { return sender.adding() == 0; }, [&] { sender.progress(); }, "atomics");
+    }
+}
+
+// Every message is held back: the first one begins a frame, and the others are appended.
+void batches() {
+    UctNode sender, receiver;
+    warm_up(sender, receiver);
+    for (unsigned i = 0; i < kSamples; ++i) {
+        const unsigned before = receiver.received();
+        settle(sender);
+        settle(receiver);
+        sender.send();
+        sample_append(kMessages - 1, [&] { sender.send(); });
+        settle(sender);
+        sample_receive_batch(1, [&] { receiver.progress(); });
+        require(receiver.received() - before == kMessages, "a poll that takes all messages");
     }
 }
 

@@ -82,32 +82,55 @@ TEST(SendQueue, KeepsPlaces) {
     EXPECT_FALSE(queue.takes_data(1));
 }
 
-// Frames may wait behind so many work requests, of which one will report.
+// Frames may wait behind so many work requests that are certainly under way.
 TEST(SendQueue, FramesMayWaitBehindManyOthers) {
     SendQueue queue;
     queue.open(64, UINT32_MAX - 2);
     queue.reserve(4);
-    queue.batch_after(8);
+    queue.batch_after(4);
     for (int i = 0; i < 4; ++i) {
-        EXPECT_TRUE(queue.takes_frames() && !queue.signal_for_batch() && !queue.batch_due());
+        EXPECT_TRUE(queue.takes_frames() && !queue.mark_due() && !queue.batch_due());
         queue.posted_unsignaled(1);
     }
-    // Half of them are under way: the next one reports.
+    // All of them may be complete, but nobody knows.
     EXPECT_TRUE(!queue.takes_frames() && queue.takes_unsignaled());
-    EXPECT_TRUE(queue.signal_for_batch() && !queue.batch_due());
-    const uint32_t signaled = queue.next();
-    queue.posted(true, true);
+    EXPECT_TRUE(queue.mark_due() && !queue.batch_due());
+    const uint32_t mark = queue.next();
+    queue.posted_unsignaled(1);
+    queue.set_mark();
     for (int i = 0; i < 3; ++i) {
-        EXPECT_TRUE(queue.takes_frames() && !queue.signal_for_batch() && !queue.batch_due());
+        EXPECT_TRUE(queue.takes_frames() && !queue.mark_due() && !queue.batch_due());
         queue.posted_unsignaled(1);
     }
-    EXPECT_TRUE(queue.batch_due() && !queue.takes_frames() && !queue.signal_for_batch());
-    queue.see(signaled);
+    EXPECT_TRUE(queue.batch_due() && !queue.takes_frames() && !queue.mark_due());
+    queue.see(mark);
     EXPECT_FALSE(queue.batch_due());
     EXPECT_TRUE(queue.takes_frames());
     EXPECT_EQ(queue.outstanding(), 8u) << "complete() is still to come";
-    queue.complete(signaled);
+    queue.complete(mark);
     EXPECT_EQ(queue.outstanding(), 3u);
+}
+
+// Of several marks the first one counts that has not been seen.
+TEST(SendQueue, MarksEndOneAfterTheOther) {
+    SendQueue queue;
+    queue.open(64);
+    queue.reserve(4);
+    queue.batch_after(2);
+    for (int i = 0; i < 3; ++i) {
+        queue.posted_unsignaled(1);
+        queue.set_mark();
+    }
+    EXPECT_TRUE(queue.batch_due());
+    queue.complete(0);
+    EXPECT_TRUE(queue.batch_due()) << "which has not been looked at";
+    queue.see_completed();
+    EXPECT_FALSE(queue.batch_due()) << "only the last mark is known now";
+    queue.posted_unsignaled(1);
+    EXPECT_TRUE(queue.batch_due());
+    queue.complete(3);
+    queue.see_completed();
+    EXPECT_TRUE(!queue.batch_due() && !queue.mark_due() && queue.takes_frames());
 }
 
 TEST(SendQueue, NothingIsTakenAsUsualWhileAFrameIsHeldBack) {
@@ -115,7 +138,8 @@ TEST(SendQueue, NothingIsTakenAsUsualWhileAFrameIsHeldBack) {
     queue.open(64);
     queue.reserve(4);
     queue.batch_after(1);
-    queue.posted(true, true);
+    queue.posted_unsignaled(1);
+    queue.set_mark();
     ASSERT_TRUE(queue.batch_due());
     queue.posted(false, true);
     queue.hold();
@@ -134,7 +158,8 @@ TEST(SendQueue, AQuarterOfItIsEnough) {
     queue.open(20);
     queue.reserve(4);
     queue.batch_after(8);
-    queue.posted(true, true);
+    queue.posted_unsignaled(1);
+    queue.set_mark();
     for (int i = 0; i < 4; ++i) queue.posted(false, true);
     EXPECT_TRUE(queue.batch_due());
 }
