@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/assert.h"
+#include "tern/connection/batch_marks.h"
 
 namespace tern {
 
@@ -36,8 +37,8 @@ class SendQueue {
     // `first`: the number of the first work request.
     void open(uint32_t depth, uint32_t first = 0) {
         depth_ = depth;
-        posted_ = completed_ = seen_ = mark_ = last_mark_ = signaled_ = users_ = first_record_ =
-            last_record_ = first;
+        posted_ = completed_ = signaled_ = users_ = first_record_ = last_record_ = first;
+        marks_.open(first);
         // The place of a record is its index modulo `places`, which must divide 2^32.
         const uint32_t places = std::bit_ceil(depth);
         mask_ = places - 1;
@@ -60,57 +61,19 @@ class SendQueue {
         return static_cast<int32_t>(stop_ - posted_) >= count;
     }
 
-    // From now on, frames that find `count` work requests under way may wait for each other. 0: all
-    // may, for tests.
-    void batch_after(uint32_t count) {
-        batches_ = true;
-        batch_after_ = std::min(count, depth_ / 4);
-        see_completed();
-    }
-    bool batches() const { return batches_; }
-    // As takes_unsignaled(), for frames: false also if they may wait.
-    bool takes_frames(int32_t count = 1) const {
-        return static_cast<int32_t>(frame_stop_ - posted_) >= count;
-    }
-    // Whether the next frame may wait: so many are certainly under way, from the first mark on
-    // whose completion is still to come. And whether it is to be a mark, so that later ones may.
-    // What has completed since the last call counts after see_completed().
-    bool batch_due() const {
-        return batches_ &&
-               (batch_after_ == 0 || (awaits_mark() && posted_ - mark_ + 1 >= batch_after_));
-    }
-    bool mark_due() const { return batches_ && !awaits_mark() && posted_ - seen_ >= batch_after_; }
-    // The last work request, which was posted unsignaled as far as this object knows, is signaled,
-    // and a mark.
-    void set_mark() {
-        signaled_ = last_mark_ = posted_;
-        if (!awaits_mark()) mark_ = posted_;
-        see_completed();
-    }
-    void see_completed() {
-        if (static_cast<int32_t>(completed_ - seen_) > 0) seen_ = completed_;
-        if (static_cast<int32_t>(seen_ - mark_) >= 0) mark_ = last_mark_;
-        batch_stop_ = (awaits_mark() ? mark_ - 1 : seen_) + batch_after_;
+    // As takes_unsignaled(), for frames: false also if one may have to wait, or to be a mark.
+    bool takes_frames() const { return static_cast<int32_t>(frame_stop_ - posted_) >= 1; }
+    const BatchMarks& marks() const { return marks_; }
+    template <class Change>
+    void change_marks(Change&& change) {
+        change(marks_);
         set_stop();
     }
-    // Work request `number` and all before it are complete, as a look at the completion queue has
-    // found. complete() follows.
-    void see(uint32_t number) {
-        if (static_cast<int32_t>(number + 1 - seen_) <= 0) return;
-        seen_ = number + 1;
-        see_completed();
-    }
-    // The last work request counts as posted, but is held back. Until release() no other one is
-    // taken by takes_unsignaled() or takes_frames().
-    void hold() {
-        held_ = true;
-        set_stop();
-    }
+    // Whether the last work request counts as posted, but is held back. Until it has been posted,
+    // takes_unsignaled() and takes_frames() are false.
     bool held() const { return held_; }
-    // It has been posted, or dropped. `signaled`: it is a mark.
-    void release(bool signaled) {
-        held_ = false;
-        if (signaled) set_mark();
+    void hold(bool held) {
+        held_ = held;
         set_stop();
     }
 
@@ -249,23 +212,15 @@ class SendQueue {
         const uint32_t to_signal = depth_ / 4 - std::min(unsignaled, depth_ / 4);
         const uint32_t to_full = room() - std::min(reserved_, room());
         stop_ = posted_ + (held_ ? 0 : std::min(to_signal, to_full));
-        const bool batch_is_first = batches_ && static_cast<int32_t>(batch_stop_ - stop_) < 0;
-        frame_stop_ = batch_is_first ? batch_stop_ : stop_;
+        frame_stop_ = marks_.first_stop(stop_);
     }
-    bool awaits_mark() const { return static_cast<int32_t>(mark_ - seen_) > 0; }
 
     uint32_t posted_ = 0;
     uint32_t frame_stop_ = 0;  // the number before which takes_frames(), and takes_unsignaled()
     uint32_t stop_ = 0;
     uint32_t users_ = 0;  // one after the last number of a user
     uint32_t completed_ = 0;
-    // For frames that may wait. Marks are signaled frames; each number is one after its own.
-    uint32_t seen_ = 0;  // complete, as far as is known
-    uint32_t mark_ = 0;  // the first one that has not been seen, or one behind it
-    uint32_t last_mark_ = 0;
-    uint32_t batch_stop_ = 0;  // the number before which a frame need not be looked at
-    uint32_t batch_after_ = 0;
-    bool batches_ = false;
+    BatchMarks marks_;
     bool held_ = false;
     uint32_t signaled_ = 0;  // one after the last signaled number
     uint32_t depth_ = 0;

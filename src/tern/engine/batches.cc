@@ -7,12 +7,24 @@
 #include <unistd.h>
 
 #include "tern/engine/completion_poller.h"
+#include "tern/engine/parts.h"
 #include "tern/engine/peer_blocks.h"
 #include "tern/engine/poll_budget.h"
+#include "tern/engine/resources.h"
 #include "tern/engine/send_pool.h"
+#include "tern/engine/settings.h"
 #include "tern/engine/work_requests.h"
 
 namespace tern {
+
+Batches::Batches(const EngineParts& parts, PollBudget& budget)
+    : after_(parts.settings.batch_after),
+      most_(std::min(kMost, parts.settings.segment_size & ~(Word::kUnit - 1))),
+      pool_(parts.resources.pool),
+      requests_(parts.requests),
+      blocks_(parts.peer_blocks),
+      completions_(parts.completions),
+      budget_(budget) {}
 
 Batches::~Batches() {
     if (timer_ >= 0) close(timer_);
@@ -24,10 +36,10 @@ void Batches::Lock::wait(const std::atomic<bool>& taken) {
         if (tries >= 1000) (void)sched_yield();
 }
 
-int Batches::enable(uint32_t after) {
+int Batches::enable() {
+    if (after_ == EngineSettings::kUnlimited) return -1;
     if (timer_ < 0) timer_ = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
     enabled_ = timer_ >= 0;
-    after_ = after;
     return timer_;
 }
 
@@ -43,7 +55,9 @@ void Batches::make_room(size_t channels) {
 
 void Batches::begin(Channel& channel) {
     channel.batch.owner = this;
-    if (enabled_) channel.sends.batch_after(after_);
+    if (!enabled_) return;
+    const uint32_t after = std::min(after_, channel.sends.depth() / 4);
+    channel.sends.change_marks([=](BatchMarks& marks) { marks.enable(after); });
 }
 
 void Batches::set_timer(bool runs) {
@@ -94,7 +108,7 @@ bool Batches::open(Channel& channel, uint32_t length) {
     batch.number = channel.sends.next();
     channel.sends.posted(false, true);
     channel.sends.record(buffer, nullptr);
-    channel.sends.hold();
+    channel.sends.hold(true);
     if (held_++ == 0) budget_.begin_reason();
     channel.receiving.path.credit_sent();
     channel.sending.stalled = false;
@@ -144,8 +158,8 @@ void Batches::post(Channel& channel) {
     batch.refused = ibv_post_send(channel.qp.get(), &request, &bad) != 0;
 }
 
-void Batches::release(Channel& channel, bool signaled) {
-    channel.sends.release(signaled);
+void Batches::release(Channel& channel) {
+    channel.sends.hold(false);
     if (--held_ == 0) budget_.end_reason();
 }
 
@@ -155,7 +169,8 @@ void Batches::push(Channel& channel) {
         const Lock lock(taken_);
         if (channel.batch.open.load(std::memory_order_relaxed)) post(channel);
     }
-    release(channel, !channel.batch.refused);
+    release(channel);
+    set_mark(channel);
     if (channel.batch.refused) [[unlikely]]
         (void)requests_.on_refused(channel);
 }
@@ -178,7 +193,7 @@ void Batches::drop(Channel& channel) {
         const Lock lock(taken_);
         if (channel.batch.open.load(std::memory_order_relaxed)) remove(channel);
     }
-    release(channel, false);
+    release(channel);
 }
 
 void Batches::on_timer() {

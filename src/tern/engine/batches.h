@@ -15,6 +15,7 @@ namespace tern {
 class CompletionPoller;
 class PeerBlocks;
 class PollBudget;
+struct EngineParts;
 class SendPool;
 class WorkRequests;
 
@@ -44,22 +45,14 @@ class Batches {
     static constexpr uint32_t kLongest = 512;
     static constexpr uint32_t kMost = 2040;
 
-    // `segment`: bytes of the longest message.
-    Batches(uint32_t segment, SendPool& pool, WorkRequests& requests, PeerBlocks& blocks,
-            CompletionPoller& completions, PollBudget& budget)
-        : most_(std::min(kMost, segment & ~(Word::kUnit - 1))),
-          pool_(pool),
-          requests_(requests),
-          blocks_(blocks),
-          completions_(completions),
-          budget_(budget) {}
+    Batches(const EngineParts& parts, PollBudget& budget);
     ~Batches();
     Batches(const Batches&) = delete;
     Batches& operator=(const Batches&) = delete;
 
     // Somebody calls on_timer() when the result is readable. From now on, connections that come up
-    // hold messages back once `after` work requests are under way. Negative: there is no timer.
-    int enable(uint32_t after);
+    // hold messages back as EngineSettings::batch_after has it. Negative: they do not.
+    int enable();
     // Nobody does so any more: posts everything.
     void disable();
     // The connection has come up. There may be so many.
@@ -72,7 +65,7 @@ class Batches {
         const uint32_t most = channel.sending.path.hot()
                                   ? std::min(most_, channel.sending.path.block_size() / 4)
                                   : most_;
-        return channel.sends.batches() && length <= kLongest &&
+        return channel.sends.marks().enabled() && length <= kLongest &&
                2 * BatchEntry::space(length) + BlockWriter::kOverhead <= most;
     }
     // Takes a message that suits(), if it may wait. False: it is to be sent as usual.
@@ -82,11 +75,9 @@ class Batches {
         if (channel.sends.held()) {
             if (append(channel, id, length, fill)) return true;
             push(channel);
-        } else {
-            channel.sends.see_completed();
         }
-        return channel.sends.batch_due() && open(channel, length) &&
-               append(channel, id, length, fill);
+        see_completed(channel);
+        return is_due(channel) && open(channel, length) && append(channel, id, length, fill);
     }
     // The same, if there is a batch with room.
     template <class Fill>
@@ -97,6 +88,17 @@ class Batches {
     void push_all();
     // The device will complete nothing any more.
     void drop(Channel& channel);
+    // Whether the next frame is to be a mark.
+    static bool mark_due(const Channel& channel) {
+        return channel.sends.marks().mark_due(channel.sends.next());
+    }
+    static bool is_due(const Channel& channel) {
+        return channel.sends.marks().due(channel.sends.next());
+    }
+    // The last frame is a mark.
+    static void set_mark(Channel& channel) {
+        channel.sends.change_marks([&](BatchMarks& marks) { marks.mark(channel.sends.next()); });
+    }
     bool any() const { return held_ != 0; }
     // A poll has found nothing. The second one in a row, between which no message was taken, shows
     // that the process waits: posts all batches.
@@ -111,6 +113,11 @@ class Batches {
     uint64_t messages() const { return messages_; }
 
   private:
+    static void see_completed(Channel& channel) {
+        const uint32_t first = channel.sends.next() - channel.sends.outstanding();
+        channel.sends.change_marks([=](BatchMarks& marks) { marks.see(first); });
+    }
+
     static constexpr uint64_t kPeriod = 50'000;  // ns
 
     // Held for as long as it takes to copy a message, or to post.
@@ -133,7 +140,7 @@ class Batches {
     // Under the lock.
     void post(Channel& channel);
     void remove(Channel& channel);
-    void release(Channel& channel, bool signaled);
+    void release(Channel& channel);
     void set_timer(bool runs);
 
     // First what append() needs.
@@ -145,7 +152,7 @@ class Batches {
     uint32_t held_ = 0;    // channels that are held()
     uint64_t messages_polled_ = 0;
     bool enabled_ = false;
-    uint32_t after_ = 0;
+    uint32_t after_;
     int timer_ = -1;
     std::vector<Channel*> open_;
     uint32_t most_;  // bytes of payload

@@ -172,9 +172,11 @@ struct Channel final : Connection {
     Status failure = Status::kOk;
     // The same: the peer has asked for a pause of messages, how many sends it has refused, and
     // since when, at the last look.
-    bool paused = false;
-    uint16_t paused_sends = 0;
-    uint64_t paused_since = 0;
+    struct Pause {
+        bool asked = false;
+        uint16_t sends = 0;
+        uint64_t since = 0;
+    } pause;
 
     ConnectionUse use;  // of IdleChannels
     // The places that an operation of several work requests did not find last, until whoever waits

@@ -43,7 +43,7 @@ Channels::Channels(const EngineParts& parts)
       peer_blocks_(parts.peer_blocks),
       early_(parts.early),
       completions_(parts.completions),
-      batches_(parts.batches),
+      batches_(parts.poller.batches()),
       health_(parts.health),
       idle_(parts.idle),
       budget_(parts.poller.budget()),

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "tern/connection/little_endian.h"
+#include "tern/engine/batches.h"
 #include "tern/engine/device_health.h"
 #include "tern/engine/poller.h"
 #include "tern/engine/resources.h"
@@ -30,10 +31,11 @@ bool CompletionPoller::still_waits(const Channel& channel) {
         if (work_request_id::is_receive(found[i].wr_id)) continue;
         auto* const of = static_cast<Channel*>(connector_.table().find_send(found[i].wr_id));
         if (of == nullptr) continue;
-        of->sends.see(work_request_id::number(found[i].wr_id));
+        const uint32_t seen = work_request_id::number(found[i].wr_id) + 1;
+        of->sends.change_marks([=](BatchMarks& marks) { marks.see(seen); });
         WorkRequests::post_held(*of);
     }
-    return count >= 0 && count < int{kBurst} && channel.sends.batch_due();
+    return count >= 0 && count < int{kBurst} && Batches::is_due(channel);
 }
 
 // A work request of a channel that ends has completed. A control frame may have been posted after

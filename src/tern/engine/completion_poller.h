@@ -68,7 +68,7 @@ class CompletionPoller {
 
     verbs::LateCompletion& late() { return late_; }
     // Takes completions off the queue, for the next poll to handle, and tells the send queues.
-    // Whether the channel's frames may wait nevertheless (SendQueue::batch_due), with none left in
+    // Whether the channel's frames may wait nevertheless (Batches::is_due), with none left in
     // the queue.
     bool still_waits(const Channel& channel);
     // The most completions that can be in the queue.

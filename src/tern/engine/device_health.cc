@@ -6,6 +6,7 @@
 #include "tern/engine/batches.h"
 #include "tern/engine/completion_poller.h"
 #include "tern/engine/owner.h"
+#include "tern/engine/poller.h"
 #include "tern/engine/resources.h"
 
 namespace tern {
@@ -17,7 +18,7 @@ DeviceHealth::DeviceHealth(const EngineParts& parts)
       port_(parts.resources.port.number),
       connector_(parts.connector),
       completions_(parts.completions),
-      batches_(parts.batches),
+      batches_(parts.poller.batches()),
       owner_(parts.owner) {}
 
 // Outstanding work requests count as failed: no completion will report them.

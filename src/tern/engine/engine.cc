@@ -34,7 +34,6 @@ Engine::Engine(Resources resources, const EngineSettings& settings, EngineOwner&
               .peer_blocks = peer_blocks_,
               .offered = offered_,
               .blocks = blocks_,
-              .batches = batches_,
               .completions = completions_,
               .health = health_,
               .flush = flush_,
@@ -55,8 +54,6 @@ Engine::Engine(Resources&& resources, const EngineSettings& settings, const Engi
       peer_blocks_(resources_.pd, connector_, requests_, control_),
       offered_(parts),
       blocks_(poller_.polled_blocks(), offered_, control_, connector_),
-      batches_(settings_.segment_size, resources_.pool, requests_, peer_blocks_, completions_,
-               poller_.budget()),
       completions_(parts),
       health_(parts),
       flush_(connector_, requests_, poller_.budget(), parts.owner),
@@ -80,8 +77,8 @@ Counters Engine::counters() const {
     counters.credit_stalls = peer_blocks_.stalls();
     counters.cold_stalls = peer_blocks_.waits();
     counters.queue_stalls = room_.refused();
-    counters.batches = batches_.batches();
-    counters.batched = batches_.messages();
+    counters.batches = poller_.batches().batches();
+    counters.batched = poller_.batches().messages();
     counters.polls = poller_.polls();
     counters.sleeps = sleep_.sleeps();
     counters.notify_requests = sleep_.notify_requests();

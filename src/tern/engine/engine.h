@@ -7,7 +7,7 @@
 
 #include "tern/base/one_thread.h"
 #include "tern/connection/connector.h"
-#include "tern/engine/batches.h"
+#include "tern/engine/background.h"
 #include "tern/engine/channel.h"
 #include "tern/engine/channel_flush.h"
 #include "tern/engine/channels.h"
@@ -33,8 +33,7 @@
 namespace tern {
 
 // An interface's messaging: connections, their fast paths, and the queues they share. Puts it
-// together from objects that own what they do. One thread at a time, except for answer() and
-// look().
+// together from objects that own what they do. One thread at a time, except for Background.
 //
 // A `sink`, the template parameter of the data path, has these members. `data` is valid during the
 // call. False: the frame or the immediate data is malformed.
@@ -153,12 +152,6 @@ class Engine final {
         return fast_path_.am_usual(channel, id, length, fill);
     }
     template <class Fill>
-    [[gnu::always_inline]] bool am_batched(Channel& channel, uint32_t id, uint32_t length,
-                                           Fill fill) {
-        const base::OneThread::Scope scope(thread_);
-        return fast_path_.am_batched(channel, id, length, fill);
-    }
-    template <class Fill>
     [[gnu::always_inline]] Status put_am_usual(Channel& channel, std::span<const std::byte> data,
                                                uint64_t to, uint32_t rkey, uint32_t id,
                                                uint32_t length, Fill fill) {
@@ -208,18 +201,7 @@ class Engine final {
             completions_.late().set_aside(completion);
     }
 
-    // For a background thread: calls answer() when the descriptor is readable. answer()
-    // answers the probes of peers, and accepts connections, even if the process does not poll. Call
-    // answer() once to begin; no thread may call it when the engine is destroyed.
-    int background_fd() { return connector_.datagrams().event_fd(); }
-    void answer() { connector_.answer(); }
-    // For another background thread: see Sleep::look().
-    void look() { sleep_.look(); }
-    // For a third one: see Batches::on_timer(), which it calls when the result of hold_messages()
-    // is readable. Without it nothing is held back.
-    int hold_messages() { return settings_.batches ? batches_.enable(settings_.batch_after) : -1; }
-    void hold_no_messages() { batches_.disable(); }
-    void on_batch_timer() { batches_.on_timer(); }
+    Background background() { return {connector_, sleep_, poller_.batches()}; }
 
     Counters counters() const;
     EngineUsage usage() const;
@@ -245,7 +227,6 @@ class Engine final {
     PeerBlocks peer_blocks_;
     OfferedBlocks offered_;
     BlockPoller blocks_;
-    Batches batches_;
     CompletionPoller completions_;
     DeviceHealth health_;
     ChannelFlush flush_;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "tern/engine/fast_path.h"
 
+#include "tern/engine/poller.h"
 #include "tern/engine/resources.h"
 
 namespace tern {
@@ -12,7 +13,7 @@ FastPath::FastPath(const EngineParts& parts)
       blocks_(parts.peer_blocks),
       early_(parts.early),
       room_(parts.room),
-      batches_(parts.batches) {
+      batches_(parts.poller.batches()) {
     cold_.request.opcode = IBV_WR_SEND;
     cold_.piece.addr = address_of(cold_.frame);
 }

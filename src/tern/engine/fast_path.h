@@ -134,7 +134,7 @@ class FastPath {
         short_.request.send_flags = IBV_SEND_INLINE | IBV_SEND_SIGNALED;
         const Status status = am_usual(channel, id, length, fill);
         short_.request.send_flags = IBV_SEND_INLINE;
-        if (status == Status::kOk) channel.sends.set_mark();
+        if (status == Status::kOk) Batches::set_mark(channel);
         return status;
     }
     template <class Fill>
@@ -325,7 +325,7 @@ template <class Fill>
     if (batches_.suits(channel, length)) {
         if (batches_.take(channel, id, length, fill)) return Status::kOk;
         if (takes_usual(channel, length)) return am_usual(channel, id, length, fill);
-        marks = channel.sends.mark_due();
+        marks = Batches::mark_due(channel);
         if (marks && goes_straight(channel, length)) return am_mark(channel, id, length, fill);
     }
     if (!channel.sends.takes_data()) [[unlikely]] {
@@ -348,7 +348,7 @@ template <class Fill>
     const Status status =
         post_frame(channel, choice, id, length, &piece, 1,
                    IBV_SEND_INLINE | (marks ? IBV_SEND_SIGNALED : 0), nullptr, nullptr);
-    if (marks && status == Status::kOk) channel.sends.set_mark();
+    if (marks && status == Status::kOk) Batches::set_mark(channel);
     ++counters_.shorts;
     if (!hot) blocks_.on_detour(channel, length);
     return status;
@@ -380,7 +380,7 @@ Status FastPath::am_bcopy(Channel& channel, uint32_t id, Pack&& pack, uint32_t& 
             pool_.give(buffer);
             return Status::kOk;
         }
-        marks = channel.sends.mark_due();
+        marks = Batches::mark_due(channel);
     }
     SendPath::Choice choice = channel.sending.path.choose(length);
     if (choice.route == SendPath::Route::kStall) {
@@ -396,7 +396,7 @@ Status FastPath::am_bcopy(Channel& channel, uint32_t id, Pack&& pack, uint32_t& 
         channel, choice, id, length, &piece, 1,
         (at_once ? unsigned{IBV_SEND_INLINE} : 0) | (marks ? unsigned{IBV_SEND_SIGNALED} : 0),
         at_once ? nullptr : buffer, nullptr);
-    if (marks && status == Status::kOk) channel.sends.set_mark();
+    if (marks && status == Status::kOk) Batches::set_mark(channel);
     if (at_once || status != Status::kOk) pool_.give(buffer);
     ++counters_.bcopies;
     if (!hot) blocks_.on_detour(channel, length);

@@ -78,7 +78,7 @@ bool IdleChannels::may_end(const Channel& channel) const {
     return channel.up() && !channel.ending && channel.transfers == 0 && channel.holds == 0 &&
            channel.replies == 0 && channel.rings == 0 && channel.incoming == 0 &&
            channel.outgoing == 0 && channel.backlog.empty() && channel.failures == 0 &&
-           !channel.paused && channel.control.due == 0 && !channel.sends.has_waiters() &&
+           !channel.pause.asked && channel.control.due == 0 && !channel.sends.has_waiters() &&
            owner_.may_end(channel);
 }
 

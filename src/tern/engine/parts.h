@@ -3,7 +3,6 @@
 
 namespace tern {
 
-class Batches;
 class BlockPoller;
 class ChannelFlush;
 class CompletionPoller;
@@ -30,7 +29,7 @@ struct EngineParts {
     const EngineSettings& settings;
     Resources& resources;
     EngineOwner& owner;
-    Poller& poller;  // has the PollBudget and the PolledBlocks
+    Poller& poller;  // has the PollBudget, the PolledBlocks and the Batches
     FastPath& fast_path;
     OneSided& one_sided;
     WorkRequests& requests;
@@ -40,7 +39,6 @@ struct EngineParts {
     PeerBlocks& peer_blocks;
     OfferedBlocks& offered;
     BlockPoller& blocks;
-    Batches& batches;
     CompletionPoller& completions;
     DeviceHealth& health;
     ChannelFlush& flush;

@@ -26,9 +26,9 @@ class Poller {
 
     explicit Poller(const EngineParts& parts)
         : polled_(budget_),
+          batches_(parts, budget_),
           blocks_(parts.blocks),
           completions_(parts.completions),
-          batches_(parts.batches),
           control_(parts.control),
           connector_(parts.connector),
           health_(parts.health),
@@ -89,6 +89,8 @@ class Poller {
 
     PollBudget& budget() { return budget_; }
     PolledBlocks& polled_blocks() { return polled_; }
+    Batches& batches() { return batches_; }
+    const Batches& batches() const { return batches_; }
     uint64_t polls() const { return polls_; }
 
   private:
@@ -126,10 +128,10 @@ class Poller {
     bool after_gap_ = false;  // the program polls rarely, so poll() looks at everything
     PollBudget budget_;
     PolledBlocks polled_;
+    Batches batches_;
     uint64_t polls_ = 0;
     BlockPoller& blocks_;
     CompletionPoller& completions_;
-    Batches& batches_;
     ControlFrames& control_;
     Connector& connector_;
     DeviceHealth& health_;

@@ -36,7 +36,7 @@ struct EngineSettings {
     bool early_sends = true;        // accept sends while a connection is being made
     uint32_t urgent_id = ~0u;       // of active messages that may not wait: see EarlySends
     bool repeats = true;            // of puts with messages: see RepeatedPuts
-    bool batches = true;            // of messages, after so many work requests: see Batches
+    // Work requests to a peer behind which messages may wait: see Batches. kUnlimited: none do.
     uint32_t batch_after = kTunables.batch_after;
     bool batch_poll = kTunables.batch_poll != 0;
     PollMode poll = PollMode::kAuto;

@@ -22,7 +22,7 @@ Sleep::Sleep(const EngineParts& parts)
       polled_(parts.poller.polled_blocks()),
       budget_(parts.poller.budget()),
       completions_(parts.completions),
-      batches_(parts.batches),
+      batches_(parts.poller.batches()),
       connector_(parts.connector),
       health_(parts.health),
       flush_(parts.flush),

@@ -16,22 +16,22 @@ int handle(TernIface& iface, int fd, ucs_async_event_cb_t handler) {
 }
 
 // Packets are lost for which there is no memory: whoever waits for an answer asks again.
-void answer(Engine& engine) try { engine.answer(); } catch (const std::bad_alloc&) {
+void answer(Engine& engine) try { engine.background().answer(); } catch (const std::bad_alloc&) {
     (void)no_memory("answer a peer");
 }
 
-void look(Engine& engine) try { engine.look(); } catch (const std::bad_alloc&) {
+void look(Engine& engine) try { engine.background().look(); } catch (const std::bad_alloc&) {
     (void)no_memory("look at what has come");
 }
 
 // Messages of a stream may wait for each other, because somebody posts them in time.
 void start_batches(TernIface& iface, int& batches) {
-    const int timer = iface.engine->hold_messages();
+    const int timer = iface.engine->background().batches().enable();
     if (timer < 0) return;
     batches = handle(iface, timer, [](int, ucs_event_set_types_t, void* engine) {
-        static_cast<Engine*>(engine)->on_batch_timer();
+        static_cast<Engine*>(engine)->background().batches().on_timer();
     });
-    if (batches < 0) iface.engine->hold_no_messages();
+    if (batches < 0) iface.engine->background().batches().disable();
 }
 
 }  // namespace
@@ -48,7 +48,7 @@ void start_background(TernIface& iface) {
         return;
     }
     answers = handle(
-        iface, iface.engine->background_fd(),
+        iface, iface.engine->background().fd(),
         [](int, ucs_event_set_types_t, void* engine) { answer(*static_cast<Engine*>(engine)); });
     if (answers < 0) return;
     answer(*iface.engine);
@@ -64,7 +64,7 @@ void stop_background(TernIface& iface) {
         if (fd >= 0) (void)ucs_async_remove_handler(fd, 1);
         fd = -1;
     }
-    iface.engine->hold_no_messages();
+    iface.engine->background().batches().disable();
 }
 
 }  // namespace tern

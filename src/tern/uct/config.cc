@@ -130,7 +130,7 @@ ucs_config_field_t config_table[] = {
         " cq     - by the completion queue; no sender gets a block\n"
         " auto   - memory if the device promises the order, else cq",
         messages.poll, UCS_CONFIG_TYPE_ENUM(poll_names)),
-    TERN_FIELD("BATCH", kEngine.batches ? "y" : "n",
+    TERN_FIELD("BATCH", "y",
                "Whether short messages of a stream go together, while others to the same peer are "
                "under way. They wait no longer\n"
                "than 50 us. Needs UCX's asynchronous thread.",
@@ -318,8 +318,8 @@ EngineSettings engine_settings(const TernConfig& config, const Tunables& tunable
     engine.block_memory = config.blocks.memory;
     engine.poll = static_cast<PollMode>(config.messages.poll);
     engine.repeats = config.messages.repeats != 0;
-    engine.batches = config.messages.batches != 0;
-    engine.batch_after = tunables.batch_after;
+    engine.batch_after =
+        config.messages.batches != 0 ? tunables.batch_after : EngineSettings::kUnlimited;
     engine.batch_poll = tunables.batch_poll != 0;
     engine.promotion = {.after = config.blocks.after,
                         .most = config.blocks.most,

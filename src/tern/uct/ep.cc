@@ -123,9 +123,9 @@ bool attach(TernEp& ep) {
 
 void pause(Channel& channel, bool paused) {
     TERN_DEBUG("channel %p %s", static_cast<void*>(&channel), paused ? "pauses" : "goes on");
-    channel.paused = paused;
-    channel.paused_sends = 0;
-    channel.paused_since = 0;
+    channel.pause.asked = paused;
+    channel.pause.sends = 0;
+    channel.pause.since = 0;
     // Each send looks again.
     for (void* user : channel.users) static_cast<TernEp*>(user)->ready = nullptr;
 }
@@ -136,9 +136,9 @@ static constexpr uint16_t kPauseCheck = 16;
 
 static bool is_paused(TernEp& ep) {
     Channel* const channel = ep.channel;
-    if (channel == nullptr || !channel->paused) return false;
-    if (++channel->paused_sends % kPauseCheck == 0)
-        iface_of(&ep.super.super).engine->flushing()->check_silent(*channel, channel->paused_since);
+    if (channel == nullptr || !channel->pause.asked) return false;
+    if (++channel->pause.sends % kPauseCheck == 0)
+        iface_of(&ep.super.super).engine->flushing()->check_silent(*channel, channel->pause.since);
     return true;
 }
 

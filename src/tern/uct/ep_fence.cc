@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
 // Fences. Work requests in a send queue take effect in the order of posting, but for messages in a
-// block, which go cold while a put before the fence is under way (PeerBlocks::fence). A fence of the
-// device (OneSided::fence) orders later ones after reads and atomics. Most fences therefore end at
-// once.
-// Later sends can overtake transfers that are not posted completely or wait for the peer (long puts
-// and gets); direct messages use another queue pair. Then, or if the send queue has no room, the
-// fence waits in the endpoint's queue of pending requests, and later sends wait behind it.
+// block, which go cold while a put before the fence is under way (PeerBlocks::fence). A fence of
+// the device (OneSided::fence) orders later ones after reads and atomics. Most fences therefore end
+// at once. Later sends can overtake transfers that are not posted completely or wait for the peer
+// (long puts and gets); direct messages use another queue pair. Then, or if the send queue has no
+// room, the fence waits in the endpoint's queue of pending requests, and later sends wait behind
+// it.
 //
 //   state of the endpoint        fence                          later sends
 //   nothing can be overtaken     ends at once                   go

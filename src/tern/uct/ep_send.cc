@@ -212,7 +212,8 @@ ssize_t send_packed(uct_ep_h ep, Channel& channel, uint8_t id, uct_pack_callback
     Channel* const channel = ep_of(ep).ready;
     if (!kDumpsMessages && channel != nullptr && channel->sends.held() && id <= Word::kMaxId &&
         id != compat::kUcpRequestToSend && length <= base::kFewBytes &&
-        iface_of(ep).engine->am_batched(*channel, id, sizeof(header) + length, fill)) [[likely]]
+        iface_of(ep).engine->fast_path()->am_batched(*channel, id, sizeof(header) + length, fill))
+        [[likely]]
         return UCS_OK;
     return other_short(ep, id, header, payload, length);
 }

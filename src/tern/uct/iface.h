@@ -38,14 +38,14 @@ struct TernIface {
     tern::Rendezvous* rendezvous;
     tern::Atomics* atomics;
     tern::Rma* rma;
-    tern::Matching* matching;  // never null
-    tern::TupleQ* tupleq;      // of a DirectIface, for its own functions
-    bool in_order;             // all that goes to a peer goes by one queue pair
-    int background[3];         // descriptors, of Engine::answer, look and on_batch_timer; -1: none
-    bool proto;                // the plug-in for UCP gives UCP the model's times
-    bool flushing;             // a flush of the interface is under way
-    ucs_status_t lost;         // why data was lost during the flush, or UCS_OK
-    ReplyOffer offer;          // to the next get
+    tern::Matching* matching;           // never null
+    tern::TupleQ* tupleq;               // of a DirectIface, for its own functions
+    bool in_order;                      // all that goes to a peer goes by one queue pair
+    int background[3];                  // of Background; -1: none
+    bool proto;                         // the plug-in for UCP gives UCP the model's times
+    bool flushing;                      // a flush of the interface is under way
+    ucs_status_t lost;                  // why data was lost during the flush, or UCS_OK
+    ReplyOffer offer;                   // to the next get
     uct_am_callback_t request_handler;  // of compat::kUcpRequestToSend, when last looked at
     bool requests_of_ucp;               // whether it is UCP's
     ucs_arbiter_t arbiter;              // endpoints whose pending requests are tried

@@ -27,13 +27,13 @@ class Answerer {
     void run() {
         std::vector<pollfd> fds;
         for (Engine* engine : engines_) {
-            engine->answer();
-            fds.push_back({engine->background_fd(), POLLIN, 0});
+            engine->background().answer();
+            fds.push_back({engine->background().fd(), POLLIN, 0});
         }
         while (!stop_) {
             if (::poll(fds.data(), fds.size(), 2) <= 0) continue;
             for (size_t i = 0; i < fds.size(); ++i)
-                if (fds[i].revents != 0) engines_[i]->answer();
+                if (fds[i].revents != 0) engines_[i]->background().answer();
         }
     }
 

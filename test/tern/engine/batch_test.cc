@@ -32,7 +32,7 @@ class BatchTest : public testing::TestWithParam<PollMode> {
 
     void SetUp() override {
         std::string why;
-        ASSERT_GE(sender.engine->hold_messages(), 0);
+        ASSERT_GE(batches().enable(), 0);
         channel = sender.engine->attach(receiver.engine->address(), this, why);
         ASSERT_TRUE(channel) << why;
         const bool blocks = GetParam() == PollMode::kMemory;
@@ -72,6 +72,7 @@ class BatchTest : public testing::TestWithParam<PollMode> {
             EXPECT_EQ(receiver.messages[i].data, text(first + i, lengths[i])) << i;
         }
     }
+    Batches& batches() { return sender.engine->background().batches(); }
     bool held() const { return channel->sends.held(); }
 
     Node sender, receiver;
@@ -80,12 +81,12 @@ class BatchTest : public testing::TestWithParam<PollMode> {
 
 TEST_P(BatchTest, GoesWhenTheTimeHasPassed) {
     const Counters before = sender.engine->counters();
-    const std::vector<size_t> lengths{0, 1, 7, 8, 9, 100, 512};
+    const std::vector<size_t> lengths{0, 1, 7, 8, 9, 100, 400};
     for (size_t i = 0; i < lengths.size(); ++i) ASSERT_TRUE(send(i, lengths[i]));
     EXPECT_TRUE(held());
     wait_a_little();
     EXPECT_EQ(receiver.messages.size(), 0u);
-    sender.engine->on_batch_timer();
+    batches().on_timer();
     ASSERT_TRUE(arrive(lengths.size()));
     wait_a_little();
     expect(0, lengths);
@@ -148,7 +149,7 @@ TEST_P(BatchTest, GoesWhenItsLastUserLeaves) {
 
 TEST_P(BatchTest, GoesWhenNobodyHoldsMessagesAnyMore) {
     ASSERT_TRUE(send(0, 8) && send(1, 20));
-    sender.engine->hold_no_messages();
+    batches().disable();
     ASSERT_TRUE(arrive(2));
     expect(0, {8, 20});
 }
@@ -193,7 +194,7 @@ TEST_P(BatchTest, FailsItsConnectionIfTheDeviceRefusesIt) {
     ASSERT_TRUE(send(0, 8) && send(1, 20));
     watch_posts(channel->qp->context);
     const VerbsFault fault(Verb::kPostSend, 1, ENOMEM);
-    sender.engine->on_batch_timer();
+    batches().on_timer();
     ASSERT_TRUE(until(
         [this] {
             poll();
@@ -220,7 +221,7 @@ TEST_P(BatchTest, KeepsAllBytesAndTheirOrder) {
     std::atomic<bool> stop = false;
     std::thread timer([&] {
         while (!stop) {
-            sender.engine->on_batch_timer();
+            batches().on_timer();
             std::this_thread::sleep_for(std::chrono::microseconds(20));
         }
     });

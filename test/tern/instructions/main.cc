@@ -35,18 +35,16 @@ int main(int argc, char** argv) {
     const struct {
         const char* name;
         void (*run)();
-    } parts[] = {{"messages", instructions::messages},
-                 {"batches", instructions::batches},
-                 {"polls", instructions::polls},
-                 {"one-sided", instructions::one_sided},
-                 {"notified", instructions::notified},
-                 {"repeated", instructions::repeated}};
+    } parts[] = {{"messages", instructions::messages}, {"batches", instructions::batches},
+                 {"polls", instructions::polls},       {"one-sided", instructions::one_sided},
+                 {"notified", instructions::notified}, {"repeated", instructions::repeated}};
     for (const auto& part : parts) {
         if (argc == 2 && std::strcmp(argv[1], part.name) == 0) {
             part.run();
             return 0;
         }
     }
-    std::fprintf(stderr, "usage: tern-instructions messages|batches|polls|one-sided|notified|repeated\n");
+    std::fprintf(stderr,
+                 "usage: tern-instructions messages|batches|polls|one-sided|notified|repeated\n");
     return 2;
 }

@@ -82,86 +82,67 @@ TEST(SendQueue, KeepsPlaces) {
     EXPECT_FALSE(queue.takes_data(1));
 }
 
-// Frames may wait behind so many work requests that are certainly under way.
-TEST(SendQueue, FramesMayWaitBehindManyOthers) {
-    SendQueue queue;
-    queue.open(64, UINT32_MAX - 2);
-    queue.reserve(4);
-    queue.batch_after(4);
-    for (int i = 0; i < 4; ++i) {
-        EXPECT_TRUE(queue.takes_frames() && !queue.mark_due() && !queue.batch_due());
-        queue.posted_unsignaled(1);
-    }
-    // All of them may be complete, but nobody knows.
-    EXPECT_TRUE(!queue.takes_frames() && queue.takes_unsignaled());
-    EXPECT_TRUE(queue.mark_due() && !queue.batch_due());
-    const uint32_t mark = queue.next();
-    queue.posted_unsignaled(1);
-    queue.set_mark();
-    for (int i = 0; i < 3; ++i) {
-        EXPECT_TRUE(queue.takes_frames() && !queue.mark_due() && !queue.batch_due());
-        queue.posted_unsignaled(1);
-    }
-    EXPECT_TRUE(queue.batch_due() && !queue.takes_frames() && !queue.mark_due());
-    queue.see(mark);
-    EXPECT_FALSE(queue.batch_due());
-    EXPECT_TRUE(queue.takes_frames());
-    EXPECT_EQ(queue.outstanding(), 8u) << "complete() is still to come";
-    queue.complete(mark);
-    EXPECT_EQ(queue.outstanding(), 3u);
-}
-
-// Of several marks the first one counts that has not been seen.
-TEST(SendQueue, MarksEndOneAfterTheOther) {
-    SendQueue queue;
-    queue.open(64);
-    queue.reserve(4);
-    queue.batch_after(2);
-    for (int i = 0; i < 3; ++i) {
-        queue.posted_unsignaled(1);
-        queue.set_mark();
-    }
-    EXPECT_TRUE(queue.batch_due());
-    queue.complete(0);
-    EXPECT_TRUE(queue.batch_due()) << "which has not been looked at";
-    queue.see_completed();
-    EXPECT_FALSE(queue.batch_due()) << "only the last mark is known now";
-    queue.posted_unsignaled(1);
-    EXPECT_TRUE(queue.batch_due());
-    queue.complete(3);
-    queue.see_completed();
-    EXPECT_TRUE(!queue.batch_due() && !queue.mark_due() && queue.takes_frames());
-}
-
 TEST(SendQueue, NothingIsTakenAsUsualWhileAFrameIsHeldBack) {
     SendQueue queue;
     queue.open(64);
     queue.reserve(4);
-    queue.batch_after(1);
-    queue.posted_unsignaled(1);
-    queue.set_mark();
-    ASSERT_TRUE(queue.batch_due());
+    queue.posted(true, true);
     queue.posted(false, true);
-    queue.hold();
+    queue.hold(true);
     EXPECT_TRUE(queue.held() && !queue.takes_frames() && !queue.takes_unsignaled());
     EXPECT_TRUE(queue.takes_data() && !queue.last_is_signaled() && !queue.users_idle());
     queue.complete(0);
-    EXPECT_TRUE(queue.held() && !queue.takes_unsignaled());
-    queue.release(true);
-    EXPECT_TRUE(!queue.held() && queue.takes_unsignaled() && queue.reports());
-    EXPECT_TRUE(queue.batch_due()) << "the frame that was held back is under way";
+    EXPECT_TRUE(queue.held() && !queue.takes_frames() && !queue.takes_unsignaled());
+    queue.hold(false);
+    EXPECT_TRUE(!queue.held() && queue.takes_frames() && queue.takes_unsignaled());
 }
 
-// Where few places are, less of them are under way.
-TEST(SendQueue, AQuarterOfItIsEnough) {
+// Frames may wait behind so many work requests that are certainly under way.
+TEST(BatchMarks, CountFromTheFirstOneThatIsNotComplete) {
     SendQueue queue;
-    queue.open(20);
+    queue.open(64, UINT32_MAX - 2);
     queue.reserve(4);
-    queue.batch_after(8);
-    queue.posted_unsignaled(1);
-    queue.set_mark();
-    for (int i = 0; i < 4; ++i) queue.posted(false, true);
-    EXPECT_TRUE(queue.batch_due());
+    queue.change_marks([](BatchMarks& marks) { marks.enable(4); });
+    const auto due = [&] { return queue.marks().due(queue.next()); };
+    const auto mark_due = [&] { return queue.marks().mark_due(queue.next()); };
+    for (int i = 0; i < 4; ++i) {
+        EXPECT_TRUE(queue.takes_frames() && !mark_due() && !due());
+        queue.posted_unsignaled(1);
+    }
+    // All of them may be complete, but nobody knows.
+    EXPECT_TRUE(!queue.takes_frames() && queue.takes_unsignaled());
+    EXPECT_TRUE(mark_due() && !due());
+    queue.posted(true, true);
+    const uint32_t mark = queue.next();
+    queue.change_marks([=](BatchMarks& marks) { marks.mark(mark); });
+    for (int i = 0; i < 3; ++i) {
+        EXPECT_TRUE(queue.takes_frames() && !mark_due() && !due());
+        queue.posted_unsignaled(1);
+    }
+    EXPECT_TRUE(due() && !queue.takes_frames() && !mark_due());
+    queue.change_marks([=](BatchMarks& marks) { marks.see(mark); });
+    EXPECT_TRUE(!due() && queue.takes_frames());
+    EXPECT_EQ(queue.outstanding(), 8u) << "complete() is still to come";
+}
+
+TEST(BatchMarks, EndOneAfterTheOther) {
+    BatchMarks marks;
+    marks.open(0);
+    marks.enable(2);
+    for (const uint32_t next : {1u, 2u, 3u}) marks.mark(next);
+    EXPECT_TRUE(marks.due(3));
+    marks.see(1);
+    EXPECT_FALSE(marks.due(3)) << "only the last mark is known now";
+    EXPECT_TRUE(marks.due(4));
+    marks.see(4);
+    EXPECT_TRUE(!marks.due(4) && !marks.mark_due(4) && marks.first_stop(10) == 6);
+    EXPECT_TRUE(marks.mark_due(6));
+}
+
+TEST(BatchMarks, AreOffAtFirst) {
+    BatchMarks marks;
+    marks.open(0);
+    EXPECT_TRUE(!marks.due(100) && !marks.mark_due(100) && marks.first_stop(100) == 100);
 }
 
 TEST(SendQueue, NumbersStartOverAfterTheLast) {

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <cstdint>
+
+namespace tern {
+
+// When frames in a send queue may wait for each other (Batches): once so many work requests are
+// certainly under way. Of unsignaled ones nobody knows whether they are, so some frames are
+// signaled, the marks: while the completion of a mark is still to come, all work requests from that
+// one on are under way. Numbers are those of SendQueue, modulo 2^32; a mark is one after its own.
+// Pure.
+class BatchMarks {
+  public:
+    void open(uint32_t first) { seen_ = mark_ = last_ = stop_ = first; }
+    // 0: frames may always wait, for tests.
+    void enable(uint32_t after) {
+        enabled_ = true;
+        after_ = after;
+        see(seen_);
+    }
+    bool enabled() const { return enabled_; }
+
+    // Whether the next frame, of this number, may wait; and whether it is to be a mark, so that
+    // later ones may.
+    bool due(uint32_t next) const {
+        return enabled_ && (after_ == 0 || (awaits() && next - mark_ + 1 >= after_));
+    }
+    bool mark_due(uint32_t next) const { return enabled_ && !awaits() && next - seen_ >= after_; }
+    // The last frame is one.
+    void mark(uint32_t next) {
+        last_ = next;
+        if (!awaits()) mark_ = next;
+        see(seen_);
+    }
+    // All before this number are complete, as far as somebody has seen.
+    void see(uint32_t completed) {
+        if (static_cast<int32_t>(completed - seen_) > 0) seen_ = completed;
+        if (static_cast<int32_t>(seen_ - mark_) >= 0) mark_ = last_;
+        stop_ = (awaits() ? mark_ - 1 : seen_) + after_;
+    }
+    // Frames before this number need ask nothing of the above. `stop`: another such number.
+    uint32_t first_stop(uint32_t stop) const {
+        return enabled_ && static_cast<int32_t>(stop_ - stop) < 0 ? stop_ : stop;
+    }
+
+  private:
+    bool awaits() const { return static_cast<int32_t>(mark_ - seen_) > 0; }
+
+    bool enabled_ = false;
+    uint32_t after_ = 0;
+    uint32_t seen_ = 0;
+    uint32_t mark_ = 0;  // the first one that has not been seen, or a later one
+    uint32_t last_ = 0;
+    uint32_t stop_ = 0;
+};
+
+}  // namespace tern
