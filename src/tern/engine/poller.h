@@ -191,7 +191,7 @@ template <class Sink>
     if (control_.any_due() && (!answers || control_.presses() || ++deferred_ % kDeferredPolls == 0))
         [[unlikely]]
         control_.send_due();
-    if (budget_.has_reason() && count == 0 && batches_.any()) [[unlikely]]
+    if (count == 0 && budget_.has_reason() && batches_.any()) [[unlikely]]
         batches_.on_empty_poll();
     const bool seldom = seldom_is_next();
     budget_.seldom_is_nearer();
