@@ -158,7 +158,7 @@ result $? 'the inputs of the processor count' "$tmp/values"
 refuses 'options: a block that takes longer than a doorbell' 2 'block' "$tern_bench" sim --block 41
 
 # A crowd of 64 ranks that send 8 KiB without end does not stop a hot pair: each message of Tern's finds a receive, and
-# the 99th percentile of the pair's half round trips is at most 150 us, of which the crowd's receive buffers take most.
+# the 99th percentile of the pair's half round trips is at most 150 us.
 check 'a crowd' "$tern_bench" sim --profile $profile --ranks 66 --patterns crowd
 figures_of "$tmp/output" 2 >"$tmp/figures"
 awk -F'|' '

@@ -144,8 +144,8 @@ struct RwapiCosts {
     double set_apart = 230;  // elsewhere
     double set_copied = 516;
     double set_long = 1147;
-    Taking take = {295, 96.1};  // notifications
-    Taking take_signal = {283, 98};
+    Taking take = {285, 96.1};  // notifications
+    Taking take_signal = {273, 98};
     double poll = 91;  // rwapi_progress that finds nothing
     double look = 20;  // rwapi_notify_reset that finds nothing
 };

@@ -37,6 +37,7 @@ class SendQueue {
     // `first`: the number of the first work request.
     void open(uint32_t depth, uint32_t first = 0) {
         depth_ = depth;
+        unsignaled_ = depth / 4;
         posted_ = completed_ = signaled_ = users_ = first_record_ = last_record_ = first;
         marks_.open(first);
         // The place of a record is its index modulo `places`, which must divide 2^32.
@@ -74,6 +75,7 @@ class SendQueue {
     bool held() const { return held_; }
     void hold(bool held) {
         held_ = held;
+        unsignaled_ = held ? 0 : depth_ / 4;
         set_stop();
     }
 
@@ -209,9 +211,9 @@ class SendQueue {
     // places are kept, so stop_ stays where it is.
     void set_stop() {
         const uint32_t unsignaled = posted_ - signaled_;
-        const uint32_t to_signal = depth_ / 4 - std::min(unsignaled, depth_ / 4);
+        const uint32_t to_signal = unsignaled_ - std::min(unsignaled, unsignaled_);
         const uint32_t to_full = room() - std::min(reserved_, room());
-        stop_ = posted_ + (held_ ? 0 : std::min(to_signal, to_full));
+        stop_ = posted_ + std::min(to_signal, to_full);
         frame_stop_ = marks_.first_stop(stop_);
     }
 
@@ -222,6 +224,8 @@ class SendQueue {
     uint32_t completed_ = 0;
     BatchMarks marks_;
     bool held_ = false;
+    uint32_t unsignaled_ =
+        0;                   // most work requests without a signaled one; 0 while one is held back
     uint32_t signaled_ = 0;  // one after the last signaled number
     uint32_t depth_ = 0;
     uint32_t reserved_ = kAllPlaces;
