@@ -202,7 +202,9 @@ void Batches::on_timer() {
     const Lock lock(taken_);
     if (open_.empty() && posted_ == opened_) set_timer(false);
     posted_ = opened_;
-    while (!open_.empty()) post(*open_.back());
+    // One that is empty is about to get its first message.
+    for (size_t i = open_.size(); i-- != 0;)
+        if (open_[i]->batch.length != 0) post(*open_[i]);
 }
 
 }  // namespace tern

@@ -10,6 +10,8 @@
 
 namespace tern {
 
+class Batches;
+
 // The device's asynchronous events, and its end. Control path.
 class DeviceHealth {
   public:

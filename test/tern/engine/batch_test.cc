@@ -215,6 +215,24 @@ TEST_P(BatchTest, EndsWithTheDevice) {
     channel = nullptr;
 }
 
+// Another thread lets the time pass all the time, also when a batch has begun and is empty.
+TEST_P(BatchTest, IsNeverEmpty) {
+    std::atomic<bool> stop = false;
+    std::thread timer([&] {
+        while (!stop) batches().on_timer();
+    });
+    bool all = true;
+    for (uint64_t i = 0; i < 20'000 && all; ++i) {
+        all = send(i, 8);
+        receiver.poll();
+    }
+    all = all && flush() && arrive(20'000);
+    stop = true;
+    timer.join();
+    ASSERT_TRUE(all) << sender.reason << receiver.reason;
+    expect(0, std::vector<size_t>(20'000, 8));
+}
+
 // Another thread lets the time pass, at any moment.
 TEST_P(BatchTest, KeepsAllBytesAndTheirOrder) {
     Random random(any_seed());
