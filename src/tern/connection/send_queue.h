@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "common/assert.h"
@@ -134,16 +135,15 @@ class SendQueue {
 
     // Work request `number` has failed, and so have all after it.
     void fail(uint32_t number) {
-        if (!failing_) failed_from_ = number;
-        failing_ = true;
+        if (!failed_from_) failed_from_ = number;
     }
     // A user's message was taken, and will not be posted.
     void lose() { lost_ = true; }
     // Whether it was, or a work request of a user is among the failed ones.
     bool users_lost() const {
-        return lost_ || (failing_ && static_cast<int32_t>(users_ - failed_from_) > 0);
+        return lost_ || (failed_from_ && static_cast<int32_t>(users_ - *failed_from_) > 0);
     }
-    bool failing() const { return failing_; }
+    bool failing() const { return failed_from_.has_value(); }
 
     // Whether all work requests before `number`, which is at most next(), are complete.
     bool done(uint32_t number) const { return static_cast<int32_t>(completed_ - number) >= 0; }
@@ -230,8 +230,7 @@ class SendQueue {
     uint32_t depth_ = 0;
     uint32_t reserved_ = kAllPlaces;
     uint32_t mask_ = 0;
-    uint32_t failed_from_ = 0;
-    bool failing_ = false;
+    std::optional<uint32_t> failed_from_;
     bool lost_ = false;
     uint32_t first_record_ = 0;
     uint32_t last_record_ = 0;
