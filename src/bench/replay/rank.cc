@@ -160,11 +160,10 @@ bool Rank::execute(const Event& event) {
         case Event::Kind::kSend: {
             machine_.spend(sim::ns_of(sim::kUcp.send));
             const auto post = event.flag ? ucp_tag_send_sync_nbx : ucp_tag_send_nbx;
-            const sim::SendAppended appended(machine_);
-            void* const request = post(endpoints_.at(event.peer), buffer(event.address),
-                                       event.bytes, event.tag, &kNoParameters);
-            if (appended && request == nullptr) machine_.spend(costs_.append_ns());
-            began(event.id, request);
+            began(event.id, sim::send_by(machine_, costs_, [&] {
+                      return post(endpoints_.at(event.peer), buffer(event.address), event.bytes,
+                                  event.tag, &kNoParameters);
+                  }));
             return true;
         }
         case Event::Kind::kReceive:

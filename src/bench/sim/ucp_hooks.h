@@ -14,6 +14,16 @@ namespace bench::sim {
 // active message that the transport has handed to UCP. Returns how much was done.
 unsigned poll_worker(ucp_worker_h worker, Machine& machine, const TransportCosts& costs);
 
+// Sends by `call`, which returns UCP's request or null, and spends the time of a message that has
+// gone with others: what is not UCP's, and not in a work request.
+template <class Call>
+void* send_by(Machine& machine, const TransportCosts& costs, Call&& call) {
+    const SendAppended appended(machine);
+    void* const request = call();
+    if (appended && request == nullptr) machine.spend(costs.append_ns());
+    return request;
+}
+
 // In timers.cc: a handler that UCX's asynchronous thread would call, of which simulations have
 // none. False: it is not that of a timer.
 bool add_timer(int fd, ucs_async_event_cb_t handler, void* argument);

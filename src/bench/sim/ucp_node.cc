@@ -51,10 +51,9 @@ void* UcpNode::checked(void* request) {
 }
 
 void* UcpNode::send(ucp_ep_h endpoint, const void* data, uint64_t size, ucp_tag_t tag) {
-    const SendAppended appended(machine_);
-    void* const request = checked(ucp_tag_send_nbx(endpoint, data, size, tag, &kDefaults));
-    if (appended && request == nullptr) machine_.spend(costs_.append_ns());
-    return request;
+    return send_by(machine_, costs_, [&] {
+        return checked(ucp_tag_send_nbx(endpoint, data, size, tag, &kDefaults));
+    });
 }
 
 bool UcpNode::ended(void* request) {

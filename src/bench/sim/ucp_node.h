@@ -40,8 +40,7 @@ class UcpNode {
     static void* checked(void* request);
     // Whether the request has ended. It is given back then.
     bool ended(void* request);
-    // Sends a tagged message to a peer. Returns the request; spends what is not UCP's and not in
-    // work requests.
+    // Sends a tagged message to a peer. Returns the request; see send_by().
     void* send(ucp_ep_h endpoint, const void* data, uint64_t size, ucp_tag_t tag);
     // Progresses the worker. Returns how much was done.
     unsigned poll();
