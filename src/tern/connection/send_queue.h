@@ -224,8 +224,8 @@ class SendQueue {
     uint32_t completed_ = 0;
     BatchMarks marks_;
     bool held_ = false;
-    uint32_t unsignaled_ =
-        0;                   // most work requests without a signaled one; 0 while one is held back
+    // Most work requests without a signaled one; 0 while one is held back.
+    uint32_t unsignaled_ = 0;
     uint32_t signaled_ = 0;  // one after the last signaled number
     uint32_t depth_ = 0;
     uint32_t reserved_ = kAllPlaces;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "tern/engine/batches.h"
 
-#include <arpa/inet.h>
 #include <sched.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
@@ -119,8 +118,9 @@ bool Batches::open(Channel& channel, uint32_t length) {
     const Lock lock(taken_);
     batch.index = static_cast<uint32_t>(open_.size());
     open_.push_back(&channel);
-    batch.open.store(true, std::memory_order_relaxed);
+    batch.open = true;
     ++opened_;
+    in_blocks_ += batch.in_block;
     if (!ticks_) set_timer(true);
     return true;
 }
@@ -130,7 +130,7 @@ void Batches::remove(Channel& channel) {
     open_.back()->batch.index = batch.index;
     open_[batch.index] = open_.back();
     open_.pop_back();
-    batch.open.store(false, std::memory_order_relaxed);
+    batch.open = false;
 }
 
 void Batches::post(Channel& channel) {
@@ -147,13 +147,9 @@ void Batches::post(Channel& channel) {
     request.num_sge = 1;
     request.send_flags = IBV_SEND_SIGNALED;
     request.opcode = IBV_WR_SEND;
-    if (batch.in_block) {
-        const uint32_t notify = __atomic_load_n(batch.notify, __ATOMIC_RELAXED);
-        request.opcode = notify != 0 ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE;
-        request.imm_data = htonl(notify::immediate(notify));
-        request.wr.rdma.remote_addr = batch.block_address + (batch.end - piece.length);
-        request.wr.rdma.rkey = batch.block_rkey;
-    }
+    if (batch.in_block)
+        aim_at_block(request, batch.notify, batch.block_address + (batch.end - piece.length),
+                     batch.block_rkey);
     ibv_send_wr* bad = nullptr;
     batch.refused = ibv_post_send(channel.qp.get(), &request, &bad) != 0;
 }
@@ -167,7 +163,7 @@ void Batches::push(Channel& channel) {
     TERN_ASSERT(channel.sends.held());
     {
         const Lock lock(taken_);
-        if (channel.batch.open.load(std::memory_order_relaxed)) post(channel);
+        if (channel.batch.open) post(channel);
     }
     release(channel);
     set_mark(channel);
@@ -191,7 +187,7 @@ void Batches::drop(Channel& channel) {
     if (!channel.sends.held()) return;
     {
         const Lock lock(taken_);
-        if (channel.batch.open.load(std::memory_order_relaxed)) remove(channel);
+        if (channel.batch.open) remove(channel);
     }
     release(channel);
 }
@@ -200,8 +196,8 @@ void Batches::on_timer() {
     uint64_t expirations = 0;
     if (timer_ >= 0) (void)!read(timer_, &expirations, sizeof(expirations));
     const Lock lock(taken_);
-    if (open_.empty() && posted_ == opened_) set_timer(false);
-    posted_ = opened_;
+    if (open_.empty() && opened_before_ == opened_) set_timer(false);
+    opened_before_ = opened_;
     // One that is empty is about to get its first message.
     for (size_t i = open_.size(); i-- != 0;)
         if (open_[i]->batch.length != 0) post(*open_[i]);

@@ -62,9 +62,8 @@ class Batches {
     // Whether messages of this length may wait on a channel, so that its work requests must be
     // signaled often enough: at least two of them fit.
     bool suits(const Channel& channel, uint32_t length) const {
-        const uint32_t most = channel.sending.path.hot()
-                                  ? std::min(most_, channel.sending.path.block_size() / 4)
-                                  : most_;
+        const SendPath& path = channel.sending.path;
+        const uint32_t most = path.hot() ? path.most_batch(most_) : most_;
         return channel.sends.marks().enabled() && length <= kLongest &&
                2 * BatchEntry::space(length) + BlockWriter::kOverhead <= most;
     }
@@ -110,6 +109,7 @@ class Batches {
     void on_timer();
 
     uint64_t batches() const { return opened_; }
+    uint64_t in_blocks() const { return in_blocks_; }  // of these
     uint64_t messages() const { return messages_; }
 
   private:
@@ -147,9 +147,10 @@ class Batches {
     alignas(64) std::atomic<bool> taken_ = false;
     uint64_t messages_ = 0;
     uint64_t opened_ = 0;
-    uint64_t posted_ = 0;  // of them at the last on_timer()
-    bool ticks_ = false;   // the timer runs
-    uint32_t held_ = 0;    // channels that are held()
+    uint64_t in_blocks_ = 0;
+    uint64_t opened_before_ = 0;  // the last on_timer()
+    bool ticks_ = false;          // the timer runs
+    uint32_t held_ = 0;           // channels that are held()
     uint64_t messages_polled_ = 0;
     bool enabled_ = false;
     uint32_t after_;
@@ -170,7 +171,7 @@ template <class Fill>
     const Lock lock(taken_);
     const uint32_t begin = batch.length;
     const uint32_t end = begin + BatchEntry::space(length);
-    if (!batch.open.load(std::memory_order_relaxed) || end > batch.most) [[unlikely]]
+    if (!batch.open || end > batch.most) [[unlikely]]
         return false;
     std::byte* const to = batch.frame + sizeof(Word) + begin;
     const Word entry = BatchEntry::make(id, length);

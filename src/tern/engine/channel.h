@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -91,7 +90,7 @@ struct Channel final : Connection {
     // Messages that wait for each other, to go as one frame, which is accounted for as posted. Of
     // Batches, under its lock while it is open.
     struct alignas(64) Batch {
-        std::atomic<bool> open = false;
+        bool open = false;
         bool in_block = false;
         bool grows = false;    // SendPath::batch_grows() is to know the length
         bool refused = false;  // the device has refused the frame

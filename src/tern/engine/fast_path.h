@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include <arpa/inet.h>
-
 #include <cstring>
 #include <span>
 
@@ -93,8 +91,9 @@ class FastPath {
 
     MessageCounters counters() const {
         MessageCounters counters = counters_;
-        counters.sent_hot += usual_;
-        counters.shorts += usual_;
+        counters.sent_hot += usual_ + batches_.in_blocks();
+        counters.sent_cold += batches_.batches() - batches_.in_blocks();
+        counters.shorts += usual_ + batches_.messages() - batched_copies_;
         return counters;
     }
 
@@ -130,7 +129,6 @@ class FastPath {
     // The usual am_short() with a completion, behind which others may wait.
     template <class Fill>
     Status am_mark(Channel& channel, uint32_t id, uint32_t length, Fill fill) {
-        if (!channel.sends.takes_data()) return room_.no_place(channel);
         short_.request.send_flags = IBV_SEND_INLINE | IBV_SEND_SIGNALED;
         const Status status = am_usual(channel, id, length, fill);
         short_.request.send_flags = IBV_SEND_INLINE;
@@ -189,10 +187,11 @@ class FastPath {
     }
 
     ShortWrite short_;
-    ShortWrite cold_;             // the same, of a send, whose frame begins with the word
-    ibv_send_wr* bad_ = nullptr;  // the work request that the device has refused
-    uint64_t usual_ = 0;          // short messages to hot peers in the usual case
-    MessageCounters counters_;    // of all others
+    ShortWrite cold_;              // the same, of a send, whose frame begins with the word
+    ibv_send_wr* bad_ = nullptr;   // the work request that the device has refused
+    uint64_t usual_ = 0;           // short messages to hot peers in the usual case
+    uint64_t batched_copies_ = 0;  // of am_bcopy(), which Batches has taken
+    MessageCounters counters_;     // of all others
     uint32_t max_inline_;
     SendPool& pool_;
     WorkRequests& requests_;
@@ -326,7 +325,8 @@ template <class Fill>
         if (batches_.take(channel, id, length, fill)) return Status::kOk;
         if (takes_usual(channel, length)) return am_usual(channel, id, length, fill);
         marks = Batches::mark_due(channel);
-        if (marks && goes_straight(channel, length)) return am_mark(channel, id, length, fill);
+        if (marks && channel.sends.takes_data() && goes_straight(channel, length))
+            return am_mark(channel, id, length, fill);
     }
     if (!channel.sends.takes_data()) [[unlikely]] {
         const Status waits = early_.message(channel, id, [&](std::byte* to) {
@@ -378,6 +378,8 @@ Status FastPath::am_bcopy(Channel& channel, uint32_t id, Pack&& pack, uint32_t& 
         const auto fill = [&](std::byte* to) { memcpy(to, buffer->data + sizeof(Word), length); };
         if (batches_.take(channel, id, length, fill)) {
             pool_.give(buffer);
+            ++counters_.bcopies;
+            ++batched_copies_;
             return Status::kOk;
         }
         marks = Batches::mark_due(channel);
@@ -454,13 +456,10 @@ inline Status FastPath::post_frame(Channel& channel, const SendPath::Choice& cho
                 .raw();
         if (choice.plan.wrap && !blocks_.post_wrap(channel, choice.plan.wrap_at))
             return Status::kDevice;
-        const uint32_t notify = __atomic_load_n(sending.notify, __ATOMIC_RELAXED);
-        ibv_send_wr& request = requests_.prepare(
-            notify != 0 ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE, pieces, count, flags);
-        request.imm_data = htonl(notify::immediate(notify));
-        request.wr.rdma.remote_addr =
-            sending.block_address + (choice.plan.end - BlockWriter::body(length));
-        request.wr.rdma.rkey = sending.block_rkey;
+        ibv_send_wr& request = requests_.prepare(IBV_WR_RDMA_WRITE, pieces, count, flags);
+        aim_at_block(request, sending.notify,
+                     sending.block_address + (choice.plan.end - BlockWriter::body(length)),
+                     sending.block_rkey);
         if (!requests_.post(channel, request, true)) return Status::kDevice;
         sending.path.sent_block(choice.plan);
         sending.stalled = false;
@@ -515,29 +514,6 @@ Status FastPath::am_gathered(Channel& channel, uint32_t id, uint32_t header, Fil
     if (!hot) blocks_.on_detour(channel, size);
     if (status != Status::kOk) pool_.give(buffer);
     return status != Status::kOk ? status : Status::kInProgress;
-}
-
-inline bool FastPath::takes_copies(Channel& channel) {
-    if (!channel.sends.takes_data())
-        (void)room_.no_place(channel);
-    else if (const auto choice = blocks_.choose_unknown(channel); PeerBlocks::refuses(choice))
-        (void)blocks_.on_refused(channel, choice);
-    else if (!pool_.prepare())
-        (void)room_.no_buffer();
-    else
-        return true;
-    return false;
-}
-
-inline bool FastPath::post_copy(Channel& channel, uint32_t id, uint32_t length,
-                                SendPool::Buffer& buffer) {
-    ibv_sge piece{.addr = address_of(buffer.data),
-                  .length = frame_length(false, length),
-                  .lkey = buffer.lkey};
-    const bool at_once = piece.length <= max_inline_;
-    return post_frame(channel, {}, id, length, &piece, 1, at_once ? IBV_SEND_INLINE : 0,
-                      at_once ? nullptr : &buffer, nullptr) == Status::kOk &&
-           !at_once;
 }
 
 }  // namespace tern

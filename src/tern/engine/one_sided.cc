@@ -32,8 +32,9 @@ Status OneSided::put_short_slow(Channel& channel, const void* data, uint32_t len
     }
     ++counters_.puts;
     channel.sending.last_put = channel.sends.next();
-    return requests_.write_inline(channel, data, length, to, rkey, true) ? Status::kOk
-                                                                         : Status::kDevice;
+    return requests_.write_inline(channel, data, length, to, rkey, true, signal_first(channel))
+               ? Status::kOk
+               : Status::kDevice;
 }
 
 Status OneSided::put_word_short(Channel& channel, std::span<const std::byte> data, uint64_t to,

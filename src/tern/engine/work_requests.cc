@@ -14,12 +14,8 @@ bool WorkRequests::write_word(Channel& channel, uint32_t value, uint64_t to, uin
         report_all(channel);
         return false;
     }
-    ibv_sge piece{.addr = address_of(&value), .length = sizeof value, .lkey = 0};
-    ibv_send_wr& request = prepare(IBV_WR_RDMA_WRITE, &piece, 1, IBV_SEND_INLINE | signal);
-    request.wr.rdma.remote_addr = to;
-    request.wr.rdma.rkey = rkey;
     last = channel.sends.next();
-    return post(channel, request, false);
+    return write_inline(channel, &value, sizeof value, to, rkey, false, signal);
 }
 
 bool WorkRequests::post_empty(Channel& channel, bool users) {

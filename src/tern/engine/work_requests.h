@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <arpa/inet.h>
 #include <infiniband/verbs.h>
 
 #include <chrono>
@@ -21,6 +22,16 @@ inline uint64_t address_of(const void* data) {
 // of its own. In a stream of puts the queue is not idle.
 inline unsigned signal_first(const Channel& channel) {
     return channel.sends.idle() ? IBV_SEND_SIGNALED : 0;
+}
+
+// Makes a work request a write into a peer's block, which is notified as its notify word says
+// (WriterWords).
+inline void aim_at_block(ibv_send_wr& request, const uint32_t* notify, uint64_t to, uint32_t rkey) {
+    const uint32_t word = __atomic_load_n(notify, __ATOMIC_RELAXED);
+    request.opcode = word != 0 ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE;
+    request.imm_data = htonl(notify::immediate(word));
+    request.wr.rdma.remote_addr = to;
+    request.wr.rdma.rkey = rkey;
 }
 
 // Posts work requests to the connections' queue pairs, and accounts for them. A connection whose
@@ -69,12 +80,12 @@ class WorkRequests {
     }
 
     // Writes up to engine_limits::kInline bytes, which the device has copied when this returns. The
-    // send queue must have room.
+    // send queue must have room. `signal`: IBV_SEND_SIGNALED or 0.
     bool write_inline(Channel& channel, const void* data, uint32_t length, uint64_t to,
-                      uint32_t rkey, bool users) {
+                      uint32_t rkey, bool users, unsigned signal = 0) {
         ibv_sge piece{.addr = address_of(data), .length = length, .lkey = 0};
-        ibv_send_wr& request = prepare(IBV_WR_RDMA_WRITE, &piece, length != 0 ? 1 : 0,
-                                       IBV_SEND_INLINE | (users ? signal_first(channel) : 0));
+        ibv_send_wr& request =
+            prepare(IBV_WR_RDMA_WRITE, &piece, length != 0 ? 1 : 0, IBV_SEND_INLINE | signal);
         request.wr.rdma.remote_addr = to;
         request.wr.rdma.rkey = rkey;
         return post(channel, request, users);
@@ -82,8 +93,8 @@ class WorkRequests {
 
     // Writes a word of the peer's (WriterWords). `last`: the number of the last write of that word.
     // No other is under way then, or an older value might replace a newer one: writes may become
-    // visible in any order. The send queue must have room. `signal`: IBV_SEND_SIGNALED, so that the
-    // next one can follow soon, or 0. False: not now, or the connection has failed.
+    // visible in any order. The send queue must have room. `signal`: as above; IBV_SEND_SIGNALED
+    // lets the next one follow soon. False: not now, or the connection has failed.
     bool write_word(Channel& channel, uint32_t value, uint64_t to, uint32_t rkey, uint32_t& last,
                     unsigned signal);
 

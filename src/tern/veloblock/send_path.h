@@ -83,7 +83,11 @@ class SendPath {
     // A frame of kind kBatch, which counts as posted while it may still grow (Batches). Its word
     // has no length yet.
     BlockWriter::Growing plan_batch(uint32_t most) const {
-        return writer_.plan_growing(std::min(most, writer_.size() / 4 & ~(kStep - 1)));
+        return writer_.plan_growing(most_batch(most));
+    }
+    // Its most bytes of payload, of which the block is to hold several times as many.
+    uint32_t most_batch(uint32_t most) const {
+        return std::min(most, writer_.size() / 4 & ~(kStep - 1));
     }
     Word batch_word(const BlockWriter::Growing& plan, uint16_t credit) const {
         const Word word = blank_.with(FrameKind::kBatch, 0, 0, credit);

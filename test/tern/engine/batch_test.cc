@@ -5,7 +5,7 @@
 
 #include "common/random.h"
 #include "common/seed.h"
-#include "node.h"
+#include "one_way.h"
 #include "rogue_world.h"
 #include "verbs_faults.h"
 
@@ -26,9 +26,9 @@ std::string text(uint64_t number, size_t length) {
 }
 
 // Two nodes, of which one sends. By blocks, and without. Time passes when the test says so.
-class BatchTest : public testing::TestWithParam<PollMode> {
+class BatchTest : public OneWayTest, public testing::WithParamInterface<PollMode> {
   protected:
-    BatchTest() : sender(holding(GetParam())), receiver(holding(GetParam())) {}
+    BatchTest() : OneWayTest(holding(GetParam())) {}
 
     void SetUp() override {
         std::string why;
@@ -40,13 +40,6 @@ class BatchTest : public testing::TestWithParam<PollMode> {
         ASSERT_TRUE(until([&] { EXPECT_TRUE(send(sent++, 8) && flush() && arrive(sent)); },
                           [&] { return sent >= 20 && channel->sending.path.hot() == blocks; }));
         receiver.messages.clear();
-    }
-    void TearDown() override {
-        if (channel != nullptr) sender.engine->leave(channel, this);
-    }
-    void poll() {
-        sender.poll();
-        receiver.poll();
     }
     bool send(uint64_t number, size_t length) {
         return sender.send(*channel, static_cast<uint32_t>(number % 32), text(number, length),
@@ -74,9 +67,6 @@ class BatchTest : public testing::TestWithParam<PollMode> {
     }
     Batches& batches() { return sender.engine->background().batches(); }
     bool held() const { return channel->sends.held(); }
-
-    Node sender, receiver;
-    Channel* channel = nullptr;
 };
 
 TEST_P(BatchTest, GoesWhenTheTimeHasPassed) {
@@ -93,6 +83,11 @@ TEST_P(BatchTest, GoesWhenTheTimeHasPassed) {
     const Counters after = sender.engine->counters();
     EXPECT_EQ(after.batches - before.batches, 1u);
     EXPECT_EQ(after.batched - before.batched, lengths.size());
+    EXPECT_EQ(after.bcopies - before.bcopies, lengths.size()) << "the function that was called";
+    EXPECT_EQ(after.shorts, before.shorts);
+    const bool blocks = GetParam() == PollMode::kMemory;
+    EXPECT_EQ(after.sent_hot - before.sent_hot, blocks ? 1u : 0u);
+    EXPECT_EQ(after.sent_cold - before.sent_cold, blocks ? 0u : 1u);
 }
 
 TEST_P(BatchTest, GoesWhenItIsFull) {
