@@ -7,7 +7,8 @@
 # The suites of GoogleTest, which check.sh runs with the address sanitizer only, except tern_unit.sh, which runs fewer
 # random schedules there.
 suites='tern/uct.sh tern/uct_ethernet.sh tern/tern_engine.sh tern/tern_engine_ethernet.sh softhca/unit.sh tern/tern_unit.sh'
-suites+=' tern/uct_odp.sh tern/uct_limits.sh softhca/conformance_inline.sh softhca/conformance_thread.sh softhca/conformance_ethernet.sh'
+suites+=' tern/uct_odp.sh tern/uct_limits.sh tern/tern_order.sh softhca/conformance_inline.sh softhca/conformance_thread.sh'
+suites+=' softhca/conformance_ethernet.sh'
 # The programs that the tests with the address sanitizer need, and those that the others need.
 sanitized_programs='softhca-unit softhca-device tern-unit tern-engine tern-uct verbs-conformance rwapi-core rwapi-job'
 other_programs='softhca-device tern-engine tern-unit tern-instructions'

@@ -6,16 +6,24 @@
 # shellcheck source-path=SCRIPTDIR source=../common/lib.sh
 . "$(dirname "$0")/../common/lib.sh"
 export UCX_LOG_LEVEL=error
+
+# passes NAME FILTER COMMAND...: a filter that finds no test fails.
+passes() {
+    local name=$1 filter=$2
+    shift 2
+    check_match "$name" '^\[  PASSED  \] [1-9]' "${hca[@]}" "$@" --gtest_color=no --gtest_filter="$filter"
+}
+
 use_hca --faults replay-write=1000
-check 'a frame that is placed twice' "${hca[@]}" ./tern-engine --gtest_filter=OrderTest.AFrameThatIsPlacedAgainIsNoMessage
+passes 'a frame that is placed twice' OrderTest.AFrameThatIsPlacedAgainIsNoMessage ./tern-engine
 use_hca --faults swap-writes
-check 'credit, sleep and streams of the engine' "${hca[@]}" ./tern-engine \
-    --gtest_filter='OrderTest.*:EngineCreditTest.*:EngineSleepTest.*'
+passes 'credit, sleep and streams of the engine' 'OrderTest.*:EngineCreditTest.*:EngineSleepTest.*' ./tern-engine
 if [ -x ./tern-uct ]; then
     hca+=("$(dirname "$SOFTHCA")/tern-run" --)
     for repeat in y n; do
-        check "messages behind puts, UCX_TERN_PUT_REPEAT=$repeat" env UCX_TERN_PUT_REPEAT=$repeat "${hca[@]}" ./tern-uct \
-            --gtest_filter='PutAmTest.*:PutAmLongTest.*:*FencedPutTest.Message*'
+        export UCX_TERN_PUT_REPEAT=$repeat
+        passes "messages behind puts, UCX_TERN_PUT_REPEAT=$repeat" 'PutAmTest.*:PutAmLongTest.*:*FencedPutTest.Message*' \
+            ./tern-uct
     done
 else
     skip 'messages behind puts' 'built without UCX'
