@@ -59,6 +59,9 @@ inline constexpr Tunables kTunables;
 // used again.
 inline constexpr uint32_t kMemoryRetry = 1000;
 inline constexpr uint32_t kRoomRetry = 1;
+// Bytes of a message that may stay in its receive buffer until the program expects it. Shorter ones
+// are copied, since a buffer has 8 KiB.
+inline constexpr uint32_t kLeastKept = 1024;
 
 // Those of this process. Only tests have others: TERN_TUNABLES=hot_window=64,hot_keep=8. False: it
 // is malformed; `why` says where.

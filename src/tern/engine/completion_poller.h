@@ -117,11 +117,13 @@ class CompletionPoller {
     int take_repeats(Channel& channel, const ibv_wc* completions, int count, Sink& sink);
     bool define_repeat(Channel& channel, const std::byte* payload, uint32_t length);
     template <class Sink>
-    bool received_cold(Channel& channel, const std::byte* frame, uint32_t length, Sink& sink);
+    bool received_cold(Channel& channel, std::byte* frame, uint32_t length, Sink& sink);
     template <class Sink>
     bool take_preceding(Channel& channel, uint16_t sequence, Sink& sink, bool& all);
     template <class Sink>
-    void deliver(Channel& channel, Word word, const std::byte* payload, Sink& sink);
+    void deliver(Channel& channel, Word word, std::byte* payload, Sink& sink);
+    template <class Sink>
+    void deliver_long(Channel& channel, Word word, std::byte* payload, Sink& sink);
     template <class Sink>
     void on_failed_send(Channel& channel, const ibv_wc& completion, Sink& sink);
     void sent_last(Channel& channel);
@@ -274,7 +276,7 @@ int CompletionPoller::take_repeats(Channel& channel, const ibv_wc* completions, 
 
 // False: more frames precede it than this poll may still take.
 template <class Sink>
-bool CompletionPoller::received_cold(Channel& channel, const std::byte* frame, uint32_t length,
+bool CompletionPoller::received_cold(Channel& channel, std::byte* frame, uint32_t length,
                                      Sink& sink) {
     const Word word(length >= sizeof(Word) ? *reinterpret_cast<const uint64_t*>(frame) : 0);
     if (!word.well_formed() || word.kind() == FrameKind::kWrap ||
@@ -319,7 +321,7 @@ bool CompletionPoller::take_preceding(Channel& channel, uint16_t sequence, Sink&
 }
 
 template <class Sink>
-void CompletionPoller::deliver(Channel& channel, Word word, const std::byte* payload, Sink& sink) {
+void CompletionPoller::deliver(Channel& channel, Word word, std::byte* payload, Sink& sink) {
     if (word.kind() == FrameKind::kControl) {
         channel.receiving.path.received_cold();
         control_.arrived();
@@ -334,6 +336,8 @@ void CompletionPoller::deliver(Channel& channel, Word word, const std::byte* pay
         return;
     }
     if (word.kind() == FrameKind::kActiveMessage) {
+        if (word.length() >= kLeastKept) [[unlikely]]
+            return deliver_long(channel, word, payload, sink);
         offered_.count(channel);
         sink.message(word.id(), payload, word.length());
     } else if (word.kind() == FrameKind::kBatch) {
@@ -341,6 +345,19 @@ void CompletionPoller::deliver(Channel& channel, Word word, const std::byte* pay
     } else if (!blocks_.tagged(channel, word, payload, sink)) {
         return;
     }
+    channel.receiving.path.received_cold();
+    offered_.took_cold(channel, word.length());
+}
+
+// A message that the user may keep where it is.
+template <class Sink>
+[[gnu::noinline, gnu::cold]] void CompletionPoller::deliver_long(Channel& channel, Word word,
+                                                                 std::byte* payload, Sink& sink) {
+    offered_.count(channel);
+    if (!receives_.may_keep())
+        sink.message(word.id(), payload, word.length());
+    else if (sink.keeps(word.id(), payload, word.length()))
+        receives_.keep(payload);
     channel.receiving.path.received_cold();
     offered_.took_cold(channel, word.length());
 }

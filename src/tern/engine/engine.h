@@ -38,6 +38,10 @@ namespace tern {
 // A `sink`, the template parameter of the data path, has these members. `data` is valid during the
 // call. False: the frame or the immediate data is malformed.
 //     void message(uint32_t id, const void* data, uint32_t length);
+//     // A message that may stay where it is, with EngineSettings::headroom before it. True: it
+//     stays
+//     // until give_back().
+//     bool keeps(uint32_t id, std::byte* data, uint32_t length);
 //     // A frame of kind kTag.
 //     bool tagged(Channel& channel, uint32_t id, const std::byte* data, uint32_t length);
 //     void completed(void* cookie, Status status);
@@ -200,6 +204,9 @@ class Engine final {
         if (ibv_poll_cq(resources_.cq.get(), 1, &completion) > 0)
             completions_.late().set_aside(completion);
     }
+
+    // A message that the sink keeps is not needed any more.
+    void give_back(std::byte* data) { resources_.receives->give_back(data); }
 
     Background background() { return {connector_, sleep_, poller_.batches()}; }
 

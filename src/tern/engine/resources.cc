@@ -95,8 +95,10 @@ bool Resources::open_receives(EngineSettings& settings, EngineOwner& owner) {
     const auto create = [&](uint64_t bytes) {
         settings.receive_queue = static_cast<uint32_t>(bytes / each);
         if (settings.receive_queue < wanted) settings.receive_most = settings.receive_queue;
-        receives = ReceiveQueue::create(pd, settings.receive_queue, settings.receive_most,
-                                        settings.receive_buffer());
+        receives = ReceiveQueue::create(pd, {.first = settings.receive_queue,
+                                             .most = settings.receive_most,
+                                             .bytes = settings.receive_buffer(),
+                                             .headroom = settings.headroom});
         return receives != nullptr;
     };
     Shortage shortage(scarce::kReceives);

@@ -39,6 +39,9 @@ struct EngineSettings {
     // Work requests to a peer behind which messages may wait: see Batches. kUnlimited: none do.
     uint32_t batch_after = kTunables.batch_after;
     bool batch_poll = kTunables.batch_poll != 0;
+    // Bytes that the user may write before the payload of a message that it keeps where it is; 0:
+    // it keeps none.
+    uint32_t headroom = 0;
     PollMode poll = PollMode::kAuto;
     Promotion::Limits promotion;
     verbs::RetrySettings retry;

@@ -52,6 +52,8 @@ struct TernIface {
     uint32_t waiting;                   // endpoints whose pending requests wait for a connection
     ucs_list_link_t endpoints;
     uint32_t endpoint_count;
+    size_t headroom;        // UCX's rx_headroom
+    uct_recv_desc_t owner;  // of messages that UCX keeps where they have arrived
     State* state;
 
     // Whether the type has tag matching, and what this does at each poll; see iface_progress.h.
@@ -61,6 +63,7 @@ struct TernIface {
     static unsigned progress_receives() { return 0; }
 
     void message(uint32_t id, const void* data, uint32_t length);
+    bool keeps(uint32_t id, std::byte* data, uint32_t length);
     static bool tagged(tern::Channel&, uint32_t, const std::byte*, uint32_t) { return false; }
     void completed(void* cookie, tern::Status status);
     bool control(tern::Channel& channel, uint32_t id, const std::byte* data, uint32_t length);

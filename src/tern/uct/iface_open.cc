@@ -68,6 +68,8 @@ bool open_engine(TernIface::State& state, const MemoryDomain& domain,
     state.port = *port;
     warn_of_unknown_speed(state.device, *port);
     set_early_sends(settings.engine, params);
+    if ((params.field_mask & UCT_IFACE_PARAM_FIELD_RX_HEADROOM) != 0)
+        settings.engine.headroom = static_cast<uint32_t>(params.rx_headroom);
     if (!read_costs(config, domain.costs, payload_bandwidth(*port), settings.costs, trouble.why))
         return false;
     state.engine = Engine::create(device, *port, settings.engine, state, trouble.why);
@@ -132,6 +134,11 @@ ucs_status_t open_interface(TernIface& self, uct_md_h md, const uct_iface_params
     self.atomics = state->atomics.get();
     self.rma = state->rma.get();
     self.tupleq = nullptr;
+    self.headroom = settings.engine.headroom;
+    self.owner.cb = [](uct_recv_desc_t* owner, void* kept) {
+        const TernIface* const iface = ucs_container_of(owner, TernIface, owner);
+        iface->engine->give_back(static_cast<std::byte*>(kept) + iface->headroom);
+    };
     self.in_order = true;
     self.proto = config.proto != 0;
     self.flushing = false;

@@ -15,6 +15,16 @@ inline void TernIface::message(uint32_t id, const void* data, uint32_t length) {
     (void)uct_iface_invoke_am(&super, static_cast<uint8_t>(id), const_cast<void*>(data), length, 0);
 }
 
+inline bool TernIface::keeps(uint32_t id, std::byte* data, uint32_t length) {
+    tern::dump_message(*this, UCT_AM_TRACE_TYPE_RECV, static_cast<uint8_t>(id), data, length,
+                       "RX: AM");
+    if (uct_iface_invoke_am(&super, static_cast<uint8_t>(id), data, length,
+                            UCT_CB_PARAM_FLAG_DESC) != UCS_INPROGRESS)
+        return false;
+    uct_recv_desc(data - headroom) = &owner;
+    return true;
+}
+
 [[gnu::always_inline]] inline void TernIface::complete(void* completion, tern::Status status) {
     if (completion == nullptr) return;
     auto* const users = static_cast<uct_completion_t*>(completion);

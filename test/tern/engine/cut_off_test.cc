@@ -54,6 +54,7 @@ struct Leaver {
     size_t after = 0;            // reported when it has been left
 
     void message(uint32_t, const void*, uint32_t) {}
+    bool keeps(uint32_t, std::byte*, uint32_t) { return false; }
     bool tagged(Channel&, uint32_t, const std::byte*, uint32_t) { return false; }
     bool control(Channel&, uint32_t, const std::byte*, uint32_t) { return false; }
     bool notified(Channel&, uint32_t) { return false; }

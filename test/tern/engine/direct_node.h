@@ -92,6 +92,7 @@ struct DirectNode final : EngineOwner, RendezvousOwner, TupleQOwner {
     }
     void warn(const std::string& text) override { warnings.push_back(text); }
     void message(uint32_t, const void*, uint32_t) { ADD_FAILURE() << "an active message"; }
+    bool keeps(uint32_t, std::byte*, uint32_t) { return false; }
     void completed(void* cookie, Status status) override {
         if (Rendezvous::is_cookie(cookie)) return rendezvous->done(cookie, status);
         if (TupleQ::is_cookie(cookie)) return tupleq->done(cookie, status);

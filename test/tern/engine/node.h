@@ -7,6 +7,7 @@
 #include <cstring>
 #include <deque>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -67,6 +68,15 @@ struct Node final : EngineOwner {
     void message(uint32_t id, const void* data, uint32_t length) {
         messages.push_back({id, std::string(static_cast<const char*>(data), length)});
     }
+    // With EngineSettings::headroom. The test gives them back.
+    bool keeps(uint32_t id, std::byte* data, uint32_t length) {
+        if (!keep) {
+            message(id, data, length);
+        } else {
+            kept.emplace_back(data, length);
+        }
+        return keep;
+    }
     bool tagged(Channel&, uint32_t, const std::byte*, uint32_t) { return false; }
     void completed(void*, Status status) override { completions.push_back(status); }
     bool control(Channel&, uint32_t, const std::byte*, uint32_t) { return false; }
@@ -96,6 +106,8 @@ struct Node final : EngineOwner {
 
     std::unique_ptr<Engine> engine;
     std::deque<Message> messages;
+    bool keep = false;
+    std::deque<std::span<std::byte>> kept;
     std::vector<Status> completions;
     std::vector<Status> losses;
     std::vector<std::pair<void*, Status>> closures;

@@ -7,8 +7,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 #include <memory>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "node.h"
@@ -206,6 +209,81 @@ TEST(AllowanceTest, NothingIsLostBySendersThatWait) {
     Crowd crowd(20, 1024);
     ASSERT_TRUE(crowd.send(20, 1000));
     EXPECT_GT(crowd.stalls(), 20u);
+}
+
+// A receiver that keeps messages where they have arrived.
+class KeptMessageTest : public testing::Test {
+  protected:
+    static constexpr uint32_t kHeadroom = 88, kMost = 64;
+
+    KeptMessageTest() {
+        std::string why;
+        channel_ = sender_.engine->attach(receiver_.engine->address(), &sender_, why);
+        EXPECT_NE(channel_, nullptr) << why;
+        receiver_.keep = true;
+    }
+    ~KeptMessageTest() override { sender_.engine->leave(channel_, &sender_); }
+
+    static EngineSettings settings() {
+        EngineSettings settings = receiver_settings(kMost, kFirst);
+        settings.headroom = kHeadroom;
+        return settings;
+    }
+    static std::string text(size_t number) {
+        return std::string(kBuffer - 1, static_cast<char>('a' + number % 26)) + '.';
+    }
+    // Of `count` messages from `first` on, all are kept and their headroom is written to.
+    void keep(size_t first, size_t count) {
+        for (size_t i = first; i < first + count; ++i)
+            ASSERT_TRUE(sender_.send(*channel_, 1, text(i), receiver_)) << i;
+        ASSERT_TRUE(take([&] { return receiver_.kept.size() == first + count; }));
+        for (size_t i = first; i < first + count; ++i)
+            memset(receiver_.kept[i].data() - kHeadroom, 0xee, kHeadroom);
+    }
+    bool take(const std::function<bool()>& all) {
+        return until(
+            [&] {
+                sender_.poll();
+                receiver_.poll();
+            },
+            all);
+    }
+    bool right(size_t number) const {
+        const std::span<std::byte> bytes = receiver_.kept[number];
+        return std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()) ==
+               text(number);
+    }
+
+    Node receiver_{settings()};
+    Node sender_{sender_settings()};
+    Channel* channel_;
+};
+
+TEST_F(KeptMessageTest, StaysUntilItIsGivenBack) {
+    for (size_t round = 0; round < 5; ++round) {
+        ASSERT_NO_FATAL_FAILURE(keep(0, kMost));
+        for (size_t i = 0; i < kMost; ++i) EXPECT_TRUE(right(i)) << i;
+        for (const auto& each : receiver_.kept) receiver_.engine->give_back(each.data());
+        receiver_.kept.clear();
+    }
+    EXPECT_EQ(receiver_.engine->usage().receive_buffers, kFirst);
+}
+
+TEST_F(KeptMessageTest, IsCopiedBeyondTheMost) {
+    ASSERT_NO_FATAL_FAILURE(keep(0, kMost));
+    for (size_t i = 0; i < 2 * kMost; ++i)
+        ASSERT_TRUE(sender_.send(*channel_, 1, text(i), receiver_)) << i;
+    ASSERT_TRUE(take([&] { return receiver_.messages.size() == 2 * kMost; }));
+    EXPECT_EQ(receiver_.kept.size(), kMost);
+    for (size_t i = 0; i < kMost; ++i) EXPECT_TRUE(right(i)) << i;
+    receiver_.engine->give_back(receiver_.kept.back().data());
+    receiver_.kept.pop_back();
+    keep(kMost - 1, 1);
+}
+
+TEST_F(KeptMessageTest, ShortOnesAreCopied) {
+    ASSERT_TRUE(sender_.send(*channel_, 1, "short", receiver_));
+    ASSERT_TRUE(take([&] { return receiver_.messages.size() == 1; }));
 }
 
 }  // namespace

@@ -80,6 +80,7 @@ struct RendezvousNode final : EngineOwner, RendezvousOwner {
     void on_probe_timeout(void*) override {}
     void warn(const std::string&) override {}
     void message(uint32_t, const void*, uint32_t) { ++messages; }
+    bool keeps(uint32_t, std::byte*, uint32_t) { return false; }
     bool tagged(Channel&, uint32_t, const std::byte*, uint32_t) { return false; }
     void completed(void* cookie, Status status) override {
         if (Rendezvous::is_cookie(cookie)) return rendezvous->done(cookie, status);

@@ -14,7 +14,7 @@ namespace tern::test {
 Rogue::Rogue() {
     const EngineSettings settings = quick_settings();
     cq_.reset(ibv_create_cq(port().context, 1024, nullptr, nullptr, 0));
-    receives_ = ReceiveQueue::create(device().pd.get(), 128, 128, 8200);
+    receives_ = ReceiveQueue::create(device().pd.get(), {.first = 128, .most = 128, .bytes = 8200});
     memory_ = verbs::RegisteredMemory(device().pd.get(), 65536, IBV_ACCESS_LOCAL_WRITE);
     window_ = verbs::RegisteredMemory(
         device().pd.get(), 256 * 1024,
