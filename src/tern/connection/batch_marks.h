@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 namespace tern {
@@ -9,14 +10,24 @@ namespace tern {
 // certainly under way. Of unsignaled ones nobody knows whether they are, so some frames are
 // signaled, the marks: while the completion of a mark is still to come, all work requests from that
 // one on are under way. Numbers are those of SendQueue, modulo 2^32; a mark is one after its own.
-// Pure.
+//
+// If a process sends to many peers before it polls, the work requests of a due frame are mostly
+// complete. It looks in vain, and each mark costs a completion. So marks are twice as far from each
+// other after each such look. Pure.
 class BatchMarks {
   public:
     void open(uint32_t first) { seen_ = mark_ = last_ = stop_ = first; }
     // 0: frames may always wait, for tests.
-    void enable(uint32_t after) {
+    void enable(uint32_t after, uint32_t most) {
         enabled_ = true;
-        after_ = after;
+        after_ = least_ = after;
+        most_ = std::max(after, most);
+        see(seen_);
+    }
+    // A look at what is complete has shown that the next frame, which was due, is not, because the
+    // process sends to others; or it has not.
+    void looked(bool in_vain) {
+        after_ = in_vain ? std::min(2 * after_, most_) : least_;
         see(seen_);
     }
     bool enabled() const { return enabled_; }
@@ -49,6 +60,7 @@ class BatchMarks {
 
     bool enabled_ = false;
     uint32_t after_ = 0;
+    uint32_t least_ = 0, most_ = 0;  // of after_
     uint32_t seen_ = 0;
     uint32_t mark_ = 0;  // the first one that has not been seen, or a later one
     uint32_t last_ = 0;

@@ -55,8 +55,9 @@ void Batches::make_room(size_t channels) {
 void Batches::begin(Channel& channel) {
     channel.batch.owner = this;
     if (!enabled_) return;
-    const uint32_t after = std::min(after_, channel.sends.depth() / 4);
-    channel.sends.change_marks([=](BatchMarks& marks) { marks.enable(after); });
+    const uint32_t most = channel.sends.depth() / 4;
+    const uint32_t after = std::min(after_, most);
+    channel.sends.change_marks([=](BatchMarks& marks) { marks.enable(after, most); });
 }
 
 void Batches::set_timer(bool runs) {
@@ -96,7 +97,12 @@ bool Batches::plan(Channel& channel, uint32_t space) {
 
 bool Batches::open(Channel& channel, uint32_t length) {
     if (!enabled_ || !pool_.prepare()) return false;
-    if (after_ != 0 && !completions_.still_waits(channel)) return false;
+    if (after_ != 0) {
+        bool of_others = false;
+        const bool waits = completions_.still_waits(channel, of_others);
+        channel.sends.change_marks([=](BatchMarks& marks) { marks.looked(!waits && of_others); });
+        if (!waits) return false;
+    }
     if (!plan(channel, BatchEntry::space(length))) return false;
     Channel::Batch& batch = channel.batch;
     SendPool::Buffer* const buffer = pool_.take();

@@ -23,7 +23,11 @@ CompletionPoller::CompletionPoller(const EngineParts& parts)
       health_(parts.health),
       repeated_(parts.poller.budget()) {}
 
-bool CompletionPoller::still_waits(const Channel& channel) {
+bool CompletionPoller::still_waits(const Channel& channel, bool& of_others) {
+    if (!late_.has_room(kBurst)) {
+        of_others = true;
+        return false;
+    }
     ibv_wc found[kBurst];
     const int count = ibv_poll_cq(cq_, kBurst, found);
     for (int i = 0; i < count; ++i) {
@@ -31,6 +35,7 @@ bool CompletionPoller::still_waits(const Channel& channel) {
         if (work_request_id::is_receive(found[i].wr_id)) continue;
         auto* const of = static_cast<Channel*>(connector_.table().find_send(found[i].wr_id));
         if (of == nullptr) continue;
+        of_others = of_others || of != &channel;
         const uint32_t seen = work_request_id::number(found[i].wr_id) + 1;
         of->sends.change_marks([=](BatchMarks& marks) { marks.see(seen); });
         WorkRequests::post_held(*of);

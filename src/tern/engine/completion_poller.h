@@ -69,8 +69,8 @@ class CompletionPoller {
     verbs::LateCompletion& late() { return late_; }
     // Takes completions off the queue, for the next poll to handle, and tells the send queues.
     // Whether the channel's frames may wait nevertheless (Batches::is_due), with none left in
-    // the queue.
-    bool still_waits(const Channel& channel);
+    // the queue. `of_others`: there were completions of other channels, or too many to take more.
+    bool still_waits(const Channel& channel, bool& of_others);
     // The most completions that can be in the queue.
     unsigned capacity() const { return static_cast<unsigned>(cq_->cqe); }
     // Peers may write so many times more (or less) with immediate data to rings of this side's.

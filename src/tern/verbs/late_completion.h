@@ -15,7 +15,12 @@ namespace tern::verbs {
 // enough puts the rest back.
 class LateCompletion {
   public:
+    LateCompletion() { aside_.reserve(kRoom); }
+
     bool waits() const { return waits_; }
+    // Whether so many may be set aside without an allocation. One that sleeps, and what poll() has
+    // returned, have room besides.
+    bool has_room(size_t count) const { return aside_.size() + count <= kRoom / 2; }
     // Call after ibv_req_notify_cq(). True: do not sleep; there is a completion, or the queue has
     // failed.
     bool take(ibv_cq* cq) {
@@ -49,6 +54,8 @@ class LateCompletion {
         waits_ = !aside_.empty();
         return static_cast<int>(count);
     }
+
+    static constexpr size_t kRoom = 128;
 
     bool waits_ = false;
     std::vector<ibv_wc> aside_;

@@ -102,7 +102,7 @@ TEST(BatchMarks, CountFromTheFirstOneThatIsNotComplete) {
     SendQueue queue;
     queue.open(64, UINT32_MAX - 2);
     queue.reserve(4);
-    queue.change_marks([](BatchMarks& marks) { marks.enable(4); });
+    queue.change_marks([](BatchMarks& marks) { marks.enable(4, 64); });
     const auto due = [&] { return queue.marks().due(queue.next()); };
     const auto mark_due = [&] { return queue.marks().mark_due(queue.next()); };
     for (int i = 0; i < 4; ++i) {
@@ -128,7 +128,7 @@ TEST(BatchMarks, CountFromTheFirstOneThatIsNotComplete) {
 TEST(BatchMarks, EndOneAfterTheOther) {
     BatchMarks marks;
     marks.open(0);
-    marks.enable(2);
+    marks.enable(2, 2);
     for (const uint32_t next : {1u, 2u, 3u}) marks.mark(next);
     EXPECT_TRUE(marks.due(3));
     marks.see(1);
@@ -137,6 +137,25 @@ TEST(BatchMarks, EndOneAfterTheOther) {
     marks.see(4);
     EXPECT_TRUE(!marks.due(4) && !marks.mark_due(4) && marks.first_stop(10) == 6);
     EXPECT_TRUE(marks.mark_due(6));
+}
+
+TEST(BatchMarks, AreFartherApartAfterEachLookInVain) {
+    BatchMarks marks;
+    marks.open(0);
+    marks.enable(2, 5);
+    const auto distance = [&] {
+        uint32_t next = 1;
+        while (!marks.mark_due(next)) ++next;
+        return next;
+    };
+    EXPECT_EQ(distance(), 2u);
+    marks.looked(true);
+    EXPECT_EQ(distance(), 4u);
+    EXPECT_EQ(marks.first_stop(100), 4u);
+    marks.looked(true);
+    EXPECT_EQ(distance(), 5u);
+    marks.looked(false);
+    EXPECT_EQ(distance(), 2u);
 }
 
 TEST(BatchMarks, AreOffAtFirst) {
