@@ -6,7 +6,7 @@
 
 # The suites of GoogleTest, which check.sh runs with the address sanitizer only, except tern_unit.sh, which runs fewer
 # random schedules there.
-suites='tern/uct.sh tern/uct_ethernet.sh tern/tern_engine.sh tern/tern_engine_ethernet.sh softhca/unit.sh tern/tern_unit.sh'
+suites='tern/uct.sh tern/uct_ethernet.sh tern/tern_engine.sh tern/tern_engine_ethernet.sh tern/tern_engine_lmc.sh softhca/unit.sh tern/tern_unit.sh'
 suites+=' tern/uct_odp.sh tern/uct_limits.sh tern/tern_order.sh softhca/conformance_inline.sh softhca/conformance_thread.sh'
 suites+=' softhca/conformance_ethernet.sh'
 # The programs that the tests with the address sanitizer need, and those that the others need.

@@ -56,6 +56,33 @@ loopback() {
     done
 }
 
+# long_messages NAME: UCP sends long messages, from one buffer.
+long_messages() {
+    new_port
+    pair "$1" "${hca[@]}" ucx_perftest -p "$port" ::: \
+        "${hca[@]}" ucx_perftest -p "$port" -t tag_bw -s 1000000 -n "$iterations" -f 127.0.0.1
+}
+
+# paths LABEL: UCP divides long messages among two connections to the peer. Only transfers count bytes; a receiver reads
+# what is sent from one buffer without asking the sender.
+paths() {
+    local label=$1 path bytes served
+    rm -rf "$tmp/explained" "$tmp/counters"
+    mkdir "$tmp/explained"
+    UCX_TERN_RNDV_SCHEME=superpipeline TERN_EXPLAIN=$tmp/explained long_messages "$label: long messages"
+    for path in 0 1; do
+        bytes=$(grep -h '"event":"peer"' -r "$tmp/explained" | grep "\"path\":$path\b" | grep -o '"bytes":[0-9]*' |
+            awk -F: '{ sum += $2 } END { print sum + 0 }')
+        [ "$bytes" -ge $((iterations * 300000)) ]
+        result $? "$label: path $path carries $bytes bytes"
+    done
+    UCX_TERN_COUNTERS=$tmp/counters long_messages "$label: long messages that are read"
+    served=$(counter "$tmp/counters" rndv_served)
+    [ "$served" -lt "$iterations" ]
+    result $? "$label: $served parts of $iterations messages are asked for"
+    perf "$label" < <(some)
+}
+
 # Settings of the fast path, and ways of the device.
 settings() {
     use_tern
@@ -95,6 +122,13 @@ unset UCX_MAX_EAGER_LANES UCX_MAX_RNDV_LANES
 
 # tern_openmpi.sh sweeps the same, so TERN_SELECTION=ci leaves them out.
 [ "${TERN_SELECTION:-all}" = ci ] || settings
+export UCX_TERN_NUM_PATHS=2 UCX_MAX_RNDV_RAILS=2
+use_tern --rules lmc=1
+paths 'two paths'
+UCX_PROTO_ENABLE=y perf 'two paths, protocols' < <(some)
+use_tern --link-layer ethernet
+paths 'two paths, ethernet'
+unset UCX_TERN_NUM_PATHS UCX_MAX_RNDV_RAILS
 use_tern --faults delay-completions=20us
 perf 'late completions' < <(some)
 use_tern --profile infini

@@ -155,7 +155,8 @@ PortAddress port_address(const Id& id) {
     const union ibv_gid gid = port_gid(config, place, gid_index(config));
     PortAddress address{};
     std::memcpy(address.gid, gid.raw, sizeof address.gid);
-    address.lid = config.link_layer == LinkLayer::kEthernet ? uint16_t{0} : lid_of_place(place);
+    address.lid =
+        config.link_layer == LinkLayer::kEthernet ? uint16_t{0} : lid_of_place(config, place);
     return address;
 }
 

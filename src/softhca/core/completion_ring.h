@@ -30,6 +30,7 @@ struct Completion {
     uint8_t flags = 0;
     Releases releases = Releases::kNothing;
     bool solicited = false;
+    uint8_t path_bits = 0;  // of a datagram
 };
 
 // One cache line.

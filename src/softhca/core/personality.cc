@@ -217,6 +217,9 @@ constexpr Rule kRules[] = {
     // core/cache.c, core/roce_gid_mgmt.c: the link-local address first, then IPv4, each as v1 and v2.
     {"gid-table", rule_at<&P::ports, &P::Ports::gid_table>, 0, 2, {0, 1, 2, 0, 1, 1, 0, 1},
      "GIDs of Ethernet ports, link-local before IPv4: 0 RoCE v2, 1 each as v1 and then v2, 2 RoCE v1"},
+    // The subnet manager decides it; that of a switch, or opensm's default, is 0.
+    {"lmc", rule_at<&P::ports, &P::Ports::lmc>, 0, 2, {0, 0, 0, 0, 0, 0, 0, 0},
+     "ports of InfiniBand have 2^lmc LIDs each, and both ends of a connection must use the same of them"},
     // mlx5 has it in hardware (hw/mlx5/odp.c). Off, as a program that finds it does not pin memory.
     {"odp", rule_at<&P::has, &P::Capabilities::odp>, 0, 2, {0, 0, 0, 0, 0, 0, 0, 0},
      "has on-demand paging: 1 for RC, XRC and sends of UD, 2 not for XRC"},

@@ -34,6 +34,7 @@ struct Personality {
     struct Ports {
         int32_t ethernet;  // whether they are so unless the settings say otherwise
         int32_t grh_required, gid_table;
+        int32_t lmc;
     } ports;
     struct Limits {
         int32_t inline_data, message;  // bytes

@@ -62,6 +62,10 @@ struct ResponderAttributes {
     uint8_t path_mtu = 0;  // code
     uint8_t min_rnr_timer = 0;
     uint8_t max_dest_rd_atomic = 0;
+    struct Paths {
+        uint8_t own = 0;  // path bits of the LIDs
+        uint8_t peer = 0;
+    } paths;
 };
 
 struct RequesterAttributes {

@@ -26,7 +26,7 @@
 namespace softhca {
 
 constexpr uint64_t kFabricMagic = 0x31414348'74666f73;  // "softHCA1"
-constexpr uint32_t kLayoutVersion = 20;
+constexpr uint32_t kLayoutVersion = 21;
 constexpr uint32_t kMaxDevices = 16;
 constexpr uint32_t kMaxPorts = 2;
 constexpr uint32_t kMaxLinks = kMaxDevices * kMaxPorts;
@@ -64,8 +64,13 @@ inline uint32_t process_of_place(const FabricConfig& config, uint32_t place) {
 inline bool same_subnet(const FabricConfig& config, uint32_t link, uint32_t other) {
     return config.subnets == 0 || link % kMaxPorts == other % kMaxPorts;
 }
-inline uint16_t lid_of_place(uint32_t place) {
-    return static_cast<uint16_t>(place + 1);
+// The first LID of the port; it has 2^lmc.
+inline uint16_t lid_of_place(const FabricConfig& config, uint32_t place) {
+    return static_cast<uint16_t>((place + 1) << config.personality.ports.lmc);
+}
+// The bits of a LID that say which of its port's LIDs it is.
+inline uint16_t path_bits_of_lid(const FabricConfig& config, uint32_t lid) {
+    return static_cast<uint16_t>(lid & ((1u << config.personality.ports.lmc) - 1));
 }
 
 struct Notice {  // bits of `notices`: what happened to an object, for its owner

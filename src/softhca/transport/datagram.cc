@@ -85,6 +85,7 @@ void complete_datagram(Qp& qp, const Wqe& wqe, QpShared& target, uint32_t number
     wc.byte_len = wqe.length + kGrhBytes;
     wc.src_qp = qp.number();
     wc.slid = wqe.datagram.path.slid;
+    wc.path_bits = wqe.datagram.path.path_bits;
     wc.imm = wqe.imm;
     wc.solicited = (wqe.flags & send_flag::kSolicited) != 0;
     wc.flags = (wqe.opcode == WrOpcode::kSendImm ? wc_flag::kWithImm : 0) |

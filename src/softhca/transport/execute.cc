@@ -32,6 +32,9 @@ QpType partner(QpType type) {
 
 // Whether the responder takes the requester's packets for those that it expects.
 bool in_step(const Personality& personality, const QpShared& sender, const QpShared& receiver) {
+    const ResponderAttributes::Paths& there = receiver.attributes.paths;
+    const ResponderAttributes::Paths& here = sender.attributes.paths;
+    if (here.own != there.peer || here.peer != there.own) return false;
     return personality.connection.psn == 0 || sender.type == QpType::kUc ||
            sender.attributes.send_psn == receiver.attributes.receive_psn;
 }

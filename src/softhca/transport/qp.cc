@@ -110,6 +110,7 @@ void set_responder_fields(QpShared& shared, const QpChange& change) {
     set(qp_attr::kQkey, to.qkey, from.qkey);
     set(qp_attr::kDestQpn, to.peer_number, from.peer_number);
     set(qp_attr::kAv, to.peer_link, from.peer_link);
+    set(qp_attr::kAv, to.paths, from.paths);
     set(qp_attr::kMinRnrTimer, to.min_rnr_timer, from.min_rnr_timer);
     set(qp_attr::kMaxDestRdAtomic, to.max_dest_rd_atomic, from.max_dest_rd_atomic);
     set(qp_attr::kSqPsn, to.send_psn, from.send_psn);

@@ -104,8 +104,9 @@ Outcome complete_receive(Qp& qp, const Wqe& wqe, Target& target, const RecvWqe& 
         receive_completion(*target.qp, target.qp_number, receive, receive_visible_at(qp, wqe, now));
     wc.byte_len = wqe.length;
     wc.src_qp = qp.number();
-    wc.slid = lid_of_place(place_of(adapter.host().header().config, adapter.host().slot(),
-                                    qp.shared().attributes.link));
+    const FabricConfig& config = adapter.host().header().config;
+    wc.slid =
+        lid_of_place(config, place_of(config, adapter.host().slot(), qp.shared().attributes.link));
     wc.solicited = (wqe.flags & send_flag::kSolicited) != 0;
     wc.imm = wqe.imm;
     if (wqe.opcode == WrOpcode::kSendImm || wqe.opcode == WrOpcode::kRdmaWriteImm)

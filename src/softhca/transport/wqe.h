@@ -20,6 +20,7 @@ struct Destination {
     uint32_t link = kNoLink;
     uint32_t process = ~uint32_t{0};  // the only one with the address; all bits set: any
     uint16_t slid = 0;
+    uint8_t path_bits = 0;   // of the LID that it addresses
     bool global = false;     // has a GRH
     bool multicast = false;  // `target_gid` is a group's, and `link` the sender's
     uint8_t source_gid[16] = {};

@@ -121,7 +121,8 @@ uint32_t place_of_address(const FabricConfig& config, const ibv_ah_attr& address
     const bool ethernet = config.link_layer == LinkLayer::kEthernet;
     if (address.dlid != 0 && !ethernet) {
         const uint32_t places = config.own_addresses != 0 ? kMaxProcesses * kMaxLinks : kMaxLinks;
-        return address.dlid <= places ? address.dlid - 1u : kNoPlace;
+        const uint32_t number = address.dlid >> config.personality.ports.lmc;
+        return number != 0 && number <= places ? number - 1 : kNoPlace;
     }
     return address.is_global != 0 ? place_of_gid(config, address.grh.dgid) : kNoPlace;
 }
@@ -130,13 +131,21 @@ uint32_t link_of_place(uint32_t place) {
     return place == kNoPlace ? Destination::kNoLink : place % kMaxLinks;
 }
 
+bool valid_path_bits(const FabricConfig& config, const ibv_ah_attr& address) {
+    return config.link_layer == LinkLayer::kEthernet ||
+           path_bits_of_lid(config, address.src_path_bits) == address.src_path_bits;
+}
+
 Destination make_destination(const FabricConfig& config, const ibv_ah_attr& address,
                              uint32_t from) {
     Destination to;
     const uint32_t place = place_of_address(config, address);
     to.link = link_of_place(place);
     to.process = process_of_place(config, place);
-    to.slid = config.link_layer == LinkLayer::kEthernet ? 0 : lid_of_place(from);
+    if (config.link_layer != LinkLayer::kEthernet) {
+        to.slid = lid_of_place(config, from) | address.src_path_bits;
+        to.path_bits = static_cast<uint8_t>(path_bits_of_lid(config, address.dlid));
+    }
     to.global = address.is_global != 0;
     if (to.global) {
         const union ibv_gid source = port_gid(config, from, address.grh.sgid_index);

@@ -50,6 +50,8 @@ uint32_t ipv4_of_place(uint32_t place);
 uint32_t place_of_ipv4(uint32_t address);
 // The port of a place; Destination::kNoLink for kNoPlace.
 uint32_t link_of_place(uint32_t place);
+// Whether the sending port has the LID that the address vector takes.
+bool valid_path_bits(const FabricConfig& config, const ibv_ah_attr& address);
 // The destination of datagrams to `address` from the place `from`.
 Destination make_destination(const FabricConfig& config, const ibv_ah_attr& address, uint32_t from);
 

@@ -18,7 +18,7 @@ bool valid(const ibv_ah_attr& address, const FabricConfig& config) {
         config.link_layer == LinkLayer::kInfiniband && is_multicast(address.dlid);
     if (multicast && !(global && is_multicast(address.grh.dgid))) return false;
     return address.port_num >= 1 && address.port_num <= config.ports &&
-           (global || !grh_required(config)) &&
+           (global || !grh_required(config)) && valid_path_bits(config, address) &&
            (!global || address.grh.sgid_index < gids_of(config));
 }
 

@@ -147,7 +147,7 @@ int poll_cq(ibv_cq* ibv, int count, ibv_wc* wc) try {
         wc->pkey_index = 0;
         wc->slid = from.slid;
         wc->sl = 0;
-        wc->dlid_path_bits = 0;
+        wc->dlid_path_bits = from.path_bits;
         ++wc;
     });
     charge(&softhca_virtual_time::completion, static_cast<uint64_t>(std::max(taken, 0)));

@@ -93,7 +93,7 @@ ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* attributes) {
     cq.read_wc_flags = [](ibv_cq_ex* ex) { return unsigned{current(ex).flags}; };
     cq.read_slid = [](ibv_cq_ex* ex) { return uint32_t{current(ex).slid}; };
     cq.read_sl = [](ibv_cq_ex*) { return uint8_t{0}; };
-    cq.read_dlid_path_bits = [](ibv_cq_ex*) { return uint8_t{0}; };
+    cq.read_dlid_path_bits = [](ibv_cq_ex* ex) { return current(ex).path_bits; };
     if ((attributes->wc_flags & IBV_WC_EX_WITH_COMPLETION_TIMESTAMP) != 0)
         cq.read_completion_ts = read_completion_ts;
     if ((attributes->wc_flags & IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK) != 0)

@@ -18,7 +18,7 @@ constexpr uint32_t kQpAccess = access_flag::kLocalWrite | access_flag::kRemoteWr
 bool valid_address(const FabricConfig& config, const ibv_ah_attr& address, uint32_t port) {
     if (address.is_global == 0 && grh_required(config)) return false;
     if (address.is_global != 0 && address.grh.sgid_index >= gids_of(config)) return false;
-    return address.port_num == 0 || address.port_num == port;
+    return valid_path_bits(config, address) && (address.port_num == 0 || address.port_num == port);
 }
 
 // An XRC queue pair has one half. Attributes of the other half are accepted and ignored, so that
@@ -95,6 +95,11 @@ QpChange device_change(ibv_context* context, const ibv_qp_attr& attr, uint32_t m
     change.responder.qkey = attr.qkey;
     change.responder.peer_number = attr.dest_qp_num;
     change.responder.peer_link = wrong ? Destination::kNoLink : link_of_place(place);
+    if (config_of(context).link_layer != LinkLayer::kEthernet) {
+        change.responder.paths.own = attr.ah_attr.src_path_bits;
+        change.responder.paths.peer =
+            static_cast<uint8_t>(path_bits_of_lid(config_of(context), attr.ah_attr.dlid));
+    }
     change.responder.receive_psn = attr.rq_psn;
     change.responder.send_psn = attr.sq_psn;
     change.responder.min_rnr_timer = attr.min_rnr_timer;

@@ -167,7 +167,8 @@ int query_port(ibv_context* context, uint8_t port, ibv_port_attr* attributes, si
     all.gid_tbl_len = gid_table_of(config_of(context));
     all.max_msg_sz = static_cast<uint32_t>(personality_of(context).limits.message);
     all.pkey_tbl_len = 1;
-    all.lid = ethernet ? 0 : lid_of_place(own_place(context, port));
+    all.lid = ethernet ? 0 : lid_of_place(header.config, own_place(context, port));
+    all.lmc = ethernet ? 0 : static_cast<uint8_t>(header.config.personality.ports.lmc);
     all.sm_lid = ethernet ? 0 : 1;
     all.max_vl_num = 1;
     all.subnet_timeout = 18;

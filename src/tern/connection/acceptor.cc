@@ -22,7 +22,7 @@ bool Acceptor::opens(const Packet& packet) {
 }
 
 bool Acceptor::accept(const Packet& packet, uint64_t now, Packet& reply) {
-    if (!opens(packet) || packet.from == self_) return false;
+    if (!opens(packet) || packet.from.has_interface_of(self_)) return false;
     uint32_t sends = queue_pairs_.later_sends;
     {
         const std::lock_guard lock(mutex_);

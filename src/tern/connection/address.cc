@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "tern/connection/little_endian.h"
+#include "tern/verbs/port_paths.h"
 
 namespace tern {
 namespace {
@@ -208,6 +209,14 @@ ibv_ah_attr address_vector(const verbs::Port& port, const PortAddress& to) {
     return port.address_vector(family, verbs::to_gid(to.roce.of(kind_of(family))));
 }
 
+ibv_ah_attr address_vector(const verbs::Port& port, const InterfaceAddress& own,
+                           const PeerAddress& peer, uint8_t lmc) {
+    ibv_ah_attr address = address_vector(port, peer.port);
+    const uint64_t pair = (own.instance * 3 ^ peer.interface.instance) * 0x9e3779b97f4a7c15u >> 32;
+    verbs::take_path(address, port, peer.path, lmc, pair);
+    return address;
+}
+
 std::string PortAddress::to_string() const {
     std::string text;
     const auto add = [&text](const std::string& part) {
@@ -232,7 +241,7 @@ InterfaceAddress InterfaceAddress::unpack(const std::byte* in) {
 std::string PeerAddress::to_string() const {
     char text[32];
     std::snprintf(text, sizeof text, " qp %u", interface.qp_num);
-    return port.to_string() + text;
+    return port.to_string() + text + (path != 0 ? " path " + std::to_string(path) : "");
 }
 
 }  // namespace tern

@@ -90,22 +90,34 @@ struct InterfaceAddress {
     static InterfaceAddress unpack(const std::byte* in);
 };
 
-// All that is needed to connect to a peer.
+// All that is needed to connect to a peer. Two interfaces have a connection for each path that they
+// use, so where connections are found, each path of an interface is a peer of its own.
 struct PeerAddress {
     PortAddress port;
     InterfaceAddress interface;
+    uint8_t path = 0;  // below verbs::kMostPaths
 
-    // Two complete addresses of one interface are the same; an incomplete one finds it, too.
     bool operator==(const PeerAddress& other) const {
+        return path == other.path && has_interface_of(other);
+    }
+    // Two complete addresses of one interface are the same; an incomplete one finds it, too.
+    bool has_interface_of(const PeerAddress& other) const {
         return interface == other.interface && port.may_be(other.port);
     }
+    PeerAddress on_path(uint8_t other_path) const { return {port, interface, other_path}; }
     std::string to_string() const;
 };
+
+// As above, for a connection of the own interface to a peer, on the peer's path. `lmc`: of the
+// peer's port.
+ibv_ah_attr address_vector(const verbs::Port& port, const InterfaceAddress& own,
+                           const PeerAddress& peer, uint8_t lmc);
 
 struct PeerAddressHash {
     size_t operator()(const PeerAddress& address) const {
         return static_cast<size_t>(
-            (address.interface.instance ^ uint64_t{address.interface.qp_num} << 40) *
+            ((address.interface.instance ^ uint64_t{address.interface.qp_num} << 40) +
+             address.path) *
             0x9e3779b97f4a7c15u);
     }
 };

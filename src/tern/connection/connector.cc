@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "tern/base/trace.h"
+#include "tern/verbs/port_paths.h"
 #include "tern/verbs/queue_pair.h"
 
 namespace tern {
@@ -44,7 +45,7 @@ Connector::Connector(const Parts& parts, const ConnectorSettings& settings,
       timers_(table_, alarm_),
       ended_(table_, owner, alarm_),
       new_({parts.pd, parts.cq, parts.srq, parts.port, settings.queues, settings.later_sends,
-            settings.retry},
+            settings.retry, self.interface},
            self, settings.times, settings.long_queues,
            {.table = table_,
             .timers = timers_,
@@ -175,12 +176,16 @@ void Connector::on_left(const PeerAddress& peer) {
     probes_.on_left(peer);
     ended_.on_left(peer);
     // The next connection first: it would begin when the present one is over.
-    for (Connection* connection : {peers_.next(peer), peers_.current(peer)}) {
-        if (connection == nullptr) continue;
+    const auto end = [&](Connection* connection) {
+        if (connection == nullptr) return;
         (void)connection->handshake.abandon();
         // An attempt that nothing waits for has lost nothing either.
         const bool waited_for = !connection->established && owner_.wanted(*connection);
         close(*connection, waited_for ? Status::kPeerClosed : Status::kConnectionReset, kHasLeft);
+    };
+    for (uint8_t path = 0; path < verbs::kMostPaths; ++path) {
+        end(peers_.next(peer.on_path(path)));
+        end(peers_.current(peer.on_path(path)));
     }
 }
 

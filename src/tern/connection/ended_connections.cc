@@ -22,7 +22,7 @@ void EndedConnections::add_all() {
 void EndedConnections::on_left(const PeerAddress& peer) {
     for (Connection* const connection : over_)
         if (connection->status == Status::kTimedOut && connection->established &&
-            connection->peer == peer)
+            connection->peer.has_interface_of(peer))
             connection->status = Status::kConnectionReset;
 }
 

@@ -24,7 +24,7 @@ std::optional<Packet> answer_stray(const Packet& packet, const PeerAddress& self
     gone.type = PacketType::kGone;
     gone.token = packet.peer_token;
     gone.peer_token = packet.token;
-    gone.from = self;
+    gone.from = self.on_path(packet.from.path);
     gone.to = packet.from.interface;
     return gone;
 }
@@ -33,7 +33,7 @@ Packet alive(const Packet& request, const PeerAddress& self) {
     Packet answer;
     answer.type = PacketType::kAlive;
     answer.peer_token = request.token;
-    answer.from = self;
+    answer.from = self.on_path(request.from.path);
     answer.to = request.from.interface;
     return answer;
 }
@@ -43,7 +43,7 @@ Packet refuse(const Packet& connect, const PeerAddress& self, Refusal why) {
     gone.type = PacketType::kGone;
     gone.refusal = why;
     gone.peer_token = connect.token;
-    gone.from = self;
+    gone.from = self.on_path(connect.from.path);
     gone.to = connect.from.interface;
     return gone;
 }
@@ -54,7 +54,11 @@ uint32_t first_psn(uint32_t sender, uint32_t receiver) {
 
 Handshake::Handshake(uint32_t token, const PeerAddress& self, const PeerAddress& peer,
                      const QpParameters& local, const HandshakeTimes& times)
-    : token_(token), self_(self), peer_address_(peer), local_(local), times_(times) {}
+    : token_(token),
+      self_(self.on_path(peer.path)),
+      peer_address_(peer),
+      local_(local),
+      times_(times) {}
 
 Handshake::Actions Handshake::connect(uint64_t now) {
     Actions actions;
@@ -68,7 +72,7 @@ Handshake::Actions Handshake::receive(const Packet& packet, uint64_t now) {
     if (state_ == State::kClosed) return {};
     if (packet.type == PacketType::kConnect && peer_token_ != 0 &&
         newer(packet.token, peer_token_)) {
-        // The peer has at most one connection to this side, so the known connection is over.
+        // The peer has at most one connection to this side on each path, so the known one is over.
         Actions actions;
         actions.lost = state_ != State::kClosing;
         close(actions);

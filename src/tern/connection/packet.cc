@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "tern/connection/little_endian.h"
+#include "tern/verbs/port_paths.h"
 
 namespace tern {
 namespace {
@@ -25,6 +26,8 @@ enum Offset : size_t {
     kColdAt = 34,       // 2
     kMtuAt = 35,        // 1
     kReadsAt = 36,      // 1
+    kLmcAt = 37,        // 1
+    kPathAt = 38,       // 1
     kFormatAt = 39,     // 1
     kPortAt = 40,       // PortAddress::kMaxPacked
     kEnd = 40 + PortAddress::kMaxPacked,
@@ -35,15 +38,18 @@ enum Flags : uint8_t { kReady = 1, kKnowsReady = 2, kNamesFrames = 4 };
 
 constexpr uint8_t kLowestMtu = 1;
 constexpr uint8_t kHighestMtu = 5;
+constexpr uint8_t kHighestLmc = 7;
 
 // Whether the fields agree with one another; no connection needs to be known.
 bool consistent(const Packet& packet) {
+    if (packet.from.path >= verbs::kMostPaths) return false;
     switch (packet.type) {
         case PacketType::kConnect:
             // A ready side knows the peer's token; a side that knows the peer ready is ready too.
             return packet.token != 0 && (!packet.ready || packet.peer_token != 0) &&
                    (!packet.knows_ready || packet.ready) && packet.qp.mtu >= kLowestMtu &&
                    packet.qp.mtu <= kHighestMtu && packet.qp.reads <= verbs::kMostReads &&
+                   packet.qp.lmc <= kHighestLmc &&
                    (packet.qp.reads != 0 || packet.qp.version != QpParameters::kVersion);
         case PacketType::kDisconnect:
             return packet.token != 0 && packet.peer_token != 0 && packet.sent;
@@ -53,10 +59,11 @@ bool consistent(const Packet& packet) {
             return packet.peer_token != 0 &&
                    (packet.token != 0 || (packet.refusal != Refusal::kNone && !packet.sent));
         case PacketType::kPing:
+            return packet.from.path == 0;
         case PacketType::kAlive:
             return true;
         case PacketType::kLeft:
-            return packet.token == 0 && packet.peer_token == 0;
+            return packet.token == 0 && packet.peer_token == 0 && packet.from.path == 0;
     }
     return false;
 }
@@ -90,6 +97,7 @@ size_t Packet::pack(std::span<std::byte, kMaxSize> out) const {
     put_little_endian<4>(to_wire + kPeerTokenAt, peer_token);
     to.pack(to_wire + kToAt);
     from.interface.pack(to_wire + kFromAt);
+    to_wire[kPathAt] = std::byte{from.path};
     from.port.pack(to_wire + kPortAt);
     if (type == PacketType::kGone) to_wire[kRefusalAt] = static_cast<std::byte>(refusal);
     if (sent) {
@@ -102,6 +110,7 @@ size_t Packet::pack(std::span<std::byte, kMaxSize> out) const {
     put_little_endian<3>(to_wire + kQpNumAt, qp.qp_num);
     to_wire[kMtuAt] = std::byte{qp.mtu};
     to_wire[kReadsAt] = std::byte{qp.reads};
+    to_wire[kLmcAt] = std::byte{qp.lmc};
     to_wire[kFormatAt] = std::byte{qp.version};
     return size;
 }
@@ -121,7 +130,8 @@ std::optional<Packet> Packet::unpack(std::span<const std::byte> in) {
     packet.token = static_cast<uint32_t>(get_little_endian<4>(wire + kTokenAt));
     packet.peer_token = static_cast<uint32_t>(get_little_endian<4>(wire + kPeerTokenAt));
     packet.to = InterfaceAddress::unpack(wire + kToAt);
-    packet.from = {*port, InterfaceAddress::unpack(wire + kFromAt)};
+    packet.from = {*port, InterfaceAddress::unpack(wire + kFromAt),
+                   static_cast<uint8_t>(wire[kPathAt])};
     const bool may_name =
         packet.type == PacketType::kDisconnect || packet.type == PacketType::kGone;
     if (may_name && (flags & kNamesFrames) != 0)
@@ -131,7 +141,8 @@ std::optional<Packet> Packet::unpack(std::span<const std::byte> in) {
         packet.qp = {.qp_num = static_cast<uint32_t>(get_little_endian<3>(wire + kQpNumAt)),
                      .mtu = static_cast<uint8_t>(wire[kMtuAt]),
                      .version = static_cast<uint8_t>(wire[kFormatAt]),
-                     .reads = static_cast<uint8_t>(wire[kReadsAt])};
+                     .reads = static_cast<uint8_t>(wire[kReadsAt]),
+                     .lmc = static_cast<uint8_t>(wire[kLmcAt])};
     if (!consistent(packet)) return {};
 
     // Size, magic, version and unused bytes must be as pack() writes them.

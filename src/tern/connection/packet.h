@@ -32,12 +32,13 @@ const char* refusal_text(Refusal refusal);
 
 // The queue pair that a kConnect offers.
 struct QpParameters {
-    static constexpr uint8_t kVersion = 16;
+    static constexpr uint8_t kVersion = 17;
 
     uint32_t qp_num = 0;  // 24 bits
     uint8_t mtu = 0;      // ibv_mtu; the largest that its port uses
     uint8_t version = 0;  // of the frames, and of addresses
     uint8_t reads = 0;    // and atomics that may be outstanding; 0: of an earlier version
+    uint8_t lmc = 0;      // its port has 2^lmc LIDs
 
     bool operator==(const QpParameters&) const = default;
 };
@@ -67,7 +68,7 @@ struct Packet {
     // refuses an attempt without a Handshake.
     uint32_t token = 0;
     uint32_t peer_token = 0;  // the receiver's name of the connection; 0 if not known
-    PeerAddress from;         // the sender
+    PeerAddress from;         // the sender; path 0 in kPing and kLeft, which are of no connection
     InterfaceAddress to;  // the receiver; a later interface with the same qp_num drops the packet
     QpParameters qp;      // kConnect
     // All that the sender has sent on the connection, and all of it has arrived. kDisconnect; kGone

@@ -32,11 +32,11 @@ void Probes::on_unreachable(const PortAddress& port) {
 }
 
 void Probes::on_left(const PeerAddress& peer) {
-    give_up([&](const Probe& probe) { return probe.peer == peer; });
+    give_up([&](const Probe& probe) { return probe.peer.has_interface_of(peer); });
 }
 
 void Probes::on_alive(const PeerAddress& peer) {
-    std::erase_if(probes_, [&](const Probe& probe) { return probe.peer == peer; });
+    std::erase_if(probes_, [&](const Probe& probe) { return probe.peer.has_interface_of(peer); });
 }
 
 void Probes::tick(uint64_t now) {

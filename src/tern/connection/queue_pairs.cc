@@ -26,15 +26,16 @@ QpParameters QueuePairs::parameters(const ibv_qp& qp) const {
     return {.qp_num = qp.qp_num,
             .mtu = static_cast<uint8_t>(port.mtu),
             .version = QpParameters::kVersion,
-            .reads = port.reads};
+            .reads = port.reads,
+            .lmc = port.attributes.lmc};
 }
 
 int QueuePairs::connect(ibv_qp* qp, const PeerAddress& peer, const Handshake& handshake) const {
     const QpParameters& there = handshake.peer();
     const uint32_t own_token = handshake.token();
     const uint32_t peer_token = handshake.peer_token();
-    return verbs::connect_reliable(qp, port, retry, address_vector(port, peer.port), there.qp_num,
-                                   first_psn(peer_token, own_token),
+    return verbs::connect_reliable(qp, port, retry, address_vector(port, own, peer, there.lmc),
+                                   there.qp_num, first_psn(peer_token, own_token),
                                    first_psn(own_token, peer_token),
                                    static_cast<ibv_mtu>(there.mtu), there.reads);
 }

@@ -16,6 +16,7 @@ struct QueuePairs {
     verbs::QueueSizes sizes;  // `sends`: of a long send queue
     uint32_t later_sends;     // places of a later one
     verbs::RetrySettings retry;
+    InterfaceAddress own;
 
     // Creates a queue pair whose send queue has `sends` places. Null on failure: `what` and errno
     // say why.

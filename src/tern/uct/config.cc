@@ -8,6 +8,7 @@
 #include "tern/base/named_values.h"
 #include "tern/base/rank_variables.h"
 #include "tern/uct/compat.h"
+#include "tern/verbs/port_paths.h"
 
 namespace tern {
 
@@ -178,6 +179,15 @@ ucs_config_field_t config_table[] = {
                UCS_CONFIG_TYPE_UINT),
     TERN_FIELD("PATH_MTU", "default", "Largest packet. default takes the port's active MTU.",
                port.path_mtu, UCS_CONFIG_TYPE_ENUM(mtu_names)),
+    TERN_FIELD("NUM_PATHS", "auto",
+               "Connections to each peer over which UCX may spread long messages, each on another "
+               "path: on Ethernet by the\n"
+               "flow label, from which UDP source ports are derived; on InfiniBand by the path "
+               "bits of LIDs, as far as the\n"
+               "ports' LMC has them. auto: UCX_IB_NUM_PATHS if it is set, otherwise the links of "
+               "an Ethernet port's bond\n"
+               "(802.3ad), or 1.",
+               port.paths, UCS_CONFIG_TYPE_ULUNITS),
     TERN_FIELD("TIMEOUT", "1s", "Time until a packet that was not acknowledged is sent again.",
                retry.timeout, UCS_CONFIG_TYPE_TIME),
     TERN_FIELD("RETRY_COUNT", "6",
@@ -277,6 +287,8 @@ bool is_in_range(const TernConfig& config, const ibv_device_attr& device, std::s
           config.port.traffic_class == UCS_ULUNITS_AUTO ? 0 : double(config.port.traffic_class), 0,
           255},
          {"SL", double(config.port.service_level), 0, 15},
+         {"NUM_PATHS", config.port.paths == UCS_ULUNITS_AUTO ? 1 : double(config.port.paths), 1,
+          verbs::kMostPaths},
          {"RETRY_COUNT", double(config.retry.retries), 0, 7},
          {"RNR_RETRY_COUNT", double(config.retry.rnr_retries), 0, 7}},
         why);
@@ -377,6 +389,15 @@ TupleQSettings tupleq_settings(const TernConfig& config, const Tunables& tunable
     return tupleq;
 }
 
+// 0: as many as the port has links.
+unsigned long paths(unsigned long setting) {
+    if (setting != UCS_ULUNITS_AUTO) return setting;
+    const char* const of_ib = getenv("UCX_IB_NUM_PATHS");
+    return of_ib != nullptr
+               ? std::min<unsigned long>(strtoul(of_ib, nullptr, 10), verbs::kMostPaths)
+               : 0;
+}
+
 verbs::PortSettings port_settings(const TernConfig& config) {
     verbs::PortSettings port;
     port.gid_index = config.port.gid_index == UCS_ULUNITS_AUTO
@@ -389,6 +410,7 @@ verbs::PortSettings port_settings(const TernConfig& config) {
                              : static_cast<int>(config.port.traffic_class);
     port.service_level = static_cast<uint8_t>(config.port.service_level);
     port.path_mtu = static_cast<ibv_mtu>(config.port.path_mtu);
+    port.paths = static_cast<int>(paths(config.port.paths));
     return port;
 }
 

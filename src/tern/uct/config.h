@@ -42,6 +42,7 @@ struct TernConfig {
         unsigned long traffic_class;
         unsigned service_level;
         int path_mtu;
+        unsigned long paths;
     } port;
     struct {
         double timeout;

@@ -11,6 +11,7 @@
 #include "tern/connection/cm_address.h"
 #include "tern/uct/iface.h"
 #include "tern/uct/matching.h"
+#include "tern/verbs/port_paths.h"
 
 namespace tern {
 
@@ -34,8 +35,15 @@ UCS_CLASS_INIT_FUNC(TernEp, const uct_ep_params_t* params) {
                   static_cast<unsigned>(*device));
         return UCS_ERR_INVALID_ADDR;
     }
-    self->peer = {*port, tern::InterfaceAddress::unpack(
-                             reinterpret_cast<const std::byte*>(params->iface_addr))};
+    const unsigned path = UCT_EP_PARAMS_GET_PATH_INDEX(params);
+    if (path >= tern::verbs::kMostPaths) {
+        ucs_error("tern: the path index is %u and must be below %u", path, tern::verbs::kMostPaths);
+        return UCS_ERR_INVALID_PARAM;
+    }
+    self->peer = {
+        *port,
+        tern::InterfaceAddress::unpack(reinterpret_cast<const std::byte*>(params->iface_addr)),
+        static_cast<uint8_t>(path)};
     self->ready = nullptr;
     self->channel = nullptr;
     self->failed = UCS_OK;
@@ -358,7 +366,7 @@ int ep_is_connected(uct_ep_h uct_ep, const uct_device_addr_t* device,
                     const uct_iface_addr_t* address) {
     const auto port = read_device_address(reinterpret_cast<const std::byte*>(device));
     const auto* const bytes = reinterpret_cast<const std::byte*>(address);
-    return port && PeerAddress{*port, InterfaceAddress::unpack(bytes)} == ep_of(uct_ep).peer;
+    return port && ep_of(uct_ep).peer.has_interface_of({*port, InterfaceAddress::unpack(bytes)});
 }
 
 void ep_closed(TernEp& ep, ucs_status_t status) {

@@ -66,8 +66,10 @@ ucs_status_t iface_query(uct_iface_h uct_iface, uct_iface_attr_t* attributes) {
     attributes->device_addr_len = engine.address().port.packed_size();
     attributes->iface_addr_len = InterfaceAddress::kPacked;
     const NetworkCosts& network = iface.rendezvous->model().costs().network;
+    // The costs are those of one connection, which uses one link of a bond.
+    attributes->dev_num_paths = port.paths;
     attributes->bandwidth.dedicated = 0;
-    attributes->bandwidth.shared = network.bandwidth;
+    attributes->bandwidth.shared = network.bandwidth * std::min(port.paths, port.bonded);
     attributes->latency = ucs_linear_func_make(network.latency, kLatencyPerEndpoint);
     attributes->overhead = kOverhead;
     return UCS_OK;

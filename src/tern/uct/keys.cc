@@ -12,6 +12,7 @@
 #include "tern/rendezvous/progress_budget.h"
 #include "tern/uct/key_owner.h"
 #include "tern/uct/md.h"
+#include "tern/verbs/port_paths.h"
 
 namespace tern {
 
@@ -82,6 +83,13 @@ uint32_t rkey_of_message(MemoryDomain& domain, MemoryHandle& handle, void* addre
     if (lend(domain, handle, pin)) return rkey;
     domain.pins->release(pin);
     return 0;
+}
+
+// Whether a message in this memory has been fetched before. UCP may fetch a long one in parts, by a
+// lane for each path, and then only the parts count as used buffers. The first one is not much
+// shorter than that of as many lanes as an endpoint may have.
+bool is_reused(PinCache& pins, const std::byte* start, size_t bytes) {
+    return pins.uses(start, bytes) > 1 || pins.uses(start, bytes / verbs::kMostPaths) > 1;
 }
 
 // Gives up pins only if `may`: each packing of a key asks for what was refused.
@@ -158,7 +166,7 @@ Packing pack_key(MemoryDomain& domain, MemoryHandle& handle, const void* address
     if (packed.published) return packed;
     // Memory that is used again is pinned, or will be soon: the peer counts on it.
     packed.buffer = {static_cast<std::byte*>(start), bytes};
-    const bool reused = domain.pins->uses(start, bytes) > 1;
+    const bool reused = is_reused(*domain.pins, packed.buffer.data(), bytes);
     if (reused) packed.key.flags |= PackedKey::kPinned;
     const bool allowed = domain.publishes && open == nullptr && packer != Packer::kOtherMessage;
     const Publishing published =

@@ -6,6 +6,8 @@
 #include <cstring>
 #include <iterator>
 
+#include "tern/verbs/port_paths.h"
+
 namespace tern::verbs {
 
 namespace {
@@ -234,6 +236,9 @@ std::optional<Port> open_port(const Device& device, uint8_t number, const PortSe
     port.service_level = settings.service_level;
     port.mtu = port.attributes.active_mtu;
     if (settings.path_mtu != 0) port.mtu = std::min(port.mtu, settings.path_mtu);
+    if (port.ethernet)
+        port.bonded = bonded_ports(port.context->device->ibdev_path, number, port.gid_index);
+    port.paths = settings.paths > 0 ? static_cast<uint8_t>(settings.paths) : port.bonded;
     return port;
 }
 

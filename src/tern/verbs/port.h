@@ -54,6 +54,7 @@ struct PortSettings {
     int traffic_class = -1;
     uint8_t service_level = 0;
     ibv_mtu path_mtu = static_cast<ibv_mtu>(0);  // 0: the port's active MTU
+    int paths = 0;                               // at most kMostPaths; 0: one for each link
 };
 
 // Reads and atomics that a connection may have outstanding, at most: more of them fill no link that
@@ -78,6 +79,8 @@ struct Port {
     int traffic_class = -1;  // -1: as the version of RoCE has it
     uint8_t service_level = 0;
     ibv_mtu mtu = IBV_MTU_1024;
+    uint8_t paths = 1;   // that two interfaces may use at a time
+    uint8_t bonded = 1;  // the links below the port, if it is on a bond
 
     // The address vector of the remote port with this LID; if `with_grh`, packets carry a GRH from
     // `gid` to this GID, as they always do on Ethernet.

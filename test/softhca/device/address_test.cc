@@ -147,6 +147,69 @@ TEST_F(PortTest, EachFabricIsASubnet) {
     }
 }
 
+// Two queue pairs of a port that send to each other by its LIDs with these path bits.
+ibv_wc_status write_on_paths(const Hca& hca, unsigned one_bits, unsigned other_bits) {
+    const Pd pd = hca.make_pd();
+    const QpSpec spec = quick();
+    const Endpoint one(hca, pd.get(), spec), other(hca, pd.get(), spec);
+    const auto connect = [&](const Endpoint& from, const Endpoint& to, unsigned own,
+                             unsigned there) {
+        Step to_ready = to_rtr(hca, spec, as_peer(hca, to.qp.get(), spec));
+        to_ready.attr.ah_attr.src_path_bits = static_cast<uint8_t>(own);
+        to_ready.attr.ah_attr.dlid |= static_cast<uint16_t>(there);
+        apply_all(from.qp.get(), {to_init(hca, spec), to_ready, to_rts(spec)});
+    };
+    connect(one, other, one_bits, one_bits);
+    connect(other, one, other_bits, other_bits);
+    EXPECT_EQ(SendWr(IBV_WR_RDMA_WRITE, 1).post(one.qp), 0);
+    return poll_one(one.send_cq).status;
+}
+
+TEST_F(PortTest, HasSeveralLids) {
+    set("RULES", "lmc=2");
+    set("PORTS", "2");
+    alone([] {
+        const Hca hca = open(0, 1, 0);
+        EXPECT_EQ(hca.port_attr().lmc, 2);
+        EXPECT_EQ(hca.port_attr().lid % 4, 0);
+        EXPECT_GE(open(0, 2, 0).port_attr().lid, hca.port_attr().lid + 4);
+        for (unsigned bits = 0; bits < 4; ++bits)
+            EXPECT_EQ(write_on_paths(hca, bits, bits), IBV_WC_SUCCESS) << bits;
+        EXPECT_EQ(write_on_paths(hca, 1, 2), IBV_WC_RETRY_EXC_ERR) << "of packets of the other";
+    });
+}
+
+TEST_F(PortTest, DatagramsNameTheLidsOfBothPorts) {
+    set("RULES", "lmc=2");
+    alone([] {
+        const Hca hca;
+        const Pd pd = hca.make_pd();
+        const Region memory(pd.get(), 4096);
+        QpSpec spec;
+        spec.type = IBV_QPT_UD;
+        const Endpoint end(hca, pd.get(), spec);
+        bring_up(hca, end.qp.get(), spec, {});
+        ibv_ah_attr address{};
+        address.port_num = 1;
+        address.dlid = hca.port_attr().lid | 1;
+        address.src_path_bits = 3;
+        const Ah ah(ibv_create_ah(pd.get(), &address));
+        ASSERT_TRUE(ah);
+        ASSERT_EQ(RecvWr(1).sge(memory.sge()).post(end.qp), 0);
+        ASSERT_EQ(SendWr(IBV_WR_SEND, 2)
+                      .sge(memory.sge(0, 8))
+                      .to(ah.get(), end.qp->qp_num, kQkey)
+                      .post(end.qp),
+                  0);
+        const ibv_wc wc = poll_one(end.recv_cq);
+        ASSERT_TRUE(is_done(wc, 1));
+        EXPECT_EQ(wc.slid, hca.port_attr().lid | 3);
+        EXPECT_EQ(wc.dlid_path_bits, 1);
+        address.src_path_bits = 4;
+        EXPECT_FALSE(Ah(ibv_create_ah(pd.get(), &address))) << "the port has no such LID";
+    });
+}
+
 // Types and kinds of the GIDs of an Ethernet port, in order: 1 or 2 for the version of RoCE, and
 // whether the GID is link-local.
 using Table = std::vector<std::pair<int, bool>>;

@@ -223,10 +223,12 @@ Address Entity::address() const {
     return address;
 }
 
-Endpoint Entity::connect(const Address& to) {
+Endpoint Entity::connect(const Address& to, unsigned path) {
     uct_ep_params_t params{};
-    params.field_mask =
-        UCT_EP_PARAM_FIELD_IFACE | UCT_EP_PARAM_FIELD_DEV_ADDR | UCT_EP_PARAM_FIELD_IFACE_ADDR;
+    params.path_index = path;
+    params.field_mask = UCT_EP_PARAM_FIELD_IFACE | UCT_EP_PARAM_FIELD_DEV_ADDR |
+                        UCT_EP_PARAM_FIELD_IFACE_ADDR |
+                        (path != 0 ? uint64_t{UCT_EP_PARAM_FIELD_PATH_INDEX} : 0);
     params.iface = iface();
     params.dev_addr = to.dev();
     params.iface_addr = to.iface();

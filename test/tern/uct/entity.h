@@ -165,8 +165,8 @@ class Entity {
     Address address() const;
     unsigned progress() { return host_->progress(); }
 
-    Endpoint connect(const Address& to);
-    Endpoint connect(const Entity& to) { return connect(to.address()); }
+    Endpoint connect(const Address& to, unsigned path = 0);
+    Endpoint connect(const Entity& to, unsigned path = 0) { return connect(to.address(), path); }
 
     // From now on `handler` gets the messages with this id.
     void handle(uint8_t id, Handler handler);

@@ -6,7 +6,9 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <mutex>
+#include <set>
 #include <vector>
 
 #include "traffic.h"
@@ -152,6 +154,54 @@ TEST_F(WireSettingsTest, Partition) {
     EXPECT_EQ(connect({{"PKEY", "0x7fff"}}).attr.pkey_index, 0);
     EXPECT_EQ(connect({{"PKEY", "0xffff"}}).attr.pkey_index, 0) << "the membership bit is ignored";
     EXPECT_FALSE(opens({{"PKEY", "0x1234"}}));
+}
+
+// UCP creates an endpoint for each path that the interface has.
+TEST_F(WireSettingsTest, Paths) {
+    {
+        const std::lock_guard lock(mutex);
+        ways.clear();
+    }
+    const Settings two{{"NUM_PATHS", "2"}};
+    Entity a(two), b(two);
+    EXPECT_EQ(a.attr().dev_num_paths, 2u);
+    std::size_t received = 0;
+    b.handle(0, [&](Bytes) { ++received; });
+    const Endpoint eps[] = {a.connect(b, 0), a.connect(b, 1), a.connect(b, 1)};
+    for (const Endpoint& ep : eps)
+        EXPECT_TRUE(accepted({&a, &b}, [&] { return am_short(ep, 0, pattern(0, 8)); }));
+    EXPECT_TRUE(eventually({&a, &b}, [&] { return received == std::size(eps); }));
+    const std::lock_guard lock(mutex);
+    ASSERT_EQ(ways.size(), 4u) << "endpoints of one path share a connection";
+    std::multiset<unsigned> paths;
+    for (const ibv_ah_attr& way : ways) {
+        const bool ethernet = last.port.link_layer == IBV_LINK_LAYER_ETHERNET;
+        EXPECT_EQ(way.grh.flow_label != 0, ethernet);
+        paths.insert(ethernet ? way.grh.flow_label % 2 : way.src_path_bits);
+        EXPECT_EQ(way.dlid, ethernet ? 0 : last.port.lid | way.src_path_bits);
+    }
+    const unsigned second = last.port.link_layer == IBV_LINK_LAYER_ETHERNET || last.port.lmc != 0;
+    EXPECT_EQ(paths, (std::multiset<unsigned>{0, 0, second, second}));
+}
+
+TEST_F(WireSettingsTest, NumberOfPaths) {
+    const auto number = [](const Settings& settings) {
+        return Entity(settings).attr().dev_num_paths;
+    };
+    EXPECT_EQ(number({{"NUM_PATHS", "16"}}), 16u);
+    EXPECT_FALSE(opens({{"NUM_PATHS", "17"}}));
+    EXPECT_FALSE(opens({{"NUM_PATHS", "0"}}));
+    EXPECT_FALSE(opens({{"NUM_PATHS", "inf"}}));
+    const unsigned usual = number({});
+    for (const auto& [text, paths] : {std::pair("3", 3u), {"100", 16u}, {"auto", usual}}) {
+        setenv("UCX_IB_NUM_PATHS", text, 1);
+        EXPECT_EQ(number({}), paths) << text;
+        EXPECT_EQ(number({{"NUM_PATHS", "2"}}), 2u) << text;
+        unsetenv("UCX_IB_NUM_PATHS");
+    }
+    Entity one;
+    EXPECT_NO_THROW(one.connect(one, 15)) << "the peer may have more paths";
+    EXPECT_THROW(one.connect(one, 16), std::runtime_error);
 }
 
 TEST_F(WireSettingsTest, Retries) {

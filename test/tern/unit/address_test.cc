@@ -272,6 +272,17 @@ TEST(PeerAddress, NamesPortAndQueuePair) {
     peer.port.lid = 7;
     peer.interface.qp_num = 42;
     EXPECT_EQ(peer.to_string(), "lid 7 qp 42");
+    EXPECT_EQ(peer.on_path(3).to_string(), "lid 7 qp 42 path 3");
+}
+
+TEST(PeerAddress, EachPathIsAPeerOfItsOwn) {
+    const PeerAddress peer{.port = {}, .interface = {.qp_num = 42, .instance = 5}};
+    const PeerAddress other{.port = {}, .interface = {.qp_num = 43, .instance = 5}};
+    EXPECT_TRUE(peer == peer.on_path(0));
+    EXPECT_FALSE(peer == peer.on_path(1));
+    EXPECT_NE(PeerAddressHash()(peer), PeerAddressHash()(peer.on_path(1)));
+    EXPECT_TRUE(peer.has_interface_of(peer.on_path(1)));
+    EXPECT_FALSE(peer.has_interface_of(other));
 }
 
 }  // namespace

@@ -41,6 +41,17 @@ TEST(FormerPeersTest, ThoseThatHaveLeftHaveNoEndpoints) {
     EXPECT_EQ(acquainted(peers), (std::vector<uint32_t>{1, 3}));
 }
 
+// One word of the peer is about all of its connections.
+TEST(FormerPeersTest, OnWhateverPath) {
+    FormerPeers peers;
+    peers.on_over(former_peer(1).on_path(2));
+    peers.on_over(former_peer(1));
+    EXPECT_EQ(acquainted(peers), (std::vector<uint32_t>{1}));
+    peers.on_left(former_peer(1));
+    EXPECT_TRUE(peers.has_left(former_peer(1).on_path(2)));
+    EXPECT_EQ(acquainted(peers), std::vector<uint32_t>{});
+}
+
 TEST(FormerPeersTest, MemoryIsBounded) {
     FormerPeers peers;
     const uint32_t count = PeerSet::kMost + 10;

@@ -62,6 +62,8 @@ Packet random_packet(Random& random) {
     packet.peer_token = left ? 0 : not_zero(random);
     packet.from.port = random.chance(50) ? lid_port(random) : roce_port(random);
     packet.from.interface = {bits24(random), random.below(uint64_t{1} << 40)};
+    if (!left && packet.type != PacketType::kPing)
+        packet.from.path = static_cast<uint8_t>(random.below(16));
     packet.to = {bits24(random), random.below(uint64_t{1} << 40)};
     if (packet.type == PacketType::kDisconnect ||
         (packet.type == PacketType::kGone && random.chance(50)))
@@ -75,7 +77,8 @@ Packet random_packet(Random& random) {
     packet.knows_ready = packet.ready && random.chance(50);
     if (!packet.ready && random.chance(50)) packet.peer_token = 0;
     packet.qp = {bits24(random), static_cast<uint8_t>(random.between(1, 5)),
-                 static_cast<uint8_t>(random()), static_cast<uint8_t>(random.between(1, 16))};
+                 static_cast<uint8_t>(random()), static_cast<uint8_t>(random.between(1, 16)),
+                 static_cast<uint8_t>(random.below(8))};
     return packet;
 }
 
@@ -91,9 +94,11 @@ std::string check(std::span<const std::byte> wire) {
     if (packet->type == PacketType::kConnect) {
         if (packet->qp.mtu < 1 || packet->qp.mtu > 5) return "no MTU";
         if (packet->qp.reads > 16) return "more reads than there may be";
+        if (packet->qp.lmc > 7) return "more LIDs than there may be";
     } else if (packet->qp != QpParameters{} || packet->ready || packet->knows_ready) {
         return "a queue pair that nobody offers";
     }
+    if (packet->from.path >= 16) return "an unknown path";
     if (packet->sent && packet->type != PacketType::kDisconnect &&
         packet->type != PacketType::kGone)
         return "frames of a connection that does not end";
@@ -110,13 +115,14 @@ TEST(Packet, HasTheDocumentedLayout) {
     packet.from.interface = {0x0d0e0f, 0x2122232425};
     packet.from.port.has_lid = true;
     packet.from.port.lid = 0x3132;
-    packet.qp = {0x414243, 5, 0x61, 9};
+    packet.qp = {0x414243, 5, 0x61, 9, 7};
+    packet.from.path = 11;
     const uint8_t expected[Packet::kSize] = {
         'T',  'E',  'R',  'N',  1,    1,    1,    0,     // magic, version, type, flags
         4,    3,    2,    1,    8,    7,    6,    5,     // tokens
         0x0c, 0x0b, 0x0a, 0x15, 0x14, 0x13, 0x12, 0x11,  // to
         0x0f, 0x0e, 0x0d, 0x25, 0x24, 0x23, 0x22, 0x21,  // from
-        0x43, 0x42, 0x41, 5,    9,    0,    0,    0x61,  // queue pair
+        0x43, 0x42, 0x41, 5,    9,    7,    11,   0x61,  // queue pair, path
         193,  0x32, 0x31};
     const Wire wire = packed(packet);
     ASSERT_EQ(wire.size(), sizeof(expected));
@@ -187,6 +193,13 @@ TEST(Packet, RefusesWhatNobodySends) {
         packet.qp.version = QpParameters::kVersion - 1;
     })) << "it must learn that the versions differ";
     EXPECT_TRUE(refuses([](Packet& packet) { packet.qp.reads = 17; }));
+    EXPECT_TRUE(refuses([](Packet& packet) { packet.qp.lmc = 8; }));
+    EXPECT_FALSE(refuses([](Packet& packet) { packet.from.path = 15; }));
+    EXPECT_TRUE(refuses([](Packet& packet) { packet.from.path = 16; }));
+    EXPECT_TRUE(refuses([](Packet& packet) {
+        packet.type = PacketType::kPing;
+        packet.from.path = 1;
+    })) << "it is of no connection";
     EXPECT_TRUE(refuses([](Packet& packet) { packet.from.port.lid = 0; }));
     for (const auto type : {PacketType::kDisconnect, PacketType::kSpare, PacketType::kGone}) {
         const auto of_type = [&](Packet& packet) {
@@ -219,6 +232,9 @@ TEST(Packet, RefusesWhatNobodySends) {
                                 .from = good.from};
                   }),
                   tokens.first + tokens.second != 0);
+    EXPECT_TRUE(refuses([&](Packet& packet) {
+        packet = {.type = PacketType::kLeft, .from = good.from.on_path(1)};
+    }));
 
     const auto refuses_byte = [&](size_t at, int value) {
         Wire wire = packed(good);

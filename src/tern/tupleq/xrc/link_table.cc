@@ -62,11 +62,10 @@ bool LinkTable::ask(XrcLink& link) {
     return true;
 }
 
-bool LinkTable::connect(XrcLink& link, const PortAddress& to, uint32_t qp_num, uint32_t mtu,
+bool LinkTable::connect(XrcLink& link, const ibv_ah_attr& to, uint32_t qp_num, uint32_t mtu,
                         bool pages_on_demand) {
-    return verbs::connect_xrc_sender(link.qp(), port_, settings_.retry, address_vector(port_, to),
-                                     qp_num, 0, link.psn(), static_cast<ibv_mtu>(mtu),
-                                     pages_on_demand) == 0;
+    return verbs::connect_xrc_sender(link.qp(), port_, settings_.retry, to, qp_num, 0, link.psn(),
+                                     static_cast<ibv_mtu>(mtu), pages_on_demand) == 0;
 }
 
 bool LinkTable::on_connected(Channel& channel, const WireConnected& frame) {
@@ -79,7 +78,7 @@ bool LinkTable::on_connected(Channel& channel, const WireConnected& frame) {
     XrcLink& link = **found;
     const bool pages_on_demand = (frame.flags & WireConnected::kPagesOnDemand) != 0;
     if (frame.qp_num != 0 &&
-        connect(link, channel.peer.port, frame.qp_num, frame.mtu, pages_on_demand)) {
+        connect(link, address_of(channel), frame.qp_num, frame.mtu, pages_on_demand)) {
         link.state = XrcLink::State::kUp;
         ++counters_.made;
         TERN_DEBUG("link %u: up", link.index());
@@ -102,7 +101,7 @@ void LinkTable::forget_refusal(const Channel& channel) {
 
 WireConnected LinkTable::make_end(Channel& channel, const WireConnect& frame) {
     Host& host = hosts_.of(channel);
-    const ibv_ah_attr to = address_vector(port_, channel.peer.port);
+    const ibv_ah_attr to = address_of(channel);
     host.end = verbs::create_xrc_receiver(port_.context, domain_);
     if (host.end && verbs::connect_xrc_receiver(host.end.get(), port_, to, frame.qp_num, frame.psn,
                                                 static_cast<ibv_mtu>(frame.mtu),
@@ -121,11 +120,10 @@ bool LinkTable::open_loopback() {
     XrcLink* link = make();
     if (link == nullptr) return false;
     auto end = verbs::create_xrc_receiver(port_.context, domain_);
-    const PortAddress& here = engine_.address().port;
+    const ibv_ah_attr here = address_vector(port_, engine_.address().port);
     if (!end ||
-        verbs::connect_xrc_receiver(end.get(), port_, address_vector(port_, here),
-                                    link->qp()->qp_num, link->psn(), port_.mtu,
-                                    settings_.pages_on_demand) != 0 ||
+        verbs::connect_xrc_receiver(end.get(), port_, here, link->qp()->qp_num, link->psn(),
+                                    port_.mtu, settings_.pages_on_demand) != 0 ||
         !connect(*link, here, end->qp_num, port_.mtu, settings_.pages_on_demand)) {
         links_[link->index()].reset();
         return false;

@@ -90,8 +90,12 @@ class LinkTable {
 
     bool grow_completions(uint32_t links);
     XrcLink* make();
-    bool connect(XrcLink& link, const PortAddress& to, uint32_t qp_num, uint32_t mtu,
+    bool connect(XrcLink& link, const ibv_ah_attr& to, uint32_t qp_num, uint32_t mtu,
                  bool pages_on_demand);
+    ibv_ah_attr address_of(const Channel& channel) const {
+        return address_vector(port_, engine_.address().interface, channel.peer,
+                              channel.handshake.peer().lmc);
+    }
 
     Engine& engine_;
     const verbs::Port& port_;
