@@ -36,8 +36,8 @@ EOT
         if (line ~ /^syntax:/) {
             sub(/^syntax: */, "", line)
             syntax = line
-        } else if (line ~ /^inherits:/) {
-            inherited = 1
+        } else if (line ~ /^inherits:/) { # those of all transports, but not those shared with UCX_IB_...
+            inherited = line !~ /UCX_IB_/
         } else if (line != "") {
             help = help (help == "" ? "" : line ~ /^ / ? "<br>" : " ") line
         }

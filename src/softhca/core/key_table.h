@@ -35,6 +35,9 @@ struct KeyEntry {
     int32_t file_fd = -1;      // the owner's descriptor of the backing file
     // of a region with on-demand paging, never used again; 0: pinned
     std::atomic<uint64_t> paged{0};
+
+    // Whether the device may make the lines of what it writes there visible in any order.
+    bool relaxed() const { return (access & access_flag::kRelaxedOrdering) != 0; }
 };
 
 enum class KeyCheck : uint8_t { kOk, kNoSuchKey, kWrongPd, kOutOfBounds, kNoPermission };

@@ -188,6 +188,10 @@ constexpr Rule kRules[] = {
     // libibverbs/memory.c: kernels before 5.12.
     {"fork", rule_at<&P::memory, &P::Memory::fork>, 0, 1, {0, 0, 0, 0, 0, 0, 0, 1},
      "a fork without `ibv_fork_init` makes private regions unusable, because the device keeps the old pages"},
+    // hw/mlx5/mr.c set_mkc_access_pd_addr_fields; the others ignore the flag. Default: as a device
+    // whose machine keeps the order all the same.
+    {"relaxed-order", rule_at<&P::memory, &P::Memory::relaxed>, 0, 1, {0, 1, 0, 0, 0, 0, 0, 1},
+     "in regions with IBV_ACCESS_RELAXED_ORDERING the lines of a message appear in another order than that of addresses"},
     // mlx5/cq.c:1807, hns_roce_u_hw_v2.c:1564, irdma/uk.c:1870, bnxt_re/verbs.c:1101; rxe: not cleaned.
     {"destroyed-completions", rule_at<&P::ordering, &P::Ordering::destroyed_completions>, 0, 1, {0, 0, 0, 0, 0, 0, 1, 1},
      "completions of a destroyed queue pair are delivered"},

@@ -79,7 +79,7 @@ struct Personality {
         int32_t least_timeout, retry_forever;
     } times;
     struct Memory {
-        int32_t locked, fork;
+        int32_t locked, fork, relaxed;
     } memory;
 };
 

@@ -54,7 +54,8 @@ constexpr uint32_t kMwBind = 1 << 4;
 constexpr uint32_t kZeroBased = 1 << 5;
 constexpr uint32_t kOnDemand = 1 << 6;
 constexpr uint32_t kHugetlb = 1 << 7;
-constexpr uint32_t kOptional = 0x3ffu << 20;  // devices may ignore these bits; this one does
+constexpr uint32_t kRelaxedOrdering = 1 << 20;
+constexpr uint32_t kOptional = 0x3ffu << 20;  // devices may ignore these bits
 }  // namespace access_flag
 
 namespace send_flag {

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "softhca/core/line_order.h"
 #include "softhca/core/ordered_copy.h"
 #include "softhca/fabric/member_file.h"
 
@@ -37,6 +38,18 @@ void copy_list(const IovList& to, const IovList& from) {
                 to_offset = 0;
             }
         }
+    }
+}
+
+// The lines of a copy to `target`, one of the two lists, in the order in which they are to appear.
+LineOrder lines_of(const IovList& target) {
+    return {reinterpret_cast<uintptr_t>(target.data()[0].iov_base), target.length()};
+}
+
+void copy_lines(const IovList& to, const IovList& from) {
+    for (LineOrder lines = lines_of(to); !lines.done();) {
+        const auto [offset, length] = lines.next();
+        copy_list(to.slice(offset, length), from.slice(offset, length));
     }
 }
 
@@ -99,6 +112,44 @@ ssize_t copy_in_order(Call* call, pid_t process, const IovList& local, const Iov
             return static_cast<ssize_t>(begin) + copied;
     }
     return static_cast<ssize_t>(length);
+}
+
+// The elements of one call.
+class Pieces {
+  public:
+    bool has_room() const { return count_ + kMaxSge + 3 <= kMaxPieces; }
+    void add(const IovList& list) {
+        std::copy_n(list.data(), list.count(), pieces_ + count_);
+        count_ += list.count();
+    }
+    const iovec* data() const { return pieces_; }
+    uint32_t count() const { return count_; }
+
+  private:
+    iovec pieces_[kMaxPieces];
+    uint32_t count_ = 0;
+};
+
+// Copies the lines of a relaxed target, each as a piece of its own, as copy_in_order() does.
+ssize_t copy_lines_by(Call* call, pid_t process, const IovList& local, const IovList& remote,
+                      LineOrder lines) {
+    ssize_t all = 0;
+    while (!lines.done()) {
+        Pieces here, there;
+        ssize_t bytes = 0;
+        while (!lines.done() && here.has_room() && there.has_room()) {
+            const auto [offset, length] = lines.next();
+            here.add(local.slice(offset, length));
+            there.add(remote.slice(offset, length));
+            bytes += static_cast<ssize_t>(length);
+        }
+        const ssize_t copied =
+            call(process, here.data(), here.count(), there.data(), there.count(), 0);
+        if (copied < 0) return copied;
+        all += copied;
+        if (copied != bytes) break;
+    }
+    return all;
 }
 
 // Whether the mappings of [begin, end) of this process permit writing.
@@ -187,6 +238,7 @@ uint64_t IovList::length() const {
 
 IovList IovList::slice(uint64_t offset, uint64_t length) const {
     IovList result;
+    result.relaxed_ = relaxed_;
     for (uint32_t i = 0; i < count_ && length != 0; ++i) {
         if (offset >= entries_[i].iov_len) {
             offset -= entries_[i].iov_len;
@@ -222,18 +274,21 @@ CopyResult ProcessMemory::copy(uint32_t slot, const KeyEntry* key, const Sides& 
                                Order order) {
     const uint64_t length = sides.remote.length();
     if (length == 0) return CopyResult::kOk;
+    const IovList& target = sides.writes ? sides.remote : sides.local;
     IovList mapped;
     if (map_peer(slot, key, sides.remote, &mapped)) {
-        sides.writes ? copy_list(mapped, sides.local) : copy_list(sides.local, mapped);
+        const auto copy_all = target.relaxed() ? copy_lines : copy_list;
+        sides.writes ? copy_all(mapped, sides.local) : copy_all(sides.local, mapped);
         return CopyResult::kOk;
     }
     if (!host_.alive(slot)) return CopyResult::kGone;
     const pid_t process = host_.pid(slot);
     Call* const call = sides.writes ? process_vm_writev : process_vm_readv;
-    const IovList& target = sides.writes ? sides.remote : sides.local;
-    const ssize_t copied = order == Order::kAscending
-                               ? copy_in_order(call, process, sides.local, sides.remote, target)
-                               : copy_tail_last(call, process, sides.local, sides.remote);
+    const ssize_t copied =
+        target.relaxed() ? copy_lines_by(call, process, sides.local, sides.remote, lines_of(target))
+        : order == Order::kAscending
+            ? copy_in_order(call, process, sides.local, sides.remote, target)
+            : copy_tail_last(call, process, sides.local, sides.remote);
     return finish(slot, copied, length, sides.local, sides.writes);
 }
 

@@ -23,7 +23,8 @@ enum class CopyResult : uint8_t { kOk, kLocalFault, kRemoteFault, kGone };
 // memory that is not shared. Bytes in shared memory always do the latter.
 enum class Order : uint8_t { kPages, kAscending };
 
-// A scatter-gather list with room for all elements of a work request.
+// A scatter-gather list with room for all elements of a work request. In one that is relaxed, the
+// lines of a copy become visible in an order of their own (core/line_order.h), whatever the Order.
 class IovList {
   public:
     IovList() = default;
@@ -32,14 +33,17 @@ class IovList {
     IovList& operator=(const IovList& other) {
         if (this == &other) return *this;
         count_ = other.count_;
+        relaxed_ = other.relaxed_;
         for (uint32_t i = 0; i < count_; ++i) entries_[i] = other.entries_[i];
         return *this;
     }
-    void add(uint64_t addr, uint64_t length) {
+    void add(uint64_t addr, uint64_t length, bool relaxed = false) {
+        relaxed_ |= relaxed;
         if (length != 0 && count_ < kMaxSge + 2)
             entries_[count_++] = {reinterpret_cast<void*>(addr), length};
     }
     uint32_t count() const { return count_; }
+    bool relaxed() const { return relaxed_; }
     const iovec* data() const { return entries_; }
     uint64_t length() const;
     // The part [offset, offset + length) of the list.
@@ -50,6 +54,7 @@ class IovList {
   private:
     iovec entries_[kMaxSge + 3];
     uint32_t count_ = 0;
+    bool relaxed_ = false;
 };
 
 class ProcessMemory {

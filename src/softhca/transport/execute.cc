@@ -116,7 +116,7 @@ bool build_gather_list(Qp& qp, Wqe& wqe, uint32_t need, IovList* list) {
                             need, &address) != KeyCheck::kOk ||
             !pages_for(qp, *entry))
             return false;
-        list->add(address, sge.length);
+        list->add(address, sge.length, entry->relaxed());
     }
     return true;
 }

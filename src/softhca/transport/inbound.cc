@@ -143,7 +143,7 @@ bool plan_copy(Host& host, uint32_t owner, const InboundWrite& write, uint32_t n
         check_key(*plan->target, write.remote.rkey, mine->pd, write.responder, write.remote.address,
                   write.length, access_flag::kRemoteWrite, &address) != KeyCheck::kOk)
         return false;
-    plan->to.add(address, write.length);
+    plan->to.add(address, write.length, plan->target->relaxed());
     return true;
 }
 
@@ -159,7 +159,6 @@ CopyResult copy_range(Adapter& adapter, uint32_t owner, const InboundWrite& writ
                  length);
         return memory.write(owner, plan.target, from, plan.to.slice(begin, length), order);
     }
-    const auto target = reinterpret_cast<uint64_t>(plan.to.data()[0].iov_base);
     uint64_t at = 0;  // where the piece begins in the message
     for (uint32_t i = 0; i < plan.count && at < begin + length; at += plan.pieces[i++].length) {
         const CopyPlan::Piece& piece = plan.pieces[i];
@@ -168,8 +167,7 @@ CopyResult copy_range(Adapter& adapter, uint32_t owner, const InboundWrite& writ
         if (from_byte >= to_byte) continue;
         IovList from;
         from.add(piece.address + (from_byte - at), to_byte - from_byte);
-        IovList to;
-        to.add(target + from_byte, to_byte - from_byte);
+        const IovList to = plan.to.slice(from_byte, to_byte - from_byte);
         const CopyResult copied = process == adapter.host().slot()
                                       ? memory.write(owner, plan.target, from, to, order)
                                       : memory.read(process, piece.key, from, to, order);

@@ -29,7 +29,7 @@ WcStatus resolve_remote_memory(Qp& qp, const Wqe& wqe, const Target& target, uin
         !pages_for(qp, *entry))
         return WcStatus::kRemoteAccessError;
     *key = entry;
-    list->add(address, wqe.length);
+    list->add(address, wqe.length, entry->relaxed());
     return WcStatus::kSuccess;
 }
 

@@ -122,12 +122,21 @@ void delay_registration(Adapter& adapter, uint64_t begun, uint64_t bytes) {
     delay_until(adapter, begun + host.header().config.nic.registration.time_ns(bytes));
 }
 
+namespace {
+
+// A device that does not have relaxed ordering ignores the flag.
+uint32_t effective_access(const Personality& personality, uint32_t access) {
+    return personality.memory.relaxed != 0 ? access : access & ~access_flag::kRelaxedOrdering;
+}
+
+}  // namespace
+
 uint32_t publish_region(Adapter& adapter, uint32_t key, const RegionAttributes& attributes,
                         const BackingFile& file) {
     Host& host = adapter.host();
     KeyEntry& entry = host.tables().keys[KeyNumber::index(key)];
     entry.pd = attributes.pd;
-    entry.access = attributes.access;
+    entry.access = effective_access(host.personality(), attributes.access);
     entry.kind = attributes.kind;
     entry.bound_qp = 0;
     entry.region_key = 0;

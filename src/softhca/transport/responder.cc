@@ -177,7 +177,7 @@ bool build_scatter_list(Host& host, std::span<const Sge> receive, uint32_t slot,
             check_local_key(*entry, sge.lkey, pd, qp, sge.addr, sge.length,
                             access_flag::kLocalWrite, &address) != KeyCheck::kOk)
             return false;
-        list->add(address, sge.length);
+        list->add(address, sge.length, entry->relaxed());
     }
     return true;
 }

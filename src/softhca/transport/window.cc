@@ -42,7 +42,7 @@ Outcome execute_bind(Qp& qp, Wqe& wqe) {
         check_key(*region, bind.region_key, qp.attributes().pd, qp.number(), bind.address,
                   bind.length, need, &address) != KeyCheck::kOk)
         return Outcome::complete(WcStatus::kMwBindError);
-    window->access = bind.access;
+    window->access = bind.access | (region->access & access_flag::kRelaxedOrdering);
     window->start = (bind.access & access_flag::kZeroBased) != 0 ? 0 : bind.address;
     window->length = bind.length;
     window->host = address;

@@ -56,6 +56,7 @@ static_assert(same(access_flag::kMwBind, IBV_ACCESS_MW_BIND));
 static_assert(same(access_flag::kZeroBased, IBV_ACCESS_ZERO_BASED));
 static_assert(same(access_flag::kOnDemand, IBV_ACCESS_ON_DEMAND));
 static_assert(same(access_flag::kHugetlb, IBV_ACCESS_HUGETLB));
+static_assert(same(access_flag::kRelaxedOrdering, IBV_ACCESS_RELAXED_ORDERING));
 static_assert(same(access_flag::kOptional, IBV_ACCESS_OPTIONAL_RANGE));
 
 static_assert(same(send_flag::kFence, IBV_SEND_FENCE));

@@ -17,7 +17,7 @@
 namespace tern {
 
 Batches::Batches(const EngineParts& parts, PollBudget& budget)
-    : after_(parts.settings.batch_after),
+    : after_(parts.settings.batch.after),
       most_(std::min(kMost, parts.settings.segment_size & ~(Word::kUnit - 1))),
       pool_(parts.resources.pool),
       requests_(parts.requests),

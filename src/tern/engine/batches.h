@@ -51,7 +51,7 @@ class Batches {
     Batches& operator=(const Batches&) = delete;
 
     // Somebody calls on_timer() when the result is readable. From now on, connections that come up
-    // hold messages back as EngineSettings::batch_after has it. Negative: they do not.
+    // hold messages back as EngineSettings::batch has it. Negative: they do not.
     int enable();
     // Nobody does so any more: posts everything.
     void disable();

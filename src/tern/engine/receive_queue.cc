@@ -51,7 +51,8 @@ template <class Use>
 bool ReceiveQueue::add(uint32_t buffers, Use&& use) {
     chunks_.reserve(chunks_.size() + 1);
     const size_t stride = before() + engine_limits::buffer_stride(sizes_.bytes);
-    verbs::RegisteredMemory memory(pd_, stride * buffers, IBV_ACCESS_LOCAL_WRITE);
+    verbs::RegisteredMemory memory(pd_, stride * buffers,
+                                   IBV_ACCESS_LOCAL_WRITE | verbs::relaxed_access(sizes_.relaxed));
     if (!memory) return false;
     for (uint32_t i = 0; i < buffers; ++i) {
         const auto index = static_cast<uint32_t>(requests_.size());

@@ -24,6 +24,8 @@ class ReceiveQueue {
         uint32_t first, most;   // buffers of the queue: at the beginning, and to which it grows
         uint32_t bytes;         // of a buffer
         uint32_t headroom = 0;  // bytes before a frame's payload, if the user may keep it; 0: no
+        // With relaxed ordering, since a buffer is read only after the completion of its receive.
+        bool relaxed = false;
         // Buffers that it may keep.
         uint32_t most_kept() const { return headroom != 0 ? most : 0; }
     };

@@ -98,7 +98,8 @@ bool Resources::open_receives(EngineSettings& settings, EngineOwner& owner) {
         receives = ReceiveQueue::create(pd, {.first = settings.receive_queue,
                                              .most = settings.receive_most,
                                              .bytes = settings.receive_buffer(),
-                                             .headroom = settings.headroom});
+                                             .headroom = settings.headroom,
+                                             .relaxed = settings.relaxed_receives});
         return receives != nullptr;
     };
     Shortage shortage(scarce::kReceives);

@@ -36,13 +36,17 @@ struct EngineSettings {
     bool early_sends = true;        // accept sends while a connection is being made
     uint32_t urgent_id = ~0u;       // of active messages that may not wait: see EarlySends
     bool repeats = true;            // of puts with messages: see RepeatedPuts
-    // Work requests to a peer behind which messages may wait: see Batches. kUnlimited: none do.
-    uint32_t batch_after = kTunables.batch_after;
-    bool batch_poll = kTunables.batch_poll != 0;
+    // Short messages that go together: see Batches.
+    struct Batching {
+        // Work requests to a peer behind which messages may wait. kUnlimited: none do.
+        uint32_t after = kTunables.batch_after;
+        bool poll = kTunables.batch_poll != 0;
+    } batch;
     // Bytes that the user may write before the payload of a message that it keeps where it is; 0:
     // it keeps none.
     uint32_t headroom = 0;
     PollMode poll = PollMode::kAuto;
+    bool relaxed_receives = false;  // receive buffers are registered with relaxed ordering
     Promotion::Limits promotion;
     verbs::RetrySettings retry;
     HandshakeTimes handshake;

@@ -44,7 +44,7 @@ void start_background(TernIface& iface) {
     // A signal handler could interrupt code that holds a lock which the handler needs.
     if (async->mode != UCS_ASYNC_MODE_THREAD_SPINLOCK &&
         async->mode != UCS_ASYNC_MODE_THREAD_MUTEX) {
-        if (iface.engine->settings().batch_poll) start_batches(iface, batches);
+        if (iface.engine->settings().batch.poll) start_batches(iface, batches);
         return;
     }
     answers = handle(

@@ -182,6 +182,17 @@ inline DmaBuffer dma_buffer(const uct_md_mem_reg_params_t* parameters) {
 inline constexpr uint64_t kDmaBuffers = 0;
 #endif
 
+// Whether the processor is one of those on which UCX relaxes the order by itself: of AMD, Naples,
+// Rome, Milan, and from 1.18 on Genoa and Turin.
+inline bool prefers_relaxed_order() {
+#if TERN_UCX_SINCE(22)
+    return ucs_cpu_model_prefer_relaxed_order(ucs_arch_get_cpu_vendor(),
+                                              ucs_arch_get_cpu_model()) != 0;
+#else
+    return ucs_cpu_prefer_relaxed_order() != 0;
+#endif
+}
+
 inline bool is_auto(double bandwidth) {
 #ifdef UCS_CONFIG_DBL_IS_AUTO
     return UCS_CONFIG_DBL_IS_AUTO(bandwidth);

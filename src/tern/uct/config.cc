@@ -330,9 +330,9 @@ EngineSettings engine_settings(const TernConfig& config, const Tunables& tunable
     engine.block_memory = config.blocks.memory;
     engine.poll = static_cast<PollMode>(config.messages.poll);
     engine.repeats = config.messages.repeats != 0;
-    engine.batch_after =
+    engine.batch.after =
         config.messages.batches != 0 ? tunables.batch_after : EngineSettings::kUnlimited;
-    engine.batch_poll = tunables.batch_poll != 0;
+    engine.batch.poll = tunables.batch_poll != 0;
     engine.promotion = {.after = config.blocks.after,
                         .most = config.blocks.most,
                         .window = tunables.hot_window,

@@ -68,6 +68,7 @@ bool open_engine(TernIface::State& state, const MemoryDomain& domain,
     state.port = *port;
     warn_of_unknown_speed(state.device, *port);
     set_early_sends(settings.engine, params);
+    settings.engine.relaxed_receives = domain.relaxed;
     if ((params.field_mask & UCT_IFACE_PARAM_FIELD_RX_HEADROOM) != 0)
         settings.engine.headroom = static_cast<uint32_t>(params.rx_headroom);
     if (!read_costs(config, domain.costs, payload_bandwidth(*port), settings.costs, trouble.why))

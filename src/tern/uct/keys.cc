@@ -16,6 +16,8 @@
 
 namespace tern {
 
+// Without relaxed ordering: a program may poll a word in this memory, and take the bytes before it,
+// and those of earlier puts, for written. The one rkey is for atomic operations, too.
 int open_access(const ibv_device_attr& device) {
     return IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
            (device.atomic_cap != IBV_ATOMIC_NONE ? IBV_ACCESS_REMOTE_ATOMIC : 0);

@@ -364,6 +364,8 @@ ucs_config_field_t memory_config_table[] = {
      "later\n"
      "offers that. If not, UCX copies such memory to the host's and back.",
      offsetof(MemoryConfig, dma_buffers), UCS_CONFIG_TYPE_BOOL},
+    {"IB_", "", nullptr, offsetof(MemoryConfig, shared),
+     UCS_CONFIG_TYPE_TABLE(shared_memory_config_table)},
     {nullptr, nullptr, nullptr, 0, {}},
 };
 
@@ -414,10 +416,13 @@ ucs_status_t md_open(uct_component_t* component, const char* name, const uct_md_
                          .lent_bytes = 0,
                          .types = {},
                          .dma_buffers = false,
+                         .relaxed = false,
                          .interfaces = 0});
+    domain->relaxed = relaxes_order(config.shared.relaxed_ordering, domain->device);
     domain->dma_buffers = config.dma_buffers != 0 && takes_dma_buffers(domain->device);
     open_pins(*domain, {.monitor = static_cast<MonitorKind>(config.monitor),
-                        .most_bytes = config.pin_most == UCS_MEMUNITS_AUTO ? 0 : config.pin_most});
+                        .most_bytes = config.pin_most == UCS_MEMUNITS_AUTO ? 0 : config.pin_most,
+                        .relaxed = domain->relaxed});
     domain->costs = calibrate(domain->device.pd.get(), *domain->pins);
     TERN_DEBUG("memory domain %s is open: lost pages are noticed by %s", name,
                monitor_name(domain->pins->monitor()));

@@ -17,6 +17,7 @@
 #include "tern/uct/memory.h"
 #include "tern/uct/memory_events.h"
 #include "tern/uct/memory_types.h"
+#include "tern/uct/relaxed_ordering.h"
 #include "tern/verbs/port.h"
 
 namespace tern {
@@ -38,6 +39,7 @@ struct MemoryDomain {
     uint64_t lent_bytes;  // of pins that memory handles hold; under `opening`
     MemoryTypes types;
     bool dma_buffers;  // the device takes them, and so does the setting
+    bool relaxed;      // what is read only after a completion is registered so
     std::atomic<uint32_t> interfaces;
 };
 
@@ -50,6 +52,7 @@ struct MemoryConfig {
     int open_all_keys;
     int fork_init;
     int dma_buffers;
+    SharedMemoryConfig shared;
 };
 
 extern ucs_config_field_t memory_config_table[];

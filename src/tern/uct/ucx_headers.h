@@ -19,6 +19,7 @@
 extern "C" {
 #include <ucm/api/ucm.h>
 #include <ucp/api/ucp_version.h>
+#include <ucs/arch/cpu.h>
 #include <ucs/async/async.h>
 #include <ucs/config/parser.h>
 #include <ucs/datastruct/arbiter.h>

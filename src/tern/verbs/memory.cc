@@ -17,6 +17,10 @@ __attribute__((no_sanitize("thread"))) void touch_pages(void* start, size_t size
         *reinterpret_cast<volatile std::byte*>(static_cast<std::byte*>(start) + at) = std::byte{};
 }
 
+bool takes_relaxed_ordering(ibv_pd* pd) {
+    return bool(RegisteredMemory(pd, 1, IBV_ACCESS_LOCAL_WRITE | relaxed_access(true)));
+}
+
 RegisteredMemory::RegisteredMemory(ibv_pd* pd, size_t size, int access) : RegisteredMemory(size) {
     (void)register_with(pd, access);
 }

@@ -12,14 +12,23 @@ namespace tern::verbs {
 // the host may provide a page only then, which takes up to 14 us without a page fault in the guest.
 void touch_pages(void* start, size_t size);
 
+// Flags of a registration whose writes the device may make visible in any order. Only for memory
+// that is read after a completion, never for what is polled: blocks, rings, words.
+constexpr int relaxed_access(bool relaxed) {
+    return relaxed ? IBV_ACCESS_RELAXED_ORDERING : 0;
+}
+
+// Whether the device registers memory with this flag. Most ignore a flag that they do not know.
+bool takes_relaxed_ordering(ibv_pd* pd);
+
 // Zeroed, page-aligned memory of the transport's own, registered with the device during its
 // lifetime. The mapping is shared, so that after a fork() copy-on-write does not replace the
 // parent's pages, to which the device writes.
 class RegisteredMemory {
   public:
     RegisteredMemory() = default;
-    // `size` is rounded up to whole pages. `access`: ibv_access_flags; never relaxed ordering. On
-    // failure operator bool returns false, and errno says why.
+    // `size` is rounded up to whole pages. `access`: ibv_access_flags. On failure operator bool
+    // returns false, and errno says why.
     RegisteredMemory(ibv_pd* pd, size_t size, int access);
     // Only maps memory, which has no pages yet. On failure data() is null.
     explicit RegisteredMemory(size_t size);

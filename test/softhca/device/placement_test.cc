@@ -323,6 +323,40 @@ TEST_P(OrderTest, LastWordOfAReadMeansTheWholeMessage) {
     });
 }
 
+// In memory with relaxed ordering, under the rule for it.
+TEST_P(OrderTest, LastWordOfRelaxedMemoryMeansNothing) {
+    const bool shared = GetParam().shared;
+    set("RULES", "relaxed-order=1");
+    alone([shared] {
+        constexpr std::size_t kSize = 1 << 20;
+        Hca hca;
+        Pd pd = hca.make_pd();
+        Pair pair(hca, pd.get(), {}, kSize);
+        const Memory target(shared ? Memory::kMemfd : Memory::kPrivate, kSize);
+        const Mr mr(
+            ibv_reg_mr(pd.get(), target.data(), kSize, kAllAccess | IBV_ACCESS_RELAXED_ORDERING));
+        ASSERT_NE(mr, nullptr);
+        const auto* words = reinterpret_cast<const uint64_t*>(target.data());
+        constexpr std::size_t kCount = kSize / 8;
+        uint64_t round = 0;
+        EXPECT_TRUE(comes([&] {
+            std::fill_n(&pair.a_mem.word(0), kCount, ++round);
+            std::thread poster([&] {
+                SendWr wr(IBV_WR_RDMA_WRITE, round);
+                wr.sge(pair.a_mem.sge(0, kSize)).remote(target.addr(), mr->rkey);
+                EXPECT_EQ(wr.post(pair.a.qp), 0);
+            });
+            const auto end = Clock::now() + deadline();
+            while (look(words[kCount - 1]) != round && Clock::now() < end) continue;
+            const bool early = look(words[0]) != round;
+            poster.join();
+            EXPECT_TRUE(next_are(pair.a.send_cq, {round}));
+            EXPECT_EQ(std::count(words, words + kCount, round), kCount);
+            return early;
+        }));
+    });
+}
+
 INSTANTIATE_TEST_SUITE_P(Ways, OrderTest,
                          testing::Values(Way{"InlinePrivate", "inline", false},
                                          Way{"InlineShared", "inline", true},

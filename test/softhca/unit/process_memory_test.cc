@@ -120,6 +120,43 @@ TEST_F(ProcessMemoryTest, NoPieceOfAnOrderedCopyIsInTwoLines) {
     EXPECT_EQ(child.join(), 0);
 }
 
+TEST_F(ProcessMemoryTest, RelaxedTargetsGetTheirLastLineFirst) {
+    Child child([&] {
+        Adapter* adapter = test::start_adapter(name_);
+        ProcessMemory& memory = adapter->process_memory();
+        const uint32_t self = adapter->host().slot();
+        constexpr uint64_t kLength = 200001;  // more pieces than one call may have
+        std::vector<char> from(kLength);
+        for (uint64_t i = 0; i < kLength; ++i) from[i] = static_cast<char>(i % 251);
+        IovList source = list(from.data(), 1003);
+        source.add(reinterpret_cast<uint64_t>(from.data()) + 1003, kLength - 1003);
+        for (const bool writes : {true, false}) {
+            std::vector<char> to(kLength + 4);
+            IovList target;
+            const auto start = reinterpret_cast<uint64_t>(to.data()) + 4;
+            target.add(start, 5000, true);
+            target.add(start + 5000, kLength - 5000);
+            std::vector<iovec> pieces;
+            wanted_pieces = &pieces;
+            const CopyResult result =
+                writes
+                    ? memory.write(self, nullptr, source, target.slice(0, kLength), Order::kPages)
+                    : memory.read(self, nullptr, source, target, Order::kAscending);
+            wanted_pieces = nullptr;
+            if (result != CopyResult::kOk || !std::equal(from.begin(), from.end(), to.begin() + 4))
+                return 1;
+            const IovList& local = writes ? source : target;
+            const iovec& last = local.data()[local.count() - 1];
+            const char* end = static_cast<char*>(last.iov_base) + last.iov_len;
+            if (static_cast<char*>(pieces[0].iov_base) + pieces[0].iov_len != end) return 2;
+            for (const iovec& piece : pieces)
+                if (piece.iov_len > 64) return 3;
+        }
+        return 0;
+    });
+    EXPECT_EQ(child.join(), 0);
+}
+
 // KiB of the mapping at `address` that differ from its file.
 int changed_kib(const void* address) {
     char begin[32];

@@ -15,7 +15,7 @@ namespace {
 EngineSettings holding(PollMode poll) {
     EngineSettings settings = quick_settings();
     settings.poll = poll;
-    settings.batch_after = 0;  // every short message may wait
+    settings.batch.after = 0;  // every short message may wait
     return settings;
 }
 

@@ -2,6 +2,7 @@
 #include "node.h"
 
 #include <cstdlib>
+#include <string_view>
 
 namespace tern::test {
 
@@ -48,8 +49,14 @@ bool writes_in_order() {
     return promised;
 }
 
+bool relaxed_order = [] {
+    const char* const setting = getenv("UCX_TERN_PCI_RELAXED_ORDERING");
+    return setting != nullptr && std::string_view(setting) == "on";
+}();
+
 EngineSettings quick_settings() {
     EngineSettings settings;
+    settings.relaxed_receives = relaxed_order;
     settings.retry = {.timeout = 12, .retries = 3, .rnr_timer = 1, .rnr_retries = 7};
     settings.handshake = {.retry_first = 2'000'000,
                           .retry_most = 20'000'000,

@@ -26,6 +26,10 @@ inline bool has_xrc() {
 // block is granted, unless PollMode::kMemory asks for it.
 bool writes_in_order();
 
+// What quick_settings() and RendezvousNode register is relaxed as with
+// UCX_TERN_PCI_RELAXED_ORDERING. Set by that variable if it is "on".
+extern bool relaxed_order;
+
 EngineSettings quick_settings();
 // With short queues and messages, so that little memory is registered for each of many nodes.
 EngineSettings small_settings();

@@ -47,7 +47,9 @@ struct RendezvousNode final : EngineOwner, RendezvousOwner {
                             MonitorKind monitor = MonitorKind::kNone,
                             RendezvousSettings moving = unhurried())
         : pins{std::make_unique<CountingRegistrar>(device().pd.get(), registered),
-               {.monitor = monitor, .has_hooks = monitor == MonitorKind::kUcm}} {
+               {.monitor = monitor,
+                .has_hooks = monitor == MonitorKind::kUcm,
+                .relaxed = relaxed_order}} {
         EngineSettings settings = quick_settings();
         settings.poll = poll;
         std::string why;

@@ -54,6 +54,24 @@ int take(Verb verb) {
     return fails ? fault.error.load() : 0;
 }
 
+// Registrations, while they are listed.
+std::mutex registered_mutex;
+bool lists_registrations = false;
+std::vector<RegistrationList::Entry> registered;
+
+// A registration. `add` makes it.
+template <class Add>
+ibv_mr* register_memory(const void* address, size_t length, unsigned access, Add&& add) {
+    if (const int error = take(Verb::kRegMr); error != 0) {
+        errno = error;
+        return nullptr;
+    }
+    ibv_mr* const region = add();
+    const std::lock_guard lock(registered_mutex);
+    if (region != nullptr && lists_registrations) registered.push_back({address, length, access});
+    return region;
+}
+
 int (*library_post_send)(ibv_qp*, ibv_send_wr*, ibv_send_wr**) = nullptr;
 int (*library_post_recv)(ibv_qp*, ibv_recv_wr*, ibv_recv_wr**) = nullptr;
 int (*library_post_srq_recv)(ibv_srq*, ibv_recv_wr*, ibv_recv_wr**) = nullptr;
@@ -193,6 +211,22 @@ QueuePairLimit::~QueuePairLimit() {
 unsigned QueuePairLimit::refused() const {
     const std::lock_guard lock(verbs_faults::reliable_mutex);
     return verbs_faults::refused_reliable;
+}
+
+RegistrationList::RegistrationList() {
+    const std::lock_guard lock(verbs_faults::registered_mutex);
+    verbs_faults::lists_registrations = true;
+}
+
+RegistrationList::~RegistrationList() {
+    const std::lock_guard lock(verbs_faults::registered_mutex);
+    verbs_faults::lists_registrations = false;
+    verbs_faults::registered.clear();
+}
+
+std::vector<RegistrationList::Entry> RegistrationList::entries() {
+    const std::lock_guard lock(verbs_faults::registered_mutex);
+    return verbs_faults::registered;
 }
 
 NoLastReceive::NoLastReceive() {
@@ -350,22 +384,16 @@ int ibv_resize_cq(ibv_cq* cq, int entries) {
 
 ibv_mr* ibv_reg_mr(ibv_pd* pd, void* address, size_t length, int access) {
     static const auto real = verbs_faults::library("ibv_reg_mr", &ibv_reg_mr);
-    if (const int error = verbs_faults::take(Verb::kRegMr); error != 0) {
-        errno = error;
-        return nullptr;
-    }
-    return real(pd, address, length, access);
+    return verbs_faults::register_memory(address, length, static_cast<unsigned>(access),
+                                         [&] { return real(pd, address, length, access); });
 }
 
 // What ibv_reg_mr() becomes if the access flags are no constant.
 ibv_mr* ibv_reg_mr_iova2(ibv_pd* pd, void* address, size_t length, uint64_t iova,
                          unsigned int access) {
     static const auto real = verbs_faults::library("ibv_reg_mr_iova2", &ibv_reg_mr_iova2);
-    if (const int error = verbs_faults::take(Verb::kRegMr); error != 0) {
-        errno = error;
-        return nullptr;
-    }
-    return real(pd, address, length, iova, access);
+    return verbs_faults::register_memory(address, length, access,
+                                         [&] { return real(pd, address, length, iova, access); });
 }
 
 }  // extern "C"

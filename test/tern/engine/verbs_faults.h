@@ -98,6 +98,22 @@ class NoLastReceive {
     NoLastReceive& operator=(const NoLastReceive&) = delete;
 };
 
+// While it exists, the registrations of memory that succeed are listed.
+class RegistrationList {
+  public:
+    struct Entry {
+        const void* address;
+        size_t length;
+        unsigned access;
+    };
+    RegistrationList();
+    ~RegistrationList();
+    RegistrationList(const RegistrationList&) = delete;
+    RegistrationList& operator=(const RegistrationList&) = delete;
+
+    static std::vector<Entry> entries();
+};
+
 // Queue pairs of the program that exist, XRC apart.
 int queue_pairs();
 

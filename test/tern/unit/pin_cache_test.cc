@@ -107,6 +107,30 @@ TEST_F(PinCacheTest, AReplacedPinHasKeptItsPages) {
     cache.release(more);
 }
 
+TEST_F(PinCacheTest, PinsAreRelaxedExceptForAtomics) {
+    PinSettings settings = remembering();
+    const auto is_relaxed = [this](unsigned access) {
+        return std::ranges::all_of(device.regions, [access](const Device::Region* region) {
+            return ((region->access & IBV_ACCESS_RELAXED_ORDERING) != 0) ==
+                   ((access & kRemoteAtomic) == 0);
+        });
+    };
+    for (const unsigned access : {unsigned{kLocalRead}, unsigned{kLocalWrite}, kPut,
+                                  unsigned{kRemoteGet}, kPut | kRemoteAtomic}) {
+        settings.relaxed = true;
+        PinCache relaxed = make(settings);
+        Pin* pin = relaxed.pin(at(0x10000), kPage, access);
+        ASSERT_TRUE(pin);
+        EXPECT_TRUE(is_relaxed(access)) << access;
+        relaxed.release(pin);
+    }
+    PinCache strict = make(remembering());
+    Pin* pin = strict.pin(at(0x10000), kPage, kPut);
+    ASSERT_EQ(device.regions.size(), 1u);
+    EXPECT_EQ((*device.regions.begin())->access & IBV_ACCESS_RELAXED_ORDERING, 0);
+    strict.release(pin);
+}
+
 TEST_F(PinCacheTest, ARefusalIsToldOnce) {
     PinSettings settings = remembering();
     std::vector<std::string> lines;

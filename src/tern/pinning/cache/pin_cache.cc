@@ -24,8 +24,9 @@ uint64_t page_size() {
     return size;
 }
 
-int verbs_access(unsigned access, bool writable, bool on_demand) {
+int verbs_access(unsigned access, bool writable, bool on_demand, bool relaxed) {
     int flags = 0;
+    if (relaxed && (access & kRemoteAtomic) == 0) flags |= IBV_ACCESS_RELAXED_ORDERING;
     if (writable) flags |= IBV_ACCESS_LOCAL_WRITE;
     if ((access & kRemoteGet) != 0) flags |= IBV_ACCESS_REMOTE_READ;
     if ((access & kRemotePut) != 0) flags |= IBV_ACCESS_REMOTE_WRITE;
@@ -281,8 +282,9 @@ bool PinCache::register_memory(Pin* pin, unsigned other_rights) {
     void* address = reinterpret_cast<void*>(pin->start_);
     const size_t length = pin->end_ - pin->start_;
     const auto attempt = [&](unsigned access, bool writable) {
-        pin->region_ = registrar_->add(address, length,
-                                       verbs_access(access, writable, pages_on_demand(*this)));
+        pin->region_ = registrar_->add(
+            address, length,
+            verbs_access(access, writable, pages_on_demand(*this), settings_.relaxed));
         if (pin->region_ == nullptr) return false;
         pin->access_ = access | (writable ? unsigned{kLocalWrite} : 0u);
         return true;

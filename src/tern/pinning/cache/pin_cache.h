@@ -40,6 +40,9 @@ struct PinSettings {
     std::chrono::milliseconds quarantine{200};
     // A thread deregisters invalid pins, even if the cache is not called.
     bool background = true;
+    // Registers with relaxed ordering, except for atomic operations: transfers read a pin only
+    // after a completion.
+    bool relaxed = false;
 };
 
 struct PinCounters {
