@@ -115,7 +115,7 @@ class Batches {
   private:
     static void see_completed(Channel& channel) {
         const uint32_t first = channel.sends.next() - channel.sends.outstanding();
-        channel.sends.change_marks([=](BatchMarks& marks) { marks.see(first); });
+        channel.sends.change_marks([=](BatchMarks& marks) { marks.polled(first); });
     }
 
     static constexpr uint64_t kPeriod = 50'000;  // ns

@@ -98,8 +98,8 @@ bool Resources::open_receives(EngineSettings& settings, EngineOwner& owner) {
         receives = ReceiveQueue::create(pd, {.first = settings.receive_queue,
                                              .most = settings.receive_most,
                                              .bytes = settings.receive_buffer(),
-                                             .headroom = settings.headroom,
-                                             .relaxed = settings.relaxed_receives});
+                                             .headroom = settings.buffers.headroom,
+                                             .relaxed = settings.buffers.relaxed});
         return receives != nullptr;
     };
     Shortage shortage(scarce::kReceives);

@@ -42,11 +42,14 @@ struct EngineSettings {
         uint32_t after = kTunables.batch_after;
         bool poll = kTunables.batch_poll != 0;
     } batch;
-    // Bytes that the user may write before the payload of a message that it keeps where it is; 0:
-    // it keeps none.
-    uint32_t headroom = 0;
+    // Receive buffers.
+    struct Buffers {
+        // Bytes that the user may write before the payload of a message that it keeps where it is;
+        // 0: it keeps none.
+        uint32_t headroom = 0;
+        bool relaxed = false;  // registered with relaxed ordering
+    } buffers;
     PollMode poll = PollMode::kAuto;
-    bool relaxed_receives = false;  // receive buffers are registered with relaxed ordering
     Promotion::Limits promotion;
     verbs::RetrySettings retry;
     HandshakeTimes handshake;

@@ -38,22 +38,26 @@ struct TernIface {
     tern::Rendezvous* rendezvous;
     tern::Atomics* atomics;
     tern::Rma* rma;
-    tern::Matching* matching;           // never null
-    tern::TupleQ* tupleq;               // of a DirectIface, for its own functions
-    bool in_order;                      // all that goes to a peer goes by one queue pair
-    int background[3];                  // of Background; -1: none
-    bool proto;                         // the plug-in for UCP gives UCP the model's times
-    bool flushing;                      // a flush of the interface is under way
-    ucs_status_t lost;                  // why data was lost during the flush, or UCS_OK
-    ReplyOffer offer;                   // to the next get
-    uct_am_callback_t request_handler;  // of compat::kUcpRequestToSend, when last looked at
-    bool requests_of_ucp;               // whether it is UCP's
-    ucs_arbiter_t arbiter;              // endpoints whose pending requests are tried
-    uint32_t waiting;                   // endpoints whose pending requests wait for a connection
+    tern::Matching* matching;  // never null
+    tern::TupleQ* tupleq;      // of a DirectIface, for its own functions
+    bool in_order;             // all that goes to a peer goes by one queue pair
+    int background[3];         // of Background; -1: none
+    bool proto;                // the plug-in for UCP gives UCP the model's times
+    bool flushing;             // a flush of the interface is under way
+    ucs_status_t lost;         // why data was lost during the flush, or UCS_OK
+    ReplyOffer offer;          // to the next get
+    struct {
+        uct_am_callback_t handler;  // of compat::kUcpRequestToSend, when last looked at
+        bool of_ucp;                // whether it is UCP's
+    } requests;
+    ucs_arbiter_t arbiter;  // endpoints whose pending requests are tried
+    uint32_t waiting;       // endpoints whose pending requests wait for a connection
     ucs_list_link_t endpoints;
     uint32_t endpoint_count;
-    size_t headroom;        // UCX's rx_headroom
-    uct_recv_desc_t owner;  // of messages that UCX keeps where they have arrived
+    struct {
+        size_t headroom;        // UCX's rx_headroom
+        uct_recv_desc_t owner;  // of the descriptors
+    } kept;                     // messages that UCX keeps where they have arrived
     State* state;
 
     // Whether the type has tag matching, and what this does at each poll; see iface_progress.h.

@@ -68,9 +68,9 @@ bool open_engine(TernIface::State& state, const MemoryDomain& domain,
     state.port = *port;
     warn_of_unknown_speed(state.device, *port);
     set_early_sends(settings.engine, params);
-    settings.engine.relaxed_receives = domain.relaxed;
+    settings.engine.buffers.relaxed = domain.relaxed;
     if ((params.field_mask & UCT_IFACE_PARAM_FIELD_RX_HEADROOM) != 0)
-        settings.engine.headroom = static_cast<uint32_t>(params.rx_headroom);
+        settings.engine.buffers.headroom = static_cast<uint32_t>(params.rx_headroom);
     if (!read_costs(config, domain.costs, payload_bandwidth(*port), settings.costs, trouble.why))
         return false;
     state.engine = Engine::create(device, *port, settings.engine, state, trouble.why);
@@ -135,18 +135,17 @@ ucs_status_t open_interface(TernIface& self, uct_md_h md, const uct_iface_params
     self.atomics = state->atomics.get();
     self.rma = state->rma.get();
     self.tupleq = nullptr;
-    self.headroom = settings.engine.headroom;
-    self.owner.cb = [](uct_recv_desc_t* owner, void* kept) {
-        const TernIface* const iface = ucs_container_of(owner, TernIface, owner);
-        iface->engine->give_back(static_cast<std::byte*>(kept) + iface->headroom);
+    self.kept.headroom = settings.engine.buffers.headroom;
+    self.kept.owner.cb = [](uct_recv_desc_t* owner, void* kept) {
+        const TernIface* const iface = ucs_container_of(owner, TernIface, kept.owner);
+        iface->engine->give_back(static_cast<std::byte*>(kept) + iface->kept.headroom);
     };
     self.in_order = true;
     self.proto = config.proto != 0;
     self.flushing = false;
     self.lost = UCS_OK;
     self.offer = {};
-    self.request_handler = nullptr;
-    self.requests_of_ucp = false;
+    self.requests = {};
     if (config.tags.matching != UCS_NO && wants_tags(params))
         open_matching(*state, domain, tag_callbacks(params), settings);
     ucs_arbiter_init(&self.arbiter);

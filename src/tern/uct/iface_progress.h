@@ -21,7 +21,7 @@ inline bool TernIface::keeps(uint32_t id, std::byte* data, uint32_t length) {
     if (uct_iface_invoke_am(&super, static_cast<uint8_t>(id), data, length,
                             UCT_CB_PARAM_FLAG_DESC) != UCS_INPROGRESS)
         return false;
-    uct_recv_desc(data - headroom) = &owner;
+    uct_recv_desc(data - kept.headroom) = &kept.owner;
     return true;
 }
 

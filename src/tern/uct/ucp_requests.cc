@@ -26,11 +26,11 @@ bool of_ucp(uct_am_callback_t function) {
 // requests also receives them: UCP if the handler is UCP's.
 bool sent_by_ucp(TernIface& iface) {
     const uct_am_callback_t handler = iface.super.am[compat::kUcpRequestToSend].cb;
-    if (handler != iface.request_handler) {
-        iface.request_handler = handler;
-        iface.requests_of_ucp = of_ucp(handler);
+    if (handler != iface.requests.handler) {
+        iface.requests.handler = handler;
+        iface.requests.of_ucp = of_ucp(handler);
     }
-    return iface.requests_of_ucp;
+    return iface.requests.of_ucp;
 }
 
 void copy_early(TernIface& iface, Channel& channel) {

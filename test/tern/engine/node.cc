@@ -56,7 +56,7 @@ bool relaxed_order = [] {
 
 EngineSettings quick_settings() {
     EngineSettings settings;
-    settings.relaxed_receives = relaxed_order;
+    settings.buffers.relaxed = relaxed_order;
     settings.retry = {.timeout = 12, .retries = 3, .rnr_timer = 1, .rnr_retries = 7};
     settings.handshake = {.retry_first = 2'000'000,
                           .retry_most = 20'000'000,

@@ -226,7 +226,7 @@ class KeptMessageTest : public testing::Test {
 
     static EngineSettings settings() {
         EngineSettings settings = receiver_settings(kMost, kFirst);
-        settings.headroom = kHeadroom;
+        settings.buffers.headroom = kHeadroom;
         return settings;
     }
     static std::string text(size_t number) {

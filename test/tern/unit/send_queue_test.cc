@@ -154,6 +154,13 @@ TEST(BatchMarks, AreFartherApartAfterEachLookInVain) {
     EXPECT_EQ(marks.first_stop(100), 4u);
     marks.looked(true);
     EXPECT_EQ(distance(), 5u);
+    marks.mark(10);
+    marks.polled(9);
+    EXPECT_EQ(marks.first_stop(100), 14u);
+    marks.polled(10);
+    EXPECT_EQ(marks.first_stop(100), 12u);
+    marks.looked(true);
+    EXPECT_EQ(marks.first_stop(100), 14u);
     marks.looked(false);
     EXPECT_EQ(distance(), 2u);
 }
