@@ -162,7 +162,7 @@ TEST(BatchMarks, AreFartherApartAfterEachLookInVain) {
     marks.looked(true);
     EXPECT_EQ(marks.first_stop(100), 14u);
     marks.looked(false);
-    EXPECT_EQ(distance(), 2u);
+    EXPECT_EQ(marks.first_stop(100), 12u);
 }
 
 TEST(BatchMarks, AreOffAtFirst) {
