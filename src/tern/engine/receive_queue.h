@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tern/base/shortage.h"
+#include "tern/veloblock/frame.h"
 #include "tern/verbs/handles.h"
 #include "tern/verbs/memory.h"
 
