@@ -99,13 +99,18 @@ TEST_F(EngineCreditTest, AFrameWakesASenderThatHasMissedAWrite) {
         const size_t before = receiver.messages.size();
         const size_t count = fill();
         const uint64_t words = receiver.engine->counters().credit_words;
+        const uint64_t frames = receiver.engine->counters().sent_cold;
         // The receiver writes, and does not know of the call yet.
         ASSERT_TRUE(until([this] { receiver.poll(); },
                           [&] { return receiver.engine->counters().credit_words > words; }));
         ASSERT_TRUE(until([this] { receiver.poll(); },
                           [&] { return receiver.messages.size() >= before + count; }));
-        ASSERT_TRUE(sleeps()) << round;
-        ASSERT_TRUE(wakes()) << round;
+        // A frame has told the credit if a write of the word was still under way. The sender, which
+        // does not try to send, would not notice.
+        if (receiver.engine->counters().sent_cold == frames) {
+            ASSERT_TRUE(sleeps()) << round;
+            ASSERT_TRUE(wakes()) << round;
+        }
         ASSERT_TRUE(until([this] { sender.poll(); }, [this] { return send() == Status::kOk; }))
             << round;
     }
