@@ -59,6 +59,8 @@ class Pair {
         const ucs_status_t status =
             get ? get_wait(all_, ep_, list, remote, key_) : put_wait(all_, ep_, list, remote, key_);
         if (status != UCS_OK) return testing::AssertionFailure() << ucs_status_string(status);
+        // A put that is complete may still be on its way.
+        if (!get && !flush_wait(all_, ep_)) return testing::AssertionFailure() << "not flushed";
         if (auto result = filled(to.part(target, length), seed); !result) return result;
         if (auto result = filled(to.part(begin, target - begin), kBlank); !result)
             return result << " before";
