@@ -13,7 +13,7 @@ namespace tern {
 //
 // If a process sends to many peers before it polls, the work requests of a due frame are mostly
 // complete. It looks in vain, and each mark costs a completion. So marks are twice as far from each
-// other after each such look, and less far after a mark that was complete without one. Pure.
+// other after each such look, and half as far after a mark that was complete without one. Pure.
 class BatchMarks {
   public:
     void open(uint32_t first) { seen_ = mark_ = last_ = stop_ = first; }

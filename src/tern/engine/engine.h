@@ -38,9 +38,8 @@ namespace tern {
 // A `sink`, the template parameter of the data path, has these members. `data` is valid during the
 // call. False: the frame or the immediate data is malformed.
 //     void message(uint32_t id, const void* data, uint32_t length);
-//     // A message that may stay where it is, with EngineSettings::headroom before it. True: it
-//     stays
-//     // until give_back().
+//     // A message that may stay where it is, with EngineSettings::buffers.headroom bytes before
+//     // it. True: it stays until give_back().
 //     bool keeps(uint32_t id, std::byte* data, uint32_t length);
 //     // A frame of kind kTag.
 //     bool tagged(Channel& channel, uint32_t id, const std::byte* data, uint32_t length);
