@@ -71,6 +71,17 @@ TEST_F(AddressTest, NumberOfAnotherProcessIsNotAtThisAddress) {
     }
 }
 
+// What a datagram reports that an endpoint sends to itself.
+ibv_wc datagram_to_itself(const Endpoint& end, const Region& memory, const Ah& ah) {
+    EXPECT_EQ(RecvWr(1).sge(memory.sge()).post(end.qp), 0);
+    EXPECT_EQ(SendWr(IBV_WR_SEND, 2)
+                  .sge(memory.sge(0, 8))
+                  .to(ah.get(), end.qp->qp_num, kQkey)
+                  .post(end.qp),
+              0);
+    return poll_one(end.recv_cq);
+}
+
 TEST_F(AddressTest, DatagramsCarryTheAddressOfTheirProcess) {
     alone([] {
         const Hca hca;
@@ -81,13 +92,7 @@ TEST_F(AddressTest, DatagramsCarryTheAddressOfTheirProcess) {
         const Endpoint end(hca, pd.get(), spec);
         bring_up(hca, end.qp.get(), spec, {});
         const Ah ah = hca.make_ah(pd.get(), hca.address());
-        ASSERT_EQ(RecvWr(1).sge(memory.sge()).post(end.qp), 0);
-        ASSERT_EQ(SendWr(IBV_WR_SEND, 2)
-                      .sge(memory.sge(0, 8))
-                      .to(ah.get(), end.qp->qp_num, kQkey)
-                      .post(end.qp),
-                  0);
-        const ibv_wc wc = poll_one(end.recv_cq);
+        const ibv_wc wc = datagram_to_itself(end, memory, ah);
         ASSERT_TRUE(is_done(wc, 1));
         EXPECT_EQ(wc.slid, hca.port_attr().lid);
         Address wrong = hca.address();
@@ -195,13 +200,7 @@ TEST_F(PortTest, DatagramsNameTheLidsOfBothPorts) {
         address.src_path_bits = 3;
         const Ah ah(ibv_create_ah(pd.get(), &address));
         ASSERT_TRUE(ah);
-        ASSERT_EQ(RecvWr(1).sge(memory.sge()).post(end.qp), 0);
-        ASSERT_EQ(SendWr(IBV_WR_SEND, 2)
-                      .sge(memory.sge(0, 8))
-                      .to(ah.get(), end.qp->qp_num, kQkey)
-                      .post(end.qp),
-                  0);
-        const ibv_wc wc = poll_one(end.recv_cq);
+        const ibv_wc wc = datagram_to_itself(end, memory, ah);
         ASSERT_TRUE(is_done(wc, 1));
         EXPECT_EQ(wc.slid, hca.port_attr().lid | 3);
         EXPECT_EQ(wc.dlid_path_bits, 1);

@@ -86,17 +86,24 @@ TEST_F(ProcessMemoryTest, NothingIsCopiedToAProcessThatIsNotAlive) {
     EXPECT_EQ(target.join(), 0);
 }
 
+// Bytes of more pieces than one call may have, and a list of them.
+struct LongSource {
+    LongSource() {
+        for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<char>(i % 251);
+        pieces.add(reinterpret_cast<uint64_t>(bytes.data()) + 1003, bytes.size() - 1003);
+    }
+    std::vector<char> bytes = std::vector<char>(200001);
+    IovList pieces = list(bytes.data(), 1003);
+};
+
 // The kernel stores the lines of one piece in any order.
 TEST_F(ProcessMemoryTest, NoPieceOfAnOrderedCopyIsInTwoLines) {
     Child child([&] {
         Adapter* adapter = test::start_adapter(name_);
         ProcessMemory& memory = adapter->process_memory();
         const uint32_t self = adapter->host().slot();
-        constexpr uint64_t kLength = 200001;  // more pieces than one call may have
-        std::vector<char> from(kLength);
-        for (uint64_t i = 0; i < kLength; ++i) from[i] = static_cast<char>(i % 251);
-        IovList source = list(from.data(), 1003);
-        source.add(reinterpret_cast<uint64_t>(from.data()) + 1003, kLength - 1003);
+        const auto& [from, source] = LongSource();
+        const uint64_t kLength = from.size();
         for (const bool writes : {true, false}) {
             std::vector<char> to(kLength + 4);
             const IovList target = list(to.data() + 4, kLength);
@@ -125,11 +132,8 @@ TEST_F(ProcessMemoryTest, RelaxedTargetsGetTheirLastLineFirst) {
         Adapter* adapter = test::start_adapter(name_);
         ProcessMemory& memory = adapter->process_memory();
         const uint32_t self = adapter->host().slot();
-        constexpr uint64_t kLength = 200001;  // more pieces than one call may have
-        std::vector<char> from(kLength);
-        for (uint64_t i = 0; i < kLength; ++i) from[i] = static_cast<char>(i % 251);
-        IovList source = list(from.data(), 1003);
-        source.add(reinterpret_cast<uint64_t>(from.data()) + 1003, kLength - 1003);
+        const auto& [from, source] = LongSource();
+        const uint64_t kLength = from.size();
         for (const bool writes : {true, false}) {
             std::vector<char> to(kLength + 4);
             IovList target;

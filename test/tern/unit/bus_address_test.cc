@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A device's address on the machine's buses, read from a folder that is laid out like sysfs.
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
 #include <filesystem>
 #include <string>
 
+#include "sysfs.h"
 #include "tern/verbs/port.h"
 
 namespace tern::verbs {
@@ -13,15 +13,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-class BusAddressTest : public testing::Test {
+class BusAddressTest : public SysfsTest {
   protected:
-    void SetUp() override {
-        std::string name = fs::temp_directory_path() / "tern-sysfs-XXXXXX";
-        ASSERT_NE(mkdtemp(name.data()), nullptr);
-        root_ = name;
-    }
-    void TearDown() override { fs::remove_all(root_); }
-
     // Makes a device in a folder below devices/, with a link to that folder if `linked`.
     std::string device(const std::string& folder, bool linked = true) {
         const fs::path home = root_ / "devices" / folder;
@@ -29,8 +22,6 @@ class BusAddressTest : public testing::Test {
         if (linked) fs::create_directory_symlink(home, home / "infiniband" / "hca0" / "device");
         return home / "infiniband" / "hca0";
     }
-
-    fs::path root_;
 };
 
 TEST_F(BusAddressTest, OfAPciDevice) {

@@ -4,7 +4,6 @@
 #include "tern/verbs/port_paths.h"
 
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
 #include <fstream>
 #include <random>
@@ -12,6 +11,7 @@
 #include <string>
 
 #include "common/seed.h"
+#include "sysfs.h"
 
 namespace tern::verbs {
 namespace {
@@ -96,15 +96,8 @@ TEST_F(TakePathTest, ByFlowLabelOnEthernet) {
     EXPECT_EQ(on_path(1).dlid, 0);
 }
 
-class BondedPortsTest : public testing::Test {
+class BondedPortsTest : public SysfsTest {
   protected:
-    void SetUp() override {
-        std::string name = fs::temp_directory_path() / "tern-sysfs-XXXXXX";
-        ASSERT_NE(mkdtemp(name.data()), nullptr);
-        root_ = name;
-    }
-    void TearDown() override { fs::remove_all(root_); }
-
     static void write(const fs::path& file, const std::string& text) {
         fs::create_directories(file.parent_path());
         std::ofstream(file) << text << "\n";
@@ -120,8 +113,6 @@ class BondedPortsTest : public testing::Test {
                                      root_ / "net" / interface / ("lower_" + below));
     }
     unsigned count() const { return bonded_ports(root_ / "hca0", 1, 3, root_ / "net"); }
-
-    fs::path root_;
 };
 
 TEST_F(BondedPortsTest, OfABond) {
