@@ -26,7 +26,7 @@
 namespace softhca {
 
 constexpr uint64_t kFabricMagic = 0x31414348'74666f73;  // "softHCA1"
-constexpr uint32_t kLayoutVersion = 21;
+constexpr uint32_t kLayoutVersion = 22;
 constexpr uint32_t kMaxDevices = 16;
 constexpr uint32_t kMaxPorts = 2;
 constexpr uint32_t kMaxLinks = kMaxDevices * kMaxPorts;
@@ -102,6 +102,7 @@ struct alignas(64) CqShared {
     std::atomic<uint64_t> tail{0};
     uint64_t head_seen = 0;       // `head` as a producer last read it
     uint64_t notified_tail = 0;   // tail at the last event
+    uint64_t armed_tail = 0;      // tail when the queue was armed
     uint64_t solicited_tail = 0;  // tail behind the newest solicited entry
     uint32_t claimer = 0;         // whose claim ends with the entry at the tail; 0: none does
 

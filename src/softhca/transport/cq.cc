@@ -36,13 +36,17 @@ void end_entry(Host& host, CqShared& cq, uint64_t tail) {
     cq.tail.store(tail + 1, std::memory_order_release);
 }
 
-// Under the lock: whether the owner must get an event now.
+// Under the lock, when armed: the tail behind the newest completion that raises the event.
+uint64_t newest_wanted(const CqShared& cq) {
+    return cq.armed.load(std::memory_order_relaxed) == CqShared::kArmedNext
+               ? cq.tail.load(std::memory_order_relaxed)
+               : cq.solicited_tail;
+}
+
+// Under the lock: whether a completion that raises the event was written since the queue was armed.
+// The owner may have polled it already.
 bool event_due(const CqShared& cq) {
-    const uint32_t armed = cq.armed.load(std::memory_order_relaxed);
-    if (armed == 0) return false;
-    const uint64_t newest =
-        armed == CqShared::kArmedNext ? cq.tail.load(std::memory_order_relaxed) : cq.solicited_tail;
-    return newest > std::max(cq.notified_tail, cq.head.load(std::memory_order_relaxed));
+    return cq.armed.load(std::memory_order_relaxed) != 0 && newest_wanted(cq) > cq.armed_tail;
 }
 
 // Under the lock: disarms the queue, and sets the time of its event to `visible_at`. The time
@@ -151,6 +155,7 @@ Cq* Cq::create(Adapter& adapter, uint32_t entries, uint64_t memory) {
     shared.failed.store(0, std::memory_order_relaxed);
     shared.notices.store(0, std::memory_order_relaxed);
     shared.notified_tail = 0;
+    shared.armed_tail = 0;
     shared.solicited_tail = 0;
     shared.event_at.store(0, std::memory_order_relaxed);
     shared.head_seen = 0;
@@ -238,6 +243,7 @@ void Cq::arm(bool solicited_only) {
         shared_->armed.store(solicited_only ? CqShared::kArmedSolicited : CqShared::kArmedNext,
                              std::memory_order_relaxed);
     }
+    shared_->armed_tail = shared_->tail.load(std::memory_order_relaxed);
     const uint64_t first = first_event_time();
     if (first != kNothing) {
         schedule_event(*shared_, first);
@@ -249,7 +255,11 @@ void Cq::arm(bool solicited_only) {
 // Under the lock, when armed: the earliest `visible_at` of the completions that need an event,
 // because they are newer than the last event or not visible yet. kNothing if there is none.
 uint64_t Cq::first_event_time() {
-    if (!adapter_.delays_completions()) return event_due(*shared_) ? 0 : kNothing;
+    if (!adapter_.delays_completions()) {
+        const uint64_t known =
+            std::max(shared_->notified_tail, shared_->head.load(std::memory_order_relaxed));
+        return newest_wanted(*shared_) > known ? 0 : kNothing;
+    }
     const bool any = shared_->armed.load(std::memory_order_relaxed) == CqShared::kArmedNext;
     const uint64_t now = now_ns();
     const uint64_t tail = shared_->tail.load(std::memory_order_relaxed);

@@ -72,6 +72,15 @@ TEST_F(CqEventTest, PublicMemberCountsWhatIsAcknowledged) {
     EXPECT_EQ(cq_->async_events_completed, 0u);
 }
 
+TEST_F(CqEventTest, FiresForACompletionThatIsPolledAtOnce) {
+    for (uint64_t i = 1; i <= 20000; ++i) {
+        ASSERT_EQ(ibv_req_notify_cq(cq_.get(), 0), 0);
+        write_and_reap(i);
+        ASSERT_TRUE(readable(channel_->fd, deadline())) << "round " << i;
+        EXPECT_EQ(wait_cq_event(channel_.get()), cq_.get());
+    }
+}
+
 TEST_F(CqEventTest, ArmedTwiceFiresOnce) {
     ASSERT_EQ(ibv_req_notify_cq(cq_.get(), 0), 0);
     ASSERT_EQ(ibv_req_notify_cq(cq_.get(), 0), 0);
