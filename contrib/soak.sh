@@ -118,7 +118,7 @@ draw_rwapi() {
     each=$(one_of $("$tests/rwapi-job"))
     ranks=4
     [[ " writes small-messages traffic threads killed-waits " != *" $each "* ]] || ranks=$(one_of 2 4)
-    without '^UCX_(RNDV|PROTO|TERN_TM)|EXECUTOR|PIN_|SEG_SIZE|PERSONALITY'
+    without '^UCX_(RNDV|PROTO|TERN_TM)|EXECUTOR|PIN_|SEG_SIZE|PERSONALITY|TUNABLES'
     # These limits are for tests; a dead peer is to be noticed soon: well before a wait of the jobs ends, after 20 s.
     settings+=(UCX_TERN_TIMEOUT=20ms UCX_TERN_RETRY_COUNT=3 UCX_TERN_CONNECT_TIMEOUT=10s)
     pattern=

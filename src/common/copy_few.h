@@ -9,6 +9,10 @@ namespace tern::base {
 
 inline constexpr size_t kFewBytes = 32;
 
+struct Sixteen {
+    uint64_t words[2];
+};
+
 // Copies the first and the last sizeof(T) bytes, which may overlap.
 template <class T>
 [[gnu::always_inline]] inline void copy_ends(std::byte* to, const std::byte* from, size_t length) {
@@ -22,9 +26,6 @@ template <class T>
 // Copies at most kFewBytes bytes, without a call: a caller would have to keep its registers for
 // memcpy().
 [[gnu::always_inline]] inline void copy_few(std::byte* to, const void* from, size_t length) {
-    struct Sixteen {
-        uint64_t words[2];
-    };
     const auto* const source = static_cast<const std::byte*>(from);
     if (length == 0) return;
     if (length >= 16)
@@ -37,6 +38,19 @@ template <class T>
         copy_ends<uint16_t>(to, source, length);
     else
         *to = *source;
+}
+
+// The same for messages of any length that fit into a work request.
+[[gnu::always_inline]] inline void copy_short(std::byte* to, const void* from, size_t length) {
+    const auto* source = static_cast<const std::byte*>(from);
+    for (; length > kFewBytes; length -= sizeof(Sixteen)) [[unlikely]] {
+            Sixteen bytes;
+            memcpy(&bytes, source, sizeof(bytes));
+            memcpy(to, &bytes, sizeof(bytes));
+            source += sizeof(bytes);
+            to += sizeof(bytes);
+        }
+    copy_few(to, source, length);
 }
 
 }  // namespace tern::base

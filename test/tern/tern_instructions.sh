@@ -29,7 +29,7 @@ case $(ldd "$tern_library") in *libasan* | *libtsan* | *libclang_rt*) skip_all '
 grep -q 'TERN_ENABLE_ASSERT=1' "$build/Makefile" && skip_all 'built with --enable-debug'
 grep -q '^CXXFLAGS = .*-O2' "$build/Makefile" || skip_all 'not built with -O2'
 
-samples=(send receive receive_1 append receive_batch atomic poll_1 polls poll_16 put get notify take signal take_signal notify_1k notify_4k)
+samples=(send receive receive_1 copy append append_64 append_copy receive_batch atomic poll_1 polls poll_16 put get notify take signal take_signal notify_1k notify_4k)
 samples+=(set set_apart set_1k set_4k write write_1k)
 samples+=(take_1 take_signal_1 progress look)
 samples+=(repeat take_repeats take_repeat_1 repeat_1k repeat_4k)

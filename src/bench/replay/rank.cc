@@ -160,7 +160,7 @@ bool Rank::execute(const Event& event) {
         case Event::Kind::kSend: {
             machine_.spend(sim::ns_of(sim::kUcp.send));
             const auto post = event.flag ? ucp_tag_send_sync_nbx : ucp_tag_send_nbx;
-            began(event.id, sim::send_by(machine_, costs_, [&] {
+            began(event.id, sim::send_by(machine_, costs_, event.bytes, [&] {
                       return post(endpoints_.at(event.peer), buffer(event.address), event.bytes,
                                   event.tag, &kNoParameters);
                   }));

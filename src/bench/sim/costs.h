@@ -64,7 +64,8 @@ struct Taking {
 // callgrind counts them. Tern's are sums and differences of those in
 // test/tern/instructions/limits.txt: test/bench/unit/costs_test.cc compares them. Those of rc_verbs
 // were counted in UCX 1.13's libuct_ib.so: for 2700 messages of a stream, and for the polls of it
-// and of a ping-pong. Of it, a message that is alone in a poll needs about as much as one of many.
+// and of a ping-pong; for 4000 messages of 200 bytes that it copies. Of it, a message that is alone
+// in a poll needs about as much as one of many.
 //
 // UCX's rc_mlx5 and dc_mlx5 need a device of mlx5, so they are modelled: the code of rc_verbs runs,
 // with UCX's own constants for what differs. A request: the overhead of both, 40 ns, where rc_verbs
@@ -74,6 +75,7 @@ struct Taking {
 struct TransportCosts {
     std::string_view name;
     double send;       // a short active message, or a put
+    double copy;       // an active message that UCT copies
     Taking receive;    // messages
     double poll;       // a poll that does not look at the completion queue
     double full_poll;  // one that does
@@ -81,15 +83,20 @@ struct TransportCosts {
     std::string_view runs = {};  // the transport that runs, if it is modelled
     uint32_t initiators = 0;     // 0: each peer has a queue pair
     uint64_t connect_ns = 0;     // an initiator gets another peer
-    double append = 0;           // a message that goes with others; and a lock
-    uint64_t append_ns() const { return ns_of(append) + kLock; }
+    // A message that goes with others: a short one of 8 bytes, each byte more, and one that UCT
+    // copies; and a lock.
+    double append = 0, append_byte = 0, append_copy = 0;
+    uint64_t append_ns(uint64_t bytes, bool is_short) const {
+        const double more = bytes > 8 ? static_cast<double>(bytes - 8) : 0;
+        return ns_of(is_short ? append + more * append_byte : append_copy) + kLock;
+    }
     constexpr bool is_modelled() const { return !runs.empty(); }
 };
 constexpr std::array<TransportCosts, 4> kTransports = {{
-    {"tern", 82, {236, 50.1}, 39, 101, VerbsCosts().request, {}, 0, 0, 90},
-    {"rc_verbs", 96, {59, 59}, 61, 61},
-    {"rc_mlx5", 96, {59, 59}, 61, 61, 40, "rc_verbs"},
-    {"dc_mlx5", 96, {59, 59}, 61, 61, 40, "rc_verbs", 8, 60},
+    {"tern", 82, 155, {236, 50.1}, 39, 101, VerbsCosts().request, {}, 0, 0, 71, 0.34, 179},
+    {"rc_verbs", 96, 126, {59, 59}, 61, 61},
+    {"rc_mlx5", 96, 126, {59, 59}, 61, 61, 40, "rc_verbs"},
+    {"dc_mlx5", 96, 126, {59, 59}, 61, 61, 40, "rc_verbs", 8, 60},
 }};
 
 inline const TransportCosts& costs_of(std::string_view transport) {
@@ -117,15 +124,17 @@ inline VerbsCosts verbs_below(const TransportCosts& costs) {
 }
 
 // UCP's instructions, which are added to those of the transport. Counted by callgrind in
-// UCX 1.13's libucp.so, for messages of 8 bytes to itself whose receives are posted before.
+// UCX 1.13's libucp.so, for messages of 8 bytes to itself whose receives are posted before. A
+// longer one that goes alone counts for the transport as a short one.
 struct UcpCosts {
-    double send = 70;      // a call that sends
-    double receive = 202;  // a call that posts a receive
-    double message = 142;  // each message that a transport hands over
-    double ended = 39;     // a request is found to have ended, and given back
-    double progress = 36;  // a call that progresses the worker
-    double put = 156;      // ucp_put_nbx
-    double fence = 217;    // ucp_worker_fence, with the transport's
+    uint64_t most_short = 104;  // bytes of a message that UCT does not copy, with UCP's header
+    double send = 70;           // a call that sends
+    double receive = 202;       // a call that posts a receive
+    double message = 142;       // each message that a transport hands over
+    double ended = 39;          // a request is found to have ended, and given back
+    double progress = 36;       // a call that progresses the worker
+    double put = 156;           // ucp_put_nbx
+    double fence = 217;         // ucp_worker_fence, with the transport's
 };
 constexpr UcpCosts kUcp;
 

@@ -31,7 +31,7 @@ constexpr uint32_t kFirstStormPeer = 2;  // the distance: some neighbours are co
 constexpr uint32_t kStormPeers = 4;
 constexpr uint32_t kRandomMessages = 16;
 constexpr uint32_t kWindows = 4;
-constexpr int kWindowsBefore = 2;  // times
+constexpr int kWindowsBefore = 6;  // times
 
 // Runs a program on each rank: program_of(rank, took). Returns the longest time in ns.
 template <typename ProgramOf>

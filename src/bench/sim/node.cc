@@ -73,18 +73,19 @@ void Node::connect(Node& one, Node& other) {
 }
 
 bool Node::send(uint32_t peer, uint32_t size) {
-    machine_.spend(ns_of(costs_.send));
+    const bool is_short = size <= interface_.attributes().cap.am.max_short;
+    const uint64_t usual = ns_of(is_short ? costs_.send : costs_.copy);
+    machine_.spend(usual);
     uct_ep_h endpoint = peers_[peer].endpoint.get();
     Message message{payload_.data(), size};
     const SendAppended appended(machine_);
     const ssize_t sent =
-        size <= interface_.attributes().cap.am.max_short
-            ? ssize_t{uct_ep_am_short(endpoint, kMessageId, rank_, payload_.data(), size - 8)}
-            : uct_ep_am_bcopy(endpoint, kMessageId, pack, &message, 0);
+        is_short ? ssize_t{uct_ep_am_short(endpoint, kMessageId, rank_, payload_.data(), size - 8)}
+                 : uct_ep_am_bcopy(endpoint, kMessageId, pack, &message, 0);
     if (sent == UCS_ERR_NO_RESOURCE) return false;
     if (sent < 0) check("a message", static_cast<ucs_status_t>(sent));
     // Nothing has happened at the time until which the costs of a usual send were counted.
-    if (appended) machine_.set(machine_.now() - ns_of(costs_.send) + costs_.append_ns());
+    if (appended) machine_.set(machine_.now() - usual + costs_.append_ns(size, is_short));
     accepted(peer);
     return true;
 }

@@ -14,13 +14,14 @@ namespace bench::sim {
 // active message that the transport has handed to UCP. Returns how much was done.
 unsigned poll_worker(ucp_worker_h worker, Machine& machine, const TransportCosts& costs);
 
-// Sends by `call`, which returns UCP's request or null, and spends the time of a message that has
-// gone with others: what is not UCP's, and not in a work request.
+// Sends `bytes` by `call`, which returns UCP's request or null, and spends the time of a message
+// that has gone with others: what is not UCP's, and not in a work request.
 template <class Call>
-void* send_by(Machine& machine, const TransportCosts& costs, Call&& call) {
+void* send_by(Machine& machine, const TransportCosts& costs, uint64_t bytes, Call&& call) {
     const SendAppended appended(machine);
     void* const request = call();
-    if (appended && request == nullptr) machine.spend(costs.append_ns());
+    if (appended && request == nullptr)
+        machine.spend(costs.append_ns(bytes, bytes <= kUcp.most_short));
     return request;
 }
 

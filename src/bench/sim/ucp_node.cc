@@ -51,7 +51,7 @@ void* UcpNode::checked(void* request) {
 }
 
 void* UcpNode::send(ucp_ep_h endpoint, const void* data, uint64_t size, ucp_tag_t tag) {
-    return send_by(machine_, costs_, [&] {
+    return send_by(machine_, costs_, size, [&] {
         return checked(ucp_tag_send_nbx(endpoint, data, size, tag, &kDefaults));
     });
 }

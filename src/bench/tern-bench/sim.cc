@@ -315,10 +315,16 @@ std::string costs_text(const Adapter& adapter, const std::vector<std::string>& t
     for (const std::string& name : transports) {
         const TransportCosts& transport = costs_of(name);
         costs["instructions"][name] = {{"send", transport.send},
+                                       {"copy", transport.copy},
                                        {"receive", transport.receive.first},
                                        {"further", transport.receive.further},
                                        {"poll", transport.poll},
                                        {"full_poll", transport.full_poll}};
+        if (transport.append != 0) {
+            costs["instructions"][name]["append"] = transport.append;
+            costs["instructions"][name]["append_byte"] = transport.append_byte;
+            costs["instructions"][name]["append_copy"] = transport.append_copy;
+        }
         if (!transport.is_modelled()) continue;
         costs["modelled_ns"][name]["request"] = transport.request;
         if (transport.initiators == 0) continue;

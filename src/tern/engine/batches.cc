@@ -77,21 +77,17 @@ bool Batches::plan(Channel& channel, uint32_t space) {
     batch.in_block = path.hot() && !path.fenced();
     const uint16_t credit = channel.receiving.path.credit();
     if (!batch.in_block) {
-        batch.most = most_;
+        batch.plan.most = most_;
         batch.word = path.cold_word(FrameKind::kBatch, 0, 0, credit).raw();
-        batch.grows = false;
-        return space <= batch.most;
+        return space <= most_;
     }
-    const BlockWriter::Growing growing = path.plan_batch(most_);
-    if (growing.most < 2 * space) return false;
-    batch.most = growing.most;
-    batch.end = growing.end;
-    batch.grows = !growing.last;
-    batch.word = path.batch_word(growing, credit).raw();
+    batch.plan = path.plan_batch(most_);
+    if (batch.plan.most < 2 * space) return false;
+    batch.word = path.batch_word(batch.plan, credit).raw();
     batch.notify = channel.sending.notify;
     batch.block_address = channel.sending.block_address;
     batch.block_rkey = channel.sending.block_rkey;
-    path.batch_begins(growing, space);
+    path.batch_begins(batch.plan);
     return true;
 }
 
@@ -109,7 +105,7 @@ bool Batches::open(Channel& channel, uint32_t length) {
     buffer->holder = channel.tag;
     batch.frame = buffer->data;
     batch.lkey = buffer->lkey;
-    batch.length = 0;
+    batch.next = batch.payload();
     batch.number = channel.sends.next();
     channel.sends.posted(false, true);
     channel.sends.record(buffer, nullptr);
@@ -124,7 +120,7 @@ bool Batches::open(Channel& channel, uint32_t length) {
     const Lock lock(taken_);
     batch.index = static_cast<uint32_t>(open_.size());
     open_.push_back(&channel);
-    batch.open = true;
+    batch.limit = batch.payload() + batch.plan.most;
     ++opened_;
     in_blocks_ += batch.in_block;
     if (!ticks_) set_timer(true);
@@ -136,16 +132,16 @@ void Batches::remove(Channel& channel) {
     open_.back()->batch.index = batch.index;
     open_[batch.index] = open_.back();
     open_.pop_back();
-    batch.open = false;
+    batch.limit = nullptr;
 }
 
 void Batches::post(Channel& channel) {
     Channel::Batch& batch = channel.batch;
     remove(channel);
-    const Word word = Word(batch.word).with_length(batch.length);
-    memcpy(batch.frame + (batch.in_block ? sizeof(Word) + batch.length : 0), &word, sizeof(word));
+    const Word word = Word(batch.word).with_length(batch.length());
+    memcpy(batch.in_block ? batch.next : batch.frame, &word, sizeof(word));
     ibv_sge piece{.addr = address_of(batch.frame) + (batch.in_block ? sizeof(Word) : 0),
-                  .length = batch.length + uint32_t{sizeof(Word)},
+                  .length = batch.length() + uint32_t{sizeof(Word)},
                   .lkey = batch.lkey};
     ibv_send_wr request{};
     request.wr_id = channel.tag | batch.number;
@@ -154,7 +150,7 @@ void Batches::post(Channel& channel) {
     request.send_flags = IBV_SEND_SIGNALED;
     request.opcode = IBV_WR_SEND;
     if (batch.in_block)
-        aim_at_block(request, batch.notify, batch.block_address + (batch.end - piece.length),
+        aim_at_block(request, batch.notify, batch.block_address + (batch.plan.end - piece.length),
                      batch.block_rkey);
     ibv_send_wr* bad = nullptr;
     batch.refused = ibv_post_send(channel.qp.get(), &request, &bad) != 0;
@@ -169,8 +165,10 @@ void Batches::push(Channel& channel) {
     TERN_ASSERT(channel.sends.held());
     {
         const Lock lock(taken_);
-        if (channel.batch.open) post(channel);
+        if (channel.batch.open()) post(channel);
     }
+    if (channel.batch.in_block)
+        channel.sending.path.batch_ends(channel.batch.plan, channel.batch.length());
     release(channel);
     set_mark(channel);
     if (channel.batch.refused) [[unlikely]]
@@ -193,7 +191,7 @@ void Batches::drop(Channel& channel) {
     if (!channel.sends.held()) return;
     {
         const Lock lock(taken_);
-        if (channel.batch.open) remove(channel);
+        if (channel.batch.open()) remove(channel);
     }
     release(channel);
 }
@@ -206,7 +204,7 @@ void Batches::on_timer() {
     opened_before_ = opened_;
     // One that is empty is about to get its first message.
     for (size_t i = open_.size(); i-- != 0;)
-        if (open_[i]->batch.length != 0) post(*open_[i]);
+        if (open_[i]->batch.length() != 0) post(*open_[i]);
 }
 
 }  // namespace tern

@@ -78,9 +78,17 @@ class Batches {
         see_completed(channel);
         return is_due(channel) && open(channel, length) && append(channel, id, length, fill);
     }
-    // The same, if there is a batch with room.
+    // The same if there is a batch with room, and no other thread uses it. Without a call, so that
+    // the caller need not keep its registers.
     template <class Fill>
-    [[gnu::always_inline]] bool append(Channel& channel, uint32_t id, uint32_t length, Fill&& fill);
+    [[gnu::always_inline]] bool try_append(Channel& channel, uint32_t id, uint32_t length,
+                                           Fill&& fill) {
+        if (taken_.exchange(true, std::memory_order_acquire)) [[unlikely]]
+            return false;
+        const bool fits = add(channel, id, length, fill);
+        taken_.store(false, std::memory_order_release);
+        return fits;
+    }
 
     // Posts the batch of a channel that is held(). Main thread.
     void push(Channel& channel);
@@ -113,6 +121,14 @@ class Batches {
     uint64_t messages() const { return messages_; }
 
   private:
+    template <class Fill>
+    bool append(Channel& channel, uint32_t id, uint32_t length, Fill&& fill) {
+        const Lock lock(taken_);
+        return add(channel, id, length, fill);
+    }
+    // Under the lock. False: there is no batch with room.
+    template <class Fill>
+    [[gnu::always_inline]] bool add(Channel& channel, uint32_t id, uint32_t length, Fill&& fill);
     static void see_completed(Channel& channel) {
         const uint32_t first = channel.sends.next() - channel.sends.outstanding();
         channel.sends.change_marks([=](BatchMarks& marks) { marks.polled(first); });
@@ -143,7 +159,7 @@ class Batches {
     void release(Channel& channel);
     void set_timer(bool runs);
 
-    // First what append() needs.
+    // First what add() needs.
     alignas(64) std::atomic<bool> taken_ = false;
     uint64_t messages_ = 0;
     uint64_t opened_ = 0;
@@ -165,21 +181,18 @@ class Batches {
 };
 
 template <class Fill>
-[[gnu::always_inline]] inline bool Batches::append(Channel& channel, uint32_t id, uint32_t length,
-                                                   Fill&& fill) {
+[[gnu::always_inline]] inline bool Batches::add(Channel& channel, uint32_t id, uint32_t length,
+                                                Fill&& fill) {
     Channel::Batch& batch = channel.batch;
-    const Lock lock(taken_);
-    const uint32_t begin = batch.length;
-    const uint32_t end = begin + BatchEntry::space(length);
-    if (!batch.open || end > batch.most) [[unlikely]]
+    std::byte* const to = batch.next;
+    std::byte* const next = to + BatchEntry::space(length);
+    if (next > batch.limit) [[unlikely]]
         return false;
-    std::byte* const to = batch.frame + sizeof(Word) + begin;
     const Word entry = BatchEntry::make(id, length);
-    memset(batch.frame + end, 0, sizeof(Word));  // the padding
+    memset(next - sizeof(Word), 0, sizeof(Word));  // the padding
     fill(to + BatchEntry::kBytes);
     memcpy(to, &entry, sizeof(entry));
-    batch.length = end;
-    if (batch.grows) channel.sending.path.batch_grows(batch.end, end);
+    batch.next = next;
     ++messages_;
     return true;
 }

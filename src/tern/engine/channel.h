@@ -90,15 +90,17 @@ struct Channel final : Connection {
     // Messages that wait for each other, to go as one frame, which is accounted for as posted. Of
     // Batches, under its lock while it is open.
     struct alignas(64) Batch {
-        bool open = false;
-        bool in_block = false;
-        bool grows = false;    // SendPath::batch_grows() is to know the length
-        bool refused = false;  // the device has refused the frame
-        uint32_t length = 0;   // of the frame's payload
-        uint32_t most = 0;
+        bool open() const { return limit != nullptr; }
+        std::byte* payload() const { return frame + sizeof(Word); }
+        uint32_t length() const { return static_cast<uint32_t>(next - payload()); }
+
+        std::byte* next = nullptr;   // the end of the payload
+        std::byte* limit = nullptr;  // and its last place; null: none is open
         std::byte* frame = nullptr;  // a place for a cold word, the payload, a place for a tail
+        BlockWriter::Growing plan;   // of a frame in the block
+        bool in_block = false;
+        bool refused = false;  // the device has refused the frame
         uint32_t lkey = 0;
-        uint32_t end = 0;     // where the write in the block ends
         uint64_t word = 0;    // without the length
         uint32_t index = 0;   // among the open ones
         uint32_t number = 0;  // of the work request

@@ -30,6 +30,41 @@ bool FastPath::takes_copies(Channel& channel) {
     return false;
 }
 
+Status FastPath::post_packed_slow(Channel& channel, uint32_t id, uint32_t length,
+                                  SendPool::Buffer& buffer) {
+    bool marks = false;
+    if (batches_.suits(channel, length)) {
+        const auto fill = [&](std::byte* to) { memcpy(to, buffer.data + sizeof(Word), length); };
+        if (batches_.take(channel, id, length, fill)) {
+            pool_.give(&buffer);
+            ++counters_.bcopies;
+            ++batched_copies_;
+            return Status::kOk;
+        }
+        marks = Batches::mark_due(channel);
+    }
+    WorkRequests::post_held(channel);
+    SendPath::Choice choice = channel.sending.path.choose(length);
+    if (choice.route == SendPath::Route::kStall) {
+        (void)blocks_.on_stall(channel);
+        choice.route = SendPath::Route::kCold;
+    }
+    const bool hot = choice.route == SendPath::Route::kBlock;
+    ibv_sge piece{.addr = address_of(buffer.data) + begin_of(hot),
+                  .length = frame_length(hot, length),
+                  .lkey = buffer.lkey};
+    const bool at_once = piece.length <= max_inline_;
+    const Status status = post_frame(
+        channel, choice, id, length, &piece, 1,
+        (at_once ? unsigned{IBV_SEND_INLINE} : 0) | (marks ? unsigned{IBV_SEND_SIGNALED} : 0),
+        at_once ? nullptr : &buffer, nullptr);
+    if (marks && status == Status::kOk) Batches::set_mark(channel);
+    if (at_once || status != Status::kOk) pool_.give(&buffer);
+    ++counters_.bcopies;
+    if (!hot) blocks_.on_detour(channel, length);
+    return status;
+}
+
 bool FastPath::post_copy(Channel& channel, uint32_t id, uint32_t length, SendPool::Buffer& buffer) {
     ibv_sge piece{.addr = address_of(buffer.data),
                   .length = frame_length(false, length),

@@ -61,13 +61,22 @@ class FastPath {
     Status am_usual(Channel& channel, uint32_t id, uint32_t length, Fill fill);
     // am_short() into an open batch. False: call am_short().
     template <class Fill>
-    bool am_batched(Channel& channel, uint32_t id, uint32_t length, Fill fill) {
-        return batches_.append(channel, id, length, fill);
+    [[gnu::always_inline]] bool am_batched(Channel& channel, uint32_t id, uint32_t length,
+                                           Fill fill) {
+        return batches_.try_append(channel, id, length, fill);
     }
     // `pack(void* to)` writes the payload, at most segment_size bytes, and returns its length.
     // `length` returns it to the caller.
     template <class Pack>
     Status am_bcopy(Channel& channel, uint32_t id, Pack&& pack, uint32_t& length);
+    // The usual am_bcopy(): the caller writes the payload between these two. Null: call am_bcopy().
+    SendPool::Buffer* begin_packed(const Channel& channel) {
+        return expects_usual(channel) ? pool_.take_free() : nullptr;
+    }
+    static std::byte* payload_of(const SendPool::Buffer& buffer) {
+        return buffer.data + sizeof(Word);
+    }
+    Status post_packed(Channel& channel, uint32_t id, uint32_t length, SendPool::Buffer& buffer);
     // kInProgress: `cookie` is reported when the pieces may be used again. kOk: they may be used at
     // once.
     Status am_zcopy(Channel& channel, uint32_t id, std::span<const std::byte> header,
@@ -91,28 +100,32 @@ class FastPath {
 
     MessageCounters counters() const {
         MessageCounters counters = counters_;
-        counters.sent_hot += usual_ + batches_.in_blocks();
+        counters.sent_hot += usual_ + usual_copies_ + batches_.in_blocks();
         counters.sent_cold += batches_.batches() - batches_.in_blocks();
+        counters.bcopies += usual_copies_;
         counters.shorts += usual_ + batches_.messages() - batched_copies_;
         return counters;
     }
 
   private:
-    // The work request of short messages to hot peers, and its frame, prepared but for what differs
-    // between messages. The device has copied the frame when it has been posted.
-    struct ShortWrite {
-        ShortWrite() {
-            piece.addr = address_of(frame + sizeof(Word));
+    // The work request of messages to hot peers, prepared but for what differs between them.
+    struct Write {
+        Write() {
             request.sg_list = &piece;
             request.num_sge = 1;
             request.opcode = IBV_WR_RDMA_WRITE;
             request.send_flags = IBV_SEND_INLINE;
         }
-        ShortWrite(const ShortWrite&) = delete;
-        ShortWrite& operator=(const ShortWrite&) = delete;
+        Write(const Write&) = delete;
+        Write& operator=(const Write&) = delete;
 
         alignas(64) ibv_send_wr request{};
         ibv_sge piece{};
+    };
+    // That of short messages, and its frame. The device has copied the frame when it has been
+    // posted.
+    struct ShortWrite : Write {
+        ShortWrite() { piece.addr = address_of(frame + sizeof(Word)); }
         // A word that is cleared where a message has no bytes, the payload, and the tail.
         alignas(64) std::byte frame[sizeof(Word) + engine_limits::kInline]{};
     };
@@ -141,7 +154,15 @@ class FastPath {
     template <class Fill>
     void make_cold(Channel& channel, uint32_t next, uint32_t id, uint32_t length, Fill fill);
     void sent_cold(Channel& channel);
-    void sent_short(Channel& channel, uint32_t length);
+    void sent_straight(Channel& channel, uint32_t length);
+    // Whether the message of am_bcopy() will go straight or with others, by the length of the last
+    // one.
+    static bool expects_usual(const Channel& channel) {
+        return (is_usual(channel, channel.sending.last_bcopy) || channel.sends.held()) &&
+               !channel.sending.allowance.overdrawn();
+    }
+    Status post_packed_slow(Channel& channel, uint32_t id, uint32_t length,
+                            SendPool::Buffer& buffer);
     // The device has posted nothing, or only the put.
     [[gnu::cold, gnu::noinline]] Status on_refused_put(Channel& channel, uint64_t& puts) {
         if (bad_ == &cold_.request) {
@@ -187,9 +208,11 @@ class FastPath {
     }
 
     ShortWrite short_;
-    ShortWrite cold_;              // the same, of a send, whose frame begins with the word
+    ShortWrite cold_;  // the same, of a send, whose frame begins with the word
+    Write copy_;
     ibv_send_wr* bad_ = nullptr;   // the work request that the device has refused
     uint64_t usual_ = 0;           // short messages to hot peers in the usual case
+    uint64_t usual_copies_ = 0;    // those of am_bcopy()
     uint64_t batched_copies_ = 0;  // of am_bcopy(), which Batches has taken
     MessageCounters counters_;     // of all others
     uint32_t max_inline_;
@@ -240,12 +263,11 @@ template <class Fill>
     ++counters_.shorts;
 }
 
-[[gnu::always_inline]] inline void FastPath::sent_short(Channel& channel, uint32_t length) {
+[[gnu::always_inline]] inline void FastPath::sent_straight(Channel& channel, uint32_t length) {
     channel.sends.posted_unsignaled(1);
     channel.sending.path.sent_straight(in_steps(length));
     channel.sending.stalled = false;
     channel.receiving.path.credit_sent();
-    ++usual_;
 }
 
 template <class Fill>
@@ -263,7 +285,8 @@ template <class Fill>
     short_.request.wr_id = channel.tag | channel.sends.next();
     if (ibv_post_send(channel.qp.get(), &short_.request, &bad_) != 0) [[unlikely]]
         return requests_.on_refused(channel);
-    sent_short(channel, length);
+    sent_straight(channel, length);
+    ++usual_;
     return Status::kOk;
 }
 
@@ -354,6 +377,40 @@ template <class Fill>
     return status;
 }
 
+[[gnu::always_inline]] inline Status FastPath::post_packed(Channel& channel, uint32_t id,
+                                                           uint32_t length,
+                                                           SendPool::Buffer& buffer) {
+    channel.sending.last_bcopy = length;
+    clear_padding(buffer.data + sizeof(Word) + length);
+    if (!is_usual(channel, length)) [[unlikely]]
+        return post_packed_slow(channel, id, length, buffer);
+    const auto body = static_cast<uint32_t>(padded(size_t{length}) + sizeof(Word));
+    std::byte* const payload = buffer.data + sizeof(Word);
+    const Word word = channel.sending.path.block_word(FrameKind::kActiveMessage, id, length, 0)
+                          .with_freed(channel.receiving.path.credit_word());
+    memcpy(payload + body - sizeof(Word), &word, sizeof(word));
+    const bool at_once = body <= max_inline_;
+    copy_.piece = {.addr = address_of(payload), .length = body, .lkey = buffer.lkey};
+    copy_.request.send_flags = at_once ? unsigned{IBV_SEND_INLINE} : 0;
+    copy_.request.wr_id = channel.tag | channel.sends.next();
+    copy_.request.wr.rdma.remote_addr =
+        channel.sending.block_address + (channel.sending.path.straight_end() - body);
+    copy_.request.wr.rdma.rkey = channel.sending.block_rkey;
+    if (ibv_post_send(channel.qp.get(), &copy_.request, &bad_) != 0) [[unlikely]] {
+        pool_.give(&buffer);
+        return requests_.on_refused(channel);
+    }
+    sent_straight(channel, length);
+    ++usual_copies_;
+    if (at_once) {
+        pool_.give(&buffer);
+    } else {
+        buffer.holder = channel.tag;
+        channel.sends.record(&buffer, nullptr);
+    }
+    return Status::kOk;
+}
+
 template <class Pack>
 Status FastPath::am_bcopy(Channel& channel, uint32_t id, Pack&& pack, uint32_t& length) {
     if (!channel.sends.takes_data()) [[unlikely]] {
@@ -364,45 +421,16 @@ Status FastPath::am_bcopy(Channel& channel, uint32_t id, Pack&& pack, uint32_t& 
     }
     // `pack` may be called only once, and the length is not known before: the last length serves as
     // a guess. If the block has no room for the actual length, the frame goes cold.
-    const SendPath::Choice guess = blocks_.choose_unknown(channel);
-    if (PeerBlocks::refuses(guess) && !early_.is_urgent(id, guess)) [[unlikely]]
-        return blocks_.on_refused(channel, guess);
-    SendPool::Buffer* buffer = pool_.take();
+    if (!expects_usual(channel)) [[unlikely]] {
+        const SendPath::Choice guess = blocks_.choose_unknown(channel);
+        if (PeerBlocks::refuses(guess) && !early_.is_urgent(id, guess)) [[unlikely]]
+            return blocks_.on_refused(channel, guess);
+    }
+    SendPool::Buffer* const buffer = pool_.take();
     if (buffer == nullptr) [[unlikely]]
         return room_.no_buffer();
     length = pack(static_cast<void*>(buffer->data + sizeof(Word)));
-    clear_padding(buffer->data + sizeof(Word) + length);
-    channel.sending.last_bcopy = length;
-    bool marks = false;
-    if (batches_.suits(channel, length)) {
-        const auto fill = [&](std::byte* to) { memcpy(to, buffer->data + sizeof(Word), length); };
-        if (batches_.take(channel, id, length, fill)) {
-            pool_.give(buffer);
-            ++counters_.bcopies;
-            ++batched_copies_;
-            return Status::kOk;
-        }
-        marks = Batches::mark_due(channel);
-    }
-    SendPath::Choice choice = channel.sending.path.choose(length);
-    if (choice.route == SendPath::Route::kStall) {
-        (void)blocks_.on_stall(channel);
-        choice.route = SendPath::Route::kCold;
-    }
-    const bool hot = choice.route == SendPath::Route::kBlock;
-    ibv_sge piece{.addr = address_of(buffer->data) + begin_of(hot),
-                  .length = frame_length(hot, length),
-                  .lkey = buffer->lkey};
-    const bool at_once = piece.length <= max_inline_;
-    const Status status = post_frame(
-        channel, choice, id, length, &piece, 1,
-        (at_once ? unsigned{IBV_SEND_INLINE} : 0) | (marks ? unsigned{IBV_SEND_SIGNALED} : 0),
-        at_once ? nullptr : buffer, nullptr);
-    if (marks && status == Status::kOk) Batches::set_mark(channel);
-    if (at_once || status != Status::kOk) pool_.give(buffer);
-    ++counters_.bcopies;
-    if (!hot) blocks_.on_detour(channel, length);
-    return status;
+    return post_packed(channel, id, length, *buffer);
 }
 
 inline Status FastPath::am_zcopy(Channel& channel, uint32_t id, std::span<const std::byte> header,

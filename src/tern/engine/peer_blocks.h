@@ -7,13 +7,13 @@
 
 #include "common/make_room.h"
 #include "tern/engine/channel.h"
+#include "tern/engine/work_requests.h"
 #include "tern/engine/writer_words.h"
 
 namespace tern {
 
 class Connector;
 class ControlFrames;
-class WorkRequests;
 
 // The blocks of the peers, into which this side writes: the credit of each, the words that its
 // reader writes, and stalls. Owns Channel::sending. take_credit() and choose() are on the data
@@ -50,7 +50,9 @@ class PeerBlocks {
     }
     // The path of a payload of `length` bytes, with all credit. A frame that goes straight needs no
     // more than there is.
+    // Posts what is held back: until then, its frame has more of the block than it will take.
     SendPath::Choice choose(Channel& channel, uint32_t length) {
+        WorkRequests::post_held(channel);
         (void)take_credit(channel);
         if (channel.failed) [[unlikely]]
             return {.route = SendPath::Route::kStall, .plan = {}};

@@ -43,6 +43,13 @@ class SendPool {
         free_ = buffer->next;
         return buffer;
     }
+    // Null: take() may have one.
+    Buffer* take_free() {
+        Buffer* const buffer = free_;
+        if (buffer != nullptr) [[likely]]
+            free_ = buffer->next;
+        return buffer;
+    }
     void give(Buffer* buffer) {
         buffer->next = free_;
         free_ = buffer;

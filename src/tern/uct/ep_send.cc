@@ -155,21 +155,24 @@ template <bool usual>
     return keep_message(ep, pack, argument);
 }
 
+// Has UCP write a message.
+[[gnu::always_inline]] inline uint32_t call_packer(TernIface& iface, uint8_t id,
+                                                   uct_pack_callback_t pack, void* to,
+                                                   void* argument) {
+    const PackingMessage packing(id == compat::kUcpRequestToSend ? Packer::kRequestToSend
+                                                                 : Packer::kOtherMessage);
+    const auto packed = static_cast<uint32_t>(pack(to, argument));
+    dump_message(iface, UCT_AM_TRACE_TYPE_SEND, id, to, packed, "TX: AM_BCOPY");
+    return packed;
+}
+
 // What am_bcopy returns.
 ssize_t send_packed(uct_ep_h ep, Channel& channel, uint8_t id, uct_pack_callback_t pack,
                     void* argument) {
     TernIface& iface = iface_of(ep);
     uint32_t length = 0;
     const Status sent = iface.engine->am_bcopy(
-        channel, id,
-        [&](void* to) {
-            const PackingMessage packing(id == compat::kUcpRequestToSend ? Packer::kRequestToSend
-                                                                         : Packer::kOtherMessage);
-            const auto packed = static_cast<uint32_t>(pack(to, argument));
-            dump_message(iface, UCT_AM_TRACE_TYPE_SEND, id, to, packed, "TX: AM_BCOPY");
-            return packed;
-        },
-        length);
+        channel, id, [&](void* to) { return call_packer(iface, id, pack, to, argument); }, length);
     if (sent != Status::kOk) [[unlikely]]
         return refused_packed(ep_of(ep), id, pack, argument, to_ucs(sent));
     return static_cast<ssize_t>(length);
@@ -207,13 +210,13 @@ ssize_t send_packed(uct_ep_h ep, Channel& channel, uint8_t id, uct_pack_callback
                                              const void* payload, unsigned length) {
     const auto fill = [=](std::byte* to) {
         memcpy(to, &header, sizeof(header));
-        base::copy_few(to + sizeof(header), payload, length);
+        base::copy_short(to + sizeof(header), payload, length);
     };
     Channel* const channel = ep_of(ep).ready;
+    Engine& engine = *iface_of(ep).engine;
     if (!kDumpsMessages && channel != nullptr && channel->sends.held() && id <= Word::kMaxId &&
-        id != compat::kUcpRequestToSend && length <= base::kFewBytes &&
-        iface_of(ep).engine->fast_path()->am_batched(*channel, id, sizeof(header) + length, fill))
-        [[likely]]
+        id != compat::kUcpRequestToSend && length <= engine.max_short() &&
+        engine.fast_path()->am_batched(*channel, id, sizeof(header) + length, fill)) [[likely]]
         return UCS_OK;
     return other_short(ep, id, header, payload, length);
 }
@@ -224,6 +227,21 @@ ssize_t send_packed(uct_ep_h ep, Channel& channel, uint8_t id, uct_pack_callback
     const ssize_t sent = send_packed(ep, channel, compat::kUcpRequestToSend, pack, argument);
     if (sent >= 0) request_sent(iface_of(ep), channel);
     return sent;
+}
+
+// All that ep_am_bcopy() does not do itself.
+[[gnu::noinline]] ssize_t other_packed(uct_ep_h ep, uint8_t id, uct_pack_callback_t pack,
+                                       void* argument) try {
+    UCT_CHECK_AM_ID(id);
+    ucs_status_t status = UCS_OK;
+    Channel* channel = channel_for(ep_of(ep), status);
+    if (channel == nullptr) [[unlikely]]
+        return refused_packed(ep_of(ep), id, pack, argument, status);
+    if (id == compat::kUcpRequestToSend) [[unlikely]]
+        return packed_request(ep, *channel, pack, argument);
+    return send_packed(ep, *channel, id, pack, argument);
+} catch (const std::bad_alloc&) {
+    return out_of_memory(ep);
 }
 
 }  // namespace
@@ -289,18 +307,19 @@ ucs_status_t ep_am_short_iov(uct_ep_h ep, uint8_t id, const uct_iov_t* iov, size
     return out_of_memory(ep);
 }
 
-ssize_t ep_am_bcopy(uct_ep_h ep, uint8_t id, uct_pack_callback_t pack, void* argument,
-                    unsigned) try {
-    UCT_CHECK_AM_ID(id);
-    ucs_status_t status = UCS_OK;
-    Channel* channel = channel_for(ep_of(ep), status);
-    if (channel == nullptr) [[unlikely]]
-        return refused_packed(ep_of(ep), id, pack, argument, status);
-    if (id == compat::kUcpRequestToSend) [[unlikely]]
-        return packed_request(ep, *channel, pack, argument);
-    return send_packed(ep, *channel, id, pack, argument);
-} catch (const std::bad_alloc&) {
-    return out_of_memory(ep);
+ssize_t ep_am_bcopy(uct_ep_h ep, uint8_t id, uct_pack_callback_t pack, void* argument, unsigned) {
+    Channel* const channel = ep_of(ep).ready;
+    if (channel == nullptr || id > Word::kMaxId || id == compat::kUcpRequestToSend) [[unlikely]]
+        return other_packed(ep, id, pack, argument);
+    const auto path = iface_of(ep).engine->fast_path();
+    SendPool::Buffer* const buffer = path->begin_packed(*channel);
+    if (buffer == nullptr) [[unlikely]]
+        return other_packed(ep, id, pack, argument);
+    const uint32_t length =
+        call_packer(iface_of(ep), id, pack, FastPath::payload_of(*buffer), argument);
+    if (path->post_packed(*channel, id, length, *buffer) != Status::kOk) [[unlikely]]
+        return static_cast<ssize_t>(to_ucs(Status::kDevice));
+    return static_cast<ssize_t>(length);
 }
 
 ucs_status_t ep_am_zcopy(uct_ep_h ep, uint8_t id, const void* header, unsigned header_length,

@@ -103,7 +103,7 @@ struct RarelyGivingUp {
 
 }  // namespace
 
-constinit thread_local Packer packer = Packer::kNone;
+constinit thread_local Packer packer __attribute__((tls_model("initial-exec"))) = Packer::kNone;
 constinit thread_local PackedKeys packed_keys;
 
 void open_memory(MemoryDomain& domain, MemoryHandle& handle) {

@@ -135,17 +135,18 @@ class BlockWriter {
         plan.most = room == 0 ? 0 : std::min(most, room - kOverhead);
         return plan;
     }
-    // The frame counts as posted. Its payload has `length` bytes now, and may grow() if it is not
-    // the last one.
-    void commit_growing(const Growing& plan, uint32_t length) {
-        if (!plan.last) return grow(plan.end, length);
+    // The frame counts as posted, with the most bytes: the reader may free it before settle().
+    void commit_growing(const Growing& plan) {
+        if (!plan.last) return settle(plan, plan.most);
         floor_ += static_cast<int32_t>(size_);
         end_ = size_;
         ++round_;
         TERN_ASSERT(used() <= size_);
     }
-    void grow(uint32_t end, uint32_t length) {
-        end_ = end - in_steps(length);
+    // It has been written, with `length` bytes of payload. Nothing else was meanwhile.
+    void settle(const Growing& plan, uint32_t length) {
+        if (plan.last) return;
+        end_ = plan.end - in_steps(length);
         TERN_ASSERT(used() <= size_ && end_ != 0);
     }
 

@@ -93,12 +93,14 @@ class SendPath {
         const Word word = blank_.with(FrameKind::kBatch, 0, 0, credit);
         return plan.last ? word.as_last() : word;
     }
-    void batch_begins(const BlockWriter::Growing& plan, uint32_t length) {
-        writer_.commit_growing(plan, length);
+    void batch_begins(const BlockWriter::Growing& plan) {
+        writer_.commit_growing(plan);
         blank_ = blank(cold_count(), writer_.round());
         ++hot_count_;
     }
-    void batch_grows(uint32_t end, uint32_t length) { writer_.grow(end, length); }
+    void batch_ends(const BlockWriter::Growing& plan, uint32_t length) {
+        writer_.settle(plan, length);
+    }
 
     // An offer, taken in order. False: the peer breaks the protocol.
     bool take_offer(const BlockOffer& offer) {

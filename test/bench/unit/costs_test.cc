@@ -69,6 +69,10 @@ TEST(Costs, OfTern) {
     const Counted counted;
     const TransportCosts& tern = costs_of("tern");
     expect_charged(tern.send, counted.tern("send"));
+    expect_charged(tern.copy, counted.tern("copy"));
+    expect_charged(tern.append_copy, counted.tern("append_copy"));
+    expect_charged(tern.append, counted.tern("append"));
+    expect_charged(tern.append + 56 * tern.append_byte, counted.tern("append_64"));
     expect_charged(tern.poll, counted.tern("blocks"));
     expect_charged(tern.full_poll, counted.tern("poll_1"));
     expect_taking(tern.receive, counted.tern("receive_1"), counted.tern("receive"),

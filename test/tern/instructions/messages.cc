@@ -10,7 +10,10 @@ INSTRUCTIONS_SAMPLE(send)
 INSTRUCTIONS_SAMPLE(receive)
 INSTRUCTIONS_SAMPLE(receive_1)
 INSTRUCTIONS_SAMPLE(atomic)
+INSTRUCTIONS_SAMPLE(copy)
 INSTRUCTIONS_SAMPLE(append)
+INSTRUCTIONS_SAMPLE(append_64)
+INSTRUCTIONS_SAMPLE(append_copy)
 INSTRUCTIONS_SAMPLE(receive_batch)
 
 // `polls` polls, with as little as possible between them: valgrind is slow, and a poll that comes
@@ -29,6 +32,7 @@ namespace instructions {
 namespace {
 
 constexpr unsigned kMessages = 16;  // of a sample; one poll takes them
+constexpr unsigned kFewer = 8;      // longer ones, which fit into one frame
 constexpr unsigned kWarmUp = 300;   // messages after which the peer is hot
 constexpr unsigned kPolls = 5;      // of a sample; at most four only look at the blocks
 constexpr unsigned kPollSamples = 100;
@@ -79,6 +83,11 @@ void messages() {
         sample_receive_1(1, [&] { receiver.progress(); });
         require(receiver.received() - before == 1, "a poll that takes the message");
     }
+    for (unsigned i = 0; i < kSamples; ++i) {
+        settle(sender);
+        settle(receiver);
+        sample_copy(2, [&] { sender.send_packed(200); });
+    }
     receiver.share(sender);
     for (unsigned i = 0; i < kSamples; ++i) {
         settle(sender);
@@ -100,6 +109,18 @@ void batches() {
         settle(sender);
         sample_receive_batch(1, [&] { receiver.progress(); });
         require(receiver.received() - before == kMessages, "a poll that takes all messages");
+    }
+    for (unsigned i = 0; i < kSamples; ++i) {
+        settle(sender);
+        settle(receiver);
+        sender.send();
+        sample_append_64(kFewer, [&] { sender.send(56); });
+    }
+    for (unsigned i = 0; i < kSamples; ++i) {
+        settle(sender);
+        settle(receiver);
+        sender.send();
+        sample_append_copy(2, [&] { sender.send_packed(200); });
     }
 }
 

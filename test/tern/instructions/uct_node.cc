@@ -118,8 +118,18 @@ void UctNode::connect(const UctNode& peer) {
     check(uct_ep_create(&params, &ep_), "uct_ep_create");
 }
 
-void UctNode::send() {
-    check(uct_ep_am_short(ep_, kId, kHeader, nullptr, 0), "uct_ep_am_short");
+void UctNode::send(unsigned further) {
+    static const std::array<char, 64> payload{};
+    check(uct_ep_am_short(ep_, kId, kHeader, payload.data(), further), "uct_ep_am_short");
+}
+
+void UctNode::send_packed(size_t bytes) {
+    const auto pack = [](void* to, void* size) {
+        memset(to, 0, *static_cast<size_t*>(size));
+        return *static_cast<size_t*>(size);
+    };
+    const ssize_t sent = uct_ep_am_bcopy(ep_, kId, pack, &bytes, 0);
+    require(sent == static_cast<ssize_t>(bytes), "uct_ep_am_bcopy");
 }
 
 void UctNode::share(UctNode& peer) {

@@ -18,8 +18,10 @@ class UctNode {
     UctNode& operator=(const UctNode&) = delete;
 
     void connect(const UctNode& peer);
-    // Sends 8 bytes, which must be accepted at once.
-    void send();
+    // Sends 8 bytes, and at most 64 further ones, which must be accepted at once.
+    void send(unsigned further = 0);
+    // Sends so many bytes by a call that packs them; must be accepted at once.
+    void send_packed(size_t bytes);
     // Sends 8 bytes if that is possible now.
     bool try_send();
     // Lets `peer` add to a word of this node.

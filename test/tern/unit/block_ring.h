@@ -65,12 +65,9 @@ class SimulatedBlock {
         const BlockWriter::Growing plan = writer.plan_growing(most);
         if (plan.most < piece) return 0;
         const Word word = Word(kind, id, 0, credit, sequence).in_round(writer.round());
-        uint32_t length = piece;
-        writer.commit_growing(plan, length);
-        while (length + piece <= plan.most) {
-            length += piece;
-            if (!plan.last) writer.grow(plan.end, length);
-        }
+        writer.commit_growing(plan);
+        const uint32_t length = plan.most - plan.most % piece;
+        writer.settle(plan, length);
         std::vector<std::byte> frame(payload.begin(), payload.begin() + length);
         const auto tail = word_bytes((plan.last ? word.as_last() : word).with_length(length));
         frame.insert(frame.end(), tail.begin(), tail.end());
