@@ -38,7 +38,7 @@ class Launcher {
 
 // Whether the environment names a launcher of each kind, and the connection to it; null: it has
 // failed, which has been logged. PMI-1 by a socket that is open and whose number is in PMI_FD:
-// MPICH's mpiexec.hydra, and rwapi-run.
+// MPICH's mpiexec.hydra.
 bool pmi1_offered();
 std::unique_ptr<Launcher> connect_pmi1();
 // PMI-1 by a TCP port, which may be inherited from an outer launcher: mpiexec.hydra -pmi-port.
