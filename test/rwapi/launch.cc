@@ -94,14 +94,12 @@ class Job {
             answer(rank, "cmd=my_kvsname kvsname=job");
         } else if (command == "put") {
             const std::string value(message->text("value").value_or(""));
-            const bool is_new = values_.emplace(key, Value{rank, value}).second;
+            const bool is_new = values_.emplace(key, value).second;
             answer(rank, std::string("cmd=put_result rc=") + (is_new ? "0" : "-1"));
         } else if (command == "get") {
             const auto found = values_.find(key);
-            // Who has the address of a dead process would only run into a time limit.
-            const bool there = found != values_.end() && !processes_[found->second.rank].ended;
-            answer(rank, there ? "cmd=get_result rc=0 value=" + found->second.text
-                               : "cmd=get_result rc=-1 value=unknown");
+            answer(rank, found != values_.end() ? "cmd=get_result rc=0 value=" + found->second
+                                                : "cmd=get_result rc=-1 value=unknown");
         } else if (command == "barrier_in") {
             processes_[rank].in_barrier = true;
             end_barrier_if_over();
@@ -161,16 +159,11 @@ class Job {
             if (!each.ended) ::kill(each.pid, SIGKILL);
     }
 
-    struct Value {
-        size_t rank;
-        std::string text;
-    };
-
     const bool keep_going_;
     bool ending_ = false;
     int status_ = 0;
     std::vector<Process> processes_;
-    std::map<std::string, Value, std::less<>> values_;
+    std::map<std::string, std::string> values_;
 };
 
 }  // namespace

@@ -33,8 +33,6 @@ class LauncherBootstrap final : public Bootstrap {
         return node < size() ? launcher_->get(number_, node, address) : RWAPI_ERR_NODE;
     }
 
-    bool tells_ends() const override { return launcher_->tells_ends(); }
-
     // In a thread of its own, as launchers answer only when the barrier is over.
     int begin_barrier() override {
         auto barrier = std::make_shared<Barrier>();

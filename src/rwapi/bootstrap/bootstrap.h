@@ -29,8 +29,6 @@ class Bootstrap {
     // Gets the address that `node` has published. Each call sends a request to the launcher.
     // Called after publish().
     virtual int lookup(uint32_t node, std::vector<std::byte>& address) = 0;
-    // Whether it may be asked whether a process has ended: lookup() returns RWAPI_ERR_PEER then.
-    virtual bool tells_ends() const { return false; }
     // Collective: begins a barrier, which is over when all processes have begun it.
     virtual int begin_barrier() = 0;
     // Of the barrier that was begun. 1: it is over; 0: not yet; an error: it never will be.

@@ -26,10 +26,7 @@ class Launcher {
     // Publishes an address under a number that was not used before. Peers get it after a barrier.
     virtual int put(uint32_t number, std::span<const std::byte> address) = 0;
     // node < size().
-    // RWAPI_ERR_PEER: the launcher answers, and refuses, as for a process that has ended.
     virtual int get(uint32_t number, uint32_t node, std::vector<std::byte>& address) = 0;
-    // Whether it answers at once, and does not give out addresses of processes that have ended.
-    virtual bool tells_ends() const { return false; }
     virtual int barrier() = 0;
     // Leaves the job; without this, the launcher treats the end of the process as a failure. Does
     // nothing while another thread is in a call.

@@ -105,7 +105,7 @@ int Pmi1Launcher::get(uint32_t number, uint32_t node, std::vector<std::byte>& ad
     for (size_t part = 0; !decoder.complete(); ++part) {
         const std::string line = "cmd=get kvsname=" + space_ + " key=" + key_of(number, node, part);
         const auto answer = request(line, "get_result");
-        if (!answer) return broken_ ? RWAPI_ERR_START : RWAPI_ERR_PEER;
+        if (!answer) return RWAPI_ERR_START;
         if (!decoder.take(answer->text("value").value_or(""))) {
             log_error("the launcher returns a damaged address of node %u: start the job again",
                       node);

@@ -33,7 +33,6 @@ class Pmi1Launcher final : public Launcher {
     uint32_t size() const override { return size_; }
     int put(uint32_t number, std::span<const std::byte> address) override;
     int get(uint32_t number, uint32_t node, std::vector<std::byte>& address) override;
-    bool tells_ends() const override { return true; }
     int barrier() override;
     void finish() override;
 
