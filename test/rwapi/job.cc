@@ -170,7 +170,11 @@ int main(int argc, char** argv) {
     }
     for (const job::Case& each : all) {
         if (std::string(argv[1]) != each.name) continue;
-        const int error = rwapi_init(&argc, &argv);
+        rwapi_params params{};
+        params.size = sizeof params;
+        params.full = each.full;
+        const int error =
+            each.full == RWAPI_FULL_WAIT ? rwapi_init(&argc, &argv) : rwapi_init_params(&params);
         if (error != 0) {
             std::fprintf(stderr, "rwapi_init: %s\n", rwapi_strerror(error));
             return 1;
