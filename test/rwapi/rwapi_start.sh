@@ -32,7 +32,6 @@ for ranks in 1 2 5; do
     fi
     if command -v mpiexec.hydra >/dev/null; then
         every mpiexec.hydra "$ranks" mpiexec.hydra -np "$ranks"
-        every 'mpiexec.hydra -pmi-port' "$ranks" mpiexec.hydra -pmi-port -np "$ranks"
     else
         skip "mpiexec.hydra, $ranks processes" 'it is not installed'
     fi
@@ -42,8 +41,7 @@ every 'rwapi-launch under rwapi-launch' 2 "$launch" -np 1 "$launch" -np 2
 if command -v mpiexec.hydra >/dev/null; then
     every 'rwapi-launch under mpiexec.hydra -pmi-port' 2 mpiexec.hydra -pmi-port -np 1 "$launch" -np 2
 fi
-refuses 'a launcher that has gone' 1 'the launcher at PMI_PORT=127.0.0.1:1: Connection refused' \
-    env PMI_PORT=127.0.0.1:1 PMI_ID=0 "$start_program" 1 stay
+refuses 'a launcher with a port' 1 'mpiexec.hydra without -pmi-port' env PMI_PORT=127.0.0.1:1 PMI_ID=0 "$start_program" 1 stay
 if command -v mpirun.openmpi >/dev/null; then
     every 'rwapi-launch under mpirun.openmpi' 2 "${mpirun[@]}" -np 1 "$launch" -np 2
     every 'mpirun.openmpi under rwapi-launch' 2 "$launch" -np 1 "${mpirun[@]}" -np 2

@@ -36,7 +36,7 @@ class Bootstrap {
 };
 
 // The start-up by the user's table. If `table` is null: by the launcher that the environment names
-// (PMI-1 by a socket, PMIx, or PMI-1 by a port, in this order); without one, a job of one process.
+// (PMI-1 by a socket, or PMIx, in this order); without one, a job of one process.
 // Null: it has failed, and `error` is set.
 std::unique_ptr<Bootstrap> make_bootstrap(const rwapi_bootstrap* table, int& error);
 std::unique_ptr<Bootstrap> make_table_bootstrap(const rwapi_bootstrap& table, int& error);

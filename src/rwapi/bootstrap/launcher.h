@@ -38,11 +38,6 @@ class Launcher {
 // MPICH's mpiexec.hydra.
 bool pmi1_offered();
 std::unique_ptr<Launcher> connect_pmi1();
-// PMI-1 by a TCP port, which may be inherited from an outer launcher: mpiexec.hydra -pmi-port.
-// PMI_PORT has its host and port, and PMI_ID the number of the process. The rank and size are
-// requested from the launcher.
-bool pmi1_port_offered();
-std::unique_ptr<Launcher> connect_pmi1_port();
 // PMIx: Open MPI's mpirun, prterun, Slurm.
 bool pmix_offered();
 std::unique_ptr<Launcher> connect_pmix();
