@@ -131,5 +131,5 @@ phase 'guests with rdma_rxe' run_tests build/check check-rxe
 phase 'address sanitizer and assertions' sanitize build/check-sanitize address "$sanitized_programs" \
     "$suites softhca/device.sh tern/tern_models.sh rwapi/rwapi_core.sh rwapi/rwapi_job.sh"
 phase 'thread sanitizer' sanitize build/check-threads thread \
-    'tern-engine tern-uct rwapi-job softhca-unit tern-unit verbs-conformance' \
+    'tern-engine tern-uct rwapi-job rwapi-launch softhca-unit tern-unit verbs-conformance' \
     'tern/uct.sh tern/tern_engine.sh rwapi/rwapi_job.sh softhca/unit.sh tern/tern_unit.sh softhca/conformance_thread.sh'

@@ -26,7 +26,7 @@ mkdir -p "$kept"
 rm -f "$kept"/*.log
 tools=$build/src/tools
 tests=$build/test
-for program in tern-uct tern-engine verbs-conformance rwapi-job; do
+for program in tern-uct tern-engine verbs-conformance rwapi-job rwapi-launch; do
     [ -x "$tests/$program" ] || { echo "$0: $tests/$program is missing: make -C $tests $program"; exit 2; }
 done
 
@@ -122,8 +122,7 @@ draw_rwapi() {
     # These limits are for tests; a dead peer is to be noticed soon: well before a wait of the jobs ends, after 20 s.
     settings+=(UCX_TERN_TIMEOUT=20ms UCX_TERN_RETRY_COUNT=3 UCX_TERN_CONNECT_TIMEOUT=10s)
     pattern=
-    job=(env -C "$tests" "$SOFTHCA" run -- "$tools/tern-run" -- "$tools/rwapi-run" --keep-going -np "$ranks" ./rwapi-job
-        "$each")
+    job=(env -C "$tests" "$SOFTHCA" run -- "$tools/tern-run" -- ./rwapi-launch --keep-going -np "$ranks" ./rwapi-job "$each")
     name="rwapi, $ranks processes: $each"
 }
 

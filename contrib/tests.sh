@@ -10,9 +10,9 @@ suites='tern/uct.sh tern/uct_ethernet.sh tern/tern_engine.sh tern/tern_engine_et
 suites+=' tern/uct_odp.sh tern/uct_limits.sh tern/tern_order.sh softhca/conformance_inline.sh softhca/conformance_thread.sh'
 suites+=' softhca/conformance_ethernet.sh'
 # The programs that the tests with the address sanitizer need, and those that the others need.
-sanitized_programs='softhca-unit softhca-device tern-unit tern-engine tern-uct verbs-conformance rwapi-core rwapi-job'
+sanitized_programs='softhca-unit softhca-device tern-unit tern-engine tern-uct verbs-conformance rwapi-core rwapi-job rwapi-launch'
 other_programs='softhca-device tern-engine tern-unit tern-instructions'
-other_programs+=' rwapi-start rwapi-start-unit rwapi-core rwapi-job tern-gpu bench-unit'
+other_programs+=' rwapi-launch rwapi-start rwapi-start-unit rwapi-core rwapi-job tern-gpu bench-unit'
 
 max_lines=20 # of a failed test case's output, in the summary
 
@@ -260,7 +260,7 @@ build_sanitized() {
     set_up "$folder" --enable-werror --enable-debug --enable-sanitizers="$sanitizers" "${compilers[@]}" \
         CXXFLAGS='-g1 -O1'
     make -C "$folder/src" -s -j"$(nproc)" transport tern/ucp/librelease.la softhca/libsofthca.la librwapi.la \
-        tools/softhca tools/tern-run tools/rwapi-run
+        tools/softhca tools/tern-run
     build_tests "$folder" check_PROGRAMS="$programs" "$@"
 }
 

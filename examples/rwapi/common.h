@@ -18,13 +18,7 @@ static inline void check(const char* what, int result) {
     if (result < 0) fail(what, result);
 }
 
-/* Calls again while a queue is full. */
-#define TRY(CALL)                                                           \
-    do {                                                                    \
-        int result_;                                                        \
-        while ((result_ = (CALL)) == RWAPI_ERR_AGAIN) rwapi_progress(NULL); \
-        check(#CALL, result_);                                              \
-    } while (0)
+#define TRY(CALL) check(#CALL, CALL)
 
 static inline double microseconds(void) {
     struct timespec now;

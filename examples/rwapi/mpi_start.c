@@ -48,9 +48,7 @@ int main(int argc, char** argv) {
     }
     rwapi_small small = {{0}};
     memcpy(small.bytes, &rank, sizeof rank);
-    while ((error = rwapi_send((rank + 1) % size, &small)) == RWAPI_ERR_AGAIN) {
-        rwapi_progress(NULL);
-    }
+    error = rwapi_send((rank + 1) % size, &small);
     while (error == 0) error = rwapi_receive(&from, &small);
     int number = -1;
     if (error == 1) memcpy(&number, small.bytes, sizeof number);

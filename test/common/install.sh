@@ -71,9 +71,9 @@ if command -v pkg-config >/dev/null; then
     # shellcheck disable=SC2046
     check 'pkg-config: a program that uses rwapi' "${CC:-cc}" $sanitize "$tmp/rwapi.c" -o "$tmp/rwapi" \
         $(PKG_CONFIG_PATH=$(dirname "$pc") PKG_CONFIG_SYSROOT_DIR=$root pkg-config --cflags --libs rwapi)
-    check_match 'it runs with the installed rwapi-run and librwapi' 'node 1: node 0 says hello' \
+    check_match 'it runs with the installed librwapi' 'node 0: node 0 says hello' \
         env LD_LIBRARY_PATH="$(dirname "$library")" \
-        "$commands/tern-run" --soft-hca -- "$commands/rwapi-run" -np 2 "$tmp/rwapi"
+        "$commands/tern-run" --soft-hca -- "$tmp/rwapi"
 else
     skip 'pkg-config: variables, and a program that uses rwapi' 'pkg-config is not installed'
 fi
@@ -83,8 +83,8 @@ if command -v cmake >/dev/null; then
     config=$(dirname "$(find "$root" -name rwapi-config.cmake)")
     check 'CMake: find_package(rwapi)' cmake -S "$tmp" -B "$tmp/cmake" -Drwapi_DIR="$config" -DCMAKE_C_FLAGS="$sanitize"
     check 'CMake: a program that uses rwapi' cmake --build "$tmp/cmake"
-    check_match 'it runs too' 'node 1: node 0 says hello' \
-        "$commands/tern-run" --soft-hca -- "$commands/rwapi-run" -np 2 "$tmp/cmake/program"
+    check_match 'it runs too' 'node 0: node 0 says hello' \
+        "$commands/tern-run" --soft-hca -- "$tmp/cmake/program"
     sed -i 's/rwapi 0.2/rwapi 1.0/' "$tmp/CMakeLists.txt"
     refuses 'CMake: a later major version is not found' 1 'version "1.0"' \
         cmake -S "$tmp" -B "$tmp/cmake-later" -Drwapi_DIR="$config"
@@ -105,17 +105,17 @@ if [ -z "$sanitize" ] && [ -n "$fortran_pc" ] && command -v pkg-config >/dev/nul
     # shellcheck disable=SC2046
     check 'pkg-config: a program in Fortran' \
         gfortran "$tmp/first.f90" -o "$tmp/first" $(pkg-config --cflags --libs rwapi-fortran)
-    check_match 'it runs' 'node 1: node 0 says hello' env LD_LIBRARY_PATH="$(dirname "$library")" \
-        "$commands/tern-run" --soft-hca -- "$commands/rwapi-run" -np 2 "$tmp/first"
+    check_match 'it runs' 'node 0: node 0 says hello' env LD_LIBRARY_PATH="$(dirname "$library")" \
+        "$commands/tern-run" --soft-hca -- "$tmp/first"
 else
     skip 'pkg-config: a program in Fortran' 'no Fortran module is installed, or a sanitizer is used'
 fi
 python_module=$(find "$root" -path '*/rwapi/__init__.py')
 if [ -z "$sanitize" ] && [ -n "$python_module" ]; then
     first python >"$tmp/first.py"
-    check_match 'a program in Python' 'node 1: node 0 says hello' env LD_LIBRARY_PATH="$(dirname "$library")" \
+    check_match 'a program in Python' 'node 0: node 0 says hello' env LD_LIBRARY_PATH="$(dirname "$library")" \
         PYTHONPATH="${python_module%/rwapi/__init__.py}" PYTHONDONTWRITEBYTECODE=1 \
-        "$commands/tern-run" --soft-hca -- "$commands/rwapi-run" -np 2 python3 "$tmp/first.py"
+        "$commands/tern-run" --soft-hca -- python3 "$tmp/first.py"
 else
     skip 'a program in Python' 'no Python module is installed, or a sanitizer is used'
 fi

@@ -4,8 +4,7 @@
 # For the tests that run jobs of rwapi-job, each on a fabric of its own. They call `cases` and at
 # last `finish`.
 set -u
-rwapi_run=$(dirname "$SOFTHCA")/rwapi-run
-if [ ! -x ./rwapi-job ] || [ ! -x "$rwapi_run" ]; then
+if [ ! -x ./rwapi-job ] || [ ! -x ./rwapi-launch ]; then
     echo "1..0 # SKIP built without UCX, or without GoogleTest"
     exit 0
 fi
@@ -20,7 +19,7 @@ trap 'exit 1' HUP INT TERM
 all_cases=$(./rwapi-job) && [ -n "$all_cases" ] || { echo 'Bail out! rwapi-job does not name its cases'; exit 1; }
 number=0
 limit=300 # seconds, for each job; only one that hangs takes so long
-# Programs before rwapi-run.
+# Programs before rwapi-launch.
 loader=("$(dirname "$SOFTHCA")/tern-run" --)
 
 # result STATUS NAME: one line of TAP, with the output if it is bad.
@@ -39,7 +38,7 @@ job() {
     local processes=$1 options=$2
     shift 2
     # shellcheck disable=SC2086
-    timeout -k 5 "$limit" "$SOFTHCA" run $options -- ${loader[@]+"${loader[@]}"} "$rwapi_run" \
+    timeout -k 5 "$limit" "$SOFTHCA" run $options -- ${loader[@]+"${loader[@]}"} ./rwapi-launch \
         $keep_going -np "$processes" "$@" >"$tmp/output" 2>&1
 }
 
@@ -57,7 +56,7 @@ cases() {
         grep -h '^# TERN_TEST_SEED' "$tmp/output"
         # One process is killed; all others must be well.
         if [[ $each == killed-* ]] && { grep -q '_cases.cc:\|job.cc:\|^rwapi_finalize:\|has ended ' "$tmp/output" ||
-            [ "$(grep -c '^rwapi-run: process [0-9]* was ended by a signal: Killed' "$tmp/output")" != 1 ]; }; then
+            [ "$(grep -c '^rwapi-launch: process [0-9]* was ended by a signal: Killed' "$tmp/output")" != 1 ]; }; then
             status=1
         fi
         [ $status = $wanted ] || echo "# status $status, not $wanted"

@@ -161,8 +161,8 @@ int main(int argc, char** argv) {
     std::vector<job::Case> all;
     for (const auto* list :
          {&job::paper_cases, &job::notify_cases, &job::wrong_cases, &job::traffic_cases,
-          &job::life_cases, &job::polled_cases, &job::list_cases, &job::repeat_cases,
-          &job::wait_cases, &job::wake_cases})
+          &job::life_cases, &job::polled_cases, &job::list_cases, &job::order_cases,
+          &job::repeat_cases, &job::wait_cases, &job::wake_cases})
         all.insert(all.end(), list->begin(), list->end());
     if (argc < 2) {
         for (const job::Case& each : all) std::puts(each.name);
@@ -170,7 +170,11 @@ int main(int argc, char** argv) {
     }
     for (const job::Case& each : all) {
         if (std::string(argv[1]) != each.name) continue;
-        const int error = rwapi_init(&argc, &argv);
+        rwapi_params params{};
+        params.size = sizeof params;
+        params.full = each.full;
+        const int error =
+            each.full == RWAPI_FULL_WAIT ? rwapi_init(&argc, &argv) : rwapi_init_params(&params);
         if (error != 0) {
             std::fprintf(stderr, "rwapi_init: %s\n", rwapi_strerror(error));
             return 1;

@@ -139,8 +139,9 @@ inline int is_set(rwapi_context* context, uint32_t slot, uint64_t* value) {
 struct Case {
     const char* name;
     void (*run)();
+    int full = RWAPI_FULL_WAIT;  // of the context that NULL names
 };
 extern const std::vector<Case> paper_cases, notify_cases, wrong_cases, traffic_cases, life_cases,
-    polled_cases, list_cases, repeat_cases, wait_cases, wake_cases;
+    polled_cases, list_cases, order_cases, repeat_cases, wait_cases, wake_cases;
 
 }  // namespace job

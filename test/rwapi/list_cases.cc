@@ -215,7 +215,7 @@ void wrong_lists() {
 
 // With room for few elements: a list is taken or refused as a whole, and can be sent later.
 void full_lists() {
-    const Context context({.operations = 4});
+    const Context context({.operations = 4, .full = RWAPI_FULL_AGAIN});
     Memories memories(context.get());
     const int next = (rank() + 1) % size(), before = (rank() + size() - 1) % size();
     const auto put = [&](size_t n, size_t place, rwapi_id* id) {
@@ -296,7 +296,6 @@ void killed_lists() {
     while (error == 0) {
         rwapi_id ids[3] = {};
         const auto done = [&](int begun) {
-            if (begun == RWAPI_ERR_AGAIN) begun = rwapi_progress(context.get()) >= 0 ? 0 : -99;
             if (error == 0) error = begun;
         };
         done(put(victim, 40, &ids[0]));
@@ -312,9 +311,7 @@ void killed_lists() {
     const int next = (rank() + 1) % victim;
     for (uint64_t round = 0; round < 5; ++round) {
         rwapi_id id = 0;
-        while ((error = put(next, 64, &id)) == RWAPI_ERR_AGAIN)
-            CHECK(rwapi_progress(context.get()) >= 0);
-        CHECK_OK(error);
+        CHECK_OK(put(next, 64, &id));
         wait(id, context.get());
     }
     for (int node = 0; node < victim; ++node) send(node, {3, 0, 0}, context.get());

@@ -204,11 +204,7 @@ void atomics() {
         for (const rwapi_net& net : shared.nets) {
             rwapi_id each;
             const bool first = &net == &shared.nets[0];
-            int begun;
-            while ((begun = rwapi_fetch_add(nullptr, net, 0, 3, first ? &before[round] : nullptr,
-                                            &each)) == RWAPI_ERR_AGAIN)
-                CHECK(rwapi_progress(nullptr) >= 0);
-            CHECK_OK(begun);
+            CHECK_OK(rwapi_fetch_add(nullptr, net, 0, 3, first ? &before[round] : nullptr, &each));
             ids.push_back(each);
         }
     }

@@ -1,22 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The format of PMI-1, and the server of rwapi-run.
+// The format of PMI-1.
 #include "rwapi/bootstrap/pmi1_message.h"
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
 #include <random>
 
 #include "common/seed.h"
-#include "rwapi/run/pmi_server.h"
 
 namespace rwapi {
 namespace {
-
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
 
 TEST(Pmi1Message, HasWordsInAnyOrder) {
     const auto message = Pmi1Message::parse("cmd=get_result rc=0 msg=success  value=a=b ");
@@ -123,112 +117,6 @@ TEST(Values, RandomDamageDoesNoHarm) {
         EXPECT_TRUE(!decoder.complete() || decoder.address().size() == announced);
         EXPECT_LE(decoder.address().size(), kMaxAddress);
     }
-}
-
-std::vector<std::string> lines_of(const PmiServer::Replies& replies) {
-    std::vector<std::string> lines;
-    for (const auto& [rank, line] : replies.lines) {
-        lines.push_back(std::to_string(rank) + " " + line);
-    }
-    return lines;
-}
-
-class PmiServerTest : public testing::Test {
-  protected:
-    PmiServerTest() {
-        for (const uint32_t rank : {0u, 1u, 2u})
-            take(rank, "cmd=init pmi_version=1 pmi_subversion=1");
-    }
-    std::vector<std::string> take(uint32_t rank, std::string_view line) {
-        const auto replies = server.take(rank, line);
-        EXPECT_EQ(replies.error, "");
-        return lines_of(replies);
-    }
-    std::string error_of(uint32_t rank, std::string_view line) {
-        const auto replies = server.take(rank, line);
-        EXPECT_THAT(lines_of(replies), IsEmpty());
-        return replies.error;
-    }
-    PmiServer server{3};
-};
-
-TEST_F(PmiServerTest, KeepsValues) {
-    EXPECT_THAT(take(0, "cmd=put kvsname=job key=k value=v"),
-                ElementsAre("0 cmd=put_result rc=0 msg=success"));
-    EXPECT_THAT(take(2, "cmd=get kvsname=job key=k"),
-                ElementsAre("2 cmd=get_result rc=0 msg=success value=v"));
-    EXPECT_THAT(take(2, "cmd=get kvsname=job key=l"), ElementsAre(HasSubstr("rc=-1")));
-    EXPECT_THAT(take(1, "cmd=put kvsname=job key=k value=w"), ElementsAre(HasSubstr("rc=-1")));
-    EXPECT_THAT(take(1, "cmd=put kvsname=job key=m value=" + std::string(kPmi1MaxValue, 'x')),
-                ElementsAre(HasSubstr("rc=-1")));
-}
-
-TEST_F(PmiServerTest, LimitsTheValuesOfAProcess) {
-    std::vector<std::string> lines;
-    for (int i = 0; i <= 4096; ++i) {
-        lines = take(0, "cmd=put kvsname=job key=k" + std::to_string(i) + " value=v");
-    }
-    EXPECT_THAT(lines, ElementsAre(HasSubstr("rc=-1")));
-    EXPECT_THAT(take(1, "cmd=put kvsname=job key=l value=v"), ElementsAre(HasSubstr("rc=0")));
-}
-
-TEST_F(PmiServerTest, ABarrierEndsWhenAllAreInIt) {
-    for (int round = 0; round < 2; ++round) {
-        EXPECT_THAT(take(1, "cmd=barrier_in"), IsEmpty());
-        EXPECT_THAT(take(0, "cmd=barrier_in"), IsEmpty());
-        EXPECT_THAT(take(2, "cmd=barrier_in"),
-                    ElementsAre("0 cmd=barrier_out rc=0", "1 cmd=barrier_out rc=0",
-                                "2 cmd=barrier_out rc=0"));
-    }
-}
-
-// It ends when all that live are in it.
-TEST_F(PmiServerTest, ABarrierFailsWhenAProcessHasEnded) {
-    take(1, "cmd=barrier_in");
-    EXPECT_THAT(lines_of(server.end(2)), IsEmpty());
-    EXPECT_THAT(take(0, "cmd=barrier_in"),
-                ElementsAre("0 cmd=barrier_out rc=-1 msg=process_2_has_ended",
-                            "1 cmd=barrier_out rc=-1 msg=process_2_has_ended"));
-    take(1, "cmd=barrier_in");
-    EXPECT_THAT(lines_of(server.end(0)),
-                ElementsAre("1 cmd=barrier_out rc=-1 msg=process_2_has_ended"));
-}
-
-TEST_F(PmiServerTest, WhatADeadProcessHasPutIsNotGot) {
-    take(2, "cmd=put kvsname=job key=two value=v");
-    take(1, "cmd=put kvsname=job key=one value=w");
-    server.end(2);
-    EXPECT_THAT(take(0, "cmd=get kvsname=job key=two"),
-                ElementsAre("0 cmd=get_result rc=-1 msg=process_2_has_ended value=unknown"));
-    EXPECT_THAT(take(0, "cmd=get kvsname=job key=one"), ElementsAre(HasSubstr("rc=0")));
-}
-
-TEST_F(PmiServerTest, KnowsWhoIsInTheJob) {
-    EXPECT_TRUE(server.is_in_job(0));
-    EXPECT_THAT(take(0, "cmd=finalize"), ElementsAre("0 cmd=finalize_ack rc=0"));
-    EXPECT_FALSE(server.is_in_job(0));
-    EXPECT_FALSE(PmiServer(1).is_in_job(0));
-}
-
-TEST_F(PmiServerTest, AbortHasAStatus) {
-    EXPECT_EQ(server.take(1, "cmd=abort exitcode=9").abort, 9);
-    EXPECT_EQ(server.take(1, "cmd=abort exitcode=0").abort, 1);
-    EXPECT_EQ(server.take(1, "cmd=abort").abort, 1);
-}
-
-TEST_F(PmiServerTest, RefusesWhatIsAgainstTheProtocol) {
-    EXPECT_NE(error_of(0, ""), "");
-    EXPECT_NE(error_of(0, "cmd=spawn nprocs=1"), "");
-    EXPECT_NE(error_of(0, "cmd=get kvsname=other key=k"), "");
-    EXPECT_NE(error_of(0, "cmd=put kvsname=job value=v"), "");
-    EXPECT_NE(error_of(0, "cmd=init pmi_version=1 pmi_subversion=1"), "");
-    take(0, "cmd=barrier_in");
-    EXPECT_NE(error_of(0, "cmd=barrier_in"), "");
-    take(1, "cmd=finalize");
-    EXPECT_NE(error_of(1, "cmd=get_maxes"), "");
-    PmiServer fresh(1);
-    EXPECT_NE(fresh.take(0, "cmd=get_maxes").error, "");
-    EXPECT_NE(fresh.take(0, "cmd=init pmi_version=2 pmi_subversion=0").error, "");
 }
 
 }  // namespace

@@ -226,15 +226,11 @@ void polled_stream() {
         // The rest of a place, up to its word.
         const size_t begin = i % 5 * 200;
         for (size_t at = begin; at < 1023; ++at) from.data[at] = 1000 * i + at;
-        int error;
         rwapi_id id = 0;
-        while ((error = rwapi_put_signal(nullptr, regions[at(next)],
-                                         sizeof(Place) * (i % kPlaces) + 8 * begin,
-                                         &from.data[begin], 8 * (1023 - begin),
-                                         sizeof(Place) * (i % kPlaces) + offsetof(Place, word), i,
-                                         RWAPI_SIGNAL_SET, &id)) == RWAPI_ERR_AGAIN)
-            CHECK(rwapi_progress(nullptr) >= 0);
-        CHECK_OK(error);
+        CHECK_OK(rwapi_put_signal(
+            nullptr, regions[at(next)], sizeof(Place) * (i % kPlaces) + 8 * begin,
+            &from.data[begin], 8 * (1023 - begin),
+            sizeof(Place) * (i % kPlaces) + offsetof(Place, word), i, RWAPI_SIGNAL_SET, &id));
         const Place& to = ring[i % kPlaces];
         CHECK_OK(rwapi_signal_wait(nullptr, &to.word, i, kLimit));
         for (size_t at = begin; at < 1023; ++at) CHECK_EQ(to.data[at], 1000 * i + at);
@@ -259,11 +255,8 @@ void polled_burst() {
     std::vector<uint64_t> source(kLast + 1);  // some are read later than in the call
     for (uint64_t i = 0; i <= kLast; ++i) source[i] = i;
     for (uint64_t i = 1; i <= kLast; ++i) {
-        int error;
-        while ((error = rwapi_put_signal(nullptr, regions[at(next)], 0, &source[i], 8, 8, i,
-                                         RWAPI_SIGNAL_SET, nullptr)) == RWAPI_ERR_AGAIN)
-            CHECK(rwapi_progress(nullptr) >= 0);
-        CHECK_OK(error);
+        CHECK_OK(rwapi_put_signal(nullptr, regions[at(next)], 0, &source[i], 8, 8, i,
+                                  RWAPI_SIGNAL_SET, nullptr));
         const uint64_t word = rwapi_signal_read(&words[1]);
         CHECK(rwapi_signal_read(&words[0]) >= word);
     }
@@ -289,15 +282,10 @@ void bursts() {
     uint64_t sent = 0, came = 0;
     const auto send_one = [&](bool polled) {
         const uint64_t place = 16 * (sent++ % kPlaces);
-        int error;
-        do {
-            error = polled ? rwapi_put_signal(nullptr, regions[at(peer)], place, source.data(), 8,
-                                              place + 8, sent, RWAPI_SIGNAL_SET, nullptr)
-                           : rwapi_put_notify(nullptr, regions[at(peer)], place, source.data(), 8,
-                                              9, sent, nullptr);
-            if (error == RWAPI_ERR_AGAIN) CHECK(rwapi_progress(nullptr) >= 0);
-        } while (error == RWAPI_ERR_AGAIN);
-        CHECK_OK(error);
+        CHECK_OK(polled ? rwapi_put_signal(nullptr, regions[at(peer)], place, source.data(), 8,
+                                           place + 8, sent, RWAPI_SIGNAL_SET, nullptr)
+                        : rwapi_put_notify(nullptr, regions[at(peer)], place, source.data(), 8, 9,
+                                           sent, nullptr));
     };
     const auto receive_to = [&](uint64_t number, bool polled) {
         const auto patience = time(nullptr) + kLimit / 1'000'000;

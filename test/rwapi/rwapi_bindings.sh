@@ -10,7 +10,6 @@
 bindings=$srcdir/rwapi/bindings
 rwapi=$(readlink -e "$srcdir/../src/rwapi")
 libraries=$(dirname "$tern_library")
-rwapi_run=$(dirname "$SOFTHCA")/rwapi-run
 link=("-L$libraries" "-Wl,-rpath,$libraries" -lrwapi)
 export UCX_WARN_UNUSED_ENV_VARS=n PYTHONPATH=$rwapi/bindings PYTHONDONTWRITEBYTECODE=1
 # Debian's own has numpy; another one may come first.
@@ -22,7 +21,7 @@ fortran=${FC:-gfortran}
 job() {
     local language=$1 status
     shift
-    timeout -k 5 "$limit" "${hca[@]}" "$rwapi_run" -np 3 "$@" >"$tmp/output" 2>&1 </dev/null
+    timeout -k 5 "$limit" "${hca[@]}" ./rwapi-launch -np 3 "$@" >"$tmp/output" 2>&1 </dev/null
     status=$?
     [ $status != 0 ] || status=$(($(grep -c '^node [0-2]: right' "$tmp/output") != 3))
     result $status "$language: a job of three processes" "$tmp/output"
@@ -38,7 +37,7 @@ greets() { # language command...
     local language=$1
     shift
     check_match "$language: the program of the manual" '^node 0: node 2 says hello *$' \
-        "${hca[@]}" "$rwapi_run" -np 3 "$@"
+        "${hca[@]}" ./rwapi-launch -np 3 "$@"
 }
 
 # throws LANGUAGE command...: an exception in one of three processes ends the job, while the others wait without limit.
@@ -46,7 +45,7 @@ throws() {
     local language=$1
     shift
     refuses "$language: an exception in one process ends the job" 1 '^rwapi: node 0: an exception' \
-        "${hca[@]}" "$rwapi_run" -np 3 "$@"
+        "${hca[@]}" ./rwapi-launch -np 3 "$@"
 }
 
 use_tern

@@ -9,7 +9,6 @@
 require cc
 examples=$srcdir/../examples/rwapi
 libraries=$(dirname "$tern_library")
-rwapi_run=$(dirname "$SOFTHCA")/rwapi-run
 flags=(-std=gnu11 -O2 -Wall -Wextra -Werror "-I$srcdir/../src/rwapi/include")
 link=("-L$libraries" "-Wl,-rpath,$libraries" -lrwapi)
 export UCX_WARN_UNUSED_ENV_VARS=n
@@ -26,7 +25,7 @@ compile() { # compiler name [argument...]
 # example NAME NODES PROGRAM: it must be right, and its line becomes a comment.
 example() {
     local name=$1 nodes=$2 program=$3
-    check_match "$program: $name, $nodes nodes" "^$program: " "${hca[@]}" "$rwapi_run" -np "$nodes" "$tmp/$program"
+    check_match "$program: $name, $nodes nodes" "^$program: " "${hca[@]}" ./rwapi-launch -np "$nodes" "$tmp/$program"
     grep "^$program: " "$tmp/output" | sed 's/^/# /'
 }
 

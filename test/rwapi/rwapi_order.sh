@@ -7,8 +7,10 @@
 . "$(dirname "$0")/cases.sh"
 for RWAPI_NOTIFY in fence flush; do
     export RWAPI_NOTIFY
-    cases 4 '--faults segment=512:20us,out-of-order' slots signals traffic kinds lists polled polled-stream
+    cases 4 '--faults segment=512:20us,out-of-order' order slots signals traffic kinds lists polled polled-stream
 done
+# A device that promises no order between two writes needs flushes, which are the default over rc_verbs.
+cases 4 '--faults swap-writes' order
 # Long transfers in pieces.
 export RWAPI_MAX_TRANSFER=1000
 cases 4 '--faults segment=512:20us,out-of-order' puts-and-gets slots lists
@@ -31,6 +33,7 @@ for RWAPI_NOTIFY in fence flush; do
     cases 4 '--faults segment=512:20us,out-of-order' slots traffic
 done
 unset RWAPI_NOTIFY
+cases 4 '--faults swap-writes' order
 export RWAPI_MAX_TRANSFER=1000
 cases 4 '' puts-and-gets slots lists killed-peer freed-memory lost-error
 finish

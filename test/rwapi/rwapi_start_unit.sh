@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Unit tests of the start-up of rwapi, and of rwapi-run's side of it.
+# Unit tests of the start-up of rwapi.
 exec "$(dirname "$0")/../common/gtest_tap.sh" ./rwapi-start-unit

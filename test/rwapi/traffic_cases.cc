@@ -90,16 +90,11 @@ class Traffic {
         const size_t place = (at(rank()) * kCells + cell) * kStride;
         const size_t first = random_.below(3) == 0 ? length / 2 : 0;
         if (first > 0)
-            CHECK_OK(retry([&] {
-                return rwapi_put(nullptr, cells_of_[at(node)], place, source, first, nullptr);
-            }));
-        if (first > 0 && random_.below(2) == 0)
-            CHECK_OK(retry([&] { return rwapi_fence(nullptr, node); }));
+            CHECK_OK(rwapi_put(nullptr, cells_of_[at(node)], place, source, first, nullptr));
+        if (first > 0 && random_.below(2) == 0) CHECK_OK(rwapi_fence(nullptr, node));
         const auto slot = static_cast<uint32_t>(at(rank()) * kCells + cell);
-        CHECK_OK(retry([&] {
-            return rwapi_put_notify(nullptr, cells_of_[at(node)], place + first, source + first,
-                                    length - first, slot, number + 1, nullptr);
-        }));
+        CHECK_OK(rwapi_put_notify(nullptr, cells_of_[at(node)], place + first, source + first,
+                                  length - first, slot, number + 1, nullptr));
         ++channel.sent;
     }
 
@@ -130,19 +125,15 @@ class Traffic {
         CHECK(length >= kSmallest && length <= kCell);
         CHECK(matches(data + kSmallest, length - kSmallest, seed_of(node, rank(), number)));
         ++channel.seen;
-        CHECK_OK(retry([&] {
-            return rwapi_put_signal(nullptr, acks_of_[at(node)], 0, nullptr, 0, 8 * at(rank()), 1,
-                                    RWAPI_SIGNAL_ADD, nullptr);
-        }));
+        CHECK_OK(rwapi_put_signal(nullptr, acks_of_[at(node)], 0, nullptr, 0, 8 * at(rank()), 1,
+                                  RWAPI_SIGNAL_ADD, nullptr));
     }
 
     void read(int node) {
         const size_t length = 1 + random_.below(kCell - 1);
         std::vector<std::byte> data(length);
         rwapi_id id = 0;
-        CHECK_OK(retry([&] {
-            return rwapi_get(nullptr, constants_of_[at(node)], 0, data.data(), length, &id);
-        }));
+        CHECK_OK(rwapi_get(nullptr, constants_of_[at(node)], 0, data.data(), length, &id));
         wait(id);
         CHECK(matches(data.data(), length, at(node)));
     }
@@ -167,13 +158,6 @@ class Traffic {
         CHECK_EQ(message.word, seed_of(node, rank(), number));
     }
 
-    template <class Call>
-    static int retry(Call call) {
-        int error;
-        while ((error = call()) == RWAPI_ERR_AGAIN) CHECK(rwapi_progress(nullptr) >= 0);
-        return error;
-    }
-
     Random random_;
     const uint64_t writes_;
     std::vector<Channel> channels_;
@@ -189,6 +173,6 @@ void traffic() {
 
 }  // namespace
 
-const std::vector<Case> traffic_cases = {{"traffic", traffic}};
+const std::vector<Case> traffic_cases = {{"traffic", traffic, RWAPI_FULL_AGAIN}};
 
 }  // namespace job

@@ -164,11 +164,8 @@ void sleeping_threads() {
                 const size_t length = random.below(10) == 0 ? 50'000 : 8;
                 rwapi_id id = 0;
                 const uint32_t slot = 2 * thread + round % 2;
-                int error;
-                while ((error = rwapi_put_notify(context, theirs, thread * 50'000, source.data(),
-                                                 length, slot, round, &id)) == RWAPI_ERR_AGAIN)
-                    CHECK(rwapi_progress(context) >= 0);
-                CHECK_OK(error);
+                CHECK_OK(rwapi_put_notify(context, theirs, thread * 50'000, source.data(), length,
+                                          slot, round, &id));
                 uint64_t value = 0;
                 CHECK_OK(rwapi_notify_wait(context, slot, &value, kLimit));
                 CHECK_EQ(value, round);
@@ -264,8 +261,7 @@ void shared_registration() {
                 CHECK_OK(rwapi_get(context, net, 0, &got, 8, &id));
                 wait(id, context);
                 rwapi_small small{};
-                while (rwapi_context_send(context, next, &small) == RWAPI_ERR_AGAIN)
-                    CHECK(rwapi_progress(context) >= 0);
+                CHECK_OK(rwapi_context_send(context, next, &small));
                 int node;
                 while (rwapi_context_receive(context, &node, &small) == 0) sched_yield();
                 CHECK_OK(rwapi_deregister(context, net));

@@ -263,8 +263,10 @@ class Scene {
     }
 
     const Context context_{{.threads = RWAPI_THREAD_MULTIPLE, .wait = RWAPI_WAIT_SLEEP}};
-    const Context other_{
-        {.threads = RWAPI_THREAD_MULTIPLE, .credit = kCredit, .wait = RWAPI_WAIT_SLEEP}};
+    const Context other_{{.threads = RWAPI_THREAD_MULTIPLE,
+                          .credit = kCredit,
+                          .wait = RWAPI_WAIT_SLEEP,
+                          .full = RWAPI_FULL_AGAIN}};
     rwapi_net own_{}, theirs_{}, own_other_{};
     alignas(8) uint64_t word_ = 0;
     uint64_t value_ = 0;

@@ -173,7 +173,7 @@ once_tests() {
     local launcher=("${with_ucx[@]}" env RWAPI_TLS="$2" UCX_LOG_LEVEL=error)
     if [ -x ./rwapi-job ]; then
         if [ "$2" = tern ]; then launcher+=("$root_commands/tern-run" --soft-hca); else launcher+=("${hca[@]}"); fi
-        check "$1: rwapi over $2" "${launcher[@]}" "$(dirname "$SOFTHCA")/rwapi-run" -np 2 ./rwapi-job traffic
+        check "$1: rwapi over $2" "${launcher[@]}" ./rwapi-launch -np 2 ./rwapi-job traffic
     else
         skip "$1: rwapi over $2" 'the program is not built'
     fi

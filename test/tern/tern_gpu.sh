@@ -73,5 +73,5 @@ result "$(($(grep -c 'is memory of a GPU' "$tmp/output") != 3))" 'once if the ca
 UCX_MEMTYPE_CACHE=n check_match 'without the cache of memory types, too' 'is memory of a GPU \(cuda\)' \
     "${hca[@]}" ./tern-gpu register
 check_match 'rwapi_register refuses it, too' 'cannot register 4096 bytes at .*: this is memory of a GPU' \
-    "${hca[@]}" "$(dirname "$SOFTHCA")/rwapi-run" -np 1 ./tern-gpu rwapi
+    "${hca[@]}" ./tern-gpu rwapi
 finish

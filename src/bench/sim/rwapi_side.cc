@@ -62,6 +62,7 @@ class RwapiSide : public Side {
         rwapi_params parameters = {};
         parameters.size = sizeof parameters;
         parameters.bootstrap = &start_up;
+        parameters.full = RWAPI_FULL_AGAIN;
         check_rwapi("rwapi_context_create", rwapi_context_create(&parameters, &context_));
         check_rwapi("rwapi_register", rwapi_register(context_, memory_, kBytes, RWAPI_ALL, &mine_));
         check_rwapi("rwapi_register", rwapi_register(context_, memory_, kBytes,

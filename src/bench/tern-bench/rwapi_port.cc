@@ -94,11 +94,7 @@ class RwapiPort : public Port {
         const size_t place = numbers_.outgoing(size);
         char* const from = memory_.data() + place;
         numbers_.give(from, size);
-        int result;
-        while ((result = begin_send(kLongest + place, from, size, numbers_.sent)) ==
-               RWAPI_ERR_AGAIN)
-            progress();
-        check_rwapi("a write", result);
+        check_rwapi("a write", begin_send(kLongest + place, from, size, numbers_.sent));
     }
 
     void receive(uint32_t size) {

@@ -54,20 +54,20 @@ int rwapi_wait_any(rwapi_context* context, const rwapi_id* ids, size_t n, size_t
 }
 
 int rwapi_flush(rwapi_context* context, int node, rwapi_id* id) {
-    return with(context, [=](Engine& engine) {
+    return with_room(context, [=](Engine& engine) {
         return store_id(
             engine.flushes().start(Task::kFlush, static_cast<uint32_t>(node), id != nullptr), id);
     });
 }
 
 int rwapi_flush_all(rwapi_context* context, rwapi_id* id) {
-    return with(context, [=](Engine& engine) {
+    return with_room(context, [=](Engine& engine) {
         return store_id(engine.flushes().flush_all(id != nullptr), id);
     });
 }
 
 int rwapi_fence(rwapi_context* context, int node) {
-    return with(context, [=](Engine& engine) {
+    return with_room(context, [=](Engine& engine) {
         return store_id(engine.flushes().start(Task::kFence, static_cast<uint32_t>(node), false),
                         nullptr);
     });

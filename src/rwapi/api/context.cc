@@ -58,6 +58,7 @@ int create(const rwapi_params* given, rwapi_context*& created) {
     if (params.on_peer_death != RWAPI_DEATH_GO_ON && params.on_peer_death != RWAPI_DEATH_REPORT)
         return RWAPI_ERR_INVALID;
     if (params.wait != RWAPI_WAIT_POLL && params.wait != RWAPI_WAIT_SLEEP) return RWAPI_ERR_INVALID;
+    if (params.full != RWAPI_FULL_WAIT && params.full != RWAPI_FULL_AGAIN) return RWAPI_ERR_INVALID;
     if (choose(params.slots, kDefaultSlots, kMaxSlots, settings.slots) ||
         choose(params.operations, kDefaultOperations, kMaxOperations, settings.operations) ||
         choose(params.credit, kDefaultCredit, kMaxCredit, settings.credit))
@@ -76,6 +77,7 @@ int create(const rwapi_params* given, rwapi_context*& created) {
     settings.tag = context->lease;
     context->multiple = params.threads == RWAPI_THREAD_MULTIPLE;
     context->sleeps = params.wait == RWAPI_WAIT_SLEEP;
+    context->says_again = params.full == RWAPI_FULL_AGAIN;
     context->engine = std::make_unique<Engine>(settings, std::move(bootstrap));
     error = context->engine->open();
     if (error != RWAPI_OK) return error;

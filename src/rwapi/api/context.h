@@ -18,6 +18,7 @@
 struct rwapi_context {
     bool multiple = false;       // RWAPI_THREAD_MULTIPLE
     bool sleeps = false;         // RWAPI_WAIT_SLEEP
+    bool says_again = false;     // RWAPI_FULL_AGAIN
     rwapi::Tags::Lease lease{};  // its tag; 0: none, or given back
     std::mutex mutex;
     std::unique_ptr<rwapi::Engine> engine;  // null: destroyed
@@ -164,6 +165,29 @@ int wait_until(rwapi_context* context, int64_t timeout, Ready ready,
             sched_yield();
         }
     }
+}
+
+// After begin(engine) has found a queue full: makes progress until there is room, unless the
+// context is to return RWAPI_ERR_AGAIN.
+template <class Begin>
+[[gnu::noinline, gnu::cold]] auto wait_for_room(rwapi_context* context, Begin& begin)
+    -> decltype(begin(std::declval<Engine&>())) {
+    if (context == nullptr) context = default_context();
+    if (context == nullptr) return RWAPI_ERR_STATE;
+    if (context->says_again) return RWAPI_ERR_AGAIN;
+    decltype(begin(std::declval<Engine&>())) begun = RWAPI_ERR_AGAIN;
+    const int waited = wait_until(context, -1, [&](Engine& engine) {
+        begun = begin(engine);
+        return begun == RWAPI_ERR_AGAIN ? 0 : 1;
+    });
+    return waited < 0 ? waited : begun;
+}
+
+// As with(), for what may find a queue full.
+template <class Begin>
+auto with_room(rwapi_context* context, Begin begin) -> decltype(begin(std::declval<Engine&>())) {
+    const auto begun = with(context, begin);
+    return begun != RWAPI_ERR_AGAIN ? begun : wait_for_room(context, begin);
 }
 
 // As wait_until(), for a condition that any peer may fulfil.

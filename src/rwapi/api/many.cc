@@ -23,7 +23,7 @@ int rwapi_put_list(rwapi_context* context, const rwapi_element* elements, size_t
     if (n == 1)
         return rwapi_put(context, elements->net, elements->offset, elements->local,
                          elements->length, id);
-    return with(context, [&](Engine& engine) {
+    return with_room(context, [&](Engine& engine) {
         return store_id(n > 0 ? engine.put_list({elements, n}, id != nullptr) : 0, id);
     });
 }
@@ -41,7 +41,7 @@ int rwapi_put_strided(rwapi_context* context, rwapi_net net, uint64_t offset, co
         return RWAPI_ERR_RANGE;
     if (blocks->stride == length && blocks->local_stride == length)
         return rwapi_put(context, net, offset, local, extent, id);
-    return with(context, [&](Engine& engine) {
+    return with_room(context, [&](Engine& engine) {
         const Transfer first = Transfer::of(net, offset, local, length);
         return store_id(engine.put_blocks(net, first, *blocks, id != nullptr), id);
     });

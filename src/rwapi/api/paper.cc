@@ -49,13 +49,6 @@ void* rwapi_context_alloc(rwapi_context* context, size_t size, rwapi_net* net) {
     return memory;
 }
 
-int rwapi_context_free(rwapi_context* context, void* memory) {
-    return with(context, [&](Engine& engine) {
-        OwnRegion* const own = engine.regions().find_allocated(memory);
-        return own != nullptr ? engine.regions().remove(*own) : RWAPI_ERR_INVALID;
-    });
-}
-
 rwapi_net rwapi_net_add(rwapi_net net, size_t bytes) {
     // An offset that does not fit becomes one that is outside of any region.
     const uint64_t sum = std::min(NetAddress::offset_of(net, bytes), NetAddress::kMaxOffset);
@@ -69,8 +62,13 @@ int rwapi_net_node(rwapi_net net) {
 
 int rwapi_context_send(rwapi_context* context, int node, const rwapi_small* small) {
     if (small == nullptr) return RWAPI_ERR_INVALID;
-    return with(context,
-                [&](Engine& engine) { return engine.send(static_cast<uint32_t>(node), *small); });
+    const auto send = [=](Engine& engine) {
+        return engine.send(static_cast<uint32_t>(node), *small);
+    };
+    const int sent = with(context, send);
+    // Only this process could receive what it has sent to itself.
+    if (sent != RWAPI_ERR_AGAIN || node == rwapi_context_rank(context)) return sent;
+    return wait_for_room(context, send);
 }
 
 int rwapi_context_receive(rwapi_context* context, int* node, rwapi_small* small) {
@@ -96,11 +94,14 @@ void* rwapi_alloc(size_t size, rwapi_net* net) {
 }
 
 int rwapi_free(void* memory) {
-    return rwapi_context_free(nullptr, memory);
+    return with(nullptr, [=](Engine& engine) {
+        OwnRegion* const own = engine.regions().find_allocated(memory);
+        return own != nullptr ? engine.regions().remove(*own) : RWAPI_ERR_INVALID;
+    });
 }
 
 rwapi_id rwapi_write(int node, rwapi_net from, rwapi_net to, size_t size) {
-    return with(nullptr, [&](Engine& engine) {
+    return with_room(nullptr, [&](Engine& engine) {
         return engine.write(static_cast<uint32_t>(node), from, to, size);
     });
 }

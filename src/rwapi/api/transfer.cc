@@ -12,7 +12,7 @@ namespace {
 int begin(rwapi_context* context, const rwapi_net& net, rwapi_id* id, const Transfer& what,
           Task task = Task::kPut) {
     if (what.local == nullptr && what.length > 0) return RWAPI_ERR_INVALID;
-    return with(context, [&](Engine& engine) {
+    return with_room(context, [&](Engine& engine) {
         return store_id(engine.transfer(task, net, what, id != nullptr), id);
     });
 }
@@ -65,7 +65,7 @@ int begin_atomic(rwapi_context* context, Task task, const rwapi_net& net, uint64
     Transfer what = Transfer::of(net, offset, result, sizeof *result);
     what.place = operands.compare;
     what.value = operands.value;
-    return with(context, [&](Engine& engine) {
+    return with_room(context, [&](Engine& engine) {
         return store_id(engine.atomic(task, net, what, id != nullptr), id);
     });
 }

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <exception>
 #include <mutex>
 #include <thread>
@@ -32,8 +33,6 @@ class LauncherBootstrap final : public Bootstrap {
     int lookup(uint32_t node, std::vector<std::byte>& address) override {
         return node < size() ? launcher_->get(number_, node, address) : RWAPI_ERR_NODE;
     }
-
-    bool tells_ends() const override { return launcher_->tells_ends(); }
 
     // In a thread of its own, as launchers answer only when the barrier is over.
     int begin_barrier() override {
@@ -121,12 +120,20 @@ class ProcessLauncher {
     }
 
   private:
-    // The function that connects; null: no launcher has started this process. An inherited socket
-    // belongs to the innermost launcher, whereas a port may belong to an outer one.
+    // The function that connects; null: no launcher has started this process.
     static auto connection() -> std::unique_ptr<Launcher> (*)() {
         if (pmi1_offered()) return connect_pmi1;
         if (pmix_offered()) return connect_pmix;
-        if (pmi1_port_offered()) return connect_pmi1_port;
+        if (std::getenv("PMI_PORT") != nullptr) return refuse_port;
+        return nullptr;
+    }
+
+    // Otherwise each process would be a job of its own.
+    static std::unique_ptr<Launcher> refuse_port() {
+        log_error(
+            "PMI_PORT is set, and rwapi does not connect to a launcher's port: start the job by "
+            "mpiexec.hydra without -pmi-port, or unset PMI_PORT if no launcher has started this "
+            "process");
         return nullptr;
     }
 

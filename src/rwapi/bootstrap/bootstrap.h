@@ -29,8 +29,6 @@ class Bootstrap {
     // Gets the address that `node` has published. Each call sends a request to the launcher.
     // Called after publish().
     virtual int lookup(uint32_t node, std::vector<std::byte>& address) = 0;
-    // Whether it may be asked whether a process has ended: lookup() returns RWAPI_ERR_PEER then.
-    virtual bool tells_ends() const { return false; }
     // Collective: begins a barrier, which is over when all processes have begun it.
     virtual int begin_barrier() = 0;
     // Of the barrier that was begun. 1: it is over; 0: not yet; an error: it never will be.
@@ -38,7 +36,7 @@ class Bootstrap {
 };
 
 // The start-up by the user's table. If `table` is null: by the launcher that the environment names
-// (PMI-1 by a socket, PMIx, or PMI-1 by a port, in this order); without one, a job of one process.
+// (PMI-1 by a socket, or PMIx, in this order); without one, a job of one process.
 // Null: it has failed, and `error` is set.
 std::unique_ptr<Bootstrap> make_bootstrap(const rwapi_bootstrap* table, int& error);
 std::unique_ptr<Bootstrap> make_table_bootstrap(const rwapi_bootstrap& table, int& error);

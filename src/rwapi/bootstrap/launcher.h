@@ -26,10 +26,7 @@ class Launcher {
     // Publishes an address under a number that was not used before. Peers get it after a barrier.
     virtual int put(uint32_t number, std::span<const std::byte> address) = 0;
     // node < size().
-    // RWAPI_ERR_PEER: the launcher answers, and refuses, as for a process that has ended.
     virtual int get(uint32_t number, uint32_t node, std::vector<std::byte>& address) = 0;
-    // Whether it answers at once, and does not give out addresses of processes that have ended.
-    virtual bool tells_ends() const { return false; }
     virtual int barrier() = 0;
     // Leaves the job; without this, the launcher treats the end of the process as a failure. Does
     // nothing while another thread is in a call.
@@ -38,14 +35,9 @@ class Launcher {
 
 // Whether the environment names a launcher of each kind, and the connection to it; null: it has
 // failed, which has been logged. PMI-1 by a socket that is open and whose number is in PMI_FD:
-// MPICH's mpiexec.hydra, and rwapi-run.
+// MPICH's mpiexec.hydra.
 bool pmi1_offered();
 std::unique_ptr<Launcher> connect_pmi1();
-// PMI-1 by a TCP port, which may be inherited from an outer launcher: mpiexec.hydra -pmi-port.
-// PMI_PORT has its host and port, and PMI_ID the number of the process. The rank and size are
-// requested from the launcher.
-bool pmi1_port_offered();
-std::unique_ptr<Launcher> connect_pmi1_port();
 // PMIx: Open MPI's mpirun, prterun, Slurm.
 bool pmix_offered();
 std::unique_ptr<Launcher> connect_pmix();

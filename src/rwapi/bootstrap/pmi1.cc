@@ -41,31 +41,10 @@ Pmi1Launcher::~Pmi1Launcher() {
     ::close(fd_);
 }
 
-int Pmi1Launcher::start(std::optional<int> id) {
-    const int error = !id || ask_rank_and_size(*id) ? introduce() : RWAPI_ERR_START;
+int Pmi1Launcher::start() {
+    const int error = introduce();
     broken_ = error != 0;
     return error;
-}
-
-// The answer is followed by one line for each of the size, the rank, and the level of messages.
-bool Pmi1Launcher::ask_rank_and_size(int id) {
-    const std::string line = "cmd=initack pmiid=" + std::to_string(id);
-    if (!request(line, "initack")) return false;
-    std::optional<int> size, rank;
-    for (int i = 0; i < 3; ++i) {
-        const auto received = receive_line();
-        const auto message = received ? checked(*received, "set", line) : std::nullopt;
-        if (!message) return false;
-        if (message->text("size")) size = message->number("size", 1, kMaxProcesses);
-        if (message->text("rank")) rank = message->number("rank", 0, kMaxProcesses);
-    }
-    if (!size || !rank || *rank >= *size) {
-        fail("its answer lacks the rank or the number of processes");
-        return false;
-    }
-    rank_ = static_cast<uint32_t>(*rank);
-    size_ = static_cast<uint32_t>(*size);
-    return true;
 }
 
 int Pmi1Launcher::introduce() {
@@ -105,7 +84,7 @@ int Pmi1Launcher::get(uint32_t number, uint32_t node, std::vector<std::byte>& ad
     for (size_t part = 0; !decoder.complete(); ++part) {
         const std::string line = "cmd=get kvsname=" + space_ + " key=" + key_of(number, node, part);
         const auto answer = request(line, "get_result");
-        if (!answer) return broken_ ? RWAPI_ERR_START : RWAPI_ERR_PEER;
+        if (!answer) return RWAPI_ERR_START;
         if (!decoder.take(answer->text("value").value_or(""))) {
             log_error("the launcher returns a damaged address of node %u: start the job again",
                       node);

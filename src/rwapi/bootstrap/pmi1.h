@@ -16,14 +16,12 @@ namespace rwapi {
 // fail.
 class Pmi1Launcher final : public Launcher {
   public:
-    // Owns the socket from now on. rank < size; without them, start() gets them.
-    explicit Pmi1Launcher(int fd) : Pmi1Launcher(fd, 0, 0) {}
+    // Owns the socket from now on. rank < size.
     Pmi1Launcher(int fd, uint32_t rank, uint32_t size) : fd_(fd), rank_(rank), size_(size) {}
     ~Pmi1Launcher() override;
 
-    // Begins the protocol; called before the other functions. id: the number of the launcher's
-    // process, whose rank and size are requested first.
-    int start(std::optional<int> id = {});
+    // Begins the protocol; called before the other functions.
+    int start();
 
     // How long an answer may take, in milliseconds; except the end of a barrier, which takes as
     // long as the other processes do.
@@ -33,13 +31,11 @@ class Pmi1Launcher final : public Launcher {
     uint32_t size() const override { return size_; }
     int put(uint32_t number, std::span<const std::byte> address) override;
     int get(uint32_t number, uint32_t node, std::vector<std::byte>& address) override;
-    bool tells_ends() const override { return true; }
     int barrier() override;
     void finish() override;
 
   private:
     int introduce();
-    bool ask_rank_and_size(int id);
     // Sends a line and receives the answer, which must be this command without an error.
     std::optional<Pmi1Message> request(const std::string& line, std::string_view answer);
     // The message, if it is the expected answer without an error. Errors are logged.
@@ -53,7 +49,7 @@ class Pmi1Launcher final : public Launcher {
     std::nullopt_t fail(const std::string& reason);
 
     const int fd_;
-    uint32_t rank_, size_;
+    const uint32_t rank_, size_;
     int answer_limit_ = 60'000;  // a launcher that takes longer stands still
     bool broken_ = false;
     bool in_barrier_ = false;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The wire format of PMI-1, the protocol between MPICH's launchers and the processes that they
-// start. A message is a line of words NAME=value; the first word is cmd=NAME. Pure. The client in
-// the library and the server in rwapi-run use it.
+// start. A message is a line of words NAME=value; the first word is cmd=NAME. Pure.
 #pragma once
 
 #include <cstddef>

@@ -155,7 +155,7 @@ std::unique_ptr<Launcher> connect_pmix() {
 std::unique_ptr<Launcher> connect_pmix() {
     log_error(
         "the launcher uses PMIx, but rwapi was built without PMIx: install libpmix-dev and build "
-        "again, or start the job by mpiexec.hydra or rwapi-run");
+        "again, or start the job by mpiexec.hydra");
     return nullptr;
 }
 

@@ -28,7 +28,7 @@ Engine::Engine(const EngineSettings& settings, std::unique_ptr<Bootstrap> bootst
       sleeper_(transport_, settings.threads),
       peers_(self_, sleeper_),
       connector_(self_, *bootstrap_, transport_, peers_),
-      failures_(transport_, *bootstrap_, peers_),
+      failures_(transport_, peers_),
       regions_(self_, transport_),
       remotes_(self_, transport_, regions_, peers_),
       notifications_(self_, regions_, peers_),

@@ -5,18 +5,16 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "rwapi/bootstrap/bootstrap.h"
 #include "rwapi/core/turns.h"
 #include "rwapi/engine/peers.h"
 
 namespace rwapi {
 
-// Probes peers, so that UCT reports the death of a peer to which nothing is sent. Of a peer from
-// which nothing has come yet, which UCT may take minutes to give up, it also asks the launcher.
+// Probes peers, so that UCT reports the death of a peer to which nothing is sent.
 class FailureDetector {
   public:
-    FailureDetector(const Transport& transport, Bootstrap& bootstrap, Peers& peers)
-        : transport_(transport), bootstrap_(bootstrap), peers_(peers) {}
+    FailureDetector(const Transport& transport, Peers& peers)
+        : transport_(transport), peers_(peers) {}
 
     // Has UCT check a peer in use. An error that UCT finds later goes to
     // Peers::on_endpoint_error().
@@ -34,10 +32,7 @@ class FailureDetector {
     static constexpr uint32_t kCallsPerClock = 1024;
     static constexpr size_t kProbes = 16;  // of each kind, at a time
 
-    void ask_for(Peer& peer, Clock::time_point now);
-
     const Transport& transport_;
-    Bootstrap& bootstrap_;
     Peers& peers_;
     uint32_t calls_ = 0;
     Clock::time_point last_probe_{};

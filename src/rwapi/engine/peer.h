@@ -14,7 +14,6 @@
 // Operations are posted in state kReady only; otherwise they wait. A failed peer never recovers.
 #pragma once
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -42,10 +41,6 @@ struct Connection {
     bool peer_connected = false;  // and the peer's side
     bool wireup_due = false;      // a wireup message is to be sent
     bool posts = false;           // Peer::can_post(), which sets it
-    // FailureDetector: when to ask the launcher for the peer, if nothing has come from it by then,
-    // and how often it has.
-    std::chrono::steady_clock::time_point ask_at{};
-    uint8_t asked = 0;
 };
 
 // Requests for keys. RemoteRegions owns it.

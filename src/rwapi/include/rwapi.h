@@ -10,10 +10,11 @@
  * Conventions:
  * - A call that returns int returns 0 (or a number of its own, as its comment says), or one of the
  *   negative RWAPI_ERR_*. rwapi_strerror() explains it.
- * - No call blocks, unless its name has "wait" or it is collective (rwapi_init, rwapi_finalize,
- *   rwapi_context_create, rwapi_context_destroy, rwapi_share, rwapi_barrier): these wait for all
- *   processes of the job, which make them in the same order.
- *   At the first use of a peer, the call requests its address from the launcher.
+ * - A call waits only if its name has "wait", if it is collective (rwapi_init, rwapi_finalize,
+ *   rwapi_context_create, rwapi_context_destroy, rwapi_share, rwapi_barrier: all processes of the
+ *   job make these in the same order), or if it sends or begins an operation and a queue is full:
+ *   then it makes progress until there is room, or returns RWAPI_ERR_AGAIN if the context has
+ *   RWAPI_FULL_AGAIN. At the first use of a peer, it requests the peer's address from the launcher.
  * - A child of fork must not call any of them.
  * - NULL as a context means the one of rwapi_init, which the paper's ten calls use.
  * - Lengths and offsets are in bytes, times in microseconds; a negative time limit means none.
@@ -58,7 +59,7 @@ enum {
     RWAPI_ERR_FOREIGN = -5,      /* made by another context or job, or not by this library */
     RWAPI_ERR_NODE = -6,         /* no such node, or the memory is not that node's */
     RWAPI_ERR_RIGHTS = -7,       /* the memory was not registered for this use */
-    RWAPI_ERR_AGAIN = -8,        /* a queue is full: make progress and call again */
+    RWAPI_ERR_AGAIN = -8,        /* a queue is full: make progress and call again; see above */
     RWAPI_ERR_TIMEOUT = -9,      /* the time limit has passed */
     RWAPI_ERR_PEER = -10,        /* the peer is dead or leaves, or its connection has failed */
     RWAPI_ERR_MEMORY = -11,      /* no memory, or the limit of locked memory */
@@ -122,9 +123,10 @@ RWAPI_EXPORT rwapi_net rwapi_net_add(rwapi_net net, size_t bytes);
 /* The node that has the memory. */
 RWAPI_EXPORT int rwapi_net_node(rwapi_net net);
 
-/* Sends a small message, which is copied. No message is lost. RWAPI_ERR_AGAIN: there is no credit
- * until the target has received earlier messages. RWAPI_ERR_PEER also if the target is in
- * rwapi_finalize, where it receives none. */
+/* Sends a small message, which is copied. No message is lost: there is credit for some, then the
+ * queue is full until the target has received earlier ones. Two processes that only send to each
+ * other wait for ever, and a full queue to this process itself is RWAPI_ERR_AGAIN in any context.
+ * RWAPI_ERR_PEER also if the target is in rwapi_finalize, where it receives none. */
 RWAPI_EXPORT int rwapi_send(int node, const rwapi_small* small);
 
 /* Receives the oldest small message of any node. 1: *node and *small are set; 0: there is none. */
@@ -177,6 +179,11 @@ enum {
                           * use the context), waits sleep until an event comes; see rwapi_arm */
 };
 
+enum {
+    RWAPI_FULL_WAIT = 0, /* calls that find a queue full make progress until there is room */
+    RWAPI_FULL_AGAIN = 1 /* they return RWAPI_ERR_AGAIN; so that a thread can do other things */
+};
+
 /* Parameters of a context. A member that is 0 has its default. */
 typedef struct rwapi_params {
     size_t size;                      /* sizeof(rwapi_params) */
@@ -188,6 +195,7 @@ typedef struct rwapi_params {
     int on_peer_death; /* RWAPI_DEATH_*: for waits that do not say for whom they wait; see below */
     int wait;          /* RWAPI_WAIT_*: for all calls that wait, rwapi_share, rwapi_barrier,
                         * and the end of the context */
+    int full;          /* RWAPI_FULL_* */
 } rwapi_params;
 
 /* As rwapi_init, with parameters (NULL: the defaults) for the context that NULL names. */
@@ -206,7 +214,7 @@ RWAPI_EXPORT int rwapi_context_rank(rwapi_context* context);
 RWAPI_EXPORT int rwapi_context_send(rwapi_context* context, int node, const rwapi_small* small);
 RWAPI_EXPORT int rwapi_context_receive(rwapi_context* context, int* node, rwapi_small* small);
 RWAPI_EXPORT void* rwapi_context_alloc(rwapi_context* context, size_t size, rwapi_net* net);
-RWAPI_EXPORT int rwapi_context_free(rwapi_context* context, void* memory);
+
 /*
  * ---- Memory ----
  */
@@ -253,7 +261,7 @@ RWAPI_EXPORT int rwapi_barrier(rwapi_context* context);
  * `local` is any memory of this process: memory that is not registered is copied, or registered for
  * the operation. It must not be memory of a GPU: short operations would end by a segmentation
  * fault. id may be NULL; then a flush shows when the memory may be reused, and returns the
- * operation's error. RWAPI_ERR_AGAIN: too many operations are under way.
+ * operation's error. The queue is full if rwapi_params.operations are under way.
  *
  * The first operation on a peer's memory fetches the bounds and rights from the peer, and waits for
  * them in the background. Until they have come, a violation is the operation's error; then it is
@@ -277,8 +285,8 @@ typedef struct rwapi_element {
  * because of its arguments or RWAPI_ERR_AGAIN; the keys of all are awaited before the first is
  * written. The array may be changed when the call returns. The elements of all lists that are not
  * complete are at most rwapi_params.operations: a list that is longer is refused
- * (RWAPI_ERR_RANGE), and one for which there is no room now with RWAPI_ERR_AGAIN. A notification
- * without data after it comes after all of it; so it does after rwapi_put_strided. */
+ * (RWAPI_ERR_RANGE). A notification without data after it comes after all of it; so it does after
+ * rwapi_put_strided. */
 RWAPI_EXPORT int rwapi_put_list(rwapi_context* context, const rwapi_element* elements, size_t n,
                                 rwapi_id* id);
 

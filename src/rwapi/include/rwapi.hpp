@@ -7,9 +7,7 @@
 //   have, and ignore errors; close() throws them. An exception that leaves the scope of a context
 //   ends the process with a message, and so the job: other processes would wait for it.
 // - Errors are exceptions, because most calls fail only if something is wrong, and constructors
-//   cannot return anything. A queue that is full is not an error: calls that begin an operation,
-//   and send(), return false if they have not begun (RWAPI_ERR_AGAIN). Context::retry() tries
-//   again.
+//   cannot return anything.
 // - Buffers are spans of bytes. bytes_of() and writable_bytes_of() make them of other things. They
 //   must exist until the operation is complete.
 // - Times are std::chrono's. A wait whose time has passed throws, as the C call returns an error.
@@ -64,13 +62,6 @@ inline Result check(Result result) {
     if (result < 0) [[unlikely]]
         throw Error(static_cast<int>(result));
     return result;
-}
-
-// Whether a call has succeeded; false: it returned `expected`.
-inline bool check_unless(int expected, int result) {
-    if (result == expected) return false;
-    check(result);
-    return true;
 }
 
 // A range that does not end with the expression: a span, or a container with a name.
@@ -191,47 +182,41 @@ class Registration : public Owned {
 // The operations of a context on memory of peers.
 class Operations {
   public:
-    [[nodiscard]] bool put(rwapi_net net, std::uint64_t offset, Bytes local,
-                           rwapi_id* id = nullptr) {
-        return begun(::rwapi_put(handle_, net, offset, local.data(), local.size(), id));
+    void put(rwapi_net net, std::uint64_t offset, Bytes local, rwapi_id* id = nullptr) {
+        check(::rwapi_put(handle_, net, offset, local.data(), local.size(), id));
     }
-    [[nodiscard]] bool get(rwapi_net net, std::uint64_t offset, WritableBytes local,
-                           rwapi_id* id = nullptr) {
-        return begun(::rwapi_get(handle_, net, offset, local.data(), local.size(), id));
+    void get(rwapi_net net, std::uint64_t offset, WritableBytes local, rwapi_id* id = nullptr) {
+        check(::rwapi_get(handle_, net, offset, local.data(), local.size(), id));
     }
-    [[nodiscard]] bool put_list(std::span<const rwapi_element> elements, rwapi_id* id = nullptr) {
-        return begun(::rwapi_put_list(handle_, elements.data(), elements.size(), id));
+    void put_list(std::span<const rwapi_element> elements, rwapi_id* id = nullptr) {
+        check(::rwapi_put_list(handle_, elements.data(), elements.size(), id));
     }
     // The blocks begin at local.
-    [[nodiscard]] bool put_strided(rwapi_net net, std::uint64_t offset, const void* local,
-                                   const rwapi_blocks& blocks, rwapi_id* id = nullptr) {
-        return begun(::rwapi_put_strided(handle_, net, offset, local, &blocks, id));
+    void put_strided(rwapi_net net, std::uint64_t offset, const void* local,
+                     const rwapi_blocks& blocks, rwapi_id* id = nullptr) {
+        check(::rwapi_put_strided(handle_, net, offset, local, &blocks, id));
     }
-    [[nodiscard]] bool fetch_add(rwapi_net net, std::uint64_t offset, std::uint64_t value,
-                                 std::uint64_t* result, rwapi_id* id = nullptr) {
-        return begun(::rwapi_fetch_add(handle_, net, offset, value, result, id));
+    void fetch_add(rwapi_net net, std::uint64_t offset, std::uint64_t value, std::uint64_t* result,
+                   rwapi_id* id = nullptr) {
+        check(::rwapi_fetch_add(handle_, net, offset, value, result, id));
     }
-    [[nodiscard]] bool compare_swap(rwapi_net net, std::uint64_t offset, std::uint64_t compare,
-                                    std::uint64_t value, std::uint64_t* result,
-                                    rwapi_id* id = nullptr) {
-        return begun(::rwapi_compare_swap(handle_, net, offset, compare, value, result, id));
+    void compare_swap(rwapi_net net, std::uint64_t offset, std::uint64_t compare,
+                      std::uint64_t value, std::uint64_t* result, rwapi_id* id = nullptr) {
+        check(::rwapi_compare_swap(handle_, net, offset, compare, value, result, id));
     }
-    [[nodiscard]] bool put_signal(rwapi_net net, std::uint64_t offset, Bytes local,
-                                  std::uint64_t signal_offset, std::uint64_t value, int operation,
-                                  rwapi_id* id = nullptr) {
-        return begun(::rwapi_put_signal(handle_, net, offset, local.data(), local.size(),
-                                        signal_offset, value, operation, id));
+    void put_signal(rwapi_net net, std::uint64_t offset, Bytes local, std::uint64_t signal_offset,
+                    std::uint64_t value, int operation, rwapi_id* id = nullptr) {
+        check(::rwapi_put_signal(handle_, net, offset, local.data(), local.size(), signal_offset,
+                                 value, operation, id));
     }
-    [[nodiscard]] bool put_notify(rwapi_net net, std::uint64_t offset, Bytes local,
-                                  std::uint32_t slot, std::uint64_t value, rwapi_id* id = nullptr) {
-        return begun(
+    void put_notify(rwapi_net net, std::uint64_t offset, Bytes local, std::uint32_t slot,
+                    std::uint64_t value, rwapi_id* id = nullptr) {
+        check(
             ::rwapi_put_notify(handle_, net, offset, local.data(), local.size(), slot, value, id));
     }
 
   protected:
     Operations() = default;
-    static bool begun(int result) { return check_unless(RWAPI_ERR_AGAIN, result); }
-
     rwapi_context* handle_ = nullptr;
 };
 
@@ -283,13 +268,6 @@ class Context : public Operations {
     int size() const { return check(::rwapi_context_size(handle_)); }
     int rank() const { return check(::rwapi_context_rank(handle_)); }
 
-    // Calls begin() until it returns true, and makes progress:
-    // context.retry([&] { return context.put(net, 0, data); }).
-    template <class Begin>
-    void retry(Begin&& begin) {
-        while (!begin()) progress();
-    }
-
     Memory alloc(std::size_t size) {
         rwapi_net net;
         void* const memory = ::rwapi_context_alloc(handle_, size, &net);
@@ -308,8 +286,8 @@ class Context : public Operations {
     }
     void barrier() { check(::rwapi_barrier(handle_)); }
 
-    [[nodiscard]] bool send(int node, const rwapi_small& small) {
-        return begun(::rwapi_context_send(handle_, node, &small));
+    void send(int node, const rwapi_small& small) {
+        check(::rwapi_context_send(handle_, node, &small));
     }
     std::optional<Message> receive() {
         Message message;
@@ -356,11 +334,9 @@ class Context : public Operations {
     void wait_all(std::span<const rwapi_id> ids, Time limit = kForever) {
         check(::rwapi_wait_all(handle_, ids.data(), ids.size(), limit.count()));
     }
-    [[nodiscard]] bool flush(int node, rwapi_id* id) {
-        return begun(::rwapi_flush(handle_, node, id));
-    }
-    [[nodiscard]] bool flush_all(rwapi_id* id) { return begun(::rwapi_flush_all(handle_, id)); }
-    [[nodiscard]] bool fence(int node) { return begun(::rwapi_fence(handle_, node)); }
+    void flush(int node, rwapi_id* id) { check(::rwapi_flush(handle_, node, id)); }
+    void flush_all(rwapi_id* id) { check(::rwapi_flush_all(handle_, id)); }
+    void fence(int node) { check(::rwapi_fence(handle_, node)); }
 
     int progress() { return check(::rwapi_progress(handle_)); }
     int event_fd() {
@@ -369,7 +345,10 @@ class Context : public Operations {
         return fd;
     }
     // false: events are waiting already.
-    [[nodiscard]] bool arm() { return check_unless(RWAPI_ERR_BUSY, ::rwapi_arm(handle_)); }
+    [[nodiscard]] bool arm() {
+        const int armed = ::rwapi_arm(handle_);
+        return armed != RWAPI_ERR_BUSY && check(armed) == 0;
+    }
     // 0: the node works as far as is known; 1: it leaves; RWAPI_ERR_PEER: it is dead.
     int peer_status(int node) {
         const int status = ::rwapi_peer_status(handle_, node);

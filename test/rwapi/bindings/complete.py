@@ -57,7 +57,7 @@ def compare(what, have, wanted):
 def cpp():
     said = set(re.findall(r"::(rwapi_\w+)", (root / "include" / "rwapi.hpp").read_text()))
     # Calls of the paper are those of the context of the process.
-    same = {"rwapi_init": "rwapi_init_params", "rwapi_issent": "rwapi_test", "rwapi_write": "rwapi_put", "rwapi_free": "rwapi_deregister", "rwapi_context_free": "rwapi_deregister"}
+    same = {"rwapi_init": "rwapi_init_params", "rwapi_issent": "rwapi_test", "rwapi_write": "rwapi_put", "rwapi_free": "rwapi_deregister"}
     for name in exports:
         context = name.replace("rwapi_", "rwapi_context_")
         if not said & {name, same.get(name, name), context}:
@@ -151,8 +151,7 @@ def python():
     used = set(re.findall(r"calls\.(rwapi_\w+)", "".join(
         (root / "bindings" / "rwapi" / file).read_text() for file in ("__init__.py", "_c.py"))))
     same = {"rwapi_init": "rwapi_init_params", "rwapi_issent": "rwapi_test", "rwapi_write": "rwapi_put", "rwapi_alloc": "rwapi_register",
-            "rwapi_context_alloc": "rwapi_register", "rwapi_free": "rwapi_deregister",
-            "rwapi_context_free": "rwapi_deregister"}
+            "rwapi_context_alloc": "rwapi_register", "rwapi_free": "rwapi_deregister"}
     for name in exports:
         if not used & {name, same.get(name, name), name.replace("rwapi_", "rwapi_context_")}:
             problems.append(f"rwapi/__init__.py does not call {name}")

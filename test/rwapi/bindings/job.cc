@@ -79,20 +79,18 @@ class Job {
 
     void flush() {
         rwapi_id id;
-        context_.retry([&] { return context_.flush_all(&id); });
+        context_.flush_all(&id);
         wait(id);
-        context_.retry([&] { return context_.flush(next_, &id); });
+        context_.flush(next_, &id);
         wait(id);
-        context_.retry([&] { return context_.fence(next_); });
+        context_.fence(next_);
     }
 
     void notify() {
         std::string greeting = "node " + std::to_string(rank_) + " says hello";
         rwapi_id id;
-        context_.retry([&] {
-            return context_.put_notify(nets_[next_], offsetof(Shared, greeting),
-                                       rwapi::bytes_of(greeting), 5, 40 + rank_, &id);
-        });
+        context_.put_notify(nets_[next_], offsetof(Shared, greeting), rwapi::bytes_of(greeting), 5,
+                            40 + rank_, &id);
         EXPECT(context_.notify_waitsome(0, 10, kLimit) == 5);
         EXPECT(context_.notify_wait(5, kLimit) == 40u + before_);
         EXPECT(context_.notify_test(5).value() == 40u + before_);
@@ -108,10 +106,7 @@ class Job {
 
     void signal() {
         for (int i = 0; i < 2; ++i)
-            context_.retry([&] {
-                return context_.put_signal(nets_[next_], 0, {}, offsetof(Shared, word), 4,
-                                           RWAPI_SIGNAL_ADD);
-            });
+            context_.put_signal(nets_[next_], 0, {}, offsetof(Shared, word), 4, RWAPI_SIGNAL_ADD);
         context_.signal_wait(shared_.word, 8, kLimit);
         EXPECT(rwapi::signal_read(shared_.word) == 8);
     }
@@ -122,10 +117,8 @@ class Job {
         std::iota(numbers.begin(), numbers.end(), 1000 * rank_);
         for (std::size_t half = 0; half < 2; ++half) {
             const auto part = std::span(numbers).subspan(half * 128, 128);
-            context_.retry([&] {
-                return context_.put(rwapi::net_add(nets_[next_], offsetof(Shared, numbers)),
-                                    half * 512, rwapi::bytes_of(part));
-            });
+            context_.put(rwapi::net_add(nets_[next_], offsetof(Shared, numbers)), half * 512,
+                         rwapi::bytes_of(part));
         }
         flush();  // numbers is about to go
         context_.barrier();
@@ -135,10 +128,8 @@ class Job {
     void read() {
         std::array<std::uint32_t, 256> numbers = {};
         rwapi_id id;
-        context_.retry([&] {
-            return context_.get(nets_[next_], offsetof(Shared, numbers),
-                                rwapi::writable_bytes_of(numbers), &id);
-        });
+        context_.get(nets_[next_], offsetof(Shared, numbers), rwapi::writable_bytes_of(numbers),
+                     &id);
         wait(id);
         EXPECT(numbers[3] == 1000u * rank_ + 3);
     }
@@ -151,10 +142,7 @@ class Job {
         const rwapi_blocks columns{8, 8, 32, 32};
         context_.barrier();
         rwapi_id id;
-        context_.retry([&] {
-            return context_.put_strided(nets_[next_], offsetof(Shared, numbers), matrix.data(),
-                                        columns, &id);
-        });
+        context_.put_strided(nets_[next_], offsetof(Shared, numbers), matrix.data(), columns, &id);
         notify(8);
         wait(id);
         context_.notify_wait(8, kLimit);
@@ -165,7 +153,7 @@ class Job {
                            rwapi::bytes_of(matrix[1])),
             rwapi::element(nets_[next_], offsetof(Shared, numbers) + 800,
                            rwapi::bytes_of(matrix[2]))};
-        context_.retry([&] { return context_.put_list(elements, &id); });
+        context_.put_list(elements, &id);
         notify(9);
         wait(id);
         context_.notify_wait(9, kLimit);
@@ -174,23 +162,17 @@ class Job {
         flush();
     }
 
-    void notify(std::uint32_t slot) {
-        context_.retry([&] { return context_.put_notify(nets_[next_], 0, {}, slot, 1); });
-    }
+    void notify(std::uint32_t slot) { context_.put_notify(nets_[next_], 0, {}, slot, 1); }
 
     void atomics() {
         std::uint64_t found = 99;
         rwapi_id id;
-        context_.retry([&] {
-            return context_.fetch_add(nets_[0], offsetof(Shared, sum), rank_ + 1, &found, &id);
-        });
+        context_.fetch_add(nets_[0], offsetof(Shared, sum), rank_ + 1, &found, &id);
         wait(id);
         EXPECT(found <= 6);
         context_.barrier();
         const std::uint64_t sum = size_ * (size_ + 1) / 2;
-        context_.retry([&] {
-            return context_.compare_swap(nets_[0], offsetof(Shared, sum), sum, sum, &found, &id);
-        });
+        context_.compare_swap(nets_[0], offsetof(Shared, sum), sum, sum, &found, &id);
         wait(id);
         EXPECT(found == sum);
     }
@@ -199,7 +181,7 @@ class Job {
         rwapi_small small;
         static_assert(sizeof small == sizeof nets_[rank_]);
         std::memcpy(&small, &nets_[rank_], sizeof small);
-        context_.retry([&] { return context_.send(next_, small); });
+        context_.send(next_, small);
         std::optional<rwapi::Context::Message> message;
         while (!(message = context_.receive())) continue;
         EXPECT(message->node == before_);
@@ -214,8 +196,7 @@ class Job {
             context_.register_memory(rwapi::writable_bytes_of(numbers), RWAPI_WRITE);
         const std::vector<rwapi_net> nets = context_.share(registration.net());
         const double mine = rank_ + 0.5;
-        context_.retry(
-            [&] { return context_.put_notify(nets[next_], 8, rwapi::bytes_of(mine), 1, 1); });
+        context_.put_notify(nets[next_], 8, rwapi::bytes_of(mine), 1, 1);
         context_.notify_wait(1, kLimit);
         context_.notify_reset(1);
         EXPECT(numbers[1] == before_ + 0.5);
@@ -228,8 +209,7 @@ class Job {
 
     void events() {
         pollfd fd{context_.event_fd(), POLLIN, 0};
-        if (rank_ == 0)
-            context_.retry([&] { return context_.put_notify(nets_[next_], 0, {}, 7, 1); });
+        if (rank_ == 0) context_.put_notify(nets_[next_], 0, {}, 7, 1);
         if (rank_ == 1) {
             while (!context_.notify_test(7)) {
                 if (context_.arm()) poll(&fd, 1, 1000);

@@ -175,7 +175,7 @@ contains
     call expect(rwapi_notify_test(context, 64, answer) == rwapi_err_range, 'no slot')
 
     call check(rwapi_barrier(context), 'barrier')
-    call check(rwapi_context_free(context, memory), 'free')
+    call check(rwapi_deregister(context, mine), 'free')
     call check(rwapi_barrier(context), 'barrier')
   end subroutine
 

@@ -43,7 +43,7 @@ def refused(*kinds):
 
 def notify(context, nets, memory, following, before):
     said = f"node {context.rank} says hello".encode()
-    put = context.retry(context.put_notify, nets[following], said, slot=5, value=40 + context.rank, offset=GREETING)
+    put = context.put_notify(nets[following], said, slot=5, value=40 + context.rank, offset=GREETING)
     assert context.notify_waitsome(0, 10, LIMIT) == 5
     assert context.notify_wait(5, LIMIT) == 40 + before
     assert context.notify_test(5) == 40 + before
@@ -59,7 +59,7 @@ def notify(context, nets, memory, following, before):
 
 def signals(context, nets, memory, following):
     for _ in range(2):
-        context.retry(context.put_signal, nets[following], b"", WORD, 4, rwapi.SIGNAL_ADD)
+        context.put_signal(nets[following], b"", WORD, 4, rwapi.SIGNAL_ADD)
     context.signal_wait(memory.view, 8, WORD, LIMIT)
     assert context.signal_read(memory.view, WORD) == 8
 
@@ -69,15 +69,15 @@ def put(context, nets, memory, following, before):
     numbers = array.array("I", range(1000 * context.rank, 1000 * context.rank + 256))
     for half in range(2):
         part = memoryview(numbers)[128 * half:128 * half + 128]
-        context.retry(context.put, nets[following] + NUMBERS, part, 512 * half)
-    context.retry(context.flush, following).wait(LIMIT)
+        context.put(nets[following] + NUMBERS, part, 512 * half)
+    context.flush(following).wait(LIMIT)
     context.barrier()
     assert memory.view[NUMBERS:NUMBERS + 1024].cast("I")[200] == 1000 * before + 200
 
 
 def read(context, nets, memory, following):
     numbers = array.array("I", bytes(1024))
-    context.retry(context.get, nets[following], numbers, NUMBERS).wait(LIMIT)
+    context.get(nets[following], numbers, NUMBERS).wait(LIMIT)
     assert numbers[3] == 1000 * context.rank + 3
 
 
@@ -88,36 +88,36 @@ def lists(context, nets, memory, following, before):
 
     mine, theirs = matrix(context.rank), matrix(before)
     context.barrier()
-    context.retry(context.put_strided, nets[following], mine, 8, 8, 32, 32, NUMBERS)
-    context.retry(context.put_notify, nets[following], b"", slot=8)
+    context.put_strided(nets[following], mine, 8, 8, 32, 32, NUMBERS)
+    context.put_notify(nets[following], b"", slot=8)
     context.notify_wait(8, LIMIT)
     there = memory.view[NUMBERS:NUMBERS + 1024].cast("I")
     assert there[57] == theirs[57] and there[58] != theirs[58]
     elements = [(nets[following], memoryview(mine)[1:2], NUMBERS + 400),
                 (nets[following] + NUMBERS, memoryview(mine)[2:3], 800)]
-    context.retry(context.put_list, elements)
-    context.retry(context.put_notify, nets[following], b"", slot=9)
+    context.put_list(elements)
+    context.put_notify(nets[following], b"", slot=9)
     context.notify_wait(9, LIMIT)
     assert there[100] == theirs[1] and there[200] == theirs[2]
-    context.wait_all([context.retry(context.put_list, elements),
-                      context.retry(context.put_strided, nets[following], mine, 8, 8, 32, 32, NUMBERS)], LIMIT)
+    context.wait_all([context.put_list(elements),
+                      context.put_strided(nets[following], mine, 8, 8, 32, 32, NUMBERS)], LIMIT)
     with raises(rwapi.ERR_RANGE):
         context.put_strided(nets[following], mine, 8, 9, 32, 32)
-    context.retry(context.flush, following).wait(LIMIT)
+    context.flush(following).wait(LIMIT)
     context.barrier()
     for slot in (8, 9):
         context.notify_reset(slot)
 
 
 def atomics(context, nets):
-    assert context.retry(context.fetch_add, nets[0], context.rank + 1, SUM).wait(LIMIT).result < 6
+    assert context.fetch_add(nets[0], context.rank + 1, SUM).wait(LIMIT).result < 6
     context.barrier()
     total = context.size * (context.size + 1) // 2
-    assert context.retry(context.compare_swap, nets[0], total, total, SUM).wait(LIMIT).result == total
+    assert context.compare_swap(nets[0], total, total, SUM).wait(LIMIT).result == total
 
 
 def messages(context, nets, following, before):
-    context.retry(context.send, following, nets[context.rank])
+    context.send(following, nets[context.rank])
     message = None
     while message is None:
         message = context.receive()
@@ -132,11 +132,11 @@ def registrations(context, following, before):
         with refused(BufferError):
             numbers.append(1)
         nets = context.share(region.net)
-        context.retry(context.put_notify, nets[following], bytes([context.rank]), slot=1, offset=8)
+        context.put_notify(nets[following], bytes([context.rank]), slot=1, offset=8)
         context.notify_wait(1, LIMIT)
         context.notify_reset(1)
         assert numbers[8] == before
-        context.retry(context.flush_all).wait(LIMIT)
+        context.flush_all().wait(LIMIT)
         context.barrier()
     numbers.append(1)
 
@@ -145,32 +145,32 @@ def events(context, nets, following):
     poll = select.poll()
     poll.register(context.event_fd(), select.POLLIN)
     if context.rank == 0:
-        context.retry(context.put_notify, nets[following], b"", slot=7)
+        context.put_notify(nets[following], b"", slot=7)
     if context.rank == 1:
         while context.notify_test(7) is None:
             if context.arm():
                 poll.poll(1000)
             while context.progress():
                 continue
-    context.retry(context.fence, following)
+    context.fence(following)
     assert context.peer_status(following) == 0
 
 
 def dropped(context, nets, memory, following):
     """Nobody keeps these operations or their data; both live until the writes are complete."""
     for number in range(3000):
-        context.retry(context.put, nets[following], number.to_bytes(8, "little") * 64, NUMBERS)
-    context.retry(context.flush, following).wait(LIMIT)
+        context.put(nets[following], number.to_bytes(8, "little") * 64, NUMBERS)
+    context.flush(following).wait(LIMIT)
     assert len(context._left) <= max(context._LEFT, context._look_at)
     context.barrier()
     assert memory.view[NUMBERS:NUMBERS + 512].cast("Q").tolist() == [2999] * 64
     # The error of a dropped operation is that of the next flush. Its kind is known only when the key has come.
     with context.alloc(64) as small:
         others = context.share(small.net)
-        context.retry(context.put, others[following], b"12345678" * 16)
+        context.put(others[following], b"12345678" * 16)
         with raises(rwapi.ERR_RANGE):
-            context.retry(context.flush, following).wait(LIMIT)
-        context.retry(context.flush, following).wait(LIMIT)
+            context.flush(following).wait(LIMIT)
+        context.flush(following).wait(LIMIT)
         context.barrier()
 
 
@@ -178,7 +178,7 @@ def arrays(context, nets, memory, following, before):
     if numpy is None:
         return
     mine = numpy.full((8, 8), context.rank + 0.5)
-    context.retry(context.put_notify, nets[following], mine, slot=2, offset=NUMBERS)
+    context.put_notify(nets[following], mine, slot=2, offset=NUMBERS)
     context.notify_wait(2, LIMIT)
     context.notify_reset(2)
     there = numpy.frombuffer(memory.view, dtype=float, count=64, offset=NUMBERS)
@@ -186,7 +186,7 @@ def arrays(context, nets, memory, following, before):
     with refused(BufferError, ValueError):
         context.put(nets[following], mine[:, 0])  # a column is not contiguous
     mine.flags.writeable = False
-    context.retry(context.put, nets[following], mine, NUMBERS).wait(LIMIT)
+    context.put(nets[following], mine, NUMBERS).wait(LIMIT)
     with refused(BufferError, ValueError):
         context.get(nets[following], mine, NUMBERS)
 
@@ -205,7 +205,7 @@ def outlive(context):
 def interrupted(context, nets, following):
     """Ctrl-C while the operations that were dropped are looked at: none of their buffers is dropped."""
     for number in range(40):
-        context.retry(context.get, nets[following], bytearray(4096))
+        context.get(nets[following], bytearray(4096))
     test = rwapi.calls.rwapi_test
     try:
         def once(*arguments):
@@ -267,10 +267,15 @@ def mistakes(context, nets, memory, following):
     with refused(TypeError):
         rwapi.Context(no_such_parameter=1)
     # Credit comes back only when the other side receives.
-    with raises(rwapi.ERR_AGAIN, rwapi.Again):
+    with rwapi.Context(full=rwapi.FULL_AGAIN) as other:
+        with raises(rwapi.ERR_AGAIN):
+            for _ in range(65):
+                other.send(following, b"fill")
+        other.barrier()
+    # What a process sends to itself, nobody else receives.
+    with raises(rwapi.ERR_AGAIN):
         for _ in range(65):
-            context.send(following, b"fill")
-    context.barrier()
+            context.send(context.rank, b"fill")
     while context.receive() is not None:
         continue
 

@@ -24,8 +24,8 @@ import traceback
 from ctypes import byref, c_int, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
 
 from ._c import *  # noqa: F403 the constants too
-from ._c import (ALL, ERR_BUSY, ERR_INVALID, ERR_PEER, ERR_RANGE, ERR_STATE, ERR_TIMEOUT,
-                 READ, SIGNAL_SET, THREAD_MULTIPLE, Again, Blocks, Bootstrap, Buffer, Element, Error, Net, Params, calls, check,
+from ._c import (ALL, ERR_AGAIN, ERR_BUSY, ERR_INVALID, ERR_PEER, ERR_RANGE, ERR_STATE, ERR_TIMEOUT, FULL_AGAIN,
+                 READ, SIGNAL_SET, THREAD_MULTIPLE, Blocks, Bootstrap, Buffer, Element, Error, Net, Params, calls, check,
                  error_of)
 
 
@@ -118,7 +118,7 @@ class Memory(Region):
 class Context:
     """A context: rwapi.init() gives that of the process, and Context(...) makes another one. Collective.
 
-    Parameters: threads, slots, operations, credit, on_peer_death, wait as in rwapi_params, and bootstrap: an object
+    Parameters: threads, slots, operations, credit, on_peer_death, wait, full as in rwapi_params, and bootstrap: an object
     with `rank`, `size`, exchange(bytes) -> the bytes of all processes, barrier_begin() and barrier_test() -> bool.
     """
 
@@ -135,7 +135,8 @@ class Context:
         unknown = params.keys() - {name for name, _ in Params._fields_[1:]}
         if unknown:
             raise TypeError(f"there is no parameter {', '.join(sorted(unknown))}")
-        parameters = Params(size=ctypes.sizeof(Params), **params)
+        self._says_again = params.get("full") == FULL_AGAIN
+        parameters = Params(size=ctypes.sizeof(Params), **{**params, "full": FULL_AGAIN})
         if bootstrap is not None:
             self._bootstrap = _table(bootstrap)  # the library calls it when the context ends
             parameters.bootstrap = ctypes.pointer(self._bootstrap)
@@ -212,7 +213,7 @@ class Context:
         if len(self._left) >= self._look_at:
             self._look_at_left()
         operation = Operation(self, kept, found, flush)
-        check(call(self.handle, *arguments, byref(operation._id)))
+        self._when_room(call, *arguments, byref(operation._id))
         if operation.id == 0:
             operation._kept = None
         return operation
@@ -241,13 +242,13 @@ class Context:
         thread.join()
         return results[0]
 
-    def retry(self, call, *arguments, **named):
-        """call(...), again while a queue is full, with progress between."""
-        while True:
-            try:
-                return call(*arguments, **named)
-            except Again:
-                self.progress()
+    def _when_room(self, call, *arguments, fails=False):
+        """call(handle, *arguments), again while a queue is full, so that signals are handled between."""
+        result = call(self.handle, *arguments)
+        while result == ERR_AGAIN and not fails and not self._says_again:
+            self.progress()
+            result = call(self.handle, *arguments)
+        check(result)
 
     # ---- Processes and small messages ----
 
@@ -260,11 +261,12 @@ class Context:
         return check(calls.rwapi_context_rank(self.handle))
 
     def send(self, node, data):
-        """Sends up to 16 bytes, which are filled up with zeros. Raises Again if there is no credit."""
+        """Sends up to 16 bytes, which are filled up with zeros."""
         data = bytes(data)
         if len(data) > 16:
             raise Error(ERR_RANGE)
-        check(calls.rwapi_context_send(self.handle, node, data.ljust(16, b"\0")))
+        # Only this process could receive what it has sent to itself.
+        self._when_room(calls.rwapi_context_send, node, data.ljust(16, b"\0"), fails=node == self.rank)
 
     def receive(self):
         """(node, 16 bytes), or None."""
@@ -416,7 +418,7 @@ class Context:
         return self._begin(calls.rwapi_flush_all, flush=True)
 
     def fence(self, node):
-        check(calls.rwapi_fence(self.handle, node))
+        self._when_room(calls.rwapi_fence, node)
 
     def progress(self):
         return check(calls.rwapi_progress(self.handle))

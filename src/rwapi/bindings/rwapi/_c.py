@@ -12,6 +12,7 @@ OK = 0
 THREAD_SINGLE, THREAD_MULTIPLE = 0, 1
 DEATH_GO_ON, DEATH_REPORT = 0, 1
 WAIT_POLL, WAIT_SLEEP = 0, 1
+FULL_WAIT, FULL_AGAIN = 0, 1
 READ, WRITE, SIGNAL, ALL, POLLED = 1, 2, 4, 7, 16
 SIGNAL_SET, SIGNAL_ADD = 0, 1
 ID_NONE = -1 << 63
@@ -55,7 +56,8 @@ class Bootstrap(ctypes.Structure):
 
 class Params(ctypes.Structure):
     _fields_ = [("size", c_size_t), ("threads", c_int), ("slots", c_uint32), ("operations", c_uint32),
-                ("credit", c_uint32), ("bootstrap", POINTER(Bootstrap)), ("on_peer_death", c_int), ("wait", c_int)]
+                ("credit", c_uint32), ("bootstrap", POINTER(Bootstrap)), ("on_peer_death", c_int), ("wait", c_int),
+                ("full", c_int)]
 
 
 class Element(ctypes.Structure):
@@ -97,7 +99,6 @@ SIGNATURES = {
     "context_send": (c_int, _CONTEXT, c_int, _BYTES),
     "context_receive": (c_int, _CONTEXT, POINTER(c_int), _BYTES),
     "context_alloc": (c_void_p, _CONTEXT, c_size_t, POINTER(Net)),
-    "context_free": (c_int, _CONTEXT, c_void_p),
     "share": (c_int, _CONTEXT, Net, POINTER(Net)),
     "barrier": (c_int, _CONTEXT),
     "register": (c_int, _CONTEXT, _BYTES, c_size_t, c_int, POINTER(Net)),
@@ -144,16 +145,12 @@ class Error(Exception):
         self.code = code
 
 
-class Again(Error):
-    """A queue is full: make progress and call again, as Context.retry() does."""
-
-
 class Timeout(Error, TimeoutError):
     """The time limit has passed."""
 
 
 def error_of(code):
-    return {ERR_AGAIN: Again, ERR_TIMEOUT: Timeout}.get(code, Error)(code)
+    return (Timeout if code == ERR_TIMEOUT else Error)(code)
 
 
 def check(result):
@@ -200,4 +197,4 @@ class Buffer:
 
 # What programs use.
 __all__ = [name for name in globals() if name[0] != "_" and name.isupper()]
-__all__ += ["Again", "Error", "Net", "Timeout", "calls"]
+__all__ += ["Error", "Net", "Timeout", "calls"]
