@@ -31,7 +31,8 @@ constexpr uint32_t kFirstStormPeer = 2;  // the distance: some neighbours are co
 constexpr uint32_t kStormPeers = 4;
 constexpr uint32_t kRandomMessages = 16;
 constexpr uint32_t kWindows = 4;
-constexpr int kWindowsBefore = 6;  // times
+constexpr int kWindowsBefore = 2;  // times
+constexpr int kWindowsCounted = 5;
 
 // Runs a program on each rank: program_of(rank, took). Returns the longest time in ns.
 template <typename ProgramOf>
@@ -65,9 +66,8 @@ double windows_rate(World& world, const std::vector<std::vector<uint32_t>>& peer
         for (const uint32_t peer : peers[rank]) world.connect(rank, peer);
         messages += uint64_t{kWindows} * kWindow * peers[rank].size();
     }
-    double took = 0;
-    for (int i = 0; i <= kWindowsBefore; ++i)
-        took = longest(world, [&](uint32_t rank, uint64_t& of) {
+    const auto windows = [&] {
+        return longest(world, [&](uint32_t rank, uint64_t& of) {
             if (!peers[rank].empty())
                 return send_windows(world.node(rank), peers[rank], size, kWindows, of);
             for (uint32_t sender = 0; sender < world.ranks(); ++sender)
@@ -75,7 +75,9 @@ double windows_rate(World& world, const std::vector<std::vector<uint32_t>>& peer
                     if (peer == rank) return answer_windows(world.node(rank), sender, kWindows);
             return idle(world.node(rank));
         });
-    return static_cast<double>(messages) / took;
+    };
+    for (int i = 0; i < kWindowsBefore; ++i) (void)windows();
+    return static_cast<double>(messages) / median_time(kWindowsCounted, windows);
 }
 
 // Of the first ranks.

@@ -2,6 +2,7 @@
 // What a simulated rank does in a pattern. Programs write how long they took, in ns, to `took`.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -12,6 +13,16 @@ namespace bench::sim {
 
 // One side of a ping-pong, which rank 0 begins.
 Program ping(Node& me, uint32_t peer, uint32_t size, uint32_t trips, uint64_t& took);
+
+// The median of `rounds` times, of a pattern in which a block may be registered in any round: that
+// is paid once.
+template <typename Round>
+double median_time(int rounds, Round&& round) {
+    std::vector<double> times;
+    for (int i = 0; i < rounds; ++i) times.push_back(round());
+    std::ranges::nth_element(times, times.begin() + rounds / 2);
+    return times[static_cast<size_t>(rounds / 2)];
+}
 
 Program send_stream(Node& me, uint32_t peer, uint32_t size, uint32_t messages);
 Program receive(Node& me, uint64_t messages, uint64_t& took);
