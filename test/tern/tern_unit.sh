@@ -4,6 +4,6 @@
 # Unit tests, without those of tern_models.sh. They do not wait. With the thread sanitizer only those with threads.
 filter='-*EveryOrderOfEvents*:TupleSchedules.*'
 if ldd ./tern-unit | grep -q tsan; then
-    filter='Block.ReaderMayPoll*:Regions.*:AnnouncedChanges*:WatchedRanges*:Userfault*:*Hooked*'
+    filter='Block.ReaderMayPoll*:Regions.*:WatchedRanges*:Userfault*:*Hooked*'
 fi
 exec "$(dirname "$0")/../common/gtest_tap.sh" ./tern-unit --gtest_filter="$filter"

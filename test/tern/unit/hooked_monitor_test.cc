@@ -27,14 +27,8 @@ class Kernel final : public Monitor {
 
 class HookedMonitorTest : public testing::TestWithParam<bool> {
   protected:
-    // Whether the kernel is asked now, by the cache, which has pins everywhere or nowhere.
-    bool asks(bool pinned = true) {
-        const int before = asked_;
-        EXPECT_TRUE(monitor_.settle([pinned](uint64_t, uint64_t) { return pinned; }));
-        return asked_ != before;
-    }
-    // Whether it is asked by a thread that uses a pin.
-    bool user_asks() {
+    // Whether the kernel is asked now.
+    bool asks() {
         const int before = asked_;
         EXPECT_TRUE(monitor_.settled());
         return asked_ != before;
@@ -50,44 +44,12 @@ INSTANTIATE_TEST_SUITE_P(TheHooksReport, HookedMonitorTest, testing::Bool(),
                          [](const auto& of_all) { return of_all.param ? "OfAll" : "OfSome"; });
 
 TEST_P(HookedMonitorTest, OnlyWhileChangesMayBeUnderWay) {
-    EXPECT_EQ(user_asks(), always_) << "no change has been announced";
+    EXPECT_EQ(asks(), always_) << "no change has been announced";
     EXPECT_FALSE(monitor_.on_announced(1, 2)) << "nothing is watched that needs a hook";
     EXPECT_TRUE(asks());
-    EXPECT_TRUE(user_asks());
+    EXPECT_TRUE(asks()) << "nothing says that it has happened";
     wait();
-    EXPECT_EQ(user_asks(), always_);
     EXPECT_EQ(asks(), always_);
-}
-
-TEST_P(HookedMonitorTest, NotAboutMemoryThatIsNotPinned) {
-    for (int i = 0; i < 100; ++i) {
-        (void)monitor_.on_announced(1, 2);
-        EXPECT_EQ(asks(false), always_);
-        EXPECT_EQ(user_asks(), always_);
-    }
-}
-
-TEST_P(HookedMonitorTest, NotWhenTheKernelHasReportedTheChange) {
-    (void)monitor_.on_announced(1, 2);
-    EXPECT_TRUE(asks());
-    monitor_.review([](uint64_t, uint64_t) { return true; });
-    EXPECT_TRUE(user_asks()) << "that was another change";
-    monitor_.review([](uint64_t start, uint64_t end) {
-        EXPECT_EQ(start, 1u);
-        EXPECT_EQ(end, 2u);
-        return false;
-    });
-    EXPECT_EQ(user_asks(), always_);
-}
-
-// A thread that uses a pin cannot see whether the change matters: the cache must examine it first.
-TEST_P(HookedMonitorTest, NotBeforeTheCacheHasExaminedTheChange) {
-    (void)monitor_.on_announced(1, 2);
-    const int before = asked_;
-    EXPECT_EQ(monitor_.settled(), always_);
-    EXPECT_EQ(asked_ != before, always_);
-    EXPECT_TRUE(asks());
-    EXPECT_TRUE(user_asks());
 }
 
 TEST_P(HookedMonitorTest, NotAfterTheLastChangeHasEnded) {
@@ -102,15 +64,10 @@ TEST_P(HookedMonitorTest, NotAfterTheLastChangeHasEnded) {
     (void)monitor_.on_announced(3, 4);
     monitor_.change_begins();
     EXPECT_TRUE(asks());
-    EXPECT_TRUE(asks(false)) << "the cache does not know the memory of changes that have begun";
     monitor_.change_ends();
     EXPECT_TRUE(asks()) << "one of two has ended";
     monitor_.change_ends();
     EXPECT_EQ(asks(), always_);
-    (void)monitor_.on_announced(1, 2);
-    monitor_.change_begins();
-    monitor_.change_ends();
-    EXPECT_EQ(user_asks(), always_) << "nor does the cache need to examine it";
 }
 
 }  // namespace

@@ -217,7 +217,6 @@ Pin* PinCache::Registration::find_or_begin(unsigned access) {
     pin_->access_ = access | (pages_on_demand(c_) && writes(access) ? 0u : kLocalRead);
     // Before the registration: a change meanwhile is reported, and makes the pin stale.
     watched_ = c_.monitor_->watch(start, end);
-    c_.monitor_->review(c_.pinned_);
     c_.table_.add_registering(pin_.get());
     begun_ = true;
     return nullptr;

@@ -210,8 +210,6 @@ class PinCache {
     // Handles changes while the cache is not called.
     Reaper reaper_{[this] { clean_up(); }};
     std::unique_ptr<Monitor> monitor_;
-    const Monitor::Pinned pinned_{
-        [this](uint64_t start, uint64_t end) { return table_.overlaps(start, end); }};
 };
 
 // Bytes of the longest buffer that users of the cache should have pinned: a longer one would push

@@ -29,7 +29,7 @@ bool PinCache::up_to_date() {
         invalidate_locked({0, UINT64_MAX});
         forks_seen_.store(forks, std::memory_order_release);
     }
-    return handle_all([this] { return monitor_->settle(pinned_); });
+    return handle_all([this] { return monitor_->settled(); });
 }
 
 // The same for changes that ended before this call, by this thread or by others.
@@ -41,7 +41,6 @@ bool PinCache::handle_changes() {
     if (inbox_.empty()) return true;
     handling_.store(true, std::memory_order_relaxed);
     const bool all = inbox_.take_all([this](const MemoryChange& happened) { change(happened); });
-    monitor_->review(pinned_);
     handling_.store(false, std::memory_order_release);
     return all;
 }

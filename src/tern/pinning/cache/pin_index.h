@@ -21,11 +21,6 @@ class PinIndex {
         return pin->covers(start, end, access) ? pin : nullptr;
     }
 
-    bool overlaps(uint64_t start, uint64_t end) const {
-        const auto behind = pins_.lower_bound(end);
-        return behind != pins_.begin() && std::prev(behind)->second->overlaps(start, end);
-    }
-
     // Calls `visit` for every pin that overlaps the range; `visit` may remove that pin.
     template <class Visit>
     void overlapping(uint64_t start, uint64_t end, Visit&& visit) {

@@ -42,14 +42,6 @@ class PinTable {
     Pin* find(uint64_t start, uint64_t end, unsigned access) const {
         return index_[kind(access)].find(start, end, access);
     }
-    // Whether a pin of some of this range is listed, or may be soon.
-    bool overlaps(uint64_t start, uint64_t end) const {
-        for (const PinIndex& index : index_)
-            if (index.overlaps(start, end)) return true;
-        for (const Pin* pin = registering_.newest(); pin != nullptr; pin = PinList::next(pin))
-            if (!pin->stale_ && pin->overlaps(start, end)) return true;
-        return false;
-    }
     // Calls `visit` for every listed pin that overlaps the range; `visit` may drop that pin.
     template <class Visit>
     void overlapping(uint64_t start, uint64_t end, Visit&& visit) {

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "common/clock.h"
-#include "tern/pinning/watch/announced_changes.h"
 #include "tern/pinning/watch/monitor.h"
 #include "tern/pinning/watch/watched_ranges.h"
 
@@ -24,13 +23,10 @@ namespace tern {
 //
 // other_->settled() costs a system call. It is needed only while another thread is unmapping
 // memory: a thread that is given the same addresses must not find the old pins. If the hooks see
-// every change, they have reported this one (`announced_`), and the system call is made from then
-// on until
-// - the cache has no pin of this memory: either it never had one, or it has handled the change that
-//   the other monitor reported. The cache reviews the announced changes before it makes a new pin
-//   of the memory; a new pin is not affected by them, see above.
-// - or the hooks have reported the end of the change,
-// - or a second has passed.
+// every change, the system call is made
+// - from the beginning of a change to its end, where the hooks report both,
+// - and from the announcement of a change on, until no change is under way any more or, where the
+//   hooks do not report ends, for a second.
 // Changes that bypass libc (system calls that a program makes directly) are found when the reader
 // of the kernel's events has read them, some microseconds later.
 class HookedMonitor final : public Monitor {
@@ -59,24 +55,15 @@ class HookedMonitor final : public Monitor {
         set_bounds();
     }
     bool settled() override {
-        const AnnouncedChanges::Kept kept = announced_.kept();
-        if (kept == AnnouncedChanges::Kept::kUnexamined) return false;
-        return settled(kept);
-    }
-    bool settle(const Pinned& pinned) override {
-        if (announced_.kept() == AnnouncedChanges::Kept::kUnexamined)
-            announced_.examine(now(), pinned);
-        return settled(announced_.kept());
-    }
-    void review(const Pinned& pinned) override {
-        if (announced_.kept() != AnnouncedChanges::Kept::kNone) announced_.examine(now(), pinned);
+        const bool ask = !hooks_see_all_ || under_way() || announced();
+        return ask ? other_->settled() : other_->quiet();
     }
     bool quiet() override { return other_->quiet(); }
     bool needs_hook(uint64_t start, uint64_t end) const override {
         return hooked_.overlaps(start, end);
     }
     bool on_announced(uint64_t start, uint64_t end) override {
-        if (hooks_see_all_) announced_.add(start, end, now());
+        if (hooks_see_all_) announce();
         return start < last_.load(std::memory_order_relaxed) &&
                first_.load(std::memory_order_relaxed) < end;
     }
@@ -87,7 +74,7 @@ class HookedMonitor final : public Monitor {
         uint32_t count = under_way_.load(std::memory_order_relaxed);
         do {
             if (count == 0) return;
-            if (count == 1) announced_.clear();
+            if (count == 1) announced_until_.store(0, std::memory_order_relaxed);
         } while (!under_way_.compare_exchange_weak(count, count - 1, std::memory_order_seq_cst));
     }
 
@@ -95,18 +82,24 @@ class HookedMonitor final : public Monitor {
 
   private:
     static constexpr size_t kMostRanges = 8192;
+    // ns. Longer than a thread can be kept from making the change that it has announced.
+    static constexpr int64_t kChange = 1'000'000'000;
 
     static int64_t now() { return static_cast<int64_t>(base::monotonic_ns()); }
 
-    // The thread that changes memory writes `announced_` before its system call. The system call
-    // orders the write before all later uses of the addresses.
-    bool settled(AnnouncedChanges::Kept kept) {
-        if (kept != AnnouncedChanges::Kept::kNone) {
-            announced_.expire(now());
-            kept = announced_.kept();
+    // The thread that changes memory writes this before its system call, which orders the write
+    // before all later uses of the addresses.
+    void announce() {
+        const int64_t time = now() + kChange;
+        int64_t until = announced_until_.load(std::memory_order_relaxed);
+        while (until < time && !announced_until_.compare_exchange_weak(until, time)) {
         }
-        const bool ask = !hooks_see_all_ || kept != AnnouncedChanges::Kept::kNone || under_way();
-        return ask ? other_->settled() : other_->quiet();
+    }
+    // Whether a change that has been announced may not have happened yet.
+    bool announced() {
+        int64_t until = announced_until_.load(std::memory_order_relaxed);
+        if (until == 0 || until >= now()) return until != 0;
+        return !announced_until_.compare_exchange_strong(until, 0);
     }
 
     void set_bounds() {
@@ -117,9 +110,9 @@ class HookedMonitor final : public Monitor {
 
     std::unique_ptr<Monitor> other_;
     const bool hooks_see_all_;
-    AnnouncedChanges announced_;
+    std::atomic<int64_t> announced_until_{0};  // 0: no change, or all have ended
     // Changes that have begun and not ended. Written by the threads that change memory; ordered
-    // like announced_.
+    // like announced_until_.
     std::atomic<uint32_t> under_way_{0};
     WatchedRanges hooked_;
     // The addresses that hooked_ spans. Written under the lock of the cache, read by any thread.

@@ -24,9 +24,6 @@ inline const char* monitor_name(MonitorKind kind) {
 // that say "for any thread".
 class Monitor {
   public:
-    // Whether the cache has a pin of some of this memory that find() returns, or may return soon.
-    using Pinned = std::function<bool(uint64_t start, uint64_t end)>;
-
     virtual ~Monitor() = default;
     virtual MonitorKind kind() const = 0;
     // True: every change of this memory is reported from now on. False: its pins must not be kept
@@ -36,14 +33,8 @@ class Monitor {
     virtual bool not_now() const { return false; }
     // The cache has handled this change. Memory that is mapped there later has to be watched anew.
     virtual void changed(const MemoryChange& change) = 0;
-    // Whether every change that began before this call is in the inbox. For any thread. May be
-    // false until settle() has been called.
+    // Whether every change that began before this call is in the inbox. For any thread.
     virtual bool settled() = 0;
-    // As settled(), under the lock. `pinned`: see above.
-    virtual bool settle(const Pinned&) { return settled(); }
-    // The cache has taken changes out of the inbox, and find() no longer returns pins of their
-    // memory; or it is about to make a pin, to which earlier changes do not matter.
-    virtual void review(const Pinned&) {}
     // As settled(), for changes that ended before this call; cheaper.
     virtual bool quiet() { return settled(); }
     // Whether only hooks report changes of this memory, so that the cache must act on their report.
