@@ -157,16 +157,18 @@ awk '
 result $? 'the inputs of the processor count' "$tmp/values"
 refuses 'options: a block that takes longer than a doorbell' 2 'block' "$tern_bench" sim --block 41
 
-# A crowd of 64 ranks that send 8 KiB without end does not stop a hot pair: each message of Tern's finds a receive, and
-# the 99th percentile of the pair's half round trips is at most three times the median, which is 65 us at most.
+# A crowd of 64 ranks that send 8 KiB without end does not stop a hot pair: each message of Tern's finds a receive. The
+# median half round trip of the pair takes no longer than what the crowd may have under way, 1 MiB (docs/tern/protocol.md,
+# "Allowances"), and the 99th percentile is at most three times the median.
 check 'a crowd' "$tern_bench" sim --profile $profile --ranks 66 --patterns crowd
 figures_of "$tmp/output" 2 >"$tmp/figures"
 awk -F'|' '
     $2 == "half trip in a crowd" { median = $5 }
     $2 == "its 99th percentile" { most = $5 }
     $2 == "its RNR NAKs" { naks = $5 }
+    $2 == "the crowd" { allowed = 1048.576 / $5 }
     { print }
-    END { exit !(median > 0 && median <= 65 && most <= 3 * median && naks == "0.000") }' "$tmp/figures" >"$tmp/values"
+    END { exit !(median > 0 && median <= allowed && most <= 3 * median && naks == "0.000") }' "$tmp/figures" >"$tmp/values"
 result $? "a crowd does not stop a hot pair" "$tmp/values"
 
 check '64 ranks' "$tern_bench" sim --profile hdr200 --ranks 64 --patterns storm,random
@@ -174,12 +176,7 @@ check_match 'options: help' 'virtual time' "$tern_bench" sim --help
 refuses 'options: a profile that does not exist' 2 'profile' "$tern_bench" sim --profile fast
 refuses 'options: one rank' 2 'ranks' "$tern_bench" sim --ranks 1
 refuses 'options: an unknown pattern' 2 'patterns' "$tern_bench" sim --patterns ring
-# Its name ends with the process that made it; others may be at work.
-left=
-for fabric in "/dev/shm/softhca-$(id -u)-tern-sim-"*; do
-    pid=${fabric##*-}
-    [ ! -e "$fabric" ] || kill -0 "${pid%%[!0-9]*}" 2>/dev/null || left+=" $fabric"
-done
-[ -z "$left" ]
-result $? "no fabric is left$left"
+# Its name ends with the process that made it; others may be at work, or have been killed at it.
+check 'no fabric is left' bash -c '"$0" sim --patterns ping-pong & wait "$!" && ! ls /dev/shm/softhca-*-tern-sim-"$!".*' \
+    "$tern_bench"
 finish
