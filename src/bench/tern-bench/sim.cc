@@ -84,8 +84,7 @@ Environment environment(const Environment& from, const Adapter& adapter) {
     // On some processors it would register all memory twice.
     changes.emplace_back("UCX_IB_PCI_RELAXED_ORDERING", "n");
     // The simulation runs Tern's timers.
-    if (std::ranges::find(changes, "TERN_TUNABLES", &Environment::value_type::first) ==
-        changes.end())
+    if (std::ranges::find(from, "TERN_TUNABLES", &Environment::value_type::first) == from.end())
         changes.emplace_back("TERN_TUNABLES", "batch_poll=1");
     const Processor& processor = adapter.processor;
     changes.emplace_back(kCopyVariable, std::to_string(processor.copy));
