@@ -34,8 +34,8 @@ void add_adapter(CLI::App& app, Adapter& adapter);
 void add_processor(CLI::App& app, Processor& processor);
 // A line for the output, and what a file says of a simulation.
 std::string profile_text(const Adapter& adapter);
-Facts facts_of(const std::string& command, const Adapter& adapter, const std::string& ranks,
-               const std::string& costs);
+report::Facts facts_of(const std::string& command, const Adapter& adapter, const std::string& ranks,
+                       const std::string& costs);
 // The costs of the processor, as JSON: of these transports, and of what runs above them.
 enum class Above : uint8_t { kUct, kUcpToo, kRwapiToo };
 std::string costs_text(const Adapter& adapter, const std::vector<std::string>& transports,
