@@ -18,10 +18,11 @@ Program ping(Node& me, uint32_t peer, uint32_t size, uint32_t trips, uint64_t& t
 // is paid once.
 template <typename Round>
 double median_time(int rounds, Round&& round) {
-    std::vector<double> times;
-    for (int i = 0; i < rounds; ++i) times.push_back(round());
-    std::ranges::nth_element(times, times.begin() + rounds / 2);
-    return times[static_cast<size_t>(rounds / 2)];
+    std::vector<double> times(static_cast<size_t>(rounds));
+    std::ranges::generate(times, round);
+    const auto median = times.begin() + rounds / 2;
+    std::ranges::nth_element(times, median);
+    return *median;
 }
 
 Program send_stream(Node& me, uint32_t peer, uint32_t size, uint32_t messages);
