@@ -43,13 +43,14 @@ template <class T>
 // The same for messages of any length that fit into a work request.
 [[gnu::always_inline]] inline void copy_short(std::byte* to, const void* from, size_t length) {
     const auto* source = static_cast<const std::byte*>(from);
-    for (; length > kFewBytes; length -= sizeof(Sixteen)) [[unlikely]] {
-            Sixteen bytes;
-            memcpy(&bytes, source, sizeof(bytes));
-            memcpy(to, &bytes, sizeof(bytes));
-            source += sizeof(bytes);
-            to += sizeof(bytes);
-        }
+    while (__builtin_expect(length > kFewBytes, 0)) {
+        Sixteen bytes;
+        memcpy(&bytes, source, sizeof(bytes));
+        memcpy(to, &bytes, sizeof(bytes));
+        source += sizeof(bytes);
+        to += sizeof(bytes);
+        length -= sizeof(bytes);
+    }
     copy_few(to, source, length);
 }
 

@@ -97,7 +97,7 @@ struct Channel final : Connection {
         std::byte* next = nullptr;   // the end of the payload
         std::byte* limit = nullptr;  // and its last place; null: none is open
         std::byte* frame = nullptr;  // a place for a cold word, the payload, a place for a tail
-        BlockWriter::Growing plan;   // of a frame in the block
+        BlockWriter::Growing plan;   // cold: only the most bytes
         bool in_block = false;
         bool refused = false;  // the device has refused the frame
         uint32_t lkey = 0;

@@ -34,7 +34,7 @@ Status FastPath::post_packed_slow(Channel& channel, uint32_t id, uint32_t length
                                   SendPool::Buffer& buffer) {
     bool marks = false;
     if (batches_.suits(channel, length)) {
-        const auto fill = [&](std::byte* to) { memcpy(to, buffer.data + sizeof(Word), length); };
+        const auto fill = [&](std::byte* to) { memcpy(to, payload_of(buffer), length); };
         if (batches_.take(channel, id, length, fill)) {
             pool_.give(&buffer);
             ++counters_.bcopies;

@@ -148,6 +148,19 @@ class FastPath {
         if (status == Status::kOk) Batches::set_mark(channel);
         return status;
     }
+    // The tail of a frame that goes straight, and where its write of `body` bytes goes, which ends
+    // at `end`.
+    [[gnu::always_inline]] static Word straight_word(const Channel& channel, uint32_t id,
+                                                     uint32_t length) {
+        return channel.sending.path.block_word(FrameKind::kActiveMessage, id, length, 0)
+            .with_freed(channel.receiving.path.credit_word());
+    }
+    [[gnu::always_inline]] static void aim_straight(Write& write, const Channel& channel,
+                                                    uint32_t end, uint32_t body) {
+        write.piece.length = body;
+        write.request.wr.rdma.remote_addr = channel.sending.block_address + (end - body);
+        write.request.wr.rdma.rkey = channel.sending.block_rkey;
+    }
     template <class Fill>
     void make_short(Channel& channel, uint32_t id, uint32_t length, Fill fill);
     // The work request of the message behind a put, which has `next` as its number.
@@ -234,13 +247,9 @@ template <class Fill>
     std::byte* const tail = short_.frame + sizeof(Word) + payload;
     memset(tail - sizeof(Word), 0, sizeof(Word));  // the padding, if any, is in these bytes
     fill(short_.frame + sizeof(Word));
-    const Word word = channel.sending.path.block_word(FrameKind::kActiveMessage, id, length, 0)
-                          .with_freed(channel.receiving.path.credit_word());
+    const Word word = straight_word(channel, id, length);
     memcpy(tail, &word, sizeof(word));
-    const auto body = static_cast<uint32_t>(payload + sizeof(Word));
-    short_.piece.length = body;
-    short_.request.wr.rdma.remote_addr = channel.sending.block_address + (end - body);
-    short_.request.wr.rdma.rkey = channel.sending.block_rkey;
+    aim_straight(short_, channel, end, static_cast<uint32_t>(payload + sizeof(Word)));
 }
 
 template <class Fill>
@@ -381,21 +390,19 @@ template <class Fill>
                                                            uint32_t length,
                                                            SendPool::Buffer& buffer) {
     channel.sending.last_bcopy = length;
-    clear_padding(buffer.data + sizeof(Word) + length);
+    clear_padding(payload_of(buffer) + length);
     if (!is_usual(channel, length)) [[unlikely]]
         return post_packed_slow(channel, id, length, buffer);
     const auto body = static_cast<uint32_t>(padded(size_t{length}) + sizeof(Word));
-    std::byte* const payload = buffer.data + sizeof(Word);
-    const Word word = channel.sending.path.block_word(FrameKind::kActiveMessage, id, length, 0)
-                          .with_freed(channel.receiving.path.credit_word());
+    std::byte* const payload = payload_of(buffer);
+    const Word word = straight_word(channel, id, length);
     memcpy(payload + body - sizeof(Word), &word, sizeof(word));
     const bool at_once = body <= max_inline_;
-    copy_.piece = {.addr = address_of(payload), .length = body, .lkey = buffer.lkey};
+    copy_.piece.addr = address_of(payload);
+    copy_.piece.lkey = buffer.lkey;
     copy_.request.send_flags = at_once ? unsigned{IBV_SEND_INLINE} : 0;
     copy_.request.wr_id = channel.tag | channel.sends.next();
-    copy_.request.wr.rdma.remote_addr =
-        channel.sending.block_address + (channel.sending.path.straight_end() - body);
-    copy_.request.wr.rdma.rkey = channel.sending.block_rkey;
+    aim_straight(copy_, channel, channel.sending.path.straight_end(), body);
     if (ibv_post_send(channel.qp.get(), &copy_.request, &bad_) != 0) [[unlikely]] {
         pool_.give(&buffer);
         return requests_.on_refused(channel);
@@ -429,7 +436,7 @@ Status FastPath::am_bcopy(Channel& channel, uint32_t id, Pack&& pack, uint32_t& 
     SendPool::Buffer* const buffer = pool_.take();
     if (buffer == nullptr) [[unlikely]]
         return room_.no_buffer();
-    length = pack(static_cast<void*>(buffer->data + sizeof(Word)));
+    length = pack(static_cast<void*>(payload_of(*buffer)));
     return post_packed(channel, id, length, *buffer);
 }
 

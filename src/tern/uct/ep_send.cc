@@ -317,8 +317,9 @@ ssize_t ep_am_bcopy(uct_ep_h ep, uint8_t id, uct_pack_callback_t pack, void* arg
         return other_packed(ep, id, pack, argument);
     const uint32_t length =
         call_packer(iface_of(ep), id, pack, FastPath::payload_of(*buffer), argument);
-    if (path->post_packed(*channel, id, length, *buffer) != Status::kOk) [[unlikely]]
-        return static_cast<ssize_t>(to_ucs(Status::kDevice));
+    const Status sent = path->post_packed(*channel, id, length, *buffer);
+    if (sent != Status::kOk) [[unlikely]]
+        return static_cast<ssize_t>(to_ucs(sent));
     return static_cast<ssize_t>(length);
 }
 
