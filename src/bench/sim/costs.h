@@ -93,7 +93,15 @@ struct TransportCosts {
     constexpr bool is_modelled() const { return !runs.empty(); }
 };
 constexpr std::array<TransportCosts, 4> kTransports = {{
-    {"tern", 82, 155, {236, 50.1}, 39, 101, VerbsCosts().request, {}, 0, 0, 71, 0.34, 179},
+    {.name = "tern",
+     .send = 82,
+     .copy = 155,
+     .receive = {236, 50.1},
+     .poll = 39,
+     .full_poll = 101,
+     .append = 71,
+     .append_byte = 0.34,
+     .append_copy = 179},
     {"rc_verbs", 96, 126, {59, 59}, 61, 61},
     {"rc_mlx5", 96, 126, {59, 59}, 61, 61, 40, "rc_verbs"},
     {"dc_mlx5", 96, 126, {59, 59}, 61, 61, 40, "rc_verbs", 8, 60},

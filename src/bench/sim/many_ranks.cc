@@ -18,7 +18,7 @@ constexpr uint32_t kCrowd = 64;         // ranks, at most
 constexpr uint32_t kCrowdSettles = 20;  // trips: some of the crowd get blocks
 constexpr uint32_t kCrowdTrips = kCrowdSettles + 100;
 constexpr uint32_t kTripsBefore = 200;
-constexpr uint32_t kExchanges = 11;
+constexpr int kExchanges = 11;
 // After these, neighbours are hot, and pools and blocks have nearly their size: what is left to be
 // registered is in few exchanges.
 constexpr uint32_t kExchangesBefore = 100;
@@ -167,14 +167,13 @@ double all_to_all(World& world, uint32_t size) {
     for (uint32_t one = 0; one < ranks; ++one)
         for (uint32_t other = one + 1; other < ranks; ++other) world.connect(one, other);
     const uint32_t before = ranks > kManyRanks ? kExchangesOfMany : kExchangesBefore;
-    std::vector<double> times;
-    for (uint32_t i = 0; i < before + kExchanges; ++i)
-        times.push_back(longest(world, [&](uint32_t rank, uint64_t& of) {
+    const auto all = [&] {
+        return longest(world, [&](uint32_t rank, uint64_t& of) {
             return exchange(world.node(rank), ranks, size, of);
-        }));
-    const auto median = times.end() - kExchanges / 2 - 1;
-    std::nth_element(times.end() - kExchanges, median, times.end());
-    return *median;
+        });
+    };
+    for (uint32_t i = 0; i < before; ++i) (void)all();
+    return median_time(kExchanges, all);
 }
 
 double windows_to_all(World& world, uint32_t size) {

@@ -12,7 +12,6 @@ namespace bench::sim {
 namespace {
 
 uint64_t counted = 0;  // active messages that the transports have handed to UCP
-uct_am_callback_t first_handler = nullptr;
 
 template <typename Function>
 Function* next(Function*, const char* name) {
@@ -23,6 +22,7 @@ struct Handler {
     uct_am_callback_t function;
     void* argument;
 };
+std::deque<Handler> handlers;  // UCX keeps pointers to them
 
 ucs_status_t count(void* argument, void* data, size_t length, unsigned flags) {
     ++counted;
@@ -75,8 +75,8 @@ REPLACED ucs_status_t ucs_async_set_event_handler(ucs_async_mode_t mode, int fd,
 // Tern looks whether the one who receives messages is UCP.
 REPLACED int dladdr(const void* address, Dl_info* info) noexcept {
     NEXT(dladdr);
-    const bool counts = address == reinterpret_cast<void*>(count) && first_handler != nullptr;
-    return real(counts ? reinterpret_cast<void*>(first_handler) : address, info);
+    const bool counts = address == reinterpret_cast<void*>(count) && !handlers.empty();
+    return real(counts ? reinterpret_cast<void*>(handlers.front().function) : address, info);
 }
 
 REPLACED ucs_status_t uct_iface_set_am_handler(uct_iface_h iface, uint8_t id,
@@ -84,7 +84,5 @@ REPLACED ucs_status_t uct_iface_set_am_handler(uct_iface_h iface, uint8_t id,
                                                uint32_t flags) {
     NEXT(uct_iface_set_am_handler);
     if (function == nullptr) return real(iface, id, function, argument, flags);
-    static std::deque<Handler> handlers;  // UCX keeps pointers to them
-    if (handlers.empty()) first_handler = function;
     return real(iface, id, count, &handlers.emplace_back(Handler{function, argument}), flags);
 }
