@@ -176,7 +176,5 @@ check_match 'options: help' 'virtual time' "$tern_bench" sim --help
 refuses 'options: a profile that does not exist' 2 'profile' "$tern_bench" sim --profile fast
 refuses 'options: one rank' 2 'ranks' "$tern_bench" sim --ranks 1
 refuses 'options: an unknown pattern' 2 'patterns' "$tern_bench" sim --patterns ring
-# Its name ends with the process that made it; others may be at work, or have been killed at it.
-check 'no fabric is left' bash -c '"$0" sim --patterns ping-pong & wait "$!" && ! ls /dev/shm/softhca-*-tern-sim-"$!".*' \
-    "$tern_bench"
+leaves_no_fabric 'no fabric is left' tern-sim "$tern_bench" sim --patterns ping-pong
 finish

@@ -97,6 +97,13 @@ check() {
     result $status "$name" "$tmp/output"
 }
 
+# leaves_no_fabric NAME PREFIX command...: the command succeeds, and the fabrics that it has named PREFIX-PID.N are gone.
+leaves_no_fabric() {
+    local name=$1 prefix=$2
+    shift 2
+    check "$name" bash -c '"$@" & wait "$!" && ! ls "/dev/shm/softhca-$(id -u)-$0-$!".*' "$prefix" "$@"
+}
+
 # check_match NAME PATTERN command...: like check, and the output must match the extended regular expression.
 check_match() {
     local name=$1 pattern=$2 status

@@ -71,15 +71,14 @@ TEST_F(AddressTest, NumberOfAnotherProcessIsNotAtThisAddress) {
     }
 }
 
-// What a datagram reports that an endpoint sends to itself.
-ibv_wc datagram_to_itself(const Endpoint& end, const Region& memory, const Ah& ah) {
-    EXPECT_EQ(RecvWr(1).sge(memory.sge()).post(end.qp), 0);
-    EXPECT_EQ(SendWr(IBV_WR_SEND, 2)
+// An endpoint posts a receive, of this number, and sends a datagram to itself.
+void send_to_itself(const Endpoint& end, const Region& memory, const Ah& ah, uint64_t receive) {
+    ASSERT_EQ(RecvWr(receive).sge(memory.sge()).post(end.qp), 0);
+    ASSERT_EQ(SendWr(IBV_WR_SEND, receive + 1)
                   .sge(memory.sge(0, 8))
                   .to(ah.get(), end.qp->qp_num, kQkey)
                   .post(end.qp),
               0);
-    return poll_one(end.recv_cq);
 }
 
 TEST_F(AddressTest, DatagramsCarryTheAddressOfTheirProcess) {
@@ -92,18 +91,14 @@ TEST_F(AddressTest, DatagramsCarryTheAddressOfTheirProcess) {
         const Endpoint end(hca, pd.get(), spec);
         bring_up(hca, end.qp.get(), spec, {});
         const Ah ah = hca.make_ah(pd.get(), hca.address());
-        const ibv_wc wc = datagram_to_itself(end, memory, ah);
+        send_to_itself(end, memory, ah, 1);
+        const ibv_wc wc = poll_one(end.recv_cq);
         ASSERT_TRUE(is_done(wc, 1));
         EXPECT_EQ(wc.slid, hca.port_attr().lid);
         Address wrong = hca.address();
         wrong.lid = static_cast<uint16_t>(wrong.lid < 64 ? wrong.lid + 32 : wrong.lid - 32);
         const Ah nobody = hca.make_ah(pd.get(), wrong);
-        ASSERT_EQ(RecvWr(3).sge(memory.sge()).post(end.qp), 0);
-        ASSERT_EQ(SendWr(IBV_WR_SEND, 4)
-                      .sge(memory.sge(0, 8))
-                      .to(nobody.get(), end.qp->qp_num, kQkey)
-                      .post(end.qp),
-                  0);
+        send_to_itself(end, memory, nobody, 3);
         EXPECT_TRUE(quiet(end.recv_cq));
     });
 }
@@ -200,7 +195,8 @@ TEST_F(PortTest, DatagramsNameTheLidsOfBothPorts) {
         address.src_path_bits = 3;
         const Ah ah(ibv_create_ah(pd.get(), &address));
         ASSERT_TRUE(ah);
-        const ibv_wc wc = datagram_to_itself(end, memory, ah);
+        send_to_itself(end, memory, ah, 1);
+        const ibv_wc wc = poll_one(end.recv_cq);
         ASSERT_TRUE(is_done(wc, 1));
         EXPECT_EQ(wc.slid, hca.port_attr().lid | 3);
         EXPECT_EQ(wc.dlid_path_bits, 1);
