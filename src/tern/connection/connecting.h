@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <new>
 #include <unordered_map>
-#include <unordered_set>
 
 #include "tern/connection/connection.h"
 
@@ -14,7 +15,7 @@ namespace tern {
 class Connecting {
   public:
     void add(Connection& connection) noexcept try {
-        by_port_[connection.peer.port].insert(&connection);
+        by_port_[connection.peer.port].emplace(connection.index, &connection);
     } catch (const std::bad_alloc&) {
         // It ends by its time limit.
     }
@@ -22,7 +23,7 @@ class Connecting {
     void remove(Connection& connection) {
         const auto found = by_port_.find(connection.peer.port);
         if (found == by_port_.end()) return;
-        found->second.erase(&connection);
+        found->second.erase(connection.index);
         if (found->second.empty()) by_port_.erase(found);
     }
     // The peer has said what its address is.
@@ -36,12 +37,12 @@ class Connecting {
     void for_each(const PortAddress& port, Visit&& visit) const {
         const auto found = by_port_.find(port);
         if (found == by_port_.end()) return;
-        for (Connection* connection : found->second) visit(*connection);
+        for (const auto& [index, connection] : found->second) visit(*connection);
     }
     // One whose handshake has begun, and whose peer has not answered. Null: there is none.
     Connection* unanswered() const {
         for (const auto& [port, connections] : by_port_)
-            for (Connection* connection : connections)
+            for (const auto& [index, connection] : connections)
                 if (connection->handshake.state() == Handshake::State::kConnecting &&
                     connection->handshake.deadline() != UINT64_MAX)
                     return connection;
@@ -51,7 +52,8 @@ class Connecting {
     Connection* take(const PortAddress& port) {
         const auto found = by_port_.find(port);
         if (found == by_port_.end()) return nullptr;
-        Connection* const connection = found->second.empty() ? nullptr : *found->second.begin();
+        Connection* const connection =
+            found->second.empty() ? nullptr : found->second.begin()->second;
         if (connection == nullptr)
             by_port_.erase(found);
         else
@@ -60,7 +62,8 @@ class Connecting {
     }
 
   private:
-    std::unordered_map<PortAddress, std::unordered_set<Connection*>, PortAddressHash> by_port_;
+    // By their indices: the order depends on nothing else, as simulations need it.
+    std::unordered_map<PortAddress, std::map<uint32_t, Connection*>, PortAddressHash> by_port_;
 };
 
 }  // namespace tern
