@@ -60,15 +60,16 @@ std::string model_text(const Adapter& adapter) {
     return text;
 }
 
-// Nothing of this environment may change a result: the variables of UCX, of rwapi and of the
-// software HCA are removed. `from` has changes of tern-bench's own.
+// Nothing of this environment may change a result: the variables of UCX, of rwapi, of the software
+// HCA and of malloc() are removed. `from` has changes of tern-bench's own.
 Environment environment(const Environment& from, const Adapter& adapter) {
     const softhca_inspect_model model = model_of(adapter);
     Environment changes;
     for (char** entry = environ; *entry != nullptr; ++entry) {
         const std::string_view variable = *entry;
         if (!variable.starts_with("UCX_") && !variable.starts_with("SOFTHCA_") &&
-            !variable.starts_with("RWAPI_") && !variable.starts_with("TERN_TUNABLES="))
+            !variable.starts_with("RWAPI_") && !variable.starts_with("MALLOC_") &&
+            !variable.starts_with("TERN_TUNABLES="))
             continue;
         changes.emplace_back(variable.substr(0, variable.find('=')), "");
     }
@@ -83,9 +84,14 @@ Environment environment(const Environment& from, const Adapter& adapter) {
     changes.emplace_back("UCX_BUILTIN_MEMCPY_MIN", "inf");
     // On some processors it would register all memory twice.
     changes.emplace_back("UCX_IB_PCI_RELAXED_ORDERING", "n");
+    // Tern's answer to each change of memory takes time. How many changes the kernel reports
+    // depends on which mappings happen to be neighbours, and how often malloc() returns memory on
+    // addresses.
+    changes.emplace_back("UCX_TERN_PIN_MONITOR", "ucm");
+    changes.emplace_back("MALLOC_TRIM_THRESHOLD_", std::to_string(INT64_MAX));
     // The simulation runs Tern's timers.
     if (std::ranges::find(from, "TERN_TUNABLES", &Environment::value_type::first) == from.end())
-        changes.emplace_back("TERN_TUNABLES", "batch_poll=1");
+        changes.emplace_back("TERN_TUNABLES", "batch_poll=1,pin_quarantine=0");
     const Processor& processor = adapter.processor;
     changes.emplace_back(kCopyVariable, std::to_string(processor.copy));
     changes.emplace_back(kBlockVariable, std::to_string(processor.block));

@@ -28,6 +28,11 @@ struct Tunables {
     // handler itself.
     uint32_t batch_poll = 0;
 
+    // Milliseconds for which pins of memory that is about to lose its pages are not remembered, at
+    // least. A processor's time that is shared by quota comes in turns of 100 ms. In a simulation
+    // no other thread can be late.
+    uint32_t pin_quarantine = 200;
+
     // Milliseconds until a connection request is repeated first. It then doubles.
     uint32_t connect_retry = 20;
 

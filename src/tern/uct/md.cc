@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tern/base/trace.h"
+#include "tern/base/tunables.h"
 #include "tern/engine/engine.h"
 #include "tern/rendezvous/calibration.h"
 #include "tern/uct/compat.h"
@@ -420,8 +421,12 @@ ucs_status_t md_open(uct_component_t* component, const char* name, const uct_md_
                          .interfaces = 0});
     domain->relaxed = relaxes_order(config.shared.relaxed_ordering, domain->device);
     domain->dma_buffers = config.dma_buffers != 0 && takes_dma_buffers(domain->device);
+    Tunables tunables;
+    std::string why;  // the interface says that they are malformed
+    (void)read_tunables(tunables, why);
     open_pins(*domain, {.monitor = static_cast<MonitorKind>(config.monitor),
                         .most_bytes = config.pin_most == UCS_MEMUNITS_AUTO ? 0 : config.pin_most,
+                        .quarantine = std::chrono::milliseconds(tunables.pin_quarantine),
                         .relaxed = domain->relaxed});
     domain->costs = calibrate(domain->device.pd.get(), *domain->pins);
     TERN_DEBUG("memory domain %s is open: lost pages are noticed by %s", name,

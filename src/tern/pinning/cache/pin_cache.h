@@ -35,9 +35,8 @@ struct PinSettings {
     std::chrono::milliseconds refusal{kMemoryRetry};
     // Is told once that the device has none, under the lock of the cache.
     std::function<void(const std::string&)> warn = [](const std::string&) {};
-    // How long pins of memory that is about to lose its pages are not remembered, at least. A
-    // processor's time that is shared by quota comes in turns of 100 ms.
-    std::chrono::milliseconds quarantine{200};
+    // How long pins of memory that is about to lose its pages are not remembered, at least.
+    std::chrono::milliseconds quarantine{kTunables.pin_quarantine};
     // A thread deregisters invalid pins, even if the cache is not called.
     bool background = true;
     // Registers with relaxed ordering, except for atomic operations: transfers read a pin only
