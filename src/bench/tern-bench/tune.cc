@@ -106,7 +106,7 @@ std::vector<Estimate> estimates_of(const tern::Decider& decider, uint64_t length
 std::string scheme(const tern::Decider& decider, uint64_t length, bool pinned) {
     const tern::BufferState state{pinned, true, 0};
     return std::string(
-        name_of(decider.expect({.length = length, .sender = state, .own = state}).scheme));
+        name_of(decider.decide({.length = length, .sender = state, .own = state}).scheme));
 }
 
 std::string parameter_table(const tern::Costs& costs) {

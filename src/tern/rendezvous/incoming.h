@@ -91,7 +91,6 @@ class IncomingTransfers : RendezvousPart {
 
     unsigned step(Incoming& transfer);
     unsigned step_reading(Incoming& transfer);
-    void learn(const Incoming& transfer);
     void end(Incoming& transfer, Status status);
 
     IncomingRings rings_;
