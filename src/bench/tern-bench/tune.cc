@@ -2,7 +2,6 @@
 // The parameters of the cost model on this device, and the schemes that the model chooses.
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 
 #include "bench/measure/clock.h"
 #include "bench/measure/mark.h"

@@ -4,7 +4,6 @@
 
 #include <deque>
 #include <memory>
-#include <span>
 #include <vector>
 
 #include "tern/engine/idle_time.h"

@@ -2,7 +2,6 @@
 #include "tern/rendezvous/rendezvous.h"
 #include "tern/connection/little_endian.h"
 
-#include <cstring>
 #include <new>
 #include <utility>
 

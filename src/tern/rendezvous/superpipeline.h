@@ -3,7 +3,6 @@
 // out of it, in chunks that overlap.
 #pragma once
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
