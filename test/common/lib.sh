@@ -82,11 +82,6 @@ require() {
     done
 }
 
-# Whether an interpreter that `tern-bench report` tries has what it needs.
-can_draw() {
-    python3 -c 'import jinja2, matplotlib' 2>/dev/null || /usr/bin/python3 -c 'import jinja2, matplotlib' 2>/dev/null
-}
-
 # check NAME command...: passes if the command ends with status 0 within the limit.
 check() {
     local name=$1 status

@@ -36,7 +36,6 @@ class UcxTern(AutotoolsPackage):
 
     variant("fortran", default=False, description="a module of rwapi for Fortran, of gfortran")
     variant("python", default=False, description="a module of rwapi for Python")
-    variant("report", default=False, description="what tern-bench report needs")
 
     depends_on("c", type="build")  # Spack 0.22 does not know this language yet, and refuses
     depends_on("cxx", type="build")
@@ -47,8 +46,6 @@ class UcxTern(AutotoolsPackage):
     depends_on("rdma-core")
     depends_on("pmix", when="+pmix")
     extends("python", when="+python")
-    depends_on("py-jinja2", type="run", when="+report")
-    depends_on("py-matplotlib", type="run", when="+report")
     depends_on("ucx@" + ",".join("=" + release for release in _UCX), type=("build", "link", "run"))
 
     for release, checksum in _UCX.items():

@@ -1,10 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""What `tern-bench compare` and `tern-bench report` execute: reads results that benchmarks wrote to files, and compares
-two of them. What a file says is not trusted.
+"""What `tern-bench compare` executes: reads two results that benchmarks wrote to files, and compares them. What a file
+says is not trusted.
 
-    tern_results.py compare A B
-    tern_results.py report FOLDER OUTPUT
+    tern_results.py A B
 """
 import bisect
 import functools
@@ -20,7 +19,7 @@ SCHEMA = 1
 MOST_BYTES = 64 << 20  # of a file
 MOST_TEXT = 400  # characters of a text
 TOO_LATE = 0.05  # of the operations
-EXIT_INCOMPLETE, EXIT_CHANGED = 3, 4
+EXIT_CHANGED = 4
 
 CHANCE = 0.01
 MOST_EXACT = 20  # rounds, with which the chance is counted exactly
@@ -274,51 +273,13 @@ def run_compare(before, after):
     return EXIT_CHANGED if changed else 0
 
 
-def replace_file(name, page):
-    """Writes a file beside it first, so that a full disk leaves the old page."""
-    if os.path.exists(name) and not os.path.isfile(name):
-        with open(name, "wb") as file:
-            file.write(page)
-        return
-    name = os.path.realpath(name)
-    new = f"{name}.{os.getpid()}"
-    with open(new, "xb") as file:
-        try:
-            file.write(page)
-            file.flush()
-            os.replace(new, name)
-        except OSError:
-            os.unlink(new)
-            raise
-
-
-def run_report(folder, output):
-    import tern_report  # needs packages that compare does not need
-    results, left_out = [], []
-    try:
-        names = sorted(name for name in os.listdir(folder) if name.endswith(".json"))
-        for name in names:
-            try:
-                results.append(read(os.path.join(folder, name)))
-            except Failure as failure:
-                print(f"left out: {failure}", file=sys.stderr)
-                left_out.append(str(failure))
-        if not results:
-            raise Failure(f"there is no result in {folder}")
-        replace_file(output, tern_report.page_of(results, left_out))
-    except OSError as error:
-        raise Failure(f"{harmless(error.filename or output)}: {error.strerror}") from error
-    print(f"{output}: made from {len(results)} results")
-    return EXIT_INCOMPLETE if left_out else 0
-
-
-def main(command, *words):
+def main(before, after):
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(encoding="utf-8", errors="replace")
     try:
-        return {"compare": run_compare, "report": run_report}[command](*words)
+        return run_compare(before, after)
     except Failure as failure:
-        print(f"tern-bench {command}: {failure}", file=sys.stderr)
+        print(f"tern-bench compare: {failure}", file=sys.stderr)
         return 1
 
 

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <set>
 
-#include "bench/sim/chance.h"
 #include "bench/sim/grid.h"
+#include "bench/sim/schedule.h"
 
 namespace bench::scale {
 

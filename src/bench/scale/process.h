@@ -14,7 +14,6 @@
 
 #include "bench/scale/blocks.h"
 #include "bench/scale/messages.h"
-#include "bench/scale/peer.h"
 #include "bench/scale/queues.h"
 #include "tern/connection/peer_set.h"
 #include "tern/engine/idle_choice.h"

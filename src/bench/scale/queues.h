@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "tern/connection/send_queues.h"
+#include "tern/connection/send_queue.h"
 #include "tern/engine/settings.h"
 
 namespace bench::scale {

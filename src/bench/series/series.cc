@@ -2,7 +2,6 @@
 #include "bench/series/series.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
 
 #include "bench/series/interrupt.h"

@@ -2,7 +2,6 @@
 #include "bench/sim/benchmarks.h"
 
 #include <algorithm>
-#include <string_view>
 
 #include "bench/sim/side.h"
 #include "bench/sim/turns.h"

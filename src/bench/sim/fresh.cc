@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "bench/sim/fresh.h"
+#include "bench/sim/patterns.h"
 
 #include <sys/mman.h>
 #include <ucp/api/ucp.h>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "bench/sim/machine.h"
+#include "bench/measure/clock.h"
 
 #include <dlfcn.h>
 #include <time.h>
@@ -7,8 +8,6 @@
 #include <cstdlib>
 #include <memory>
 #include <string>
-
-#include "bench/measure/clock.h"
 
 namespace bench::sim {
 namespace {

@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <numeric>
 
-#include "bench/sim/chance.h"
 #include "bench/sim/grid.h"
 #include "bench/sim/programs.h"
+#include "bench/sim/schedule.h"
 
 namespace bench::sim {
 namespace {

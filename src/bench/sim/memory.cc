@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "bench/sim/memory.h"
+#include "bench/sim/patterns.h"
 
 #include <algorithm>
 #include <cstdlib>

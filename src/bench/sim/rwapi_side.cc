@@ -2,7 +2,6 @@
 // librwapi, whose two contexts are the job. Nothing waits in a call.
 #include <rwapi.h>
 
-#include <cstdlib>
 #include <functional>
 #include <iterator>
 #include <string>

@@ -9,10 +9,17 @@
 #include <utility>
 #include <vector>
 
-#include "bench/sim/chance.h"
 #include "softhca/core/virtual_time.h"
 
 namespace bench::sim {
+
+// Numbers that look like chance, the same in each run: splitmix64.
+constexpr uint64_t chance(uint64_t index) {
+    uint64_t z = (index + 1) * 0x9e3779b97f4a7c15;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
+    z = (z ^ z >> 27) * 0x94d049bb133111eb;
+    return z ^ z >> 31;
+}
 
 // A rank whose polls find nothing, again and again: how its loop of polls goes on is known, so that
 // it need not run.

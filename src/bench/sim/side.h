@@ -9,7 +9,6 @@
 #include <array>
 #include <coroutine>
 #include <cstdint>
-#include <cstring>
 #include <memory>
 
 #include "bench/measure/clock.h"

@@ -9,10 +9,7 @@
 
 #include "bench/measure/clock.h"
 #include "bench/sim/benchmarks.h"
-#include "bench/sim/fresh.h"
-#include "bench/sim/memory.h"
 #include "bench/sim/patterns.h"
-#include "bench/sim/tagged.h"
 
 namespace {
 
@@ -25,9 +22,9 @@ std::vector<bench::sim::Value> values_of(int argc, char** argv) {
         for (int i = 4; i < argc; ++i) sizes.push_back(number(i));
         return bench::sim::run_benchmarks(argv[1], sizes);
     }
-    if (argv[2] == std::string(bench::sim::kFresh))
+    if (argv[2] == std::string(bench::sim::kFreshRanks))
         return bench::sim::measure_fresh(argv[1], number(4));
-    if (argv[2] == std::string(bench::sim::kTagged))
+    if (argv[2] == std::string(bench::sim::kTaggedRanks))
         return bench::sim::measure_tagged(argv[1], number(4));
     const uint32_t ranks = number(2);
     if (argc == 6 && argv[4] == std::string(bench::sim::kMemoryPattern))

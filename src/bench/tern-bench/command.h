@@ -202,7 +202,6 @@ int run_gate(int argc, char** argv);
 int run_scale(int argc, char** argv);
 int run_program(int argc, char** argv);
 int run_compare(int argc, char** argv);
-int run_report(int argc, char** argv);
 
 // What the workers of arms open, each over one programming interface of UCX or above it.
 struct PortKind {

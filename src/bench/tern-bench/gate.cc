@@ -11,7 +11,6 @@
 #include <iterator>
 #include <map>
 #include <mutex>
-#include <sstream>
 #include <thread>
 #include <tuple>
 
@@ -19,8 +18,7 @@
 #include "bench/series/process.h"
 #include "bench/series/progress.h"
 #include "bench/sim/benchmarks.h"
-#include "bench/sim/fresh.h"
-#include "bench/sim/tagged.h"
+#include "bench/sim/patterns.h"
 #include "bench/tern-bench/command.h"
 #include "bench/tern-bench/sim.h"
 #include "common/command.h"
@@ -88,12 +86,12 @@ std::vector<Part> all_parts() {
         {"8 for each port", false, false, {"16:8", "pairs"}, both},
         {"16 for each port", false, false, {"32:16", "pairs"}, both},
         {"64 for each port", false, false, {"128:64", "pairs"}, both},
-        {"mpi", true, true, {sim::kTagged, "2"}, both},
-        {"halo", false, true, {sim::kTagged, "16"}, halos},
-        {"matching halo", false, true, {sim::kTagged, "16"}, halos, kMatching},
+        {"mpi", true, true, {sim::kTaggedRanks, "2"}, both},
+        {"halo", false, true, {sim::kTaggedRanks, "16"}, halos},
+        {"matching halo", false, true, {sim::kTaggedRanks, "16"}, halos, kMatching},
         {"ucp", false, true, messages, long_messages},
-        {"pair", true, true, {sim::kFresh, "2"}, long_messages},
-        {"ring", false, true, {sim::kFresh, "16"}, long_messages},
+        {"pair", true, true, {sim::kFreshRanks, "2"}, long_messages},
+        {"ring", false, true, {sim::kFreshRanks, "16"}, long_messages},
         {kReplays, false, true, {}, long_messages},
     };
 }

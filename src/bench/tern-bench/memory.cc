@@ -4,14 +4,13 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdlib>
 #include <map>
 #include <set>
 #include <sstream>
 #include <string_view>
 
 #include "bench/series/interrupt.h"
-#include "bench/sim/memory.h"
+#include "bench/sim/patterns.h"
 #include "bench/tern-bench/command.h"
 #include "bench/tern-bench/sim.h"
 

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "bench/report/figure.h"
-#include "bench/series/options.h"
 #include "bench/tern-bench/command.h"
 #include "bench/tern-bench/sim.h"
 #include "common/command.h"

@@ -3,7 +3,6 @@
 // library that was compiled when the benchmark began (shim.h).
 #include <dlfcn.h>
 
-#include <cstdio>
 #include <cstring>
 #include <exception>
 #include <optional>

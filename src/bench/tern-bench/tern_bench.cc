@@ -49,7 +49,6 @@ constexpr struct {
     {"scale", "one process with up to 100,000 peers, simulated", run_scale},
     {"program", "a program of yours", run_program},
     {"compare", "what differs between two results", run_compare},
-    {"report", "a page of the results in a folder", run_report},
 };
 
 const Command& command_of(const Options& options) {

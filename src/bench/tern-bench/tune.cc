@@ -2,7 +2,6 @@
 // The parameters of the cost model on this device, and the schemes that the model chooses.
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 
 #include "bench/measure/clock.h"
 #include "bench/measure/mark.h"
@@ -106,7 +105,7 @@ std::vector<Estimate> estimates_of(const tern::Decider& decider, uint64_t length
 std::string scheme(const tern::Decider& decider, uint64_t length, bool pinned) {
     const tern::BufferState state{pinned, true, 0};
     return std::string(
-        name_of(decider.expect({.length = length, .sender = state, .own = state}).scheme));
+        name_of(decider.decide({.length = length, .sender = state, .own = state}).scheme));
 }
 
 std::string parameter_table(const tern::Costs& costs) {

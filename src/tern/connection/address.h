@@ -30,8 +30,8 @@ struct PortAddress {
     bool has_gid = false;
     bool global = false;    // packets to this port must carry a GRH; it has a GID
     bool ethernet = false;  // it has only `roce`
-    // Not from the port itself, and not on the wire: it may have more addresses
-    // (connection/cm_address.h).
+    // Not from the port itself, and not on the wire: it may have more addresses; see
+    // read_device_address().
     bool incomplete = false;
     std::array<uint8_t, 16> gid{};
     verbs::GidSet roce;
@@ -121,5 +121,13 @@ struct PeerAddressHash {
             0x9e3779b97f4a7c15u);
     }
 };
+
+// Decodes a device address that UCP hands over: a packed PortAddress, or what UCX's connection
+// manager for rdma_cm says of the peer's port. UCP does not send device addresses to peers that are
+// connected by socket address; it takes the address of the path that rdma_cm has found, in the form
+// of UCX's own InfiniBand transports, for all transports on that device. The result is then
+// incomplete: the peer's LID or one of its GIDs. Empty if the bytes are malformed. Reads as many
+// bytes as the first byte says.
+std::optional<PortAddress> read_device_address(const std::byte* device);
 
 }  // namespace tern

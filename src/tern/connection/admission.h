@@ -6,7 +6,7 @@
 
 #include "tern/connection/acceptor.h"
 #include "tern/connection/connection_table.h"
-#include "tern/connection/send_queues.h"
+#include "tern/connection/send_queue.h"
 
 namespace tern {
 

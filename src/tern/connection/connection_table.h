@@ -7,7 +7,7 @@
 
 #include "common/assert.h"
 #include "tern/connection/connection.h"
-#include "tern/connection/work_request_id.h"
+#include "tern/connection/cookie.h"
 
 namespace tern {
 

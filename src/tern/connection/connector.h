@@ -5,14 +5,13 @@
 #include <memory>
 #include <string>
 
-#include "tern/connection/alarm.h"
 #include "tern/connection/connection_table.h"
 #include "tern/connection/connector_owner.h"
 #include "tern/connection/datagrams.h"
 #include "tern/connection/ended_connections.h"
-#include "tern/connection/former_peers.h"
 #include "tern/connection/new_connections.h"
-#include "tern/connection/packet_inbox.h"
+#include "tern/connection/packet.h"
+#include "tern/connection/peer_set.h"
 #include "tern/connection/peers.h"
 #include "tern/connection/probes.h"
 #include "tern/connection/timers.h"

@@ -8,10 +8,9 @@
 #include "tern/connection/admission.h"
 #include "tern/connection/connecting.h"
 #include "tern/connection/ended_connections.h"
-#include "tern/connection/former_peers.h"
+#include "tern/connection/peer_set.h"
 #include "tern/connection/peers.h"
 #include "tern/connection/queue_pairs.h"
-#include "tern/connection/room_queue.h"
 #include "tern/connection/timers.h"
 
 namespace tern {

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <list>
 #include <unordered_map>
+#include <utility>
 
 #include "tern/connection/address.h"
 
@@ -44,6 +45,31 @@ class PeerSet {
     size_t most_;
     Peers peers_;  // the oldest first
     std::unordered_map<PeerAddress, Peers::iterator, PeerAddressHash> places_;
+};
+
+// What is known of peers whose connections are over: which have left, because their interfaces are
+// closed; and which of the others may still have endpoints to this interface. On whatever path.
+// Pure. Control path.
+class FormerPeers {
+  public:
+    bool has_left(const PeerAddress& peer) const { return left_.contains(peer.on_path(0)); }
+    void on_left(const PeerAddress& peer) {
+        acquainted_.erase(peer.on_path(0));
+        left_.insert(peer.on_path(0));
+    }
+    // A connection to the peer that was up is over.
+    void on_over(const PeerAddress& peer) {
+        if (!has_left(peer)) acquainted_.insert(peer.on_path(0));
+    }
+    // Those that may have endpoints to this interface. `visit` returns false to stop.
+    template <class Visit>
+    void for_each_acquainted(Visit&& visit) const {
+        acquainted_.for_each(std::forward<Visit>(visit));
+    }
+
+  private:
+    PeerSet acquainted_;
+    PeerSet left_;
 };
 
 }  // namespace tern

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "common/clock.h"
-#include "tern/connection/work_request_id.h"
+#include "tern/connection/cookie.h"
 #include "tern/engine/settings.h"
 #include "tern/verbs/async_events.h"
 

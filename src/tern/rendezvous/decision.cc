@@ -32,8 +32,8 @@ struct Rule {
     bool (*applies)(const Case& it);
 };
 
-// The first rule that applies decides. Where none does, the costs decide: those of a message by
-// by_offers(), those of a buffer in decide_buffer().
+// The first rule that applies decides. Where none does, the costs decide: those of a message in
+// decide(), those of a buffer in decide_buffer().
 constexpr Rule kRules[] = {
     {Scheme::kRead, Reason::kSenderIsLate, kMessage,
      [](const Case& it) { return it.can_read() && it.late; }},
@@ -63,8 +63,7 @@ constexpr const char* kTexts[] = {"not decided",
                                   "the buffer is too long to be pinned",
                                   "UCX_TERN_RNDV_SCHEME",
                                   "the buffer is pinned",
-                                  "expected to cost less",
-                                  "tried to measure it"};
+                                  "expected to cost less"};
 static_assert(std::size(kTexts) == kReasons);
 
 constexpr double kLate = 1.1;  // registrations sometimes take this much longer
@@ -100,34 +99,6 @@ Decision Decider::by_rules(const DecisionInputs& inputs, bool of_message) const 
     return {};
 }
 
-// The two ways that a message may come where no rule applies.
-struct Decider::Offers {
-    SchemeTimings::Offer staged;
-    SchemeTimings::Offer placed;
-    double placed_time;  // by the model
-};
-
-// A buffer that is not worth a pin will probably not be used again, so the message alone counts,
-// and zero-copy has to be faster by the margin.
-Decider::Offers Decider::offers(const DecisionInputs& inputs) const {
-    Offers offers{staged(inputs.length), placed(inputs.length, inputs.own, inputs.sender), 0};
-    offers.placed_time = offers.placed.time;
-    if (!is_reused(inputs.own)) {
-        offers.staged.work = 0;
-        offers.placed.time *= 1 + settings_.margin;
-    }
-    return offers;
-}
-
-Decision Decider::by_offers(const DecisionInputs& inputs, const Offers& offers, bool places,
-                            Reason reason) const {
-    Decision decision = made(inputs, places ? Scheme::kPlaced : Scheme::kStaged, reason);
-    decision.way = (places ? offers.placed : offers.staged).way;
-    decision.expected = (places ? offers.placed_time : offers.staged.time) +
-                        model_.costs().network.latency;  // of the fetch
-    return decision;
-}
-
 Decision Decider::made(const DecisionInputs& inputs, Scheme scheme, Reason reason) const {
     Decision decision{.scheme = scheme, .reason = reason};
     if (scheme != Scheme::kPlaced || inputs.own.pinned) return decision;
@@ -139,21 +110,20 @@ Decision Decider::made(const DecisionInputs& inputs, Scheme scheme, Reason reaso
     return decision;
 }
 
-Decision Decider::decide(const DecisionInputs& inputs) {
+// A buffer that is not worth a pin will probably not be used again, so the message alone counts,
+// and zero-copy has to be faster by the margin.
+Decision Decider::decide(const DecisionInputs& inputs) const {
     const Decision ruled = by_rules(inputs, true);
     if (ruled.reason != Reason::kNone) return ruled;
-    const Offers both = offers(inputs);
-    const bool usual = timings_.prefers(inputs.length, both.staged, both.placed);
-    const bool choice = timings_.choose(inputs.length, both.staged, both.placed, inputs.may_try);
-    return by_offers(inputs, both, choice, choice == usual ? Reason::kFaster : Reason::kTrial);
-}
-
-Decision Decider::expect(const DecisionInputs& inputs) const {
-    const Decision ruled = by_rules(inputs, true);
-    if (ruled.reason != Reason::kNone) return ruled;
-    const Offers both = offers(inputs);
-    return by_offers(inputs, both, timings_.prefers(inputs.length, both.staged, both.placed),
-                     Reason::kFaster);
+    const Offer copied = staged(inputs.length);
+    const Offer in_place = placed(inputs.length, inputs.own, inputs.sender);
+    const bool places = is_reused(inputs.own)
+                            ? in_place.cost() < copied.cost()
+                            : in_place.cost() * (1 + settings_.margin) < copied.time;
+    Decision decision = made(inputs, places ? Scheme::kPlaced : Scheme::kStaged, Reason::kFaster);
+    decision.expected =
+        (places ? in_place : copied).time + model_.costs().network.latency;  // of the fetch
+    return decision;
 }
 
 Decision Decider::decide_buffer(const DecisionInputs& inputs) const {
@@ -222,17 +192,16 @@ uint64_t Decider::next_piece(uint64_t piece) const {
                                CostModel::kPage);
 }
 
-SchemeTimings::Offer Decider::staged(uint64_t length) const {
+Decider::Offer Decider::staged(uint64_t length) const {
     const Staging shape = staging(length);
     const double copies = 2 * static_cast<double>(length) / model_.copy_bandwidth(length);
     const double chunks = CostModel::superpipeline_gaps(length, shape);
-    return {.way = SchemeTimings::Way::kStaged,
-            .time = model_.superpipeline(length, shape),
+    return {.time = model_.superpipeline(length, shape),
             .work = copies + chunks * model_.costs().network.overhead};
 }
 
-SchemeTimings::Offer Decider::placed(uint64_t length, const BufferState& own,
-                                     const BufferState& sender) const {
+Decider::Offer Decider::placed(uint64_t length, const BufferState& own,
+                               const BufferState& sender) const {
     const Costs& costs = model_.costs();
     const double bytes = static_cast<double>(length);
     const bool again = is_reused(own);
@@ -246,11 +215,9 @@ SchemeTimings::Offer Decider::placed(uint64_t length, const BufferState& own,
         const bool copies = !is_reused(sender) && !(sender.can_pin && pinned < copied);
         if (copies) copying = bytes / model_.copy_bandwidth(length);
         if (!is_reused(sender)) time = copies ? copied : pinned;
-        if (!again)
-            return {SchemeTimings::Way::kPinning, std::max(pinned, time) + model_.placing(), 0};
+        if (!again) return {.time = std::max(pinned, time) + model_.placing()};
     }
-    return {.way = SchemeTimings::Way::kPlaced,
-            .time = time + model_.placing(),
+    return {.time = time + model_.placing(),
             .work = 2 * costs.registration.look + 2 * costs.network.overhead + copying +
                     registering(length, own)};
 }

@@ -35,10 +35,9 @@ enum class Reason : uint8_t {
     kCannotPin,      // the buffer is not pinned, and too long to be pinned
     kSetting,        // UCX_TERN_RNDV_SCHEME
     kPinned,         // the buffer is pinned
-    kFaster,         // by the costs and by what the schemes have taken
-    kTrial,          // the other scheme is the faster one as far as is known; measured again
+    kFaster,         // by the costs
 };
-constexpr size_t kReasons = static_cast<size_t>(Reason::kTrial) + 1;
+constexpr size_t kReasons = static_cast<size_t>(Reason::kFaster) + 1;
 
 // As the user names the scheme; "read" for kRead.
 std::string_view name_of(Scheme scheme);
@@ -73,8 +72,6 @@ struct DecisionInputs {
     // What has been tried for this message.
     bool rings_taken = false;
     bool pin_failed = false;
-    // Nothing else is under way, so that the time of a scheme can be measured.
-    bool may_try = false;
 };
 
 struct Decision {
@@ -83,14 +80,12 @@ struct Decision {
     uint64_t piece = 0;  // kPlaced: bytes to pin first; 0: all at once, or pinned already
     // The buffer is used again: pieces end at multiples of `piece`, so that they are found again.
     bool reused = false;
-    // For Decider::took(); 0: the time of this message teaches nothing.
-    SchemeTimings::Way way = SchemeTimings::Way::kStaged;
-    double expected = 0;
+    double expected = 0;  // seconds until the message is in place; 0: not by costs
 
     bool staged() const { return scheme == Scheme::kStaged; }
 };
 
-// Decides for an interface, by its settings and costs, and by the times that its messages took.
+// Decides for an interface, by its settings and costs.
 class Decider {
   public:
     struct Settings {
@@ -104,11 +99,8 @@ class Decider {
 
     Decider(const Costs& costs, const Settings& settings);
 
-    // The receiver's decision about a message, a long put or a long get. If `may_try`, the choice
-    // may be the slower scheme, so that its time is measured. The choice is remembered.
-    Decision decide(const DecisionInputs& inputs);
-    // What decide() would probably say. Changes nothing.
-    Decision expect(const DecisionInputs& inputs) const;
+    // The receiver's decision about a message, a long put or a long get; the sender guesses it.
+    Decision decide(const DecisionInputs& inputs) const;
     // Whether one buffer is accessed in place (kPlaced) or copied (kStaged): the sender's, whose
     // bytes go to the receiver's pinned memory, or the receiver's, whose device reads. Of `inputs`,
     // `length`, `own` and `one_piece` count.
@@ -116,10 +108,6 @@ class Decider {
     // The same for a get of one work request, which goes to the user's memory or to a registered
     // buffer, from which it is copied. `to_pin`: bytes to be pinned if they are not.
     bool reads_in_place(uint64_t length, uint64_t to_pin, const BufferState& own) const;
-    // A message that nothing else delayed was in place after `time` seconds.
-    void took(uint64_t length, const Decision& decision, double time) {
-        timings_.took(length, decision.way, decision.expected, time);
-    }
 
     // Whether the buffer is pinned, or used so often that it is worth a pin.
     bool is_reused(const BufferState& buffer) const;
@@ -143,20 +131,20 @@ class Decider {
     // message; the work is that of the two processors, of which the message does not wait for all.
     // Memory that is worth a pin has to be registered once; a use bears the share that it has if
     // the buffer is used as many times again.
-    SchemeTimings::Offer staged(uint64_t length) const;
-    SchemeTimings::Offer placed(uint64_t length, const BufferState& own,
-                                const BufferState& sender) const;
+    struct Offer {
+        double time = 0;  // until the message is in place
+        double work = 0;  // of processors, besides
+
+        double cost() const { return time + work; }
+    };
+    Offer staged(uint64_t length) const;
+    Offer placed(uint64_t length, const BufferState& own, const BufferState& sender) const;
 
     const CostModel& model() const { return model_; }
     const Settings& settings() const { return settings_; }
 
   private:
-    struct Offers;
-
     Decision by_rules(const DecisionInputs& inputs, bool of_message) const;
-    Offers offers(const DecisionInputs& inputs) const;
-    Decision by_offers(const DecisionInputs& inputs, const Offers& offers, bool places,
-                       Reason reason) const;
     Decision made(const DecisionInputs& inputs, Scheme scheme, Reason reason) const;
     uint64_t piece(uint64_t length) const;
     uint64_t first_piece(uint64_t length) const;
@@ -167,7 +155,6 @@ class Decider {
     uint64_t longest_piece_;
     uint64_t longest_pin_;  // of a buffer that needs no pieces
     uint64_t longest_copy_;
-    SchemeTimings timings_;
 };
 
 // Whether this process keeps the receivers of its messages waiting, because it computes instead of

@@ -15,7 +15,7 @@ uint64_t EarlyCopier::make(Channel& channel, const Announced& message, bool want
     const BufferState buffer{.pinned = message.reused && !message.readable,
                              .can_pin = memory_.fits(length)};
     const DecisionInputs inputs{.length = length, .sender = buffer, .own = buffer};
-    if (!decider_.expect(inputs).staged()) return 0;
+    if (!decider_.decide(inputs).staged()) return 0;
     RingPool::Ring staging;
     if (copies_.full() || !rings_.lend(staging)) {
         const EarlyCopy* old = copies_.dead();

@@ -35,7 +35,7 @@ class Times {
 
     Scheme scheme(uint64_t length) const {
         const BufferState fresh{.can_pin = length <= longest_pin_};
-        return decider_.expect({.length = length, .own = fresh}).scheme;
+        return decider_.decide({.length = length, .own = fresh}).scheme;
     }
     double time(uint64_t length, Scheme scheme) const {
         const CostModel& model = told_.model();

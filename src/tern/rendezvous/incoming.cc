@@ -324,16 +324,7 @@ Status IncomingTransfers::arm(std::vector<Watched>& words) {
 
 // How transfers end.
 
-// If nothing else was under way, the time of the message is that of its scheme.
-void IncomingTransfers::learn(const Incoming& transfer) {
-    if (!writes_.was_alone(transfer) || !(transfer.decision.expected > 0)) return;
-    const std::chrono::duration<double> time =
-        std::chrono::steady_clock::now() - transfer.start.asked_at;
-    decider_.took(transfer.length, transfer.decision, time.count());
-}
-
 void IncomingTransfers::end(Incoming& transfer, Status status) {
-    if (status == Status::kOk) learn(transfer);
     TERN_TRACE("incoming transfer %u is over, status %u", transfer.number,
                static_cast<unsigned>(status));
     accounts_.stopped(running_.remove(transfer));

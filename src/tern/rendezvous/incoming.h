@@ -4,7 +4,6 @@
 
 #include <deque>
 #include <memory>
-#include <span>
 #include <vector>
 
 #include "tern/engine/idle_time.h"
@@ -91,7 +90,6 @@ class IncomingTransfers : RendezvousPart {
 
     unsigned step(Incoming& transfer);
     unsigned step_reading(Incoming& transfer);
-    void learn(const Incoming& transfer);
     void end(Incoming& transfer, Status status);
 
     IncomingRings rings_;

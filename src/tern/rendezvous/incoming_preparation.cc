@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "tern/rendezvous/incoming_preparation.h"
 
-#include <chrono>
 #include <utility>
 
 namespace tern {
@@ -13,7 +12,6 @@ IncomingPreparation::Result IncomingPreparation::prepare(Incoming& transfer, boo
     if (transfer.use != nullptr && transfer.use->revoked()) return fail(transfer);
     if (!transfer.decided) {
         transfer.decided = true;
-        transfer.start.asked_at = std::chrono::steady_clock::now();
         transfer.decision = decide_scheme(transfer);
     }
     if (!transfer.decision.staged()) {
@@ -55,8 +53,7 @@ IncomingPreparation::Result IncomingPreparation::prepare_reads(Incoming& transfe
 Decision IncomingPreparation::decide_scheme(Incoming& transfer) {
     DecisionInputs inputs{.length = transfer.length,
                           .sender = {.pinned = transfer.source.pinned},
-                          .one_piece = transfer.in_one_piece(),
-                          .may_try = accounts_.running() == 0};
+                          .one_piece = transfer.in_one_piece()};
     if (inputs.one_piece) inputs.own = memory_.look_up(transfer, kRemotePut);
     const Decision decision = decider_.decide(inputs);
     note(transfer, decision.scheme, decision.reason);

@@ -4,7 +4,6 @@
 
 #include <deque>
 #include <memory>
-#include <vector>
 
 #include "tern/rendezvous/placed.h"
 

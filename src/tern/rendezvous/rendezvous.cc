@@ -2,7 +2,6 @@
 #include "tern/rendezvous/rendezvous.h"
 #include "tern/connection/little_endian.h"
 
-#include <cstring>
 #include <new>
 #include <utility>
 
@@ -50,7 +49,7 @@ bool Rendezvous::reads(const Source& source, std::span<const Buffers::Piece> to)
     if (!inputs.one_piece) return false;
     inputs.length = to.front().length;
     if (!inputs.late) inputs.own = memory_.state_of(to.front());
-    return decider_.expect(inputs).scheme == Scheme::kRead;
+    return decider_.decide(inputs).scheme == Scheme::kRead;
 }
 
 Status Rendezvous::get_owned(Channel& channel, size_t length, uint64_t from, const WireKey& key,

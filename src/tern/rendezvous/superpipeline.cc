@@ -157,7 +157,7 @@ void IncomingWrites::open(Incoming& transfer) {
         transfer.parts.first = WirePart::of(first);
         transfer.core->add(first);
     }
-    transfer.start.alone = accounts_.running() == 0;
+    transfer.began_alone = accounts_.running() == 0;
 }
 
 bool IncomingWrites::ask_sender(Incoming& transfer) {
@@ -249,15 +249,12 @@ void IncomingWrites::note_idle(Incoming& transfer) const {
     transfer.idle.polled_at = now;
 }
 
-bool IncomingWrites::was_alone(const Incoming& transfer) const {
-    return transfer.start.alone && transfer.sequence == accounts_.begun();
-}
-
 // Whether this side has waited longer than it takes to transfer the message, and to register the
 // sender's memory as well: it would have been better to read the message without the sender. Of
 // several transfers at a time, each waits for the others.
 bool IncomingWrites::kept_waiting(const Incoming& transfer) const {
-    if (transfer.idle.waited.count() == 0 || !was_alone(transfer)) return false;
+    const bool alone = transfer.began_alone && transfer.sequence == accounts_.begun();
+    if (transfer.idle.waited.count() == 0 || !alone) return false;
     const CostModel& model = decider_.model();
     const double expected = std::max(transfer.decision.expected, model.raw(transfer.length));
     const std::chrono::duration<double> waited = transfer.idle.waited;

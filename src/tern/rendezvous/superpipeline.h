@@ -3,7 +3,6 @@
 // out of it, in chunks that overlap.
 #pragma once
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -168,8 +167,6 @@ class IncomingWrites : RendezvousPart {
     Step step(Incoming& transfer);
     // False: the frame cannot be sent now.
     bool acknowledge(Incoming& transfer);
-    // Whether no other transfer has been under way since this one began.
-    bool was_alone(const Incoming& transfer) const;
 
   private:
     static constexpr uint32_t kBlocksAtOnce = 16;  // in one step

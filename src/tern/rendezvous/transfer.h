@@ -207,11 +207,6 @@ struct Incoming : Transfer {
         uint64_t asked = 0;  // bytes for which reads have been posted
         Read reads[2];
     };
-    // How the transfer began, to compare its time with the expected one.
-    struct Start {
-        std::chrono::steady_clock::time_point asked_at;
-        bool alone = false;  // no other transfer was under way
-    };
     // What is pinned of the user's memory, by `pin` or by `pins`; see IncomingPins.
     struct Pinned {
         uint64_t bytes = 0;          // from the beginning on
@@ -262,8 +257,8 @@ struct Incoming : Transfer {
     Owned owned;
     std::optional<Reply> reply;  // to be sent with the end
     bool decided = false;
-    Decision decision;  // of a read: whether to the user's memory (kPlaced) or to a ring
-    Start start;
+    Decision decision;         // of a read: whether to the user's memory (kPlaced) or to a ring
+    bool began_alone = false;  // no other transfer was under way
     Pinned pinned;
     Reading reading;
     std::optional<RingReader> core;

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <cerrno>
 #include <cstdio>
 #include <optional>
 #include <string>

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "tern/pinning/cache/registrar.h"
+#include "tern/pinning/cache/pin_cache.h"
 #include "tern/pinning/watch/userfault_source.h"
 #include "tern/uct/explain.h"
 #include "tern/uct/iface.h"

@@ -2,13 +2,11 @@
 // The UCT component `tern`, which registers itself when this library is loaded, by LD_PRELOAD or as
 // a plug-in.
 #include <algorithm>
-#include <cerrno>
 
 #include "tern/base/trace.h"
 #include "tern/uct/abi.h"
 #include "tern/uct/compat.h"
 #include "tern/uct/config.h"
-#include "tern/uct/explain.h"
 #include "tern/uct/iface.h"
 #include "tern/uct/md.h"
 

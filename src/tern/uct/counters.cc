@@ -2,10 +2,8 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cinttypes>
 #include <string>
 
-#include "tern/uct/explain.h"
 #include "tern/uct/iface.h"
 #include "tern/uct/matching.h"
 

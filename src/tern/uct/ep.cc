@@ -8,7 +8,7 @@
 #include "common/assert.h"
 #include "tern/base/shortage.h"
 #include "tern/base/trace.h"
-#include "tern/connection/cm_address.h"
+#include "tern/connection/address.h"
 #include "tern/uct/iface.h"
 #include "tern/uct/matching.h"
 #include "tern/verbs/port_paths.h"

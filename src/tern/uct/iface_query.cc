@@ -6,7 +6,7 @@
 #include <bit>
 
 #include "tern/base/trace.h"
-#include "tern/connection/cm_address.h"
+#include "tern/connection/address.h"
 #include "tern/uct/compat.h"
 #include "tern/uct/tag.h"
 

@@ -8,7 +8,6 @@
 #include <deque>
 #include <optional>
 #include <span>
-#include <utility>
 
 #include "tern/connection/cookie.h"
 #include "tern/engine/engine.h"

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "tern/uct/tag_receives.h"
 
-#include <algorithm>
-#include <utility>
-
 #include "common/assert.h"
 #include "tern/base/trace.h"
 #include "tern/uct/device_memory.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Packed addresses of ports and interfaces, which peers and launchers hand over.
-#include "tern/connection/cm_address.h"
+#include "tern/connection/address.h"
 
 #include <algorithm>
 #include <array>

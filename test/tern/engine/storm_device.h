@@ -9,7 +9,7 @@
 #include <mutex>
 
 #include "tern/pinning/cache/pin.h"
-#include "tern/pinning/cache/registrar.h"
+#include "tern/pinning/cache/pin_cache.h"
 
 namespace tern::test {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "tern/connection/alarm.h"
+#include "tern/connection/timers.h"
 
 #include <gtest/gtest.h>
 

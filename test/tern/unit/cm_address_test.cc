@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Device addresses as UCX's connection manager for rdma_cm packs them.
-#include "tern/connection/cm_address.h"
+#include "tern/connection/address.h"
 
 #include <gtest/gtest.h>
 

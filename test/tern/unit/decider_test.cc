@@ -52,7 +52,7 @@ double best_time(const Decider& decider, uint64_t length) {
 
 Decision receive(const Decider& decider, uint64_t length, const BufferState& own,
                  const BufferState& sender) {
-    return decider.expect({.length = length, .sender = sender, .own = own});
+    return decider.decide({.length = length, .sender = sender, .own = own});
 }
 
 void expect_plan(const Decision& plan, Scheme scheme) {

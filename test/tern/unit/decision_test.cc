@@ -54,7 +54,7 @@ const Row kRows[] = {
     {"of a device, longer",
      kSlowNetwork,
      kAuto,
-     {.length = kMB, .own = kOfDevice, .may_try = true},
+     {.length = kMB, .own = kOfDevice},
      Scheme::kPlaced,
      Reason::kPinned},
     {"of a device, readable",
@@ -291,51 +291,22 @@ Decider decider_of(const char* costs, SchemeSetting setting) {
 
 TEST(Decision, OfAReceiver) {
     for (const Row& row : kRows) {
-        Decider decider = decider_of(row.costs, row.setting);
-        const Decision expected = decider.expect(row.inputs);
+        const Decider decider = decider_of(row.costs, row.setting);
         const Decision decision = decider.decide(row.inputs);
         EXPECT_EQ(name_of(decision.scheme), name_of(row.scheme)) << row.name;
         EXPECT_STREQ(text_of(decision.reason), text_of(row.reason)) << row.name;
         EXPECT_EQ(decision.piece != 0, row.in_pieces) << row.name;
         EXPECT_EQ(decision.reused, row.reused) << row.name;
         EXPECT_EQ(decision.expected > 0, row.reason == Reason::kFaster) << row.name;
-        EXPECT_EQ(expected.scheme, decision.scheme) << row.name;
-        EXPECT_EQ(expected.reason, decision.reason) << row.name;
     }
 }
 
-// Each reason that a receiver may have is in the table, except for the trial, and for open memory,
-// of which decide() does not hear.
+// Each reason that a receiver may have is in the table, except for open memory, of which decide()
+// does not hear.
 TEST(Decision, TheTableHasAllReasons) {
     std::set<Reason> reasons{Reason::kOpenMemory};
     for (const Row& row : kRows) reasons.insert(row.reason);
     EXPECT_EQ(reasons.size(), 10u);
-}
-
-// What was faster before is used, but for one message in kRarely at most.
-TEST(Decision, ATrialSaysThatItIsOne) {
-    Costs costs = *find_costs(kSlowNetwork);
-    costs.registration.look = 2e-6;
-    costs.network.notice = 2e-6;
-    Decider decider(costs, {});
-    // The schemes cost about the same.
-    uint64_t length = 8 * kKB;
-    const auto of = [&](bool may_try) {
-        return DecisionInputs{
-            .length = length, .sender = kPinned, .own = kPinned, .may_try = may_try};
-    };
-    while (decider.expect(of(false)).scheme == Scheme::kStaged) length += kKB;
-    unsigned trials = 0;
-    for (unsigned i = 0; i < 10 * SchemeTimings::kRarely; ++i) {
-        const Decision decision = decider.decide(of(true));
-        const bool tried = decision.reason == Reason::kTrial;
-        EXPECT_EQ(decision.scheme, tried ? Scheme::kStaged : Scheme::kPlaced);
-        trials += tried;
-    }
-    EXPECT_GT(trials, 0u);
-    EXPECT_LE(trials, 10u);
-    for (unsigned i = 0; i < 10 * SchemeTimings::kRarely; ++i)
-        EXPECT_EQ(decider.decide(of(false)).reason, Reason::kFaster);
 }
 
 TEST(Decision, OfABuffer) {

@@ -36,7 +36,7 @@ double model_time(const Decider& decider, uint64_t length) {
     const Decider told(costs, decider.settings());
     const CostModel& model = told.model();
     const double asking = 2 * costs.network.latency + kAsking;
-    if (decider.expect({.length = length}).staged())
+    if (decider.decide({.length = length}).staged())
         return asking + model.superpipeline(length, told.staging(length));
     return asking + model.placing() + model.pinned_behind_wire(length, model.best_piece(length));
 }
@@ -61,7 +61,7 @@ TEST_P(FetchTimesOf, ChangeWhereTheDeciderDoes) {
         for (uint64_t length = 1024; length < 128 << 20; length = length * 6 / 5) {
             const BufferState fresh{.can_pin = length <= longest_pin};
             EXPECT_EQ(range_of(times, length).scheme,
-                      decider.expect({.length = length, .own = fresh}).scheme)
+                      decider.decide({.length = length, .own = fresh}).scheme)
                 << length << " of " << longest_pin;
         }
     }

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "tern/connection/send_queues.h"
+#include "tern/connection/send_queue.h"
 #include "tern/engine/settings.h"
 #include "tern/veloblock/block_sizes.h"
 

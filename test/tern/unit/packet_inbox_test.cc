@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Which packets are handled, and when, in all orders of events.
-#include "tern/connection/packet_inbox.h"
+#include "tern/connection/packet.h"
 
 #include <gtest/gtest.h>
 

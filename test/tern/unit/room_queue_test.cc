@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Who may try when the device has no room, and how often.
-#include "tern/connection/room_queue.h"
+#include "tern/connection/connecting.h"
 
 #include <gtest/gtest.h>
 

@@ -12,7 +12,7 @@
 
 #include "common/seed.h"
 #include "tern/pinning/watch/inbox.h"
-#include "tern/pinning/watch/noisy_mappings.h"
+#include "tern/pinning/watch/userfault_source.h"
 
 namespace tern {
 namespace {

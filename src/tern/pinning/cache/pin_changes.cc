@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// How PinCache handles changes of memory.
+// How PinCache handles changes of memory, and pins of other devices' memory, which none affects.
+#include <memory>
 #include <thread>
 
 #include "tern/base/trace.h"
@@ -95,6 +96,44 @@ void PinCache::clean_up() {
     if (guard_.inherited()) return;
     const Locked lock(*this);
     handle_changes();
+}
+
+Pin* PinCache::adopt(ibv_mr* region, const void* address, size_t length, unsigned access) {
+    auto pin = std::make_unique<Pin>();
+    pin->start_ = to_word(address);
+    pin->end_ = pin->start_ + length;
+    pin->access_ = access;
+    pin->region_ = region;
+    pin->of_device_ = true;
+    const std::lock_guard lock(mutex_);
+    table_.adopt(pin.get());
+    ++counters_.registrations;
+    ++counters_.pins;
+    device_pins_.fetch_add(1, std::memory_order_relaxed);
+    TERN_TRACE("%#lx to %#lx are memory of a device", pin->start(), pin->end());
+    return pin.release();
+}
+
+void PinCache::retire(Pin* pin) {
+    if (guard_.inherited()) return;
+    {
+        const std::lock_guard lock(mutex_);
+        table_.retire(pin);
+        device_pins_.fetch_sub(1, std::memory_order_relaxed);
+    }
+    release(pin);
+}
+
+Pin* PinCache::find_of_device(const void* address, size_t length, unsigned access) {
+    if (!has_device_memory() || guard_.inherited()) [[likely]]
+        return nullptr;
+    const uint64_t start = to_word(address);
+    const std::lock_guard lock(mutex_);
+    Pin* const pin = table_.find_of_device(start, start + length, access);
+    if (pin == nullptr) return nullptr;
+    table_.hold(pin);
+    ++counters_.hits;
+    return pin;
 }
 
 }  // namespace tern

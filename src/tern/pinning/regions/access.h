@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include <cstdint>
-
 namespace tern {
 
 // Rights to memory: of this process's own transfers (local), and of peers (remote).

@@ -2,14 +2,12 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <deque>
 #include <variant>
 #include <vector>
 
 #include "tern/tupleq/xrc/link_table.h"
 #include "tern/tupleq/xrc/messages.h"
-#include "tern/tupleq/xrc/peer_table.h"
 #include "tern/tupleq/xrc/sender.h"
 
 namespace tern {

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "tern/base/trace.h"
-#include "tern/tupleq/xrc/peer_table.h"
+#include "tern/tupleq/xrc/link_table.h"
 
 namespace tern {
 

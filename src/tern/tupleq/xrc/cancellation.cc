@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "tern/tupleq/xrc/cancellation.h"
 
-#include <algorithm>
-
 #include "common/clock.h"
 #include "tern/base/trace.h"
 

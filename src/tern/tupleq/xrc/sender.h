@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 #include <vector>
 
 #include "tern/rendezvous/flushes.h"
@@ -10,7 +9,6 @@
 #include "tern/tupleq/xrc/grant_memory.h"
 #include "tern/tupleq/xrc/link_table.h"
 #include "tern/tupleq/xrc/owner.h"
-#include "tern/tupleq/xrc/peer_table.h"
 
 namespace tern {
 
