@@ -44,6 +44,7 @@ Status FastPath::post_packed_slow(Channel& channel, uint32_t id, uint32_t length
         marks = Batches::mark_due(channel);
     }
     WorkRequests::post_held(channel);
+    (void)blocks_.take_credit(channel);
     SendPath::Choice choice = channel.sending.path.choose(length);
     if (choice.route == SendPath::Route::kStall) {
         (void)blocks_.on_stall(channel);
