@@ -26,8 +26,13 @@ if [ -x ./tern-uct ]; then
         passes "messages behind puts, UCX_TERN_PUT_REPEAT=$repeat" 'PutAmTest.*:PutAmLongTest.*:*FencedPutTest.Message*' \
             ./tern-uct
     done
+    unset UCX_TERN_PUT_REPEAT
+    # Where the device does not even promise the order of bytes, a fence waits until puts are complete.
+    use_hca --faults swap-writes --rules in-order=0
+    hca+=("$(dirname "$SOFTHCA")/tern-run" --)
+    passes 'puts behind puts' '*FencedPutTest.*:FenceTest.*' ./tern-uct
 else
-    skip 'messages behind puts' 'built without UCX'
+    skip 'messages and puts behind puts' 'built without UCX'
 fi
 
 # relaxes VARIABLE=VALUE...: whether a memory domain uses relaxed ordering with these settings.

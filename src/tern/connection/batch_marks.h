@@ -30,6 +30,11 @@ class BatchMarks {
         after_ = in_vain ? std::min(2 * after_, most_) : least_;
         see(seen_);
     }
+    // In a burst, further frames may wait behind the last mark alone, until the next look.
+    void hurry() {
+        after_ = std::min(after_, 1U);
+        see(seen_);
+    }
     bool enabled() const { return enabled_; }
 
     // Whether the next frame, of this number, may wait; and whether it is to be a mark, so that

@@ -96,8 +96,11 @@ bool Batches::open(Channel& channel, uint32_t length) {
     if (after_ != 0) {
         bool of_others = false;
         const bool waits = completions_.still_waits(channel, of_others);
-        channel.sends.change_marks([=](BatchMarks& marks) { marks.looked(!waits && of_others); });
-        if (!waits) return false;
+        const bool bursts = !waits && of_others && this->bursts(channel);
+        channel.sends.change_marks(
+            [=](BatchMarks& marks) { marks.looked(!waits && of_others && !bursts); });
+        if (!waits && !bursts) return false;
+        of_burst_ = of_burst_ || bursts;
     }
     if (!plan(channel, BatchEntry::space(length))) return false;
     Channel::Batch& batch = channel.batch;
@@ -171,6 +174,7 @@ void Batches::push(Channel& channel) {
         channel.sending.path.batch_ends(channel.batch.plan, channel.batch.length());
     release(channel);
     set_mark(channel);
+    if (of_burst_) channel.sends.change_marks([](BatchMarks& marks) { marks.hurry(); });
     if (channel.batch.refused) [[unlikely]]
         (void)requests_.on_refused(channel);
 }

@@ -5,22 +5,25 @@
 #include <atomic>
 #include <cstdint>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include "common/make_room.h"
 #include "tern/engine/channel.h"
+#include "tern/engine/poll_budget.h"
 
 namespace tern {
 
 class CompletionPoller;
 class PeerBlocks;
-class PollBudget;
 struct EngineParts;
 class SendPool;
 class WorkRequests;
 
 // Short messages of a stream, held back while many work requests are under way, so that the next
-// one carries all of them.
+// one carries all of them. And those of a burst to several peers, each of which may have few under
+// way: the process has posted a mark and `after` messages to the peer since it polled last, so that
+// posting is what takes its time.
 //
 // A batch counts as posted from its begin: it has its number and place in the send queue, its
 // buffer, its bytes of the block or of the allowance, and its credit. So what it has taken can
@@ -28,10 +31,11 @@ class WorkRequests;
 // is posted on its connection, it goes.
 //
 //   none  a frame finds so many work requests under way, also     open
-//         after a look at the completion queue
+//         after a look at the completion queue; or a burst
 //   open  it is full; another operation follows; one of these     none
 //         work requests is complete; two polls in a row find
-//         nothing; the process goes to sleep; 50 us have passed
+//         nothing; the poll behind a burst; the process goes
+//         to sleep; 50 us have passed
 //
 // The time passes in UCX's asynchronous thread, by on_timer(): the process may compute. So while a
 // batch is open, that thread and the interface's own use it under one lock. The fields of other
@@ -103,15 +107,17 @@ class Batches {
         return channel.sends.marks().due(channel.sends.next());
     }
     // The last frame is a mark.
-    static void set_mark(Channel& channel) {
+    void set_mark(Channel& channel) {
         channel.sends.change_marks([&](BatchMarks& marks) { marks.mark(channel.sends.next()); });
+        channel.batch.polls = budget_.polls();
     }
     bool any() const { return held_ != 0; }
-    // A poll has found nothing. The second one in a row, between which no message was taken, shows
-    // that the process waits: posts all batches.
-    void on_empty_poll() {
-        if (messages_ == messages_polled_) return push_all();
-        messages_polled_ = messages_;
+    // A burst is over. And the second poll in a row that finds nothing, between which no message
+    // was taken, shows that the process waits. Then posts all batches.
+    void on_poll(bool found_nothing) {
+        if (std::exchange(of_burst_, false) || (found_nothing && messages_ == messages_polled_))
+            return push_all();
+        if (found_nothing) messages_polled_ = messages_;
     }
     // Posts all batches. Any thread.
     void on_timer();
@@ -133,6 +139,9 @@ class Batches {
         const uint32_t first = channel.sends.next() - channel.sends.outstanding();
         channel.sends.change_marks([=](BatchMarks& marks) { marks.polled(first); });
     }
+
+    // Since the last mark the process has not polled.
+    bool bursts(const Channel& channel) const { return channel.batch.polls == budget_.polls(); }
 
     static constexpr uint64_t kPeriod = 50'000;  // ns
 
@@ -168,6 +177,7 @@ class Batches {
     bool ticks_ = false;          // the timer runs
     uint32_t held_ = 0;           // channels that are held()
     uint64_t messages_polled_ = 0;
+    bool of_burst_ = false;  // some are to go at the next poll
     bool enabled_ = false;
     uint32_t after_;
     int timer_ = -1;

@@ -104,6 +104,7 @@ struct Channel final : Connection {
         uint64_t word = 0;    // without the length
         uint32_t index = 0;   // among the open ones
         uint32_t number = 0;  // of the work request
+        uint64_t polls = 0;   // of the process, when it posted the last mark
         uint64_t block_address = 0;
         uint32_t block_rkey = 0;
         const uint32_t* notify = nullptr;

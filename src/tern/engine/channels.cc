@@ -173,6 +173,7 @@ void Channels::established(Connection& connection) {
     channel.receiving.polls_memory =
         poll_ == PollMode::kMemory ||
         (poll_ == PollMode::kAuto && verbs::writes_in_order(channel.qp.get()));
+    peer_blocks_.begin(channel);
     TERN_DEBUG(
         "the connection to %s is up; %u sends have waited, and its writes into blocks are "
         "found %s",

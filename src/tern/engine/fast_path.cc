@@ -44,6 +44,7 @@ Status FastPath::post_packed_slow(Channel& channel, uint32_t id, uint32_t length
         marks = Batches::mark_due(channel);
     }
     WorkRequests::post_held(channel);
+    (void)blocks_.take_credit(channel);
     SendPath::Choice choice = channel.sending.path.choose(length);
     if (choice.route == SendPath::Route::kStall) {
         (void)blocks_.on_stall(channel);
@@ -58,7 +59,7 @@ Status FastPath::post_packed_slow(Channel& channel, uint32_t id, uint32_t length
         channel, choice, id, length, &piece, 1,
         (at_once ? unsigned{IBV_SEND_INLINE} : 0) | (marks ? unsigned{IBV_SEND_SIGNALED} : 0),
         at_once ? nullptr : &buffer, nullptr);
-    if (marks && status == Status::kOk) Batches::set_mark(channel);
+    if (marks && status == Status::kOk) batches_.set_mark(channel);
     if (at_once || status != Status::kOk) pool_.give(&buffer);
     ++counters_.bcopies;
     if (!hot) blocks_.on_detour(channel, length);

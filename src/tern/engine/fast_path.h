@@ -145,7 +145,7 @@ class FastPath {
         short_.request.send_flags = IBV_SEND_INLINE | IBV_SEND_SIGNALED;
         const Status status = am_usual(channel, id, length, fill);
         short_.request.send_flags = IBV_SEND_INLINE;
-        if (status == Status::kOk) Batches::set_mark(channel);
+        if (status == Status::kOk) batches_.set_mark(channel);
         return status;
     }
     // The tail of a frame that goes straight, and where its write of `body` bytes goes, which ends
@@ -380,7 +380,7 @@ template <class Fill>
     const Status status =
         post_frame(channel, choice, id, length, &piece, 1,
                    IBV_SEND_INLINE | (marks ? IBV_SEND_SIGNALED : 0), nullptr, nullptr);
-    if (marks && status == Status::kOk) Batches::set_mark(channel);
+    if (marks && status == Status::kOk) batches_.set_mark(channel);
     ++counters_.shorts;
     if (!hot) blocks_.on_detour(channel, length);
     return status;

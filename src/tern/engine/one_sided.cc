@@ -142,8 +142,9 @@ Status OneSided::put_word(Channel& channel, const WordPut& what) {
     return Status::kOk;
 }
 
-void OneSided::fence_messages() {
+bool OneSided::fence_all() {
     blocks_.fence_all();
+    return blocks_.orders_puts();
 }
 
 bool OneSided::fence(Channel& channel) {

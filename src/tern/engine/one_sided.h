@@ -81,8 +81,8 @@ class OneSided {
     // False: there is no room now, or the channel has failed.
     bool fence(Channel& channel);
 
-    // PeerBlocks::fence() on all channels.
-    void fence_messages();
+    // PeerBlocks::fence() on all channels. False: that does not suffice (PeerBlocks::orders_puts).
+    bool fence_all();
 
     // For the layer above: an RDMA write of a word. Its loss does not count as the user's.
     Status write_word(Channel& channel, uint64_t word, uint64_t to, uint32_t rkey);

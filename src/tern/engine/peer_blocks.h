@@ -101,6 +101,17 @@ class PeerBlocks {
     void fence_all() {
         for (Channel* channel : hot_) fence(*channel);
     }
+    // A later put may be seen before earlier ones that are under way: the device does not even
+    // promise the order of the bytes of one, as far as this side's own can tell.
+    static bool puts_overtake(const Channel& channel) {
+        return !channel.receiving.polls_memory && channel.sends.under_way(channel.sending.last_put);
+    }
+    // Whether no connection has such a device.
+    bool orders_puts() const { return orders_puts_; }
+    // The connection has come up.
+    void begin(const Channel& channel) {
+        orders_puts_ = orders_puts_ && channel.receiving.polls_memory;
+    }
 
     // Received control frames. False: the frame is malformed.
     bool on_offer(Channel& channel, const std::byte* payload, uint32_t length);
@@ -143,8 +154,9 @@ class PeerBlocks {
     WriterWords words_;
     std::vector<Channel*> stalled_;  // those that have stalled, and perhaps do still
     std::vector<Channel*> hot_;      // those with a block
-    uint64_t stalls_ = 0;            // of a series only the first
-    uint64_t waits_ = 0;             // the same, for an allowance
+    bool orders_puts_ = true;
+    uint64_t stalls_ = 0;  // of a series only the first
+    uint64_t waits_ = 0;   // the same, for an allowance
 };
 
 }  // namespace tern

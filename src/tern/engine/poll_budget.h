@@ -12,6 +12,10 @@ namespace tern {
 // peers may notify it), every poll does. Data path.
 class PollBudget {
   public:
+    // A poll begins. And the number of polls.
+    void count() { ++polls_; }
+    uint64_t polls() const { return polls_; }
+
     bool is_left() const { return left_ > 0; }
     void spend(bool found_nothing) { left_ -= found_nothing ? kEmptyPoll : 1; }
     void spend_empty() { left_ -= kEmptyPoll; }
@@ -52,6 +56,7 @@ class PollBudget {
     int full_ = 0;               // what refill() gives: decided when a reason begins or ends
     uint32_t reasons_ = 1;       // no block is polled at first
     unsigned since_seldom_ = 0;  // polls that looked at everything
+    uint64_t polls_ = 0;
 };
 
 }  // namespace tern

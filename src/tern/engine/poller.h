@@ -48,14 +48,14 @@ class Poller {
         after_gap_ = gap_.is_long();
         if (polled_.any_frame()) return Look::kFrames;
         if (!budget_.is_left() || after_gap_) return Look::kRest;
-        ++polls_;
+        budget_.count();
         budget_.spend_empty();
         return Look::kNothing;
     }
     // Handles completions and packets, and returns their number.
     template <class Sink>
     unsigned poll_rest(Sink& sink) {
-        ++polls_;
+        budget_.count();
         return rest(sink, 0);
     }
 
@@ -67,7 +67,7 @@ class Poller {
     // If so: returns 0 if the queue is empty, which ends the poll. Otherwise call handle() with the
     // result.
     [[gnu::always_inline]] int take(ibv_wc* completions) {
-        ++polls_;
+        budget_.count();
         const int count = completions_.take(completions);
         if (count == 0) [[likely]] {
             budget_.seldom_is_nearer();
@@ -91,7 +91,7 @@ class Poller {
     PolledBlocks& polled_blocks() { return polled_; }
     Batches& batches() { return batches_; }
     const Batches& batches() const { return batches_; }
-    uint64_t polls() const { return polls_; }
+    uint64_t polls() const { return budget_.polls(); }
 
   private:
     // Of the polls that found a frame in a block, one in this many goes on after the blocks, and
@@ -129,7 +129,6 @@ class Poller {
     PollBudget budget_;
     PolledBlocks polled_;
     Batches batches_;
-    uint64_t polls_ = 0;
     BlockPoller& blocks_;
     CompletionPoller& completions_;
     ControlFrames& control_;
@@ -148,7 +147,7 @@ class Poller {
 
 template <class Sink>
 [[gnu::noinline]] bool Poller::poll(Sink& sink, unsigned& count) {
-    ++polls_;
+    budget_.count();
     // BlockPoller looks again, with acquire. Handlers may change the list.
     for (size_t i = 0; i < polled_.size(); ++i)
         if (polled_.may_have_frame(i)) count += blocks_.poll(polled_.at(i), sink, kBurst);
@@ -191,8 +190,8 @@ template <class Sink>
     if (control_.any_due() && (!answers || control_.presses() || ++deferred_ % kDeferredPolls == 0))
         [[unlikely]]
         control_.send_due();
-    if (count == 0 && budget_.has_reason() && batches_.any()) [[unlikely]]
-        batches_.on_empty_poll();
+    if (budget_.has_reason() && batches_.any()) [[unlikely]]
+        batches_.on_poll(count == 0);
     const bool seldom = seldom_is_next();
     budget_.seldom_is_nearer();
     if (seldom) [[unlikely]] {

@@ -4,7 +4,8 @@
 // block, which go cold while a put before the fence is under way (PeerBlocks::fence). A fence of
 // the device (OneSided::fence) orders later ones after reads and atomics. Most fences therefore end
 // at once. Later sends can overtake transfers that are not posted completely or wait for the peer
-// (long puts and gets); direct messages use another queue pair. Then, or if the send queue has no
+// (long puts and gets); on some devices later puts can overtake puts (PeerBlocks::puts_overtake);
+// direct messages use another queue pair. Then, or if the send queue has no
 // room, the fence waits in the endpoint's queue of pending requests, and later sends wait behind
 // it.
 //
@@ -36,11 +37,13 @@
 namespace tern {
 
 struct Fence {
-    bool at_head = false;  // the members below are set
+    bool at_head = false;  // these are set
     uint64_t channel = 0;
     uint64_t transfers = 0;
-    uint32_t sends = 0;
     uint64_t direct = 0;
+    bool posted = false;  // everything before it; these are set
+    uint32_t sends = 0;
+    bool puts = false;  // some of them may be overtaken by later ones
 };
 struct KeptMessage {
     std::unique_ptr<std::byte[]> bytes;
@@ -89,14 +92,18 @@ bool is_over(TernEp& ep, Fence& fence) {
         fence.at_head = true;
         fence.channel = channel.tag;
         fence.transfers = iface.rendezvous->begun();
-        fence.sends = channel.sends.next();
         fence.direct = iface.matching->sent(channel);
     }
     // The connection is another one, or has failed: all operations of the old one are over.
     if (fence.channel != channel.tag || channel.failed) return true;
     if (iface.rendezvous->may_be_overtaken(channel, fence.transfers)) return false;
+    if (!fence.posted) {
+        fence.posted = true;
+        fence.sends = channel.sends.next();
+        fence.puts = PeerBlocks::puts_overtake(channel);
+    }
     if (!iface.matching->arrived(channel, fence.direct)) return false;
-    if (!iface.matching->may_overtake(channel)) return fence_queue(iface, channel);
+    if (!fence.puts && !iface.matching->may_overtake(channel)) return fence_queue(iface, channel);
     // The last work request may be unsignalled: a flush gets a completion for it.
     return channel.sends.done(fence.sends) ||
            iface.engine->flushing()->flush(channel, {}) == Status::kOk;
@@ -151,7 +158,9 @@ ucs_status_t ep_fence(uct_ep_h uct_ep, unsigned) try {
     if (!waiting) {
         Channel* channel = ep.channel;
         if (channel == nullptr || channel->failed) return UCS_OK;
-        if (!may_overtake(iface, *channel) && fence_queue(iface, *channel)) return UCS_OK;
+        if (!may_overtake(iface, *channel) && !PeerBlocks::puts_overtake(*channel) &&
+            fence_queue(iface, *channel))
+            return UCS_OK;
     }
     ep.ready = nullptr;
     if (ep.fence_is_last) return UCS_OK;
@@ -194,10 +203,9 @@ ssize_t keep_message(TernEp& ep, uct_pack_callback_t pack, void* argument) {
 ucs_status_t iface_fence(uct_iface_h uct_iface, unsigned) {
     TernIface& iface = iface_of(uct_iface);
     if (iface.rendezvous->idle() && iface.atomics->under_way() == 0 &&
-        iface.rma->under_way() == 0 && iface.in_order && nothing_pending(iface)) {
-        iface.engine->one_sided()->fence_messages();
+        iface.rma->under_way() == 0 && iface.in_order && nothing_pending(iface) &&
+        iface.engine->one_sided()->fence_all())
         return UCS_OK;
-    }
     ucs_status_t status = UCS_OK;
     TernEp* ep;
     ucs_list_for_each(ep, &iface.endpoints, in_interface) {

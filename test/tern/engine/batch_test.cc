@@ -259,6 +259,69 @@ INSTANTIATE_TEST_SUITE_P(, BatchTest, testing::Values(PollMode::kMemory, PollMod
                              return each.param == PollMode::kMemory ? "Blocks" : "Completions";
                          });
 
+// Two receivers.
+class BurstTest : public testing::Test {
+  protected:
+    static EngineSettings settings() {
+        EngineSettings settings = quick_settings();
+        settings.batch.after = 4;  // a mark, and four behind it
+        return settings;
+    }
+    void SetUp() override {
+        if (!writes_in_order()) GTEST_SKIP() << kNoBlocks;
+        ASSERT_GE(sender_.engine->background().batches().enable(), 0);
+        for (int i = 0; i < 2; ++i) {
+            std::string why;
+            channels_[i] = sender_.engine->attach(receivers_[i].engine->address(), this, why);
+            ASSERT_TRUE(channels_[i]) << why;
+            uint64_t sent = 0;
+            ASSERT_TRUE(until(
+                [&] {
+                    EXPECT_TRUE(sender_.send(*channels_[i], 1, text(0, 8), receivers_[i]));
+                    ++sent;
+                    poll();
+                },
+                [&] { return sent >= 20 && channels_[i]->sending.path.hot(); }));
+            ASSERT_TRUE(arrive(i, sent));
+        }
+    }
+    void TearDown() override {
+        for (Channel* channel : channels_)
+            if (channel != nullptr) sender_.engine->leave(channel, this);
+    }
+    void poll() {
+        sender_.poll();
+        for (Node& receiver : receivers_) receiver.poll();
+    }
+    bool arrive(int i, size_t count) {
+        const bool all =
+            until([this] { poll(); }, [&] { return receivers_[i].messages.size() >= count; });
+        receivers_[i].messages.clear();
+        return all;
+    }
+    // To both in turns, without a poll. The work requests to one are complete before the next to
+    // it.
+    void burst(uint64_t messages) {
+        for (uint64_t k = 0; k < messages; ++k) {
+            for (int i = 0; i < 2; ++i) {
+                ASSERT_EQ(sender_.send_number(*channels_[i], 1, k), Status::kOk);
+                receivers_[i].poll();
+            }
+        }
+    }
+
+    Node sender_{settings()};
+    Node receivers_[2] = {Node(settings()), Node(settings())};
+    Channel* channels_[2] = {};
+};
+
+TEST_F(BurstTest, GoesTogetherThoughFewAreUnderWay) {
+    const uint64_t before = sender_.engine->counters().batched;
+    burst(40);
+    EXPECT_GE(sender_.engine->counters().batched - before, 20u) << "half of those to one";
+    for (int i = 0; i < 2; ++i) ASSERT_TRUE(arrive(i, 40));
+}
+
 class BatchRogueTest : public testing::Test, protected RogueWorld<Node> {
   protected:
     void SetUp() override { meet(); }

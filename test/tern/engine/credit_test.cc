@@ -83,6 +83,41 @@ TEST_F(EngineCreditTest, TheSenderNeedNotPoll) {
         until([this] { receiver.poll(); }, [&] { return receiver.messages.size() == sent; }));
 }
 
+// The sender expects a message as short as the last one, which needs no credit, and does not look
+// at its credit word. This one is longer than the rest of the block.
+TEST_F(EngineCreditTest, ALongerMessageThanTheLastOneFindsTheCredit) {
+    const auto send_bytes = [this](uint32_t bytes) {
+        uint32_t length = 0;
+        return sender.engine->am_bcopy(
+            *channel, 1,
+            [=](void* to) {
+                memset(to, 'c', bytes);
+                return bytes;
+            },
+            length);
+    };
+    constexpr size_t kShort = 4096 / kStep * 3 / 4;  // messages that leave a quarter of the block
+    size_t sent = 0;
+    while (sent < kShort || !channel->sends.takes_frames()) {
+        ASSERT_EQ(send_bytes(8), Status::kOk);
+        ++sent;
+    }
+    ASSERT_TRUE(
+        until([this] { receiver.poll(); }, [&] { return receiver.messages.size() == sent; }));
+    const uint32_t* const word = &channel->sending.words.at->credit;
+    ASSERT_TRUE(until([this] { receiver.poll(); },
+                      [&] {
+                          return __atomic_load_n(word, __ATOMIC_RELAXED) -
+                                     channel->sending.path.freed() >=
+                                 4096 / 2;
+                      }));
+    const uint64_t cold = sender.engine->counters().sent_cold;
+    ASSERT_EQ(send_bytes(BlockWriter::max_payload(4096)), Status::kOk);
+    EXPECT_EQ(sender.engine->counters().sent_cold, cold);
+    ASSERT_TRUE(
+        until([this] { receiver.poll(); }, [&] { return receiver.messages.size() == sent + 1; }));
+}
+
 TEST_F(EngineCreditTest, AFrameWakesASenderThatSleepsBeforeItIsPaid) {
     for (int round = 0; round < 20; ++round) {
         (void)fill();

@@ -139,6 +139,21 @@ TEST(BatchMarks, EndOneAfterTheOther) {
     EXPECT_TRUE(marks.mark_due(6));
 }
 
+TEST(BatchMarks, SufficeAloneInABurst) {
+    BatchMarks marks;
+    marks.open(0);
+    marks.enable(4, 16);
+    marks.mark(10);
+    EXPECT_TRUE(!marks.due(10) && marks.first_stop(100) == 13);
+    marks.hurry();
+    EXPECT_TRUE(marks.due(10) && marks.first_stop(100) == 10);
+    marks.looked(false);
+    EXPECT_TRUE(!marks.due(12) && marks.due(13));
+    marks.hurry();
+    marks.polled(10);
+    EXPECT_EQ(marks.first_stop(100), 14u) << "the burst is over";
+}
+
 TEST(BatchMarks, AreFartherApartAfterEachLookInVain) {
     BatchMarks marks;
     marks.open(0);
