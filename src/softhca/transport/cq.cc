@@ -136,7 +136,7 @@ Cq* Cq::create(Adapter& adapter, uint32_t entries, uint64_t memory) {
     const auto index = host.cq_indices.allocate();
     if (!index) return nullptr;
     const uint64_t size = slots_for(entries);
-    const uint64_t ring = host.heap.allocate(size * sizeof(Cqe));
+    const uint64_t ring = host.allocate_queue(size * sizeof(Cqe));
     if (ring == 0) {
         host.cq_indices.release(*index);
         return nullptr;
@@ -280,7 +280,7 @@ int Cq::resize(uint32_t asked, uint32_t entries, uint64_t memory) {
     Host& host = adapter_.host();
     const uint64_t size = slots_for(entries);
     const std::lock_guard guard(poll_mutex);
-    const uint64_t ring = host.heap.allocate(size * sizeof(Cqe));
+    const uint64_t ring = host.allocate_queue(size * sizeof(Cqe));
     if (ring == 0) return ENOMEM;
     lock(host, *shared_);
     const uint64_t head = shared_->head.load(std::memory_order_relaxed);
