@@ -4,7 +4,7 @@
 # The `softhca` command: the variables that it sets, the options that it refuses, and its status of a running program.
 # shellcheck source-path=SCRIPTDIR source=../common/lib.sh
 . "$(dirname "$0")/../common/lib.sh"
-require ibv_devices ibv_rc_pingpong
+require ibv_devices ibv_devinfo ibv_rc_pingpong
 
 # shows NAME PATTERN command...: the status must match in the end.
 shows() {
@@ -37,7 +37,7 @@ run_tests() {
         --profile graphene --model bandwidth=3 -- true
     printf '%s\n' 'personality = mlx4  # its driver' 'bandwidth = 3' '[latency]' 'latency = 9us' >"$tmp/mine.model"
     check_match 'run takes a model file' '^profile @mine: latency=9us,bandwidth=3,gap=0ns' "$SOFTHCA" run --report \
-        --profile cx5-edr --model "@$tmp/mine.model" -- ibv_devices
+        --profile cx5-edr --model "@$tmp/mine.model" -- ibv_devinfo
     cp "$tmp/output" "$tmp/report"
     check_match 'and its personality' '^personality mlx4$' cat "$tmp/report"
     check_match 'changes follow a model file' '^model: latency=1us,bandwidth=3,gap=2us' "$SOFTHCA" run -v \
@@ -49,9 +49,9 @@ run_tests() {
     check_match 'run within run preloads once' '^[^:]*/libsofthca\.so$' \
         "$SOFTHCA" run -- "$SOFTHCA" run -- sh -c 'echo "$LD_PRELOAD"'
     refuses 'the status of the command is passed on' 7 '^$' "$SOFTHCA" run -- sh -c 'echo >&2; exit 7'
-    refuses 'report after the command, and its status' 5 'ibv_devices \(gone\)' "$SOFTHCA" run --report -- sh -c 'ibv_devices >/dev/null; exit 5'
+    refuses 'report after the command, and its status' 5 'ibv_devinfo \(gone\)' "$SOFTHCA" run --report -- sh -c 'ibv_devinfo >/dev/null; exit 5'
     check_match 'report: queues' '^QUEUES +QP +peak +CQ entries +peak +receive queues +peak +bytes +peak$' \
-        "$SOFTHCA" run --report -- ibv_devices
+        "$SOFTHCA" run --report -- ibv_devinfo
     # shellcheck disable=SC2016
     check 'the manual has every setting, rule and fault' bash -c \
         '! { "$1" help settings; "$1" help personalities; "$1" help faults; } | grep -Fxvf "$2"' _ "$SOFTHCA" "$(dirname "$0")/../../docs/softhca/softhca.md"

@@ -106,4 +106,7 @@ SOFTHCA_EXPORT void rdma_freeaddrinfo(rdma_addrinfo* info) {
     }
 }
 
+SOFTHCA_REFUSES(int, rdma_resolve_addrinfo, fail_call(EOPNOTSUPP))
+SOFTHCA_REFUSES(int, rdma_query_addrinfo, fail_call(EOPNOTSUPP))
+
 }  // namespace softhca::cm

@@ -160,4 +160,6 @@ SOFTHCA_EXPORT const char* rdma_event_str(rdma_cm_event_type event) {
     return index < std::size(kNames) ? kNames[index] : "UNKNOWN EVENT";
 }
 
+SOFTHCA_REFUSES(int, rdma_write_cm_event, fail_call(EOPNOTSUPP))
+
 }  // namespace softhca::cm

@@ -206,6 +206,13 @@ constexpr Rule kRules[] = {
     // device that takes receives ahead has it.
     {"last-wqe-event", rule_at<&P::ordering, &P::Ordering::last_receive_event>, 0, 1, {1, 1, 1, 0, 1, 1, 0, 1},
      "IBV_EVENT_QP_LAST_WQE_REACHED comes"},
+    // sw/rxe/rxe_verbs.c rxe_req_notify_cq, sw/siw/siw_verbs.c siw_req_notify_cq: only a flag is set.
+    {"missed-events", rule_at<&P::ordering, &P::Ordering::missed_events>, 0, 1, {0, 0, 0, 0, 0, 0, 1, 1},
+     "a completion queue that is armed raises no event for completions that it has already"},
+    // The specification: only wr_id, status, qp_num and vendor_err are valid. mlx5/cq.c
+    // mlx5_parse_cqe leaves the others as the program had them.
+    {"poisoned-errors", rule_at<&P::ordering, &P::Ordering::poisoned_errors>, 0, 1, {0, 0, 0, 0, 0, 0, 0, 1},
+     "opcode, byte_len, imm_data and wc_flags of a completion in error are wrong"},
     // mlx5: memory (Fukuoka, ConnectX-5); irdma icrdma_hw.c: fixed. rxe: one jiffy.
     {"least-timeout", rule_at<&P::times, &P::Times::least_timeout>, 0, 31, {0, 12, 16, 14, 0, 0, 10, 16},
      "code of the shortest time-out of acknowledgments; smaller ones act like it"},

@@ -72,6 +72,7 @@ struct Personality {
     } connection;
     struct Ordering {
         int32_t in_order, destroyed_completions, receive_ahead, last_receive_event;
+        int32_t missed_events, poisoned_errors;
     } ordering;
     struct Times {
         int32_t flush_delay, neighbor_timeout;  // ms

@@ -14,14 +14,15 @@
 
 namespace softhca {
 
-// One posted receive; `num_sge` elements follow in memory.
+// One posted receive; `num_sge` elements follow in memory. Peers read what the owner's program may
+// have overwritten: they find at most one element more than there may be, and then refuse it.
 struct RecvWqe {
     uint64_t wr_id;
     uint32_t num_sge;
     uint32_t slot;  // this slot's number
     const Sge* sges() const { return reinterpret_cast<const Sge*>(this + 1); }
     Sge* sges() { return reinterpret_cast<Sge*>(this + 1); }
-    std::span<const Sge> elements() const { return {sges(), num_sge}; }
+    std::span<const Sge> elements() const { return {sges(), std::min(num_sge, kMaxSge + 1)}; }
     uint64_t length() const {
         uint64_t sum = 0;
         for (const Sge& sge : elements()) sum += sge.length;

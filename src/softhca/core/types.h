@@ -84,6 +84,8 @@ struct RemoteAddress {
     uint32_t rkey;
 };
 
+constexpr uint32_t kMaxSge = 32;  // of a work request
+
 constexpr uint32_t kGrhBytes = 40;  // of the GRH at the start of UD receive buffers
 
 }  // namespace softhca

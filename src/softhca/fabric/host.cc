@@ -8,6 +8,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <bitset>
 #include <cstdio>
 #include <cstring>
@@ -301,6 +302,17 @@ void Host::leave() {
     uint32_t alive = Life{SlotState::kAlive, incarnation_}.word();
     self_->life.compare_exchange_strong(alive, Life{SlotState::kLeaving, incarnation_}.word());
     segment_->leave();
+}
+
+uint64_t Host::allocate_queue(uint64_t bytes) {
+    const uint64_t offset = heap.allocate(bytes);
+    static std::atomic_flag said;
+    if (offset == 0 && !said.test_and_set())
+        std::fprintf(stderr,
+                     "softhca: the %llu MiB that a process has for receives and completions are "
+                     "full\n",
+                     static_cast<unsigned long long>(kArenaBytes >> 20));
+    return offset;
 }
 
 void ring_doorbell(ProcessSlot& process) {

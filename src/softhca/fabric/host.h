@@ -117,6 +117,8 @@ class Host {
     IndexPool cq_indices{kMaxObjects};
     IndexPool key_indices{kMaxKeys};
     ArenaHeap heap{kArenaHeapOffset, kArenaBytes};
+    // Memory of `heap` for the entries of a queue; 0, and says so once, if there is not enough.
+    uint64_t allocate_queue(uint64_t bytes);
     // Under the fabric's control lock: this process's count of handles to each XRC domain and XRC
     // receiver.
     std::map<uint32_t, uint32_t> domain_references;

@@ -26,7 +26,7 @@
 namespace softhca {
 
 constexpr uint64_t kFabricMagic = 0x31414348'74666f73;  // "softHCA1"
-constexpr uint32_t kLayoutVersion = 22;
+constexpr uint32_t kLayoutVersion = 23;
 constexpr uint32_t kMaxDevices = 16;
 constexpr uint32_t kMaxPorts = 2;
 constexpr uint32_t kMaxLinks = kMaxDevices * kMaxPorts;
@@ -203,7 +203,8 @@ struct alignas(64) InboundWrite {
     static constexpr uint64_t kNotDue = ~uint64_t{0};
     static constexpr uint32_t kNone = ~uint32_t{0};
     static constexpr uint64_t kNoReceive = 0;
-    static constexpr uint64_t kLockRetryNs = 300;  // when another process places packets
+    static constexpr uint64_t kLockRetryNs = 300;        // when another process places packets
+    static constexpr uint64_t kLookAgainNs = 1'000'000;  // whether a sender has died
     static constexpr uint32_t kSges = 32;
     static constexpr uint32_t kMaxQueued = 16;            // of one queue pair
     static constexpr uint32_t kStagedBytes = 8192 + 512;  // a long eager message with headers
@@ -244,7 +245,9 @@ struct alignas(64) InboundWrite {
 };
 
 struct InboundWrites {
-    std::atomic<uint64_t> used{0};  // one bit for each entry
+    // One bit for each entry, which changes under its lock. Who finds under the lock an entry in
+    // use without a sender knows that the sender has died.
+    std::atomic<uint64_t> used{0};
     InboundWrite entries[kMaxInbound];
 };
 

@@ -13,8 +13,6 @@
 
 namespace softhca {
 
-constexpr uint32_t kMaxSge = 32;
-
 // A fault is an address that cannot be accessed; kGone: the other process has died.
 enum class CopyResult : uint8_t { kOk, kLocalFault, kRemoteFault, kGone };
 

@@ -136,7 +136,7 @@ Cq* Cq::create(Adapter& adapter, uint32_t entries, uint64_t memory) {
     const auto index = host.cq_indices.allocate();
     if (!index) return nullptr;
     const uint64_t size = slots_for(entries);
-    const uint64_t ring = host.heap.allocate(size * sizeof(Cqe));
+    const uint64_t ring = host.allocate_queue(size * sizeof(Cqe));
     if (ring == 0) {
         host.cq_indices.release(*index);
         return nullptr;
@@ -255,7 +255,9 @@ void Cq::arm(bool solicited_only) {
 // Under the lock, when armed: the earliest `visible_at` of the completions that need an event,
 // because they are newer than the last event or not visible yet. kNothing if there is none.
 uint64_t Cq::first_event_time() {
+    const bool misses = adapter_.host().personality().ordering.missed_events != 0;
     if (!adapter_.delays_completions()) {
+        if (misses) return kNothing;
         const uint64_t known =
             std::max(shared_->notified_tail, shared_->head.load(std::memory_order_relaxed));
         return newest_wanted(*shared_) > known ? 0 : kNothing;
@@ -268,8 +270,8 @@ uint64_t Cq::first_event_time() {
     for (uint64_t i = shared_->head.load(std::memory_order_acquire); i != tail; ++i) {
         const Completion& wc = ring.at(i).wc;
         const bool wanted = any || wc.solicited || wc.status != WcStatus::kSuccess;
-        if (wanted && (i >= shared_->notified_tail || wc.visible_at > now))
-            first = std::min(first, wc.visible_at);
+        const bool is_new = !misses && i >= shared_->notified_tail;
+        if (wanted && (is_new || wc.visible_at > now)) first = std::min(first, wc.visible_at);
     }
     return first;
 }
@@ -278,7 +280,7 @@ int Cq::resize(uint32_t asked, uint32_t entries, uint64_t memory) {
     Host& host = adapter_.host();
     const uint64_t size = slots_for(entries);
     const std::lock_guard guard(poll_mutex);
-    const uint64_t ring = host.heap.allocate(size * sizeof(Cqe));
+    const uint64_t ring = host.allocate_queue(size * sizeof(Cqe));
     if (ring == 0) return ENOMEM;
     lock(host, *shared_);
     const uint64_t head = shared_->head.load(std::memory_order_relaxed);

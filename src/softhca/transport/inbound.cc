@@ -33,14 +33,12 @@ bool try_lock(Host& host, InboundWrite& write) {
 
 void unlock_and_free(ProcessSlot& process, InboundWrite& write) {
     write.sender.store(0, std::memory_order_release);
-    write.lock.unlock();
     const auto index = static_cast<uint32_t>(&write - process.inbound.entries);
     process.inbound.used.fetch_and(~(uint64_t{1} << index), std::memory_order_release);
+    write.lock.unlock();
 }
 
 namespace {
-
-constexpr uint64_t kLookAgainNs = 1'000'000;
 
 // Calls visit(index) for each entry in use.
 template <typename Visit>
@@ -206,9 +204,13 @@ bool place_and_unlock(Adapter& adapter, uint32_t owner, InboundWrite& write, uin
     Host& host = adapter.host();
     ProcessSlot& slot = host.process(owner);
     const uint32_t sender = write.sender.load(std::memory_order_relaxed);
-    if (sender == 0 || write.due.load(std::memory_order_relaxed) > now ||
+    if (sender == 0) {  // its sender died before it was published, or while it was freed
+        unlock_and_free(slot, write);
+        return false;
+    }
+    if (write.due.load(std::memory_order_relaxed) > now ||
         !may_be_next(host, slot, write, sender)) {
-        const bool placed = sender != 0 && write.placed.load(std::memory_order_relaxed) != 0;
+        const bool placed = write.placed.load(std::memory_order_relaxed) != 0;
         write.lock.unlock();
         return placed;
     }
@@ -236,7 +238,7 @@ bool place_and_unlock(Adapter& adapter, uint32_t owner, InboundWrite& write, uin
     }
     // After the copy: who sees this value may take the bytes for placed. The receiver looks again
     // from time to time, for a sender that dies frees nothing.
-    write.due.store(due == InboundWrite::kNotDue ? now_ns() + kLookAgainNs : due,
+    write.due.store(due == InboundWrite::kNotDue ? now_ns() + InboundWrite::kLookAgainNs : due,
                     std::memory_order_release);
     note_inbound(owner, due);
     write.lock.unlock();

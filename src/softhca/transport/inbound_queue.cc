@@ -15,14 +15,20 @@ namespace {
 
 // Allocates an entry and locks it; kNone if all are in use.
 uint32_t allocate_inbound(Host& host, ProcessSlot& process) {
-    uint64_t used = process.inbound.used.load(std::memory_order_relaxed);
-    while (~used != 0) {
-        const auto index = static_cast<uint32_t>(__builtin_ctzll(~used));
-        if (!process.inbound.used.compare_exchange_weak(used, used | uint64_t{1} << index,
-                                                        std::memory_order_acquire))
-            continue;
-        process.inbound.entries[index].lock.lock(host, [] {});
-        return index;
+    InboundWrites& inbound = process.inbound;
+    for (uint64_t free = ~inbound.used.load(std::memory_order_relaxed); free != 0;
+         free &= free - 1) {
+        const auto index = static_cast<uint32_t>(__builtin_ctzll(free));
+        InboundWrite& write = inbound.entries[index];
+        if (!try_lock(host, write)) continue;  // another sender allocates it
+        const uint64_t bit = uint64_t{1} << index;
+        if ((inbound.used.load(std::memory_order_relaxed) & bit) == 0) {
+            // When the receiver looks whether this process has died before it publishes the entry.
+            write.due.store(now_ns() + InboundWrite::kLookAgainNs, std::memory_order_relaxed);
+            inbound.used.fetch_or(bit, std::memory_order_release);
+            return index;
+        }
+        write.lock.unlock();
     }
     return InboundWrite::kNone;
 }
@@ -73,8 +79,8 @@ void fill_message(InboundWrite& write, const Wqe& wqe, uint64_t length,
                         std::memory_order_relaxed);
     write.pd = target.pd;
     uint64_t skip = target.offset;
-    for (uint32_t i = 0; i < target.receive->num_sge && length != 0; ++i) {
-        Sge sge = target.receive->sges()[i];
+    for (Sge sge : target.receive->elements()) {
+        if (length == 0 || write.num_sge == InboundWrite::kSges) break;
         const auto skipped = static_cast<uint32_t>(std::min<uint64_t>(skip, sge.length));
         skip -= skipped;
         sge.addr += skipped;

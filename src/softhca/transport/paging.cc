@@ -149,8 +149,8 @@ std::optional<Outcome> fault_receive(Qp& qp, Wqe& wqe, const Target& target,
     Host& host = qp.adapter().host();
     uint64_t rest = wqe.length;
     bool lacks = false;
-    for (uint32_t i = 0; i < receive.num_sge && rest != 0; ++i) {
-        const Sge& sge = receive.sges()[i];
+    for (const Sge& sge : receive.elements()) {
+        if (rest == 0) break;
         const uint64_t length = std::min<uint64_t>(rest, sge.length);
         rest -= length;
         const KeyEntry* key = host.key(sge.lkey);

@@ -14,7 +14,7 @@ namespace softhca {
 
 bool allocate_ring(Host& host, RecvRing& ring, uint32_t max_wr, uint32_t max_sge) {
     const uint32_t entries = std::bit_ceil(max_wr);
-    const uint64_t slots = host.heap.allocate(RecvRing::bytes(entries, max_sge));
+    const uint64_t slots = host.allocate_queue(RecvRing::bytes(entries, max_sge));
     if (slots == 0) return false;
     ring.init(host.arena(), slots, entries, max_wr, max_sge);
     return true;

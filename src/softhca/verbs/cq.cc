@@ -128,13 +128,21 @@ SOFTHCA_EXPORT void ibv_ack_cq_events(ibv_cq* cq, unsigned int events) {
     object_of<CqObject>(cq)->completion_events.acknowledge(events, cq->comp_events_completed);
 }
 
+Completion shown_error(const Personality& personality, Completion wc) {
+    if (personality.ordering.poisoned_errors == 0) return wc;
+    wc.opcode = static_cast<WcOpcode>(0x5a);  // no opcode
+    wc.byte_len = wc.imm = 0x5a5a5a5a;
+    wc.flags = wc_flag::kWithImm | wc_flag::kWithInv;
+    return wc;
+}
+
 int poll_cq(ibv_cq* ibv, int count, ibv_wc* wc) try {
     if (inherited(ibv->context)) return 0;
     const Faults& faults = faults_of(ibv->context);
     if (faults.device_fatal.load(std::memory_order_relaxed) != 0) [[unlikely]]
         return -1;
     charge_poll();
-    const int taken = object_of<CqObject>(ibv)->cq->poll(count, [&wc](const Completion& from) {
+    const auto show = [&wc](const Completion& from) {
         wc->wr_id = from.wr_id;
         wc->status = static_cast<ibv_wc_status>(from.status);
         wc->opcode = static_cast<ibv_wc_opcode>(from.opcode);
@@ -149,6 +157,12 @@ int poll_cq(ibv_cq* ibv, int count, ibv_wc* wc) try {
         wc->sl = 0;
         wc->dlid_path_bits = from.path_bits;
         ++wc;
+    };
+    const int taken = object_of<CqObject>(ibv)->cq->poll(count, [&](const Completion& from) {
+        if (from.status == WcStatus::kSuccess) [[likely]]
+            show(from);
+        else
+            show(shown_error(personality_of(ibv->context), from));
     });
     charge(&softhca_virtual_time::completion, static_cast<uint64_t>(std::max(taken, 0)));
     return taken;

@@ -17,6 +17,8 @@ int take_next(CqObject& object) {
     const int taken =
         object.cq->poll_locked(1, [&object](const Completion& wc) { object.current = wc; });
     if (taken <= 0) return taken == 0 ? ENOENT : EIO;
+    if (object.current.status != WcStatus::kSuccess) [[unlikely]]
+        object.current = shown_error(personality_of(object.ibv.context), object.current);
     charge(&softhca_virtual_time::completion);
     object.ibv.wr_id = object.current.wr_id;
     object.ibv.status = static_cast<ibv_wc_status>(object.current.status);

@@ -42,9 +42,7 @@ Device* device_at(uint32_t index) {
 }  // namespace
 
 SOFTHCA_EXPORT ibv_device** ibv_get_device_list(int* num_devices) try {
-    Adapter* device_adapter = adapter();
-    const uint32_t count =
-        device_adapter == nullptr ? 0 : device_adapter->host().header().config.devices;
+    const uint32_t count = device_count();
     auto** list = static_cast<ibv_device**>(std::calloc(count + 1, sizeof(void*)));
     if (list == nullptr) return fail(ENOMEM);
     for (uint32_t i = 0; i < count; ++i) list[i] = &device_at(i)->ibv;

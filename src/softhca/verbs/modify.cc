@@ -18,7 +18,7 @@ constexpr uint32_t kQpAccess = access_flag::kLocalWrite | access_flag::kRemoteWr
 bool valid_address(const FabricConfig& config, const ibv_ah_attr& address, uint32_t port) {
     if (address.is_global == 0 && grh_required(config)) return false;
     if (address.is_global != 0 && address.grh.sgid_index >= gids_of(config)) return false;
-    return valid_path_bits(config, address) && (address.port_num == 0 || address.port_num == port);
+    return valid_path_bits(config, address) && address.port_num == port;
 }
 
 // An XRC queue pair has one half. Attributes of the other half are accepted and ignored, so that

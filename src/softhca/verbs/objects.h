@@ -290,6 +290,9 @@ ibv_qp_init_attr_ex extended(const ibv_qp_init_attr& attributes, ibv_pd* pd);
 CqObject* make_cq(ibv_context* context, uint32_t entries, void* cq_context,
                   ibv_comp_channel* channel, uint32_t vector);
 
+// A completion in error as programs see it: a device need not set all of its fields.
+Completion shown_error(const Personality& personality, Completion wc);
+
 // The allocator of the send queues of a domain's queue pairs: the program's, if the domain is a
 // parent domain with allocators. The domain must outlive these queue pairs.
 QueueAllocator queue_allocator(PdObject& pd);

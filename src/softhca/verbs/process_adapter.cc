@@ -57,7 +57,7 @@ struct ProcessAdapter {
     // One; in virtual time, one for each member.
     std::vector<std::unique_ptr<Adapter>> adapters{1};
     size_t member = 0;                 // the one that adapter() returns
-    std::shared_ptr<Segment> segment;  // in virtual time, that of all members
+    std::shared_ptr<Segment> segment;  // of all adapters; there may be none of them yet
     bool failed = false;
     bool fork_protected = false;  // ibv_fork_init() was called in time
     bool copies_shared_memory = true;
@@ -117,44 +117,52 @@ void after_fork_in_child() {
     for (auto& adapter : state.adapters) {
         if (adapter == nullptr) continue;
         adapter->set_inherited();
-        adapter->host().segment().disown();
         (void)adapter.release();
     }
+    if (state.segment != nullptr) state.segment->disown();
+    state.segment = nullptr;
     state.contexts.clear();
     state.failed = false;
     state.mutex.unlock();
 }
 
-std::unique_ptr<Adapter> start(ProcessAdapter& state, std::string* error) {
+bool read_settings(Settings* settings, std::string* error) {
+    const auto wrong =
+        parse_settings(*settings, [](const char* name) { return std::getenv(name); });
+    if (wrong) *error = *wrong;
+    return !wrong;
+}
+
+// Opens the memory of the fabric. False, with *error, on failure.
+bool open_segment(ProcessAdapter& state, std::string* error) {
     Settings settings;
-    if (auto wrong = parse_settings(settings, [](const char* name) { return std::getenv(name); })) {
-        *error = *wrong;
-        return nullptr;
+    if (!read_settings(&settings, error)) return false;
+    std::shared_ptr<Segment> segment = Segment::open(settings.fabric, Segment::Mode::kJoinOrCreate,
+                                                     fabric_config(settings), error);
+    if (segment == nullptr) return false;
+    if (settings.virtual_time ? !segment->created() : segment->header().config.virtual_time != 0) {
+        *error = "fabric '" + settings.fabric +
+                 "' has processes already, and with SOFTHCA_CLOCK=virtual a fabric has only one: "
+                 "name another one by SOFTHCA_FABRIC";
+        return false;
     }
-    // In virtual time, the device copies all memory directly.
-    state.copies_shared_memory = settings.shared && !settings.virtual_time;
     if (settings.virtual_time && virtual_clock == nullptr) {
         static softhca_virtual_time clock = {};
         virtual_clock = &clock;
     }
-    std::shared_ptr<Segment> segment = state.segment;
-    const bool first = segment == nullptr;
-    if (first)
-        segment = Segment::open(settings.fabric, Segment::Mode::kJoinOrCreate,
-                                fabric_config(settings), error);
-    if (segment == nullptr) return nullptr;
-    if (settings.virtual_time ? first && !segment->created()
-                              : segment->header().config.virtual_time != 0) {
-        *error = "fabric '" + settings.fabric +
-                 "' has processes already, and with SOFTHCA_CLOCK=virtual a fabric has only one: "
-                 "name another one by SOFTHCA_FABRIC";
-        return nullptr;
-    }
-    if (settings.virtual_time) state.segment = segment;
-    if (first && segment->created() && !settings.faults.empty())
+    // In virtual time, the device copies all memory directly.
+    state.copies_shared_memory = settings.shared && !settings.virtual_time;
+    if (segment->created() && !settings.faults.empty())
         apply_faults(settings.faults, segment->header().faults);
-    auto adapter = Adapter::start(std::move(segment), settings.executor == Executor::kThread,
-                                  state.sink, error);
+    state.segment = std::move(segment);
+    return true;
+}
+
+std::unique_ptr<Adapter> start(ProcessAdapter& state, std::string* error) {
+    Settings settings;  // in virtual time, those for this member
+    if (!read_settings(&settings, error)) return nullptr;
+    auto adapter =
+        Adapter::start(state.segment, settings.executor == Executor::kThread, state.sink, error);
     if (adapter != nullptr && !settings.node.empty() &&
         !adapter->host().join_node(settings.node, error)) {
         adapter->host().leave();
@@ -163,10 +171,27 @@ std::unique_ptr<Adapter> start(ProcessAdapter& state, std::string* error) {
     return adapter;
 }
 
+// Under the mutex: whether the fabric's memory is open. Prints once why it cannot be.
+bool has_segment(ProcessAdapter& state) {
+    if (state.segment != nullptr || state.failed) return state.segment != nullptr;
+    static const int handlers =
+        pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+    (void)handlers;
+    std::string error;
+    state.failed = !open_segment(state, &error);
+    if (state.failed) std::fprintf(stderr, "softhca: %s\n", error.c_str());
+    return !state.failed;
+}
+
 __attribute__((destructor)) void at_exit() {
     ProcessAdapter& state = process_adapter();
-    for (const auto& adapter : state.adapters)
-        if (adapter != nullptr) adapter->host().leave();
+    bool has_left = false;
+    for (const auto& adapter : state.adapters) {
+        if (adapter == nullptr) continue;
+        adapter->host().leave();
+        has_left = true;
+    }
+    if (!has_left && state.segment != nullptr) state.segment->leave();
 }
 
 }  // namespace
@@ -174,10 +199,7 @@ __attribute__((destructor)) void at_exit() {
 Adapter* adapter() {
     ProcessAdapter& state = process_adapter();
     const std::lock_guard lock(state.mutex);
-    if (state.adapter() != nullptr || state.failed) return state.adapter();
-    static const int handlers =
-        pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
-    (void)handlers;
+    if (state.adapter() != nullptr || !has_segment(state) || state.failed) return state.adapter();
     std::string error;
     state.adapters[state.member] = start(state, &error);
     if (state.adapter() == nullptr) {
@@ -185,6 +207,12 @@ Adapter* adapter() {
         std::fprintf(stderr, "softhca: %s\n", error.c_str());
     }
     return state.adapter();
+}
+
+uint32_t device_count() {
+    ProcessAdapter& state = process_adapter();
+    const std::lock_guard lock(state.mutex);
+    return has_segment(state) ? state.segment->header().config.devices : 0;
 }
 
 bool select_member(uint32_t member) {
@@ -234,7 +262,7 @@ int protect_forks() {
 ibv_fork_status fork_protection() {
     ProcessAdapter& state = process_adapter();
     const std::lock_guard lock(state.mutex);
-    if (state.adapter() == nullptr || state.adapter()->host().personality().memory.fork == 0)
+    if (state.segment == nullptr || state.segment->header().config.personality.memory.fork == 0)
         return IBV_FORK_UNNEEDED;
     return state.fork_protected ? IBV_FORK_ENABLED : IBV_FORK_DISABLED;
 }

@@ -12,6 +12,8 @@ namespace softhca {
 // The process's adapter; joins the fabric on first use. nullptr if that fails, with the reason
 // printed once.
 Adapter* adapter();
+// The number of the fabric's devices, which asks for no place in it; 0 if that fails, likewise.
+uint32_t device_count();
 
 // In virtual time, the process has an adapter for each member of the fabric. From now on adapter()
 // is that of this member. Members join in their order, 0 first. False if it cannot join.

@@ -27,6 +27,14 @@ uint32_t own_place(ibv_context* context, uint32_t port) {
     return place_of(config_of(context), adapter_of(context).host().slot(), link_of(context, port));
 }
 
+// To a caller whose structure may be shorter, or longer: what is new in it is zero.
+template <typename Type>
+void copy_out(void* to, size_t size, const Type& all) {
+    const size_t known = std::min(size, sizeof all);
+    std::memcpy(to, &all, known);
+    std::memset(static_cast<char*>(to) + known, 0, size - known);
+}
+
 int gid_count(ibv_context* context) {
     return gids_of(config_of(context));
 }
@@ -143,7 +151,7 @@ int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input
     if (personality_of(context).has.device_memory != 0) all.max_dm_size = limits::kDeviceMemory;
     if (personality_of(context).has.odp != 0) fill_paging(personality_of(context), &all);
     all.phys_port_cnt_ex = config_of(context).ports;
-    std::memcpy(static_cast<void*>(attributes), &all, std::min(size, sizeof all));
+    copy_out(attributes, size, all);
     return 0;
 }
 
@@ -176,7 +184,7 @@ int query_port(ibv_context* context, uint8_t port, ibv_port_attr* attributes, si
     set_speed(&all, active_speed(header.config.nic));
     all.phys_state = up ? 5 : 3;  // link up, or disabled
     all.link_layer = ethernet ? IBV_LINK_LAYER_ETHERNET : IBV_LINK_LAYER_INFINIBAND;
-    std::memcpy(attributes, &all, std::min(size, sizeof all));
+    copy_out(attributes, size, all);
     return 0;
 }
 
@@ -211,7 +219,7 @@ SOFTHCA_EXPORT int _ibv_query_gid_ex(ibv_context* context, uint32_t port, uint32
         all.gid_type = is_roce_v2(config_of(context), static_cast<int>(index))
                            ? IBV_GID_TYPE_ROCE_V2
                            : IBV_GID_TYPE_ROCE_V1;
-    std::memcpy(entry, &all, std::min(size, sizeof all));
+    copy_out(entry, size, all);
     return 0;
 }
 

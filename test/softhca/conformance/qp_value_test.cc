@@ -63,6 +63,7 @@ const BadValue kBadValues[] = {
     {"MtuUnknown", IBV_QPS_RTR, [](auto& a, auto&) { a.path_mtu = static_cast<ibv_mtu>(6); }},
     {"PathOfABadPort", IBV_QPS_RTR,
      [](auto& a, auto& hca) { a.ah_attr.port_num = hca.attr().phys_port_cnt + 1; }},
+    {"PathOfNoPort", IBV_QPS_RTR, [](auto& a, auto&) { a.ah_attr.port_num = 0; }},
     {"TooManyResponderResources", IBV_QPS_RTR,
      [](auto& a, auto& hca) {
          a.max_dest_rd_atomic = static_cast<uint8_t>(hca.attr().max_qp_rd_atom + 1);

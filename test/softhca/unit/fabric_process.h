@@ -17,6 +17,7 @@
 #include <thread>
 
 #include "common/patience.h"
+#include "softhca/core/nic_profiles.h"
 #include "softhca/fabric/segment.h"
 #include "softhca/transport/adapter.h"
 
@@ -38,8 +39,10 @@ struct NoEvents : EventSink {
 };
 
 inline std::unique_ptr<Segment> open_segment(const std::string& name,
-                                             Segment::Mode mode = Segment::Mode::kJoinOrCreate) {
+                                             Segment::Mode mode = Segment::Mode::kJoinOrCreate,
+                                             const char* profile = nullptr) {
     FabricConfig config{};
+    if (profile != nullptr) config.nic = *find_profile(profile);
     config.personality = *find_personality("default");
     config.devices = 1;
     config.ports = 1;
@@ -50,9 +53,10 @@ inline std::unique_ptr<Segment> open_segment(const std::string& name,
 
 inline NoEvents no_events;
 
-inline Adapter* start_adapter(const std::string& name, EventSink& sink = no_events) {
+inline Adapter* start_adapter(const std::string& name, EventSink& sink = no_events,
+                              const char* profile = nullptr) {
     std::string error;
-    auto segment = open_segment(name);
+    auto segment = open_segment(name, Segment::Mode::kJoinOrCreate, profile);
     return segment == nullptr ? nullptr
                               : Adapter::start(std::move(segment), false, sink, &error).release();
 }

@@ -68,6 +68,23 @@ class HostTest : public test::ProcessesTest<Shared> {
     }
 };
 
+TEST_F(HostTest, SaysOnceThatTheMemoryForQueuesIsFull) {
+    Child owner([this] {
+        Host& host = start_adapter(name_)->host();
+        const auto said = [&] {
+            testing::internal::CaptureStderr();
+            const uint64_t offset = host.allocate_queue(kArenaBytes);
+            return std::pair(offset, testing::internal::GetCapturedStderr());
+        };
+        const std::string sentence =
+            "softhca: the 512 MiB that a process has for receives and completions are full\n";
+        if (host.allocate_queue(64) == 0) return 1;
+        if (said() != std::pair(uint64_t{0}, sentence)) return 2;
+        return said() == std::pair(uint64_t{0}, std::string()) ? 0 : 3;
+    });
+    EXPECT_EQ(owner.join(), 0);
+}
+
 TEST_F(HostTest, MemoryIsNotFreedUnderAnAccess) {
     Child owner([&] { return wait_for_user(); });
     Child user([&] {

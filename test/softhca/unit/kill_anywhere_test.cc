@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Kills a requester after random numbers of instructions of an operation. Wherever it died, each
 // receive of the survivor completes exactly once, a completion queue that is armed has one event,
-// and the survivor's queues keep working.
+// the survivor's queues keep working, and nothing waits for the requester under the timing model.
 #include <gtest/gtest.h>
 #include <sys/ptrace.h>
 
@@ -12,28 +12,31 @@
 
 #include "common/seed.h"
 #include "fabric_process.h"
-#include "softhca/transport/cq.h"
-#include "softhca/transport/qp.h"
-#include "softhca/transport/region.h"
-#include "softhca/transport/srq.h"
+#include "requests.h"
 
 namespace softhca {
 namespace {
 
 using test::Child;
+using test::connect;
+using test::kPd;
+using test::make_qp;
+using test::Memory;
+using test::post;
 using test::shared_value;
 using test::start_adapter;
 using test::unique_fabric;
 using test::wait_for;
 
 constexpr uint32_t kReceives = 4;
-constexpr uint32_t kPd = 1;
-constexpr uint32_t kRemote =
-    access_flag::kRemoteWrite | access_flag::kRemoteRead | access_flag::kRemoteAtomic;
+constexpr uint32_t kDatagramKey = 7;
 
 struct Operation {
     WrOpcode opcode;
-    bool armed;  // the survivor's completion queue
+    bool armed = false;  // the survivor's completion queue
+    const char* profile = nullptr;
+    QpType type = QpType::kRc;
+    uint32_t length = 8;
 };
 
 // Counts the events of the completion queue.
@@ -45,6 +48,7 @@ struct Events : test::NoEvents {
 struct Shared {
     std::atomic<uint32_t> survivor_qp{0};
     std::atomic<uint32_t> victim_qp{0};
+    std::atomic<uint32_t> srq{0};
     std::atomic<uint32_t> rkey{0};
     std::atomic<uint64_t> address{0};
     std::atomic<int> connected{0};
@@ -53,85 +57,35 @@ struct Shared {
     char message[64];
 };
 
-void connect(Qp& qp, uint32_t peer) {
+void connect(Qp& qp, const Operation& operation, uint32_t peer) {
+    connect(qp, peer);
+    if (operation.type != QpType::kUd) return;
     QpChange change;
-    change.mask = qp_attr::kState | qp_attr::kPort | qp_attr::kAccessFlags | qp_attr::kDestQpn |
-                  qp_attr::kAv | qp_attr::kMinRnrTimer | qp_attr::kRetryCnt | qp_attr::kRnrRetry |
-                  qp_attr::kTimeout | qp_attr::kMaxQpRdAtomic | qp_attr::kMaxDestRdAtomic;
-    change.state = QpState::kRts;
-    change.responder.access = kRemote;
-    change.responder.peer_number = peer;
-    change.responder.min_rnr_timer = 1;
-    change.requester.retry_count = 1;
-    change.requester.rnr_retry = 1;
-    change.requester.timeout = 8;
-    change.requester.max_rd_atomic = change.responder.max_dest_rd_atomic = 1;
+    change.mask = qp_attr::kQkey;
+    change.responder.qkey = kDatagramKey;
     qp.modify(change);
 }
 
-Qp* make_qp(Adapter& adapter, Cq* cq, Srq* srq) {
-    Qp::Attributes attributes;
-    attributes.pd = kPd;
-    attributes.send_cq = cq;
-    attributes.recv_cq = cq;
-    attributes.srq = srq;
-    attributes.max_send_wr = 8;
-    attributes.max_send_sge = 1;
-    attributes.max_inline = 64;
-    return Qp::create(adapter, attributes);
-}
-
-void post(Qp& qp, const Wqe& what, const Sge& local) {
-    {
-        const std::lock_guard lock(qp.requester.post_mutex);
-        Wqe* wqe = qp.requester.queue().reserve();
-        wqe->opcode = what.opcode;
-        wqe->is_inline = what.gathers();
-        wqe->num_sge = wqe->is_inline ? 0 : 1;
-        if (!wqe->is_inline) wqe->sges()[0] = local;
-        wqe->length = 8;
-        wqe->remote = what.remote;
-        wqe->atomic.compare_add = 1;
-        wqe->flags = send_flag::kSignaled;
-        qp.requester.commit(*wqe, qp.requester.post_time());
-    }
-    qp.requester.start();
-}
-
-// Memory of this process that the device may use, with its key.
-struct Memory {
-    explicit Memory(Adapter& adapter)
-        : bytes(static_cast<char*>(
-              mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0))) {
-        RegionAttributes region;
-        region.address = region.iova = reinterpret_cast<uint64_t>(bytes);
-        region.length = 4096;
-        region.pd = kPd;
-        region.access = access_flag::kLocalWrite | kRemote;
-        key = publish_region(adapter, next_key(adapter, allocate_key(adapter)), region, {});
-    }
-    Sge at(uint64_t offset, uint32_t length) const {
-        return {reinterpret_cast<uint64_t>(bytes) + offset, length, key};
-    }
-
-    char* bytes;
-    uint32_t key;
-};
-
-int victim(const std::string& fabric, Shared& shared, WrOpcode opcode) {
-    Adapter* adapter = start_adapter(fabric);
+int victim(const std::string& fabric, Shared& shared, const Operation& operation) {
+    Adapter* adapter = start_adapter(fabric, test::no_events, operation.profile);
     Cq* cq = Cq::create(*adapter, 16);
-    Qp* qp = make_qp(*adapter, cq, nullptr);
-    const Memory memory(*adapter);
+    const QpType type = operation.type == QpType::kXrcRecv ? QpType::kXrcSend : operation.type;
+    Qp* qp = make_qp(*adapter, cq, nullptr, type);
+    const Memory memory(*adapter, 64 << 10);
     shared.victim_qp = qp->number();
     wait_for([&] { return shared.connected == 1; });
-    connect(*qp, shared.survivor_qp);
+    connect(*qp, operation, shared.survivor_qp);
     ptrace(PTRACE_TRACEME, 0, nullptr, nullptr);
     raise(SIGSTOP);
     Wqe what{};
-    what.opcode = opcode;
+    what.opcode = operation.opcode;
+    what.length = operation.length;
     what.remote = {shared.address, shared.rkey};
-    post(*qp, what, memory.at(0, 8));
+    what.srq = shared.srq;
+    what.datagram.path.link = 0;
+    what.datagram.qp = shared.survivor_qp;
+    what.datagram.qkey = kDatagramKey;
+    post(*qp, what, memory.at(0, operation.length));
     shared.sent = 1;
     pause();
     return 0;
@@ -140,28 +94,31 @@ int victim(const std::string& fabric, Shared& shared, WrOpcode opcode) {
 // The process that outlives the sender. run() returns 0, or the number of the check that failed.
 class Survivor {
   public:
-    Survivor(const std::string& fabric, Shared& shared, bool armed)
-        : adapter_(*start_adapter(fabric, events_)),
+    Survivor(const std::string& fabric, Shared& shared, const Operation& operation)
+        : adapter_(*start_adapter(fabric, events_, operation.profile)),
           shared_(shared),
-          memory_(adapter_),
-          armed_(armed) {
+          memory_(adapter_, kReceives * (64 << 10)),
+          operation_(operation) {
         cq_ = Cq::create(adapter_, 64);
         Srq::Attributes attributes;
         attributes.pd = kPd;
         attributes.max_wr = 16;
         attributes.max_sge = 1;
+        attributes.xrc_domain = test::kXrcDomain;
+        attributes.cq = cq_;
         srq_ = Srq::create(adapter_, attributes);
         for (uint64_t id = 0; id < kReceives; ++id) receive(id);
     }
 
     int run() {
-        Qp* qp = make_qp(adapter_, cq_, srq_);
+        Qp* qp = make_qp(adapter_, cq_, srq_, operation_.type);
+        shared_.srq = srq_->number();
         shared_.rkey = memory_.key;
         shared_.address = memory_.at(0, 8).addr;
         shared_.survivor_qp = qp->number();
         if (!wait_for([&] { return shared_.victim_qp != 0; })) return 2;
-        connect(*qp, shared_.victim_qp);
-        if (armed_) cq_->arm(false);
+        connect(*qp, operation_, shared_.victim_qp);
+        if (operation_.armed) cq_->arm(false);
         shared_.connected = 1;
         // The victim is stopped after each instruction, which takes long if others want the
         // processors; this process must not be one of them.
@@ -181,7 +138,8 @@ class Survivor {
 
   private:
     void receive(uint64_t id) {
-        const Sge sge = memory_.at(64 * id, 64);
+        const uint32_t size = std::max(operation_.length, 64u);
+        const Sge sge = memory_.at(size * id, size);
         Srq::Posts(*srq_).post(id, &sge, 1);
     }
 
@@ -202,6 +160,7 @@ class Survivor {
         connect(*to, from->number());
         Wqe what{};
         what.opcode = WrOpcode::kSend;
+        what.length = 8;
         while (srq_->shared().ring.posted() != 0) {
             const int before = sent_;
             post(*from, what, {});
@@ -213,7 +172,7 @@ class Survivor {
         }
         poll_all();
         // For the first completion, from whomever it is.
-        return !armed_ || wait_for([&] { return events_.count == 1; }) ? 0 : 8;
+        return !operation_.armed || wait_for([&] { return events_.count == 1; }) ? 0 : 8;
     }
 
     int check() {
@@ -224,14 +183,20 @@ class Survivor {
             const Sge sge = memory_.at(0, 64);
             if (Srq::Posts(*srq_).post(100 + id, &sge, 1) != 0) return 7;
         }
-        return 0;
+        const auto& waiting = adapter_.host().self().inbound.used;
+        return wait_for([&] {
+            poll_all();
+            return waiting == 0;
+        })
+                   ? 0
+                   : 9;
     }
 
     Events events_;
     Adapter& adapter_;
     Shared& shared_;
     Memory memory_;
-    bool armed_;
+    const Operation& operation_;
     Cq* cq_;
     Srq* srq_;
     int sent_ = 0;
@@ -254,8 +219,8 @@ uint64_t step(pid_t pid, uint64_t most, const Shared& shared) {
 int kill_after(const Operation& operation, uint64_t* instructions) {
     const std::string fabric = unique_fabric();
     auto* shared = shared_value<Shared>();
-    Child survivor([&] { return Survivor(fabric, *shared, operation.armed).run(); });
-    Child doomed([&] { return victim(fabric, *shared, operation.opcode); });
+    Child survivor([&] { return Survivor(fabric, *shared, operation).run(); });
+    Child doomed([&] { return victim(fabric, *shared, operation); });
     int status;
     if (waitpid(doomed.pid(), &status, __WALL) != doomed.pid() || !WIFSTOPPED(status)) return -1;
     *instructions = step(doomed.pid(), *instructions, *shared);
@@ -308,19 +273,37 @@ TEST_P(KillAnywhereTest, EveryReceiveCompletesOnce) {
     }
 }
 
-std::string operation_name(const testing::TestParamInfo<Operation>& operation) {
-    return std::string(name(operation.param.opcode)) + (operation.param.armed ? "_armed" : "");
+std::string operation_name(const testing::TestParamInfo<Operation>& info) {
+    const Operation& operation = info.param;
+    std::string text = name(operation.opcode);
+    if (operation.armed) text += "_armed";
+    if (operation.type == QpType::kUd) text += "_datagram";
+    if (operation.type == QpType::kXrcRecv) text += "_xrc";
+    if (operation.length != 8) text += "_long";
+    return operation.profile == nullptr ? text : text + "_" + operation.profile;
 }
 
-INSTANTIATE_TEST_SUITE_P(Operations, KillAnywhereTest,
-                         testing::Values(Operation{WrOpcode::kSend, false},
-                                         Operation{WrOpcode::kSend, true},
-                                         Operation{WrOpcode::kRdmaWriteImm, false},
-                                         Operation{WrOpcode::kRdmaWriteImm, true},
-                                         Operation{WrOpcode::kRdmaWrite, false},
-                                         Operation{WrOpcode::kRdmaRead, false},
-                                         Operation{WrOpcode::kFetchAdd, false}),
-                         operation_name);
+constexpr const char* kModel = "graphene";
+
+INSTANTIATE_TEST_SUITE_P(
+    Operations, KillAnywhereTest,
+    testing::Values(Operation{WrOpcode::kSend}, Operation{WrOpcode::kSend, true},
+                    Operation{WrOpcode::kRdmaWriteImm}, Operation{WrOpcode::kRdmaWriteImm, true},
+                    Operation{WrOpcode::kRdmaWrite}, Operation{WrOpcode::kRdmaRead},
+                    Operation{WrOpcode::kFetchAdd},
+                    Operation{WrOpcode::kSend, false, nullptr, QpType::kUd},
+                    Operation{WrOpcode::kSend, false, nullptr, QpType::kXrcRecv},
+                    Operation{WrOpcode::kSend, false, nullptr, QpType::kRc, 64 << 10},
+                    Operation{WrOpcode::kSend, false, kModel},
+                    Operation{WrOpcode::kSend, true, kModel},
+                    Operation{WrOpcode::kRdmaWriteImm, false, kModel},
+                    Operation{WrOpcode::kRdmaWrite, false, kModel},
+                    Operation{WrOpcode::kRdmaWrite, false, kModel, QpType::kRc, 16 << 10},
+                    Operation{WrOpcode::kRdmaRead, false, kModel},
+                    Operation{WrOpcode::kSend, false, kModel, QpType::kUd},
+                    Operation{WrOpcode::kSend, false, kModel, QpType::kXrcRecv},
+                    Operation{WrOpcode::kSend, false, kModel, QpType::kRc, 64 << 10}),
+    operation_name);
 
 }  // namespace
 }  // namespace softhca

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A sender claims a receive of a shared queue while the queue's owner destroys it.
+// Receives that a sender claims: of a shared queue whose owner destroys it, and one that the
+// owner's program has overwritten.
 #include "softhca/transport/responder.h"
 
 #include <gtest/gtest.h>
 
+#include <map>
+
 #include "fabric_process.h"
-#include "softhca/transport/cq.h"
-#include "softhca/transport/qp.h"
-#include "softhca/transport/srq.h"
+#include "requests.h"
 
 namespace softhca {
 namespace {
@@ -37,6 +38,36 @@ TEST_F(ResponderTest, ClaimsNothingOfAQueueThatIsBeingDestroyed) {
         return receive != nullptr && receive->wr_id == 7 ? 0 : 3;
     });
     EXPECT_EQ(owner.join(), 0);
+}
+
+// What the receive holds is its owner's mistake: the sender is told, and lives.
+TEST_F(ResponderTest, RefusesAReceiveWithTooManyElements) {
+    test::Child both([this] {
+        Adapter& adapter = *test::start_adapter(name_);
+        Cq* cq = Cq::create(adapter, 16);
+        Qp& from = *test::make_qp(adapter, cq, nullptr);
+        Qp& to = *test::make_qp(adapter, cq, nullptr);
+        test::connect(from, to.number());
+        test::connect(to, from.number());
+        const test::Memory memory(adapter);
+        const Sge sge = memory.at(0, 64);
+        if (to.receive_queue.post(7, &sge, 1) != 0) return 1;
+        char* const arena = adapter.host().arena(adapter.host().slot());
+        to.shared().ring.at(arena, 0).num_sge = 0xffffffff;
+        Wqe what{};
+        what.opcode = WrOpcode::kSend;
+        what.length = 8;
+        test::post(from, what, {});
+        std::map<WcOpcode, WcStatus> ended;
+        const auto poll = [&] {
+            cq->poll(16, [&](const Completion& wc) { ended[wc.opcode] = wc.status; });
+            return ended.size() == 2;
+        };
+        if (!test::wait_for(poll)) return 2;
+        if (ended[WcOpcode::kReceive] != WcStatus::kLocalProtectionError) return 3;
+        return ended[WcOpcode::kSend] == WcStatus::kRemoteOperationError ? 0 : 4;
+    });
+    EXPECT_EQ(both.join(), 0);
 }
 
 }  // namespace
