@@ -24,6 +24,9 @@ void note_unused(const Unused& unused);
 // The last one of this process.
 const Unused& last_unused();
 
+// Has the log's lines about the lanes of endpoints recorded, for `tern-run --explain`.
+void record_lanes();
+
 // What a user does about a port; "" for kNone.
 const char* advice(verbs::Remedy remedy);
 constexpr const char* kRemedyOfAccess =
