@@ -113,7 +113,20 @@ check_tests() {
         skip 'check: a filter of system calls' 'there are no filters here'
     fi
     says 'check: UCX_TLS' 1 '^WRONG +UCX_TLS +UCX_TLS=rc_v,self leaves tern out' env UCX_TLS=rc_v,self "${on_hca[@]}" --check
-    says 'check: UCX_TLS with others' 0 '^note +UCX_TLS +.*prefer other' env UCX_TLS=tern,sm,self "${on_hca[@]}" --check
+    for list in tern,self,tcp all ^sm ^ib,sm; do
+        says "check: UCX_TLS=$list" 0 '^note +UCX_TLS +.*prefer other networks' env "UCX_TLS=$list" "${on_hca[@]}" --check
+    done
+    for list in tern,sm,self tern,self,cuda,mm ^ib,tcp; do
+        says "check: UCX_TLS=$list" 0 "^good +UCX_TLS +.*${list/^/\\^}: Tern between machines, shared memory within one\$" \
+            env "UCX_TLS=$list" "${on_hca[@]}" --check
+    done
+    for list in tern tern,self,cuda ^ib,tcp,sm; do
+        says "check: UCX_TLS=$list" 0 "^good +UCX_TLS +.*${list/^/\\^}: Tern between machines and within one\$" \
+            env "UCX_TLS=$list" "${on_hca[@]}" --check
+    done
+    says 'check: UCX_TLS of tern-run' 0 '^good +UCX_TLS +.*\(tern-run\): .*shared memory within one$' \
+        "$SOFTHCA" run -- "$tern_run" --check
+    says 'check: and on the software HCA' 0 '^good +UCX_TLS +.*\(tern-run\): .*and within one$' "${on_hca[@]}" --check
     says 'check: all but Tern' 1 '^WRONG +UCX_TLS' env UCX_TLS=^tern "${on_hca[@]}" --check
     says 'check: UCX_NET_DEVICES' 1 '-> change UCX_NET_DEVICES' env UCX_NET_DEVICES=mlx5_0:1 "${on_hca[@]}" --check
     says 'check: another UCX' 1 '^WRONG +UCX +.*installed for UCX .* this is UCX 1\.12\.7' \
@@ -130,7 +143,7 @@ check_tests() {
 # Why Tern was not used. `ucx_info -w -e` makes a worker and an endpoint, as a program does.
 unused_tests() {
     local info=("${on_hca[@]}" --explain ucx_info -u t -w -e)
-    says 'explain: UCX_TLS leaves Tern out' 0 'not used by ucx_info.*: UCX_TLS=sm,self leaves tern out; set UCX_TLS=tern,self' \
+    says 'explain: UCX_TLS leaves Tern out' 0 'not used by ucx_info.*: UCX_TLS=sm,self leaves tern out; unset it' \
         env UCX_TLS=sm,self "${info[@]}"
     says 'explain: a port that is down' any 'not used by .*: softhca0:1: it is down; check the cable' "${down[@]}" "${info[@]}"
     says 'explain: no such GID' any 'not used by .*: softhca0:1: GID_INDEX 200 is not below .*; unset UCX_TERN_GID_INDEX' "${no_gid[@]}" "${info[@]}"
@@ -197,12 +210,22 @@ record_tests() {
     also 'explain: sums' '^  short messages +40 into blocks'
     also 'explain: what fell back, and what to do' '^  fell back +8 registrations failed.*ulimit -l'
     also 'explain: a rank that was killed' 'rank 3 has left no counters; it was killed'
-    records tern,sm,self
+    records tern,tcp,self
     for rank in 0 1 2 3 4 5 6 7 8; do record $rank counters ',"counters":{},"reasons":{}'; done
-    says 'explain: outbid' 0 'not used by ranks 0-8: UCX_TLS=tern,sm,self lets UCX prefer another transport' "${report[@]}"
+    says 'explain: outbid' 0 'not used by ranks 0-8: UCX_TLS=tern,tcp,self lets UCX prefer another transport' "${report[@]}"
+    by=PMIX_RANK records tern,self,sm
+    for rank in 0 1; do
+        by=PMIX_RANK record $rank counters ',"counters":{},"reasons":{}'
+        by=PMIX_RANK record $rank lanes ',"text":"  ep_cfg[0]: tag(self/memory0)"'
+    done
+    by=PMIX_RANK record 0 lanes ',"text":"  ep_cfg[1]: tag(sysv/memory)"'
+    by=PMIX_RANK record 1 lanes ',"text":"intra-node cfg#2 tag(sysv/memory)"'
+    says 'explain: one node' 0 'not used by ranks 0-1: .*UCX uses shared memory there; tern-run --only' "${report[@]}"
+    also 'explain: the lanes in its place' '^  lanes +ranks 0-1: tag\(sysv/memory\)$'
+    result "$(! grep -q self/ "$tmp/output"; echo $?)" 'explain: no lanes to oneself' "$tmp/output"
     records tern,self
     for rank in 0 1 2 5; do record $rank counters ',"counters":{},"reasons":{}'; done
-    says "explain: MPICH's shared memory" 0 'not used by ranks 0-2, 5: .*; set MPIR_CVAR_NOLOCAL=1' "${report[@]}"
+    says "explain: MPICH's shared memory" 0 'not used by ranks 0-2, 5: .*; tern-run --only' "${report[@]}"
     echo '{"event":"devices","host":"a"' >>"$tmp/records/a.100.json"
     says 'explain: half a line is left out' 0 'not used by ranks 0-2, 5' "${report[@]}"
     says 'explain: no such folder' 1 'no-such-folder' "$tern_run" --explain="$tmp/no-such-folder"
@@ -232,8 +255,8 @@ mpi_tests() {
     says "$mpi: behind the launcher, into a folder" 0 '^talked$' \
         "${run[@]}" "${on_hca[@]}" --explain="$tmp/$mpi-records" "$program"
     says "$mpi: and the report of it" 0 '^  0 +1 +softhca0:1 +[0-9]+ +in blocks' "$tern_run" --explain="$tmp/$mpi-records"
-    says "$mpi: what others may have carried" 0 '^  others +UCX_TLS=tern,sm,self|tern,sm,self lets UCX prefer' \
-        env UCX_TLS=tern,sm,self "${on_hca[@]}" --explain "${run[@]}" "$program"
+    says "$mpi: what others may have carried" 0 '^  others +UCX_TLS=tern,tcp,self|tern,tcp,self lets UCX prefer' \
+        env UCX_TLS=tern,tcp,self "${on_hca[@]}" --explain "${run[@]}" "$program"
     [ "$mpi" = mpich ] ||
         says 'openmpi: without UCX' 0 'not used: no process used UCX; .*--mca pml ucx' \
             "${on_hca[@]}" --explain "${run[@]}" --mca pml ob1 --mca btl self,tcp "$program"

@@ -62,7 +62,7 @@ bool may_read_processes() {
 
 class Checker {
   public:
-    explicit Checker(std::string program) : program_(std::move(program)) {}
+    Checker(std::string program, bool only) : program_(std::move(program)), only_(only) {}
 
     int all() {
         // The transport's findings are printed here, with remedies.
@@ -136,17 +136,21 @@ class Checker {
     }
 
     void check_settings() {
-        const std::string transports = value_of("UCX_TLS");
-        const std::string setting = "UCX_TLS=" + transports;
-        if (!names_tern(transports))
+        const std::string set = value_of("UCX_TLS");
+        const std::string& own = only_ ? transport_.only : transport_.transports;
+        const std::string setting = "UCX_TLS=" + set;
+        const TransportList list(set.empty() ? own : set);
+        if (!list.names_tern)
             line(Verdict::kWrong, "UCX_TLS", setting + " leaves tern out",
-                 "unset it, or set UCX_TLS=tern,self");
-        else if (allows_others(transports))
-            line(Verdict::kNote, "UCX_TLS", setting + " lets UCX prefer other transports",
-                 "set UCX_TLS=tern,self if all messages are to go over Tern");
+                 "unset it, so that tern-run sets it");
+        else if (list.networks)
+            line(Verdict::kNote, "UCX_TLS", setting + " lets UCX prefer other networks",
+                 "unset it, so that tern-run sets it");
         else
             line(Verdict::kGood, "UCX_TLS",
-                 transports.empty() ? transport_.transports + " (tern-run)" : transports);
+                 (set.empty() ? own + " (tern-run)" : set) +
+                     (list.shared_memory ? ": Tern between machines, shared memory within one"
+                                         : ": Tern between machines and within one"));
     }
 
     void check_open_mpi() {
@@ -214,14 +218,15 @@ class Checker {
     }
 
     std::string program_;
+    bool only_;
     Transport transport_;
     unsigned wrong_ = 0;
 };
 
 }  // namespace
 
-int check(const std::string& program) {
-    return Checker(program).all();
+int check(const std::string& program, bool only) {
+    return Checker(program, only).all();
 }
 
 }  // namespace tern

@@ -71,20 +71,26 @@ bool has_module(const std::string& folder, const std::string& kind) {
     return ::dlopen(path.c_str(), RTLD_LAZY | RTLD_LOCAL) != nullptr;
 }
 
-// The value of UCX_TLS: the transports of UCX that programs use beside Tern, which are the process
-// to itself, and those that know the memory of GPUs. Without one of these, UCP takes a GPU's memory
-// for the host's. The modules of UCX `major`.`minor` are in `module_folder` or in UCX_MODULE_DIR.
-// From 1.18 on, it is a list of what is not used, which leaves every such transport: UCX then does
-// not warn of names that it does not have. For older releases it names the kinds of GPU whose
-// module can be loaded here.
-std::string default_transports(unsigned major, unsigned minor, const std::string& module_folder) {
-    if (major > 1 || minor >= 18) return TERN_OTHER_TLS;
+// The values of UCX_TLS: the transports of UCX that programs use beside Tern, which are shared
+// memory (not with `only`), the process to itself, and those that know the memory of GPUs. Without
+// one of these, UCP takes a GPU's memory for the host's. The modules of UCX `major`.`minor` are in
+// `module_folder` or in UCX_MODULE_DIR. From 1.18 on, it is a list of what is not used, which
+// leaves every such transport: UCX then does not warn of names that it does not have. For older
+// releases it names the kinds of GPU whose module can be loaded here.
+void choose_transports(Transport& transport, unsigned major, unsigned minor,
+                       const std::string& module_folder) {
+    if (major > 1 || minor >= 18) {
+        transport.transports = TERN_OTHER_TLS;
+        transport.only = TERN_OTHER_TLS ",sm";
+        return;
+    }
     const char* const also = std::getenv("UCX_MODULE_DIR");
-    std::string transports = "tern,self";
+    std::string kinds;
     for (const char* kind : {"cuda", "rocm", "ze"})
         if (has_module(module_folder, kind) || (also != nullptr && has_module(also, kind)))
-            transports.append(",").append(kind);
-    return transports;
+            kinds.append(",").append(kind);
+    transport.transports = "tern,self,sm" + kinds;
+    transport.only = "tern,self" + kinds;
 }
 
 // Empty: there is a transport for this UCX.
@@ -161,12 +167,12 @@ Transport Transport::load() {
     unsigned major, minor, release;
     get_version(&major, &minor, &release);
     transport.plug_in = finds_plug_ins(releases.names[0]);
-    transport.transports = default_transports(
-        major, minor, transport.ucx_path.substr(0, transport.ucx_path.rfind('/')) + "/ucx");
+    choose_transports(transport, major, minor,
+                      transport.ucx_path.substr(0, transport.ucx_path.rfind('/')) + "/ucx");
     return transport;
 }
 
-bool set_up_tern(Environment* environment) {
+bool set_up_tern(Environment* environment, bool only) {
     const Transport transport = Transport::load();
     if (!transport.misfit.empty()) throw std::runtime_error(transport.misfit);
     if (transport.plug_in) {
@@ -178,7 +184,8 @@ bool set_up_tern(Environment* environment) {
         environment->set(tools::kSanitizerOptions,
                          tools::allow_preloads(options != nullptr ? options : ""));
     }
-    environment->set_default("UCX_TLS", transport.transports);
+    environment->set_default("UCX_TLS", only ? transport.only : transport.transports);
+    if (only) environment->set_default(tools::kMpichOverUcx.name, tools::kMpichOverUcx.value);
     for (const auto& [name, value] : tools::kOpenMpiOverUcx) environment->set_default(name, value);
     return transport.plug_in;
 }
@@ -191,7 +198,6 @@ int set_up_soft_hca(Environment* environment, const std::string& profile) {
         const size_t end = line.find('=');
         if (end != std::string::npos) environment->set(line.substr(0, end), line.substr(end + 1));
     }
-    environment->set_default(tools::kMpichOverUcx.name, tools::kMpichOverUcx.value);
     return 0;
 }
 

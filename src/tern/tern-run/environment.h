@@ -47,6 +47,7 @@ struct Transport {
     // works with each.
     bool plug_in = false;
     std::string transports;  // the default of UCX_TLS
+    std::string only;        // and without shared memory between the processes of a machine
 
   private:
     void* handle_ = nullptr;
@@ -54,11 +55,11 @@ struct Transport {
 
 // Sets the variables that make stock UCX, Open MPI and MPICH use the transport's library. Throws if
 // no library fits the installed UCX. Returns whether that UCX loads the library as a plug-in.
-bool set_up_tern(Environment* environment);
+// `only`: without shared memory, so that processes of a machine use Tern too.
+bool set_up_tern(Environment* environment, bool only);
 
-// Sets the variables that `softhca env` prints, and those that MPI needs if all processes are on
-// this machine. An empty profile: that of the environment. Returns the exit status of softhca,
-// which prints its own errors.
+// Sets the variables that `softhca env` prints. An empty profile: that of the environment. Returns
+// the exit status of softhca, which prints its own errors.
 int set_up_soft_hca(Environment* environment, const std::string& profile);
 
 // Whether the software HCA has a profile of this name.
