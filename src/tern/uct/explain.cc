@@ -65,8 +65,9 @@ const char* advice(verbs::Remedy remedy) {
         "start a subnet manager in the fabric",
         ("use another device; over this one, UCX's own ud_verbs works "
          "(UCX_TLS=ud_verbs,self UCX_UD_VERBS_RX_QUEUE_LEN=1024)"),
-        "unset UCX_TERN_GID_INDEX, or give the port an address (show_gids lists them)",
-        "set UCX_TERN_PKEY to a partition of the port"};
+        "unset UCX_TERN_GID_INDEX and UCX_IB_GID_INDEX, or give the port an address (show_gids "
+        "lists them)",
+        "set UCX_TERN_PKEY (or UCX_IB_PKEY) to a partition of the port"};
     static_assert(std::size(kTexts) == static_cast<size_t>(verbs::Remedy::kPartition) + 1);
     return kTexts[static_cast<size_t>(remedy)];
 }
