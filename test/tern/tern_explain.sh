@@ -137,6 +137,21 @@ check_tests() {
     else
         skip 'check: Open MPI' 'it is not installed'
     fi
+    mkdir "$tmp/mpich"
+    for modules in ofi,ucx ucx,ofi ofi; do
+        printf '#!/bin/sh\necho "MPICH Device:    \tch4:%s"\n' $modules >"$tmp/mpich/mpichversion"
+        chmod +x "$tmp/mpich/mpichversion"
+        wanted='^good +MPICH +ch4:'$modules
+        [ $modules != ofi ] || wanted='^note +MPICH +its device is ch4:ofi: it cannot'
+        says "check: MPICH with $modules" 0 "$wanted" env PATH="$tmp/mpich:$PATH" "${on_hca[@]}" --check
+        wanted=ucx
+        [ $modules != ofi ] || wanted=unset
+        says "MPICH with $modules gets its module" 0 "^$wanted\$" env PATH="$tmp/mpich:$PATH" "${on_hca[@]}" \
+            sh -c 'echo "${MPIR_CVAR_CH4_NETMOD-unset}"'
+    done
+    printf '#!/bin/sh\necho "MPICH Device: ch4:ofi,ucx"\n' >"$tmp/mpich/mpichversion"
+    says 'check: MPICH with another module' 1 '^WRONG +MPICH +MPIR_CVAR_CH4_NETMOD=ofi leaves UCX out' \
+        env PATH="$tmp/mpich:$PATH" MPIR_CVAR_CH4_NETMOD=ofi "${on_hca[@]}" --check
     says 'check: no such option' 2 "no such option '--checks'" "$tern_run" --checks
 }
 

@@ -111,7 +111,8 @@ class Checker {
         line(Verdict::kGood, "library",
              transport_.path + ", ucx-tern " PACKAGE_VERSION ", for UCX " + releases);
         if (!transport_.misfit.empty()) {
-            line(Verdict::kWrong, "UCX", transport_.ucx_path + ": " + transport_.misfit,
+            const std::string where = transport_.ucx_path.empty() ? "" : transport_.ucx_path + ": ";
+            line(Verdict::kWrong, "UCX", where + transport_.misfit,
                  value_of("LD_LIBRARY_PATH").empty()
                      ? "or install the ucx-tern of this UCX"
                      : "LD_LIBRARY_PATH=" + value_of("LD_LIBRARY_PATH") + " may choose this UCX");
@@ -178,20 +179,20 @@ class Checker {
     }
 
     void check_mpich() {
-        std::string output;
-        if (tools::capture({"mpichversion"}, &output) != 0) return;
-        const size_t at = output.find("ch4:");
-        const std::string device =
-            at == std::string::npos ? "not ch4" : output.substr(at, output.find('\n', at) - at);
-        if (device != "ch4:ucx")
+        const std::string device = mpich_device();
+        if (device.empty()) return;
+        if (!has_module(device, "ucx"))
             return line(Verdict::kNote, "MPICH", "its device is " + device + ": it cannot use Tern",
                         "build it --with-device=ch4:ucx");
-        const bool local = value_of("MPIR_CVAR_NOLOCAL") != "1";
+        const std::string module = value_of(tools::kMpichModule.name);
+        if (!module.empty() && module != tools::kMpichModule.value)
+            return line(Verdict::kWrong, "MPICH",
+                        std::string(tools::kMpichModule.name) + "=" + module + " leaves UCX out",
+                        "unset it, so that tern-run sets it");
+        const bool local = !only_ && value_of(tools::kMpichOverUcx.name) != "1";
         line(Verdict::kGood, "MPICH",
-             local
-                 ? "ch4:ucx; within a machine it uses its own shared memory (MPIR_CVAR_NOLOCAL=1: "
-                   "UCX)"
-                 : "ch4:ucx, and within a machine too");
+             device + (local ? "; within a machine it uses its own shared memory (--only: UCX)"
+                             : ", and UCX within a machine too"));
     }
 
     // Which UCX the dynamic linker gives to a program or component.

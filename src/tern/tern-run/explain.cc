@@ -12,7 +12,6 @@
 #include <stdexcept>
 #include <system_error>
 
-#include "tern/base/rank_variables.h"
 #include "tern/tern-run/setting.h"
 #include "tern/tern-run/unused.h"
 
@@ -323,16 +322,6 @@ void report_job(const std::vector<ProcessRecord>& processes, bool plug_in, int s
     const Report report(processes, plug_in);
     if (extent == Extent::kAll) report.print_use();
     report.print_unused(status);
-}
-
-bool is_rank(bool* first) {
-    for (const char* variable : base::kRankVariables) {
-        const char* rank = std::getenv(variable);
-        if (rank == nullptr) continue;
-        *first = std::string(rank) == "0";
-        return true;
-    }
-    return false;
 }
 
 }  // namespace tern

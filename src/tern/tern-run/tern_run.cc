@@ -50,8 +50,7 @@ bool leaves_out_shared_memory(const Options& options) {
 
 // The user has not asked for what --soft-hca does to UCX_TLS. Of the ranks of a job, one says it.
 void say_what_is_left_out() {
-    bool first = true;
-    if (is_rank(&first) && !first) return;
+    if (!is_first_rank()) return;
     std::fprintf(stderr,
                  "tern-run: --soft-hca: all ranks are on this machine, and use Tern in place of "
                  "shared memory: UCX_TLS=%s\n",
