@@ -77,6 +77,13 @@ locked=(env SOFTHCA_RULES=locked-memory=1 setpriv --bounding-set=-ipc_lock prlim
 
 check_tests() {
     says 'check: all is good' 0 '^Tern can be used here\.$' "${on_hca[@]}" --check
+    also 'check: what is gained' '^Gain between machines: long messages, .*; short messages of frequent senders, .*; receives that are posted early'
+    also 'check: nothing is to be changed, but for limits of this machine' '^To change: '
+    also 'check: reads' '^good +softhca0:1 +up to [0-9]+ RDMA reads at a time$'
+    says "check: a site's settings" 0 '^good +site +counts for Tern: UCX_IB_SL=3$' \
+        env UCX_IB_SL=3 UCX_IB_PKEY=0x7fff UCX_TERN_PKEY=auto UCX_IB_HOP_LIMIT=9 "${on_hca[@]}" --check
+    also "check: a site's that does not count" '^note +site +does not count for Tern: UCX_IB_HOP_LIMIT=9$'
+    says 'check: all is good' 0 '^Tern can be used here\.$' "${on_hca[@]}" --check
     also 'check: the library' "^good +library +$tern_library"
     also 'check: UCX, and which' '^good +UCX +1\.[0-9.]+, /.*libucp\.so'
     also 'check: the port' '^good +softhca0:1 +active, InfiniBand, [0-9]+ Gb/s, MTU [0-9]+, P_Key 0xffff, without GRH, lid 1'
@@ -88,6 +95,7 @@ check_tests() {
     also 'check: the software HCA' '^good +software HCA +active$'
     says 'check: a device of another kind' 0 'promises no order of bytes' env SOFTHCA_PERSONALITY=rxe "${on_hca[@]}" --check
     also 'check: no XRC' '^note +softhca0 +no XRC'
+    also 'check: less is gained' '^Gain between machines: long messages, by the cost model\.$'
     says 'check: a device without shared receive queues' 1 'ud_verbs works' \
         env SOFTHCA_PERSONALITY=irdma "${on_hca[@]}" --check
     says 'check: Ethernet' 0 'Ethernet.* GRH required, .*RoCE v2, IPv4' env SOFTHCA_LINK_LAYER=ethernet "${on_hca[@]}" --check
@@ -102,6 +110,8 @@ check_tests() {
     fi
     says 'check: a port that is down' 1 '^note +softhca0:1 +it is down' "${down[@]}" "${on_hca[@]}" --check
     also 'check: a port that is down: what to do' '-> check the cable'
+    also 'check: and at the end' '^To change: .*check the cable and the switch'
+    also 'check: and that nothing is gained' '^Gain between machines: nothing\.$'
     says 'check: no such GID' 1 '^note +softhca0:1 +GID_INDEX 200 is not below' "${no_gid[@]}" "${on_hca[@]}" --check
     says 'check: too little memory may be locked' 1 '^note +softhca0 +not even 512 KiB' "${locked[@]}" "${on_hca[@]}" --check
     also 'check: too little memory: what to do' '-> raise the limit of locked memory'
@@ -144,8 +154,8 @@ check_tests() {
         wanted='^good +MPICH +ch4:'$modules
         [ $modules != ofi ] || wanted='^note +MPICH +its device is ch4:ofi: it cannot'
         says "check: MPICH with $modules" 0 "$wanted" env PATH="$tmp/mpich:$PATH" "${on_hca[@]}" --check
-        wanted=ucx
-        [ $modules != ofi ] || wanted=unset
+        wanted='ucx'
+        [ $modules != ofi ] || wanted='unset'
         says "MPICH with $modules gets its module" 0 "^$wanted\$" env PATH="$tmp/mpich:$PATH" "${on_hca[@]}" \
             sh -c 'echo "${MPIR_CVAR_CH4_NETMOD-unset}"'
     done

@@ -25,7 +25,7 @@
 namespace tern {
 namespace {
 
-enum class Verdict : uint8_t { kGood, kNote, kWrong };
+enum class Verdict : uint8_t { kGood, kNote, kWrong, kGain };
 
 // Of the transport's library (src/tern/uct/explain.h).
 using SayLine = void (*)(void* argument, int verdict, const char* what, const char* finding,
@@ -82,14 +82,27 @@ class Checker {
         check_open_mpi();
         check_mpich();
         if (!program_.empty()) check_ucx_of("program", program_);
-        std::printf(wrong_ == 0 ? "\nTern can be used here.\n"
-                                : "\nTern cannot be used here: see WRONG above.\n");
+        print_end();
         return wrong_ == 0 ? 0 : 1;
     }
 
   private:
+    static void add(std::string& list, const std::string& text) {
+        if (list.find(text) == std::string::npos) list += (list.empty() ? "" : "; ") + text;
+    }
+
+    void print_end() const {
+        const std::string gains = wrong_ != 0 || gains_.empty() ? "nothing" : gains_;
+        std::printf(
+            "\n%s\nGain between machines: %s.\nTo change: %s.\n",
+            wrong_ == 0 ? "Tern can be used here." : "Tern cannot be used here: see WRONG above.",
+            gains.c_str(), changes_.empty() ? "nothing" : changes_.c_str());
+    }
+
     void line(Verdict verdict, const std::string& what, const std::string& finding,
               const std::string& remedy = {}) {
+        if (verdict == Verdict::kGain) return add(gains_, finding);
+        if (!remedy.empty() && !remedy.starts_with("nothing is needed")) add(changes_, remedy);
         constexpr const char* kNames[] = {"good", "note", "WRONG"};
         std::printf("%-5s  %-12s  %s\n", kNames[static_cast<size_t>(verdict)], what.c_str(),
                     finding.c_str());
@@ -222,6 +235,8 @@ class Checker {
     bool only_;
     Transport transport_;
     unsigned wrong_ = 0;
+    std::string gains_;    // what the transport says
+    std::string changes_;  // the remedies of what is not good
 };
 
 }  // namespace

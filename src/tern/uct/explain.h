@@ -36,7 +36,8 @@ constexpr const char* kRemedyOfMemory =
 
 }  // namespace tern
 
-// A line of `tern-run --check`. `verdict`: 0 good, 1 good enough, 2 prevents the use of Tern.
+// A line of `tern-run --check`. `verdict`: 0 good, 1 good enough, 2 prevents the use of Tern; 3:
+// `finding` is what Tern is better in here.
 using tern_check_line_func_t = void (*)(void* argument, int verdict, const char* what,
                                         const char* finding, const char* remedy);
 

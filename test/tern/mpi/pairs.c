@@ -14,8 +14,8 @@ int main(int argc, char** argv) {
         for (int peer = 0; peer < size; ++peer) {
             int received;
             if (peer == rank) continue;
-            MPI_Sendrecv(&round, 1, MPI_INT, peer, rank, &received, 1, MPI_INT, peer, peer, MPI_COMM_WORLD,
-                         MPI_STATUS_IGNORE);
+            MPI_Sendrecv(&round, 1, MPI_INT, peer, rank, &received, 1, MPI_INT, peer, peer,
+                         MPI_COMM_WORLD, MPI_STATUS_IGNORE);
             wrong += received != round;
         }
     if (rank == 0 && wrong == 0) printf("exchanged\n");
