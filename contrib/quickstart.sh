@@ -35,7 +35,7 @@ cat <<END
 
 == done after $((SECONDS - begin)) s. What to do next:
    your program         $tools/tern-run --soft-hca mpirun -np 2 ./program
-   on a real adapter    $tools/tern-run mpirun -np 2 ./program
+   on a real adapter    $tools/tern-run --only mpirun -np 2 ./program
    all measurements     $tools/tern-bench --help
    more                 README.md, docs/tern/tern.md
 END

@@ -13,7 +13,8 @@ cat <<'EOT'
 
 These are environment variables. `contrib/settings.sh` makes the table from the output of `tern-run ucx_info -cf`; a
 test compares the two. Every transport of UCX also has settings like `UCX_TERN_ALLOC`, `UCX_TERN_FAILURE` and
-`UCX_TERN_MAX_NUM_EPS`. UCX's own settings apply too: `UCX_TLS` and `UCX_NET_DEVICES` choose transports and devices.
+`UCX_TERN_MAX_NUM_EPS`. UCX's own settings apply too: `UCX_TLS` and `UCX_NET_DEVICES` choose transports and devices;
+some of its transports' count where Tern's are not set ([running.md](running.md#a-sites-settings)).
 
 | Variable | Default | Values | Meaning |
 |---|---|---|---|
@@ -36,8 +37,11 @@ EOT
         if (line ~ /^syntax:/) {
             sub(/^syntax: */, "", line)
             syntax = line
-        } else if (line ~ /^inherits:/) { # those of all transports, but not those shared with UCX_IB_...
-            inherited = line !~ /UCX_IB_/
+        } else if (line ~ /^inherits:.*UCX_IB_/) {
+            sub(/^inherits: */, "", line)
+            help = help "<br>`" line "` counts if this is not set."
+        } else if (line ~ /^inherits:/) { # those of all transports
+            inherited = 1
         } else if (line != "") {
             help = help (help == "" ? "" : line ~ /^ / ? "<br>" : " ") line
         }

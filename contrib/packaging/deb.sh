@@ -52,6 +52,10 @@ else
     tar -C "$folder/ucx-tern-$version" -xf "$folder/ucx-tern_$version.orig-ucx-headers.tar.xz"
 fi
 cp -r "$packaging/debian" "$folder/ucx-tern-$version/"
+for variable in PACKAGE_BUGREPORT PACKAGE_URL; do
+    value=$(sed -n "s/^$variable = //p" "$build/Makefile")
+    sed -i "s,@$variable@,$value,g" "$folder/ucx-tern-$version/debian/control" "$folder/ucx-tern-$version/debian/changelog"
+done
 cd "$folder/ucx-tern-$version"
 if [ $built = yes ]; then
     DEB_BUILD_OPTIONS=noautodbgsym dpkg-buildpackage --no-sign --build=binary

@@ -16,6 +16,9 @@ constexpr Variable kOpenMpiOverUcx[] = {{"OMPI_MCA_pml", "ucx"},
                                         {"OMPI_MCA_opal_common_ucx_tls", "any"},
                                         {"OMPI_MCA_opal_common_ucx_devices", "any"}};
 
+// MPICH that has several network modules takes the first one that it was built with.
+constexpr Variable kMpichModule = {"MPIR_CVAR_CH4_NETMOD", "ucx"};
+
 // Without this, MPICH connects the ranks of one machine by its own shared memory instead of UCX.
 constexpr Variable kMpichOverUcx = {"MPIR_CVAR_NOLOCAL", "1"};
 

@@ -18,6 +18,10 @@ docs 'products include only these headers of each other' seams
 docs 'counters are described, and exist' counters
 docs 'tables have full rows' tables
 docs 'measured values come from files of results' figures
+# configure.ac has the addresses; packages take them from there.
+# shellcheck disable=SC2016 # for the inner shell
+check 'no other file names the contact' sh -c 'cd "$1/.." && ! grep -rlF "$(sed -n "s/^AC_INIT(\[.*\], \[.*\], \[\(.*\)\], \[.*\], .*/\1/p" configure.ac)" \
+    README.md SECURITY.md CONTRIBUTING.md contrib docs src' _ "$srcdir"
 if git -C "$srcdir" rev-parse >/dev/null 2>&1; then
     docs 'commits are in the history' commits
 else

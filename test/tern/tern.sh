@@ -22,7 +22,7 @@ set_costs fast
 # Sets the options of `softhca run` for the commands that follow, which also get the transport.
 use_tern() {
     use_hca "$@"
-    hca+=("$(dirname "$SOFTHCA")/tern-run" --)
+    hca+=("$(dirname "$SOFTHCA")/tern-run" --only --)
 }
 
 # The sum of a counter over all interfaces that have written to file $1.

@@ -77,6 +77,13 @@ locked=(env SOFTHCA_RULES=locked-memory=1 setpriv --bounding-set=-ipc_lock prlim
 
 check_tests() {
     says 'check: all is good' 0 '^Tern can be used here\.$' "${on_hca[@]}" --check
+    also 'check: what is gained' '^Gain between machines: long messages, .*; short messages of frequent senders, .*; receives that are posted early'
+    also 'check: nothing is to be changed, but for limits of this machine' '^To change: '
+    also 'check: reads' '^good +softhca0:1 +up to [0-9]+ RDMA reads at a time$'
+    says "check: a site's settings" 0 '^good +site +counts for Tern: UCX_IB_SL=3$' \
+        env UCX_IB_SL=3 UCX_IB_PKEY=0x7fff UCX_TERN_PKEY=auto UCX_IB_HOP_LIMIT=9 "${on_hca[@]}" --check
+    also "check: a site's that does not count" '^note +site +does not count for Tern: UCX_IB_HOP_LIMIT=9$'
+    says 'check: all is good' 0 '^Tern can be used here\.$' "${on_hca[@]}" --check
     also 'check: the library' "^good +library +$tern_library"
     also 'check: UCX, and which' '^good +UCX +1\.[0-9.]+, /.*libucp\.so'
     also 'check: the port' '^good +softhca0:1 +active, InfiniBand, [0-9]+ Gb/s, MTU [0-9]+, P_Key 0xffff, without GRH, lid 1'
@@ -88,6 +95,7 @@ check_tests() {
     also 'check: the software HCA' '^good +software HCA +active$'
     says 'check: a device of another kind' 0 'promises no order of bytes' env SOFTHCA_PERSONALITY=rxe "${on_hca[@]}" --check
     also 'check: no XRC' '^note +softhca0 +no XRC'
+    also 'check: less is gained' '^Gain between machines: long messages, by the cost model\.$'
     says 'check: a device without shared receive queues' 1 'ud_verbs works' \
         env SOFTHCA_PERSONALITY=irdma "${on_hca[@]}" --check
     says 'check: Ethernet' 0 'Ethernet.* GRH required, .*RoCE v2, IPv4' env SOFTHCA_LINK_LAYER=ethernet "${on_hca[@]}" --check
@@ -102,6 +110,8 @@ check_tests() {
     fi
     says 'check: a port that is down' 1 '^note +softhca0:1 +it is down' "${down[@]}" "${on_hca[@]}" --check
     also 'check: a port that is down: what to do' '-> check the cable'
+    also 'check: and at the end' '^To change: .*check the cable and the switch'
+    also 'check: and that nothing is gained' '^Gain between machines: nothing\.$'
     says 'check: no such GID' 1 '^note +softhca0:1 +GID_INDEX 200 is not below' "${no_gid[@]}" "${on_hca[@]}" --check
     says 'check: too little memory may be locked' 1 '^note +softhca0 +not even 512 KiB' "${locked[@]}" "${on_hca[@]}" --check
     also 'check: too little memory: what to do' '-> raise the limit of locked memory'
@@ -113,7 +123,20 @@ check_tests() {
         skip 'check: a filter of system calls' 'there are no filters here'
     fi
     says 'check: UCX_TLS' 1 '^WRONG +UCX_TLS +UCX_TLS=rc_v,self leaves tern out' env UCX_TLS=rc_v,self "${on_hca[@]}" --check
-    says 'check: UCX_TLS with others' 0 '^note +UCX_TLS +.*prefer other' env UCX_TLS=tern,sm,self "${on_hca[@]}" --check
+    for list in tern,self,tcp all ^sm ^ib,sm; do
+        says "check: UCX_TLS=$list" 0 '^note +UCX_TLS +.*prefer other networks' env "UCX_TLS=$list" "${on_hca[@]}" --check
+    done
+    for list in tern,sm,self tern,self,cuda,mm ^ib,tcp; do
+        says "check: UCX_TLS=$list" 0 "^good +UCX_TLS +.*${list/^/\\^}: Tern between machines, shared memory within one\$" \
+            env "UCX_TLS=$list" "${on_hca[@]}" --check
+    done
+    for list in tern tern,self,cuda ^ib,tcp,sm; do
+        says "check: UCX_TLS=$list" 0 "^good +UCX_TLS +.*${list/^/\\^}: Tern between machines and within one\$" \
+            env "UCX_TLS=$list" "${on_hca[@]}" --check
+    done
+    says 'check: UCX_TLS of tern-run' 0 '^good +UCX_TLS +.*\(tern-run\): .*shared memory within one$' \
+        "$SOFTHCA" run -- "$tern_run" --check
+    says 'check: and on the software HCA' 0 '^good +UCX_TLS +.*\(tern-run\): .*and within one$' "${on_hca[@]}" --check
     says 'check: all but Tern' 1 '^WRONG +UCX_TLS' env UCX_TLS=^tern "${on_hca[@]}" --check
     says 'check: UCX_NET_DEVICES' 1 '-> change UCX_NET_DEVICES' env UCX_NET_DEVICES=mlx5_0:1 "${on_hca[@]}" --check
     says 'check: another UCX' 1 '^WRONG +UCX +.*installed for UCX .* this is UCX 1\.12\.7' \
@@ -124,13 +147,28 @@ check_tests() {
     else
         skip 'check: Open MPI' 'it is not installed'
     fi
+    mkdir "$tmp/mpich"
+    for modules in ofi,ucx ucx,ofi ofi; do
+        printf '#!/bin/sh\necho "MPICH Device:    \tch4:%s"\n' $modules >"$tmp/mpich/mpichversion"
+        chmod +x "$tmp/mpich/mpichversion"
+        wanted='^good +MPICH +ch4:'$modules
+        [ $modules != ofi ] || wanted='^note +MPICH +its device is ch4:ofi: it cannot'
+        says "check: MPICH with $modules" 0 "$wanted" env PATH="$tmp/mpich:$PATH" "${on_hca[@]}" --check
+        wanted='ucx'
+        [ $modules != ofi ] || wanted='unset'
+        says "MPICH with $modules gets its module" 0 "^$wanted\$" env PATH="$tmp/mpich:$PATH" "${on_hca[@]}" \
+            sh -c 'echo "${MPIR_CVAR_CH4_NETMOD-unset}"'
+    done
+    printf '#!/bin/sh\necho "MPICH Device: ch4:ofi,ucx"\n' >"$tmp/mpich/mpichversion"
+    says 'check: MPICH with another module' 1 '^WRONG +MPICH +MPIR_CVAR_CH4_NETMOD=ofi leaves UCX out' \
+        env PATH="$tmp/mpich:$PATH" MPIR_CVAR_CH4_NETMOD=ofi "${on_hca[@]}" --check
     says 'check: no such option' 2 "no such option '--checks'" "$tern_run" --checks
 }
 
 # Why Tern was not used. `ucx_info -w -e` makes a worker and an endpoint, as a program does.
 unused_tests() {
     local info=("${on_hca[@]}" --explain ucx_info -u t -w -e)
-    says 'explain: UCX_TLS leaves Tern out' 0 'not used by ucx_info.*: UCX_TLS=sm,self leaves tern out; set UCX_TLS=tern,self' \
+    says 'explain: UCX_TLS leaves Tern out' 0 'not used by ucx_info.*: UCX_TLS=sm,self leaves tern out; unset it' \
         env UCX_TLS=sm,self "${info[@]}"
     says 'explain: a port that is down' any 'not used by .*: softhca0:1: it is down; check the cable' "${down[@]}" "${info[@]}"
     says 'explain: no such GID' any 'not used by .*: softhca0:1: GID_INDEX 200 is not below .*; unset UCX_TERN_GID_INDEX' "${no_gid[@]}" "${info[@]}"
@@ -197,12 +235,22 @@ record_tests() {
     also 'explain: sums' '^  short messages +40 into blocks'
     also 'explain: what fell back, and what to do' '^  fell back +8 registrations failed.*ulimit -l'
     also 'explain: a rank that was killed' 'rank 3 has left no counters; it was killed'
-    records tern,sm,self
+    records tern,tcp,self
     for rank in 0 1 2 3 4 5 6 7 8; do record $rank counters ',"counters":{},"reasons":{}'; done
-    says 'explain: outbid' 0 'not used by ranks 0-8: UCX_TLS=tern,sm,self lets UCX prefer another transport' "${report[@]}"
+    says 'explain: outbid' 0 'not used by ranks 0-8: UCX_TLS=tern,tcp,self lets UCX prefer another transport' "${report[@]}"
+    by=PMIX_RANK records tern,self,sm
+    for rank in 0 1; do
+        by=PMIX_RANK record $rank counters ',"counters":{},"reasons":{}'
+        by=PMIX_RANK record $rank lanes ',"text":"  ep_cfg[0]: tag(self/memory0)"'
+    done
+    by=PMIX_RANK record 0 lanes ',"text":"  ep_cfg[1]: tag(sysv/memory)"'
+    by=PMIX_RANK record 1 lanes ',"text":"intra-node cfg#2 tag(sysv/memory)"'
+    says 'explain: one node' 0 'not used by ranks 0-1: .*UCX uses shared memory there; tern-run --only' "${report[@]}"
+    also 'explain: the lanes in its place' '^  lanes +ranks 0-1: tag\(sysv/memory\)$'
+    result "$(! grep -q self/ "$tmp/output"; echo $?)" 'explain: no lanes to oneself' "$tmp/output"
     records tern,self
     for rank in 0 1 2 5; do record $rank counters ',"counters":{},"reasons":{}'; done
-    says "explain: MPICH's shared memory" 0 'not used by ranks 0-2, 5: .*; set MPIR_CVAR_NOLOCAL=1' "${report[@]}"
+    says "explain: MPICH's shared memory" 0 'not used by ranks 0-2, 5: .*; tern-run --only' "${report[@]}"
     echo '{"event":"devices","host":"a"' >>"$tmp/records/a.100.json"
     says 'explain: half a line is left out' 0 'not used by ranks 0-2, 5' "${report[@]}"
     says 'explain: no such folder' 1 'no-such-folder' "$tern_run" --explain="$tmp/no-such-folder"
@@ -232,8 +280,8 @@ mpi_tests() {
     says "$mpi: behind the launcher, into a folder" 0 '^talked$' \
         "${run[@]}" "${on_hca[@]}" --explain="$tmp/$mpi-records" "$program"
     says "$mpi: and the report of it" 0 '^  0 +1 +softhca0:1 +[0-9]+ +in blocks' "$tern_run" --explain="$tmp/$mpi-records"
-    says "$mpi: what others may have carried" 0 '^  others +UCX_TLS=tern,sm,self|tern,sm,self lets UCX prefer' \
-        env UCX_TLS=tern,sm,self "${on_hca[@]}" --explain "${run[@]}" "$program"
+    says "$mpi: what others may have carried" 0 '^  others +UCX_TLS=tern,tcp,self|tern,tcp,self lets UCX prefer' \
+        env UCX_TLS=tern,tcp,self "${on_hca[@]}" --explain "${run[@]}" "$program"
     [ "$mpi" = mpich ] ||
         says 'openmpi: without UCX' 0 'not used: no process used UCX; .*--mca pml ucx' \
             "${on_hca[@]}" --explain "${run[@]}" --mca pml ob1 --mca btl self,tcp "$program"

@@ -17,11 +17,12 @@ else
     load=UCX_PLUGIN_PATH way=${tern_library%/*}
 fi
 
-# UCX_TLS by default, as a pattern; see transports_tests.
+# UCX_TLS by default, and without shared memory, as patterns; see transports_tests.
 if ucx_info -v | grep -Eq 'ersion:* 1\.1[3-7]\.'; then
-    transports='tern,self(,cuda)?(,rocm)?(,ze)?'
+    gpus='(,cuda)?(,rocm)?(,ze)?'
+    transports=tern,self,sm$gpus only=tern,self$gpus
 else
-    transports='\^ib,ib:aux,gga_mlx5,srd,rc_gda,sm,tcp'
+    transports='\^ib,ib:aux,gga_mlx5,srd,rc_gda,tcp' only=$transports,sm
 fi
 
 # sets NAME PATTERN variable tern-run-option... [NAME=value...]: the value of a variable in the command's environment.
@@ -32,9 +33,18 @@ sets() {
     check_match "$name" "^$pattern\$" "$@" sh -c 'printf "%s\n" "${'"$variable"'-unset}"'
 }
 
+silent() { # name command...
+    local name=$1
+    shift
+    "$@" >"$tmp/silent" 2>&1 && [ ! -s "$tmp/silent" ]
+    result $? "$name" "$tmp/silent"
+}
+
 environment_tests() {
     sets 'the transport is loaded' "$way" $load "$tern_run"
     sets 'UCX_TLS' "$transports" UCX_TLS "$tern_run"
+    sets 'UCX_TLS without shared memory' "$only" UCX_TLS "$tern_run" --only
+    sets 'and MPICH without its own' 1 MPIR_CVAR_NOLOCAL "$tern_run" --only
     sets 'Open MPI takes UCX' ucx OMPI_MCA_pml "$tern_run"
     sets 'Open MPI takes UCX for one-sided' ucx OMPI_MCA_osc "$tern_run"
     sets 'Open MPI takes any transport' any OMPI_MCA_opal_common_ucx_tls "$tern_run"
@@ -45,6 +55,7 @@ environment_tests() {
     sets 'UCX_TLS of the user stays' tern,sm,self UCX_TLS env UCX_TLS=tern,sm,self "$tern_run"
     sets 'settings of Open MPI stay' ob1 OMPI_MCA_pml env OMPI_MCA_pml=ob1 "$tern_run"
     sets 'within itself it loads once' "$way" $load "$tern_run" "$tern_run"
+    sets 'and with --only' tern,sm,self UCX_TLS env UCX_TLS=tern,sm,self "$tern_run" --only
     check_match '-v says what is set' "^UCX_TLS=$transports\$" "$tern_run" -v true
     check_match '-v says what stays' '^OMPI_MCA_osc=rdma$' env OMPI_MCA_osc=rdma "$tern_run" -v true
 }
@@ -60,6 +71,13 @@ soft_hca_tests() {
     sets 'a profile within another' infini SOFTHCA_PROFILE "$tern_run" --soft-hca=hdr200 "$tern_run" --soft-hca=infini
     sets 'no profile: none is set' unset SOFTHCA_PROFILE "$tern_run" --soft-hca
     sets 'no profile: that of the environment' infini SOFTHCA_PROFILE env SOFTHCA_PROFILE=infini "$tern_run" --soft-hca
+    sets 'no shared memory on the software HCA' "$only" UCX_TLS "$tern_run" --soft-hca
+    says_so='^tern-run: --soft-hca: all ranks are on this machine, and use Tern in place of shared memory: UCX_TLS='
+    check_match 'which it says' "$says_so$only\$" "$tern_run" --soft-hca true
+    check_match 'to one rank' "$says_so" env PMI_RANK=0 "$tern_run" --soft-hca true
+    silent 'not to another' env PMI_RANK=1 "$tern_run" --soft-hca true
+    silent 'nor to who asks for it' "$tern_run" --soft-hca --only true
+    silent 'nor to who sets UCX_TLS' env UCX_TLS=tern,self "$tern_run" --soft-hca true
     sets 'MPICH connects ranks of a machine by UCX' 1 MPIR_CVAR_NOLOCAL "$tern_run" --soft-hca
     sets 'or as the user says' 0 MPIR_CVAR_NOLOCAL env MPIR_CVAR_NOLOCAL=0 "$tern_run" --soft-hca
     check_match 'options behind the command are its own' '^--soft-hca hdr200$' "$tern_run" echo --soft-hca hdr200
@@ -97,23 +115,30 @@ refusal_tests() {
     check_match '--help' '^Usage: tern-run ' "$tern_run" --help
 }
 
-# Transports that know a GPU's memory stay, and UCX does not warn of the default: no other transport is used.
+others='tern|self|cuda_.*|rocm_.*|ze_.*|gdr_copy|gaudi_gdr' shared='posix|sysv|cma|knem|xpmem'
+used_by() { # command...: the transports that UCX then uses, in $tmp/names
+    "$@" env UCX_LOG_LEVEL=warn ucx_info -p -u t >"$tmp/used" 2>&1
+    sed -n 's/^# *resource.* \([a-z_0-9]*\)\/.*/\1/p' "$tmp/used" | sort -u >"$tmp/names"
+}
+
+# Transports that know a GPU's memory stay, and UCX does not warn of the default: no other network is used.
 transports_tests() {
     local used
     if [ "${transports#tern}" != "$transports" ]; then
         mkdir "$tmp/modules"
         echo 'int none;' | cc -x c -shared -o "$tmp/modules/libuct_cuda.so.0" -
-        sets "UCX_TLS where UCX has a module for CUDA" 'tern,self,cuda.*' UCX_TLS env UCX_MODULE_DIR="$tmp/modules" "$tern_run"
+        sets "UCX_TLS where UCX has a module for CUDA" 'tern,self,sm,cuda.*' UCX_TLS env UCX_MODULE_DIR="$tmp/modules" "$tern_run"
         echo 'int missing(void); int f(void) { return missing(); }' |
             cc -x c -shared -fPIC -Wl,-z,now -o "$tmp/modules/libuct_rocm.so.0" -
-        sets "not of one that cannot be loaded" 'tern,self,cuda(,ze)?' UCX_TLS \
+        sets "not of one that cannot be loaded" 'tern,self,sm,cuda(,ze)?' UCX_TLS \
             env UCX_MODULE_DIR="$tmp/modules" "$tern_run"
     fi
-    "$tern_run" --soft-hca env UCX_LOG_LEVEL=warn ucx_info -p -u t >"$tmp/used" 2>&1
+    used_by "$SOFTHCA" run -- "$tern_run"
     result "$(! grep -q WARN "$tmp/used"; echo $?)" 'UCX does not warn of the default' "$tmp/used"
-    sed -n 's/^# *resource.* \([a-z_0-9]*\)\/.*/\1/p' "$tmp/used" | sort -u >"$tmp/names"
-    result "$(grep -q '^tern$' "$tmp/names" && ! grep -Evx 'tern|self|cuda_.*|rocm_.*|ze_.*|gdr_copy|gaudi_gdr' "$tmp/names"
-        echo $?)" 'it leaves Tern, self and the transports of GPUs' "$tmp/used"
+    result "$(grep -q '^tern$' "$tmp/names" && grep -Eqx 'posix|sysv' "$tmp/names" && ! grep -Evx "$others|$shared" "$tmp/names"
+        echo $?)" 'it leaves Tern, shared memory, self and the transports of GPUs' "$tmp/used"
+    used_by "$SOFTHCA" run -- "$tern_run" --only
+    result "$(grep -q '^tern$' "$tmp/names" && ! grep -Evx "$others" "$tmp/names"; echo $?)" '--only: no shared memory' "$tmp/used"
 }
 
 environment_tests

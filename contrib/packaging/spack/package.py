@@ -67,12 +67,12 @@ class UcxTern(AutotoolsPackage):
         ]
 
     def setup_run_environment(self, env):
-        # As tern-run sets it: transports that detect the memory of GPUs stay.
+        # As tern-run sets it: shared memory and the transports that detect the memory of GPUs stay.
         if self.spec.satisfies("^ucx@1.18:"):
-            env.set("UCX_TLS", "^ib,ib:aux,gga_mlx5,srd,rc_gda,sm,tcp")
+            env.set("UCX_TLS", "^ib,ib:aux,gga_mlx5,srd,rc_gda,tcp")
         else:
             kinds = [kind for kind in ("cuda", "rocm") if self.spec.satisfies(f"^ucx+{kind}")]
-            env.set("UCX_TLS", ",".join(["tern", "self"] + kinds))
+            env.set("UCX_TLS", ",".join(["tern", "self", "sm"] + kinds))
         if self.spec.satisfies("^ucx@1.22:"):
             env.prepend_path("UCX_PLUGIN_PATH", self.prefix.lib.join("ucx-tern"))
         else:

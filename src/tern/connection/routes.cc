@@ -12,6 +12,8 @@
 namespace tern {
 namespace {
 
+constexpr size_t kIpv6Subnet = 8;  // bytes; the kernel makes addresses from prefixes of this length
+
 // In host order.
 uint32_t ipv4_of(const std::array<uint8_t, 16>& gid) {
     uint32_t address = 0;
@@ -46,11 +48,17 @@ unsigned Routes::subnet_bits(uint32_t address) {
 bool Routes::reach(ibv_pd* pd, const verbs::Port& port, const PortAddress& to) {
     if (!port.ethernet) return true;
     const auto family = common_family(port.roce.set, to.roce);
-    if (!family || kind_of(*family) != verbs::GidKind::kIpv4) return true;
+    if (!family) return true;
+    const verbs::GidKind kind = kind_of(*family);
+    if (kind == verbs::GidKind::kIpv6 && port.local_subnet)
+        return memcmp(&port.roce.set.of(kind), &to.roce.of(kind), kIpv6Subnet) == 0;
+    if (kind != verbs::GidKind::kIpv4) return true;
     const uint32_t own = ipv4_of(port.roce.set.of(verbs::GidKind::kIpv4));
     if (bits_ == 0) bits_ = subnet_bits(own);
     const uint32_t subnet = ipv4_of(to.roce.of(verbs::GidKind::kIpv4)) >> (32 - bits_);
-    if (subnet == own >> (32 - bits_) || reached_.contains(subnet)) return true;
+    if (subnet == own >> (32 - bits_)) return true;
+    if (port.local_subnet) return false;
+    if (reached_.contains(subnet)) return true;
     ibv_ah_attr address = address_vector(port, to);
     errno = 0;
     const verbs::AddressHandle handle(ibv_create_ah(pd, &address));

@@ -10,7 +10,7 @@ namespace tern {
 
 // Whether a port of Ethernet has a way to ports of other IPv4 subnets: routers may connect them, or
 // the rails of a machine may be isolated. Addresses do not tell, so the device is asked, which asks
-// the kernel. Control path.
+// the kernel. Control path. Without routers, by the user's word, other subnets are out of reach.
 class Routes {
   public:
     // `to` is an address that the port's own address says nothing against. May wait for a router to

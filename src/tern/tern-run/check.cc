@@ -25,7 +25,7 @@
 namespace tern {
 namespace {
 
-enum class Verdict : uint8_t { kGood, kNote, kWrong };
+enum class Verdict : uint8_t { kGood, kNote, kWrong, kGain };
 
 // Of the transport's library (src/tern/uct/explain.h).
 using SayLine = void (*)(void* argument, int verdict, const char* what, const char* finding,
@@ -62,7 +62,7 @@ bool may_read_processes() {
 
 class Checker {
   public:
-    explicit Checker(std::string program) : program_(std::move(program)) {}
+    Checker(std::string program, bool only) : program_(std::move(program)), only_(only) {}
 
     int all() {
         // The transport's findings are printed here, with remedies.
@@ -82,14 +82,27 @@ class Checker {
         check_open_mpi();
         check_mpich();
         if (!program_.empty()) check_ucx_of("program", program_);
-        std::printf(wrong_ == 0 ? "\nTern can be used here.\n"
-                                : "\nTern cannot be used here: see WRONG above.\n");
+        print_end();
         return wrong_ == 0 ? 0 : 1;
     }
 
   private:
+    static void add(std::string& list, const std::string& text) {
+        if (list.find(text) == std::string::npos) list += (list.empty() ? "" : "; ") + text;
+    }
+
+    void print_end() const {
+        const std::string gains = wrong_ != 0 || gains_.empty() ? "nothing" : gains_;
+        std::printf(
+            "\n%s\nGain between machines: %s.\nTo change: %s.\n",
+            wrong_ == 0 ? "Tern can be used here." : "Tern cannot be used here: see WRONG above.",
+            gains.c_str(), changes_.empty() ? "nothing" : changes_.c_str());
+    }
+
     void line(Verdict verdict, const std::string& what, const std::string& finding,
               const std::string& remedy = {}) {
+        if (verdict == Verdict::kGain) return add(gains_, finding);
+        if (!remedy.empty() && !remedy.starts_with("nothing is needed")) add(changes_, remedy);
         constexpr const char* kNames[] = {"good", "note", "WRONG"};
         std::printf("%-5s  %-12s  %s\n", kNames[static_cast<size_t>(verdict)], what.c_str(),
                     finding.c_str());
@@ -111,7 +124,8 @@ class Checker {
         line(Verdict::kGood, "library",
              transport_.path + ", ucx-tern " PACKAGE_VERSION ", for UCX " + releases);
         if (!transport_.misfit.empty()) {
-            line(Verdict::kWrong, "UCX", transport_.ucx_path + ": " + transport_.misfit,
+            const std::string where = transport_.ucx_path.empty() ? "" : transport_.ucx_path + ": ";
+            line(Verdict::kWrong, "UCX", where + transport_.misfit,
                  value_of("LD_LIBRARY_PATH").empty()
                      ? "or install the ucx-tern of this UCX"
                      : "LD_LIBRARY_PATH=" + value_of("LD_LIBRARY_PATH") + " may choose this UCX");
@@ -136,17 +150,21 @@ class Checker {
     }
 
     void check_settings() {
-        const std::string transports = value_of("UCX_TLS");
-        const std::string setting = "UCX_TLS=" + transports;
-        if (!names_tern(transports))
+        const std::string set = value_of("UCX_TLS");
+        const std::string& own = only_ ? transport_.only : transport_.transports;
+        const std::string setting = "UCX_TLS=" + set;
+        const TransportList list(set.empty() ? own : set);
+        if (!list.names_tern)
             line(Verdict::kWrong, "UCX_TLS", setting + " leaves tern out",
-                 "unset it, or set UCX_TLS=tern,self");
-        else if (allows_others(transports))
-            line(Verdict::kNote, "UCX_TLS", setting + " lets UCX prefer other transports",
-                 "set UCX_TLS=tern,self if all messages are to go over Tern");
+                 "unset it, so that tern-run sets it");
+        else if (list.networks)
+            line(Verdict::kNote, "UCX_TLS", setting + " lets UCX prefer other networks",
+                 "unset it, so that tern-run sets it");
         else
             line(Verdict::kGood, "UCX_TLS",
-                 transports.empty() ? transport_.transports + " (tern-run)" : transports);
+                 (set.empty() ? own + " (tern-run)" : set) +
+                     (list.shared_memory ? ": Tern between machines, shared memory within one"
+                                         : ": Tern between machines and within one"));
     }
 
     void check_open_mpi() {
@@ -174,20 +192,20 @@ class Checker {
     }
 
     void check_mpich() {
-        std::string output;
-        if (tools::capture({"mpichversion"}, &output) != 0) return;
-        const size_t at = output.find("ch4:");
-        const std::string device =
-            at == std::string::npos ? "not ch4" : output.substr(at, output.find('\n', at) - at);
-        if (device != "ch4:ucx")
+        const std::string device = mpich_device();
+        if (device.empty()) return;
+        if (!has_module(device, "ucx"))
             return line(Verdict::kNote, "MPICH", "its device is " + device + ": it cannot use Tern",
                         "build it --with-device=ch4:ucx");
-        const bool local = value_of("MPIR_CVAR_NOLOCAL") != "1";
+        const std::string module = value_of(tools::kMpichModule.name);
+        if (!module.empty() && module != tools::kMpichModule.value)
+            return line(Verdict::kWrong, "MPICH",
+                        std::string(tools::kMpichModule.name) + "=" + module + " leaves UCX out",
+                        "unset it, so that tern-run sets it");
+        const bool local = !only_ && value_of(tools::kMpichOverUcx.name) != "1";
         line(Verdict::kGood, "MPICH",
-             local
-                 ? "ch4:ucx; within a machine it uses its own shared memory (MPIR_CVAR_NOLOCAL=1: "
-                   "UCX)"
-                 : "ch4:ucx, and within a machine too");
+             device + (local ? "; within a machine it uses its own shared memory (--only: UCX)"
+                             : ", and UCX within a machine too"));
     }
 
     // Which UCX the dynamic linker gives to a program or component.
@@ -214,14 +232,17 @@ class Checker {
     }
 
     std::string program_;
+    bool only_;
     Transport transport_;
     unsigned wrong_ = 0;
+    std::string gains_;    // what the transport says
+    std::string changes_;  // the remedies of what is not good
 };
 
 }  // namespace
 
-int check(const std::string& program) {
-    return Checker(program).all();
+int check(const std::string& program, bool only) {
+    return Checker(program, only).all();
 }
 
 }  // namespace tern

@@ -7,8 +7,8 @@
 namespace tern {
 
 // Prints a line for each thing that matters, and what to do about what is not good. `program`: one
-// that is to be run over Tern; empty: none. Returns the exit status: 0, or 1 if something prevents
-// the use of Tern.
-int check(const std::string& program);
+// that is to be run over Tern; empty: none. `only`: see set_up_tern(). Returns the exit status: 0,
+// or 1 if something prevents the use of Tern.
+int check(const std::string& program, bool only);
 
 }  // namespace tern

@@ -15,6 +15,7 @@
 #include "common/library.h"
 #include "common/mpi.h"
 #include "common/process.h"
+#include "tern/base/rank_variables.h"
 
 namespace tern {
 namespace {
@@ -66,25 +67,31 @@ bool finds_plug_ins(const char* release) {
 
 // Whether the module is there, and the GPU's own libraries with it. Nothing of the GPU is
 // initialised.
-bool has_module(const std::string& folder, const std::string& kind) {
+bool has_gpu(const std::string& folder, const std::string& kind) {
     const std::string path = folder + "/libuct_" + kind + ".so.0";
     return ::dlopen(path.c_str(), RTLD_LAZY | RTLD_LOCAL) != nullptr;
 }
 
-// The value of UCX_TLS: the transports of UCX that programs use beside Tern, which are the process
-// to itself, and those that know the memory of GPUs. Without one of these, UCP takes a GPU's memory
-// for the host's. The modules of UCX `major`.`minor` are in `module_folder` or in UCX_MODULE_DIR.
-// From 1.18 on, it is a list of what is not used, which leaves every such transport: UCX then does
-// not warn of names that it does not have. For older releases it names the kinds of GPU whose
-// module can be loaded here.
-std::string default_transports(unsigned major, unsigned minor, const std::string& module_folder) {
-    if (major > 1 || minor >= 18) return TERN_OTHER_TLS;
+// The values of UCX_TLS: the transports of UCX that programs use beside Tern, which are shared
+// memory (not with `only`), the process to itself, and those that know the memory of GPUs. Without
+// one of these, UCP takes a GPU's memory for the host's. The modules of UCX `major`.`minor` are in
+// `module_folder` or in UCX_MODULE_DIR. From 1.18 on, it is a list of what is not used, which
+// leaves every such transport: UCX then does not warn of names that it does not have. For older
+// releases it names the kinds of GPU whose module can be loaded here.
+void choose_transports(Transport& transport, unsigned major, unsigned minor,
+                       const std::string& module_folder) {
+    if (major > 1 || minor >= 18) {
+        transport.transports = TERN_OTHER_TLS;
+        transport.only = TERN_OTHER_TLS ",sm";
+        return;
+    }
     const char* const also = std::getenv("UCX_MODULE_DIR");
-    std::string transports = "tern,self";
+    std::string kinds;
     for (const char* kind : {"cuda", "rocm", "ze"})
-        if (has_module(module_folder, kind) || (also != nullptr && has_module(also, kind)))
-            transports.append(",").append(kind);
-    return transports;
+        if (has_gpu(module_folder, kind) || (also != nullptr && has_gpu(also, kind)))
+            kinds.append(",").append(kind);
+    transport.transports = "tern,self,sm" + kinds;
+    transport.only = "tern,self" + kinds;
 }
 
 // Empty: there is a transport for this UCX.
@@ -121,6 +128,40 @@ void Environment::print() const {
     }
 }
 
+bool is_rank(bool* first) {
+    for (const char* variable : base::kRankVariables) {
+        const char* rank = std::getenv(variable);
+        if (rank == nullptr) continue;
+        *first = std::string(rank) == "0";
+        return true;
+    }
+    return false;
+}
+
+bool is_first_rank() {
+    bool first = true;
+    (void)is_rank(&first);
+    return first;
+}
+
+std::string mpich_device() {
+    std::string output;
+    if (tools::capture({"mpichversion"}, &output) != 0) return "";
+    const size_t at = output.find("ch4:");
+    return at == std::string::npos ? "not ch4" : output.substr(at, output.find('\n', at) - at);
+}
+
+bool has_module(const std::string& device, const std::string& module) {
+    if (!device.starts_with("ch4:")) return false;
+    return ("," + device.substr(4) + ",").find("," + module + ",") != std::string::npos;
+}
+
+bool Transport::is_tern() const {
+    for (const char* name : {"tern_misfit", "ucp_get_version_string", "ucp_get_version"})
+        if (::dlsym(handle_, name) == nullptr) return false;
+    return true;
+}
+
 Transport Transport::load() {
     Transport transport;
     std::string error;
@@ -144,15 +185,20 @@ Transport Transport::load() {
     // The dynamic linker finds the same UCX for the library as for the command.
     transport.handle_ = ::dlopen(library, RTLD_LAZY | RTLD_LOCAL);
     ::unsetenv("TERN_MISFIT_TOLD");
-    if (transport.handle_ == nullptr)
-        throw std::runtime_error(unknown.empty() ? ::dlerror() : unknown);
+    transport.plug_in = finds_plug_ins(releases.names[0]);
+    if (transport.handle_ == nullptr || (!unknown.empty() && !transport.is_tern())) {
+        transport.misfit = unknown.empty() ? ::dlerror() : unknown;
+        unsigned major = 0, minor = 0;
+        std::sscanf(found.empty() ? releases.names[0] : found.c_str(), "%u.%u", &major, &minor);
+        choose_transports(transport, major, minor, "");
+        return transport;
+    }
+    if (!transport.is_tern())
+        throw std::runtime_error(std::string(library) + " is not the transport tern");
     const auto misfit = transport.function<const char*()>("tern_misfit");
     const auto version = transport.function<const char*()>("ucp_get_version_string");
     const auto get_version =
         transport.function<void(unsigned*, unsigned*, unsigned*)>("ucp_get_version");
-    if (misfit == nullptr || version == nullptr || get_version == nullptr)
-        throw std::runtime_error(
-            unknown.empty() ? std::string(library) + " is not the transport tern" : unknown);
     transport.ucx_version = version();
     if (misfit() != nullptr) transport.misfit = unknown.empty() ? misfit() : unknown;
     Dl_info info{};
@@ -160,15 +206,17 @@ Transport Transport::load() {
         transport.ucx_path = info.dli_fname;
     unsigned major, minor, release;
     get_version(&major, &minor, &release);
-    transport.plug_in = finds_plug_ins(releases.names[0]);
-    transport.transports = default_transports(
-        major, minor, transport.ucx_path.substr(0, transport.ucx_path.rfind('/')) + "/ucx");
+    choose_transports(transport, major, minor,
+                      transport.ucx_path.substr(0, transport.ucx_path.rfind('/')) + "/ucx");
     return transport;
 }
 
-bool set_up_tern(Environment* environment) {
+bool set_up_tern(Environment* environment, bool only) {
     const Transport transport = Transport::load();
-    if (!transport.misfit.empty()) throw std::runtime_error(transport.misfit);
+    // The loader decides in each process, by the UCX that it has.
+    if (!transport.misfit.empty() && is_first_rank())
+        std::fprintf(stderr, "tern-run: %s; going on, as the program may have another UCX\n",
+                     transport.misfit.c_str());
     if (transport.plug_in) {
         environment->add_path("UCX_PLUGIN_PATH",
                               transport.path.substr(0, transport.path.rfind('/')));
@@ -178,7 +226,11 @@ bool set_up_tern(Environment* environment) {
         environment->set(tools::kSanitizerOptions,
                          tools::allow_preloads(options != nullptr ? options : ""));
     }
-    environment->set_default("UCX_TLS", transport.transports);
+    environment->set_default("UCX_TLS", only ? transport.only : transport.transports);
+    if (only) environment->set_default(tools::kMpichOverUcx.name, tools::kMpichOverUcx.value);
+    // One that has no UCX would refuse to start.
+    if (const std::string device = mpich_device(); has_module(device, "ucx") && device != "ch4:ucx")
+        environment->set_default(tools::kMpichModule.name, tools::kMpichModule.value);
     for (const auto& [name, value] : tools::kOpenMpiOverUcx) environment->set_default(name, value);
     return transport.plug_in;
 }
@@ -191,7 +243,6 @@ int set_up_soft_hca(Environment* environment, const std::string& profile) {
         const size_t end = line.find('=');
         if (end != std::string::npos) environment->set(line.substr(0, end), line.substr(end + 1));
     }
-    environment->set_default(tools::kMpichOverUcx.name, tools::kMpichOverUcx.value);
     return 0;
 }
 

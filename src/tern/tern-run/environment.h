@@ -47,18 +47,30 @@ struct Transport {
     // works with each.
     bool plug_in = false;
     std::string transports;  // the default of UCX_TLS
+    std::string only;        // and without shared memory between the processes of a machine
 
   private:
+    bool is_tern() const;
+
     void* handle_ = nullptr;
 };
 
-// Sets the variables that make stock UCX, Open MPI and MPICH use the transport's library. Throws if
-// no library fits the installed UCX. Returns whether that UCX loads the library as a plug-in.
-bool set_up_tern(Environment* environment);
+// This process's rank, if a launcher has started it.
+bool is_rank(bool* first);
+// Not another rank of a job, which would say once more what the first one says.
+bool is_first_rank();
 
-// Sets the variables that `softhca env` prints, and those that MPI needs if all processes are on
-// this machine. An empty profile: that of the environment. Returns the exit status of softhca,
-// which prints its own errors.
+// The device of the MPICH in PATH, "ch4:ofi,ucx" for example; empty: there is none.
+std::string mpich_device();
+bool has_module(const std::string& device, const std::string& module);
+
+// Sets the variables that make stock UCX, Open MPI and MPICH use the transport's library. Warns if
+// none fits the installed UCX. Returns whether that UCX loads the library as a plug-in.
+// `only`: without shared memory, so that processes of a machine use Tern too.
+bool set_up_tern(Environment* environment, bool only);
+
+// Sets the variables that `softhca env` prints. An empty profile: that of the environment. Returns
+// the exit status of softhca, which prints its own errors.
 int set_up_soft_hca(Environment* environment, const std::string& profile);
 
 // Whether the software HCA has a profile of this name.

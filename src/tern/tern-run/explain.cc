@@ -12,7 +12,6 @@
 #include <stdexcept>
 #include <system_error>
 
-#include "tern/base/rank_variables.h"
 #include "tern/tern-run/setting.h"
 #include "tern/tern-run/unused.h"
 
@@ -76,7 +75,12 @@ class Report {
     }
 
     void print_use() const {
-        if (flows_.empty()) return;
+        if (!flows_.empty()) print_carried();
+        print_lanes();
+    }
+
+  private:
+    void print_carried() const {
         print_title();
         print_flows();
         print_short();
@@ -87,7 +91,6 @@ class Report {
         print_others();
     }
 
-  private:
     // A peer that has left no records here, on another machine for example, has only its address.
     std::string name_of(const PeerRecord& peer) {
         const auto found = by_interface_.find(peer.peer);
@@ -251,10 +254,31 @@ class Report {
                  count("queue_stalls") + " for room in a send queue (UCX_TERN_TX_QUEUE_LEN)");
     }
 
-    // Small messages may have gone by shared memory, and only long ones by Tern, for example.
+    // The transports that UCX has chosen for messages to other processes, whatever they carried.
+    void print_lanes() const {
+        std::map<std::string, std::vector<const ProcessRecord*>> by_text;
+        for (const ProcessRecord& process : processes_)
+            for (const std::string& text : process.lanes) {
+                const std::string kinds = lanes_in(text);
+                if (kinds.empty()) continue;
+                std::vector<const ProcessRecord*>& who = by_text[kinds];
+                if (who.empty() || who.back() != &process) who.push_back(&process);
+            }
+        if (flows_.empty() && !by_text.empty()) say("Tern carried no messages");
+        for (const auto& [text, who] : by_text) item("lanes", names_of(who) + ": " + text);
+    }
+
+    // Without the number of the configuration, and empty if it is that of a process to itself.
+    static std::string lanes_in(const std::string& text) {
+        const size_t lists = text.find('(');
+        if (lists == std::string::npos || text.find("self/") != std::string::npos) return "";
+        const size_t start = text.rfind(' ', lists);
+        return text.substr(start == std::string::npos ? 0 : start + 1);
+    }
+
     void print_others() const {
         for (const ProcessRecord& process : processes_) {
-            if (process.peers.empty() || !allows_others(process.transports)) continue;
+            if (process.peers.empty() || !TransportList(process.transports).networks) continue;
             return item("others", "UCX_TLS=" + process.transports +
                                       " lets UCX use other transports too: what they carried is "
                                       "not in this report");
@@ -298,16 +322,6 @@ void report_job(const std::vector<ProcessRecord>& processes, bool plug_in, int s
     const Report report(processes, plug_in);
     if (extent == Extent::kAll) report.print_use();
     report.print_unused(status);
-}
-
-bool is_rank(bool* first) {
-    for (const char* variable : base::kRankVariables) {
-        const char* rank = std::getenv(variable);
-        if (rank == nullptr) continue;
-        *first = std::string(rank) == "0";
-        return true;
-    }
-    return false;
 }
 
 }  // namespace tern

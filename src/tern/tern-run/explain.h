@@ -35,7 +35,4 @@ enum class Extent : uint8_t {
 void report_job(const std::vector<ProcessRecord>& processes, bool plug_in, int status,
                 Extent extent);
 
-// This process's rank, if a launcher has started it.
-bool is_rank(bool* first);
-
 }  // namespace tern

@@ -70,6 +70,8 @@ void take(const json& record, ProcessRecord& process) {
             {text_in(record, "what"), text_in(record, "why"), text_in(record, "remedy")});
     } else if (event == "interface") {
         process.interfaces.push_back(text_in(record, "id"));
+    } else if (event == "lanes") {
+        process.lanes.push_back(text_in(record, "text"));
     } else if (event == "peer") {
         process.peers.push_back(peer_of(record));
     } else if (event == "counters") {

@@ -47,6 +47,7 @@ struct ProcessRecord {
     std::string net_devices;  // UCX_NET_DEVICES
     std::vector<UnusedRecord> unused;
     std::vector<std::string> interfaces;  // identities
+    std::vector<std::string> lanes;       // what UCX has chosen, once for each kind of peer
     uint64_t closed = 0;                  // interfaces that have written their counters
     std::vector<PeerRecord> peers;
     std::map<std::string, uint64_t> counters;  // sums over the interfaces; of "most", the largest

@@ -20,25 +20,38 @@ void for_each_transport(std::string_view list, Visit&& visit) {
     }
 }
 
-// An empty list is the default of tern-run, which has Tern.
-inline bool names_tern(std::string_view list) {
-    const bool all_but = list.starts_with('^');
-    bool named = list.empty() || list == "all";
-    for_each_transport(list.substr(all_but ? 1 : 0),
-                       [&](std::string_view name) { named |= name == "tern" || name == "all"; });
-    return all_but ? !named : named;
-}
+// What a list of transports lets UCX use.
+struct TransportList {
+    explicit TransportList(std::string_view list) {
+        // An empty list is the default of tern-run.
+        const bool all_but = list.starts_with('^');
+        bool all = list.empty();
+        bool tern = false, tcp = false, ib = false, others = false;
+        for_each_transport(list.substr(all_but ? 1 : 0), [&](std::string_view name) {
+            all |= name == "all";
+            tern |= name == "tern";
+            ib |= name == "ib";
+            tcp |= name == "tcp";
+            const bool shared =
+                is_any_of(name, {"sm", "shm", "mm", "posix", "sysv", "cma", "knem", "xpmem"});
+            shared_memory |= shared;
+            others |= !shared && !is_any_of(name, {"tern", "self", "gdr_copy"}) &&
+                      !name.starts_with("cuda") && !name.starts_with("rocm") &&
+                      !name.starts_with("ze");
+        });
+        names_tern = all_but ? !all && !tern : all || tern;
+        networks = all_but ? !(ib && tcp) : others;
+        shared_memory = list.empty() || list == "all" || all_but != shared_memory;
+    }
 
-// Whether UCX may take another transport to another process.
-inline bool allows_others(std::string_view list) {
-    constexpr std::string_view kOurs = TERN_OTHER_TLS;  // the default from UCX 1.18 on
-    if (list.starts_with('^')) return list != kOurs;
-    bool others = false;
-    for_each_transport(list, [&](std::string_view name) {
-        others |= name != "tern" && name != "self" && !name.starts_with("cuda") &&
-                  !name.starts_with("rocm") && !name.starts_with("ze");
-    });
-    return others;
-}
+    bool names_tern = false;
+    bool networks = false;       // another transport to other machines
+    bool shared_memory = false;  // between the processes of a machine
+
+  private:
+    static bool is_any_of(std::string_view name, std::initializer_list<std::string_view> names) {
+        return std::ranges::find(names, name) != names.end();
+    }
+};
 
 }  // namespace tern

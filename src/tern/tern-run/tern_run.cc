@@ -28,6 +28,7 @@ struct Options {
     std::string soft_hca;
     std::string explain;
     bool check = false;
+    bool only = false;
     bool verbose = false;
 };
 
@@ -42,6 +43,20 @@ int execute(const Options& options, char** command) {
     return status;
 }
 
+// All processes of --soft-hca are on one machine, where shared memory would leave Tern nothing.
+bool leaves_out_shared_memory(const Options& options) {
+    return options.only || !options.soft_hca.empty();
+}
+
+// The user has not asked for what --soft-hca does to UCX_TLS. Of the ranks of a job, one says it.
+void say_what_is_left_out() {
+    if (!is_first_rank()) return;
+    std::fprintf(stderr,
+                 "tern-run: --soft-hca: all ranks are on this machine, and use Tern in place of "
+                 "shared memory: UCX_TLS=%s\n",
+                 std::getenv("UCX_TLS"));
+}
+
 // The devices of --soft-hca are preloaded, so this program begins anew in that environment.
 int run_check(const Options& options, char** words) {
     if (!options.soft_hca.empty()) {
@@ -51,10 +66,11 @@ int run_check(const Options& options, char** words) {
             return status;
         std::string self = tools::program_path();
         std::string option = "--check";
-        char* command[] = {self.data(), option.data(), words[0], nullptr};
+        std::string only = "--only";
+        char* command[] = {self.data(), option.data(), only.data(), words[0], nullptr};
         return execute({}, command);
     }
-    return check(words[0] != nullptr ? words[0] : "");
+    return check(words[0] != nullptr ? words[0] : "", options.only);
 }
 
 int run_explained(const Options& options, bool plug_in, char** command) {
@@ -89,7 +105,10 @@ int run(const Options& options, char** command) {
             status != 0)
             return status;
     }
-    const bool plug_in = set_up_tern(&environment);
+    const bool says =
+        !options.soft_hca.empty() && !options.only && std::getenv("UCX_TLS") == nullptr;
+    const bool plug_in = set_up_tern(&environment, leaves_out_shared_memory(options));
+    if (says) say_what_is_left_out();
     if (options.verbose) environment.print();
     // Within another --explain, that one reports.
     if (explains && std::getenv("TERN_EXPLAIN") == nullptr)
@@ -106,6 +125,9 @@ int main_of(int argc, char** argv) {
     app.add_flag("--soft-hca", options.soft_hca,
                  "on the software HCA, with the timing of a profile;\nsee 'softhca help run'")
         ->option_text("[=PROFILE]");
+    app.add_flag("--only", options.only,
+                 "without shared memory: Tern also carries the messages between\nprocesses of a "
+                 "machine, as with --soft-hca");
     app.add_flag("--check", options.check,
                  "run nothing, but say whether Tern can be used here, and what\nto do if not; "
                  "COMMAND may name a program that is to be run");
@@ -120,8 +142,8 @@ int main_of(int argc, char** argv) {
         "machines, only the\nlatter. Each program gets the transport for the release of its UCX; "
         "--check names the releases that there are.\nVariables that are set already are not "
         "changed, for example "
-        "UCX_TLS, whose default here leaves tern,\nself and the transports that know the memory of "
-        "GPUs.");
+        "UCX_TLS, whose default here leaves tern,\nshared memory, self and the transports that "
+        "know the memory of GPUs.");
     return tools::run_command(&app, "[OPTION...] [--] COMMAND [ARGUMENT...]", argc, argv,
                               [&](char** command) { return run(options, command); });
 }

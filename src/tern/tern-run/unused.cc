@@ -17,6 +17,7 @@ const Reason kUnknown = {"UCX has opened no interface of it",
 const std::string kUseUcx =
     "have the MPI library use UCX (tern-run --check): Open MPI by --mca pml ucx; on other machines "
     "the launcher must start tern-run: mpirun tern-run COMMAND";
+constexpr const char* kHaveOnly = "tern-run --only has Tern there too";
 constexpr const char* kFit = "transport tern is not available: ";
 
 Reason no_device(const ProcessRecord& process) {
@@ -30,8 +31,8 @@ Reason no_device(const ProcessRecord& process) {
 // UCX knows of a device, and has opened no interface.
 Reason no_interface(const ProcessRecord& process) {
     const std::string& transports = process.transports;
-    if (!names_tern(transports))
-        return {"UCX_TLS=" + transports + " leaves tern out", "set UCX_TLS=tern,self"};
+    if (!TransportList(transports).names_tern)
+        return {"UCX_TLS=" + transports + " leaves tern out", "unset it, so that tern-run sets it"};
     if (!process.unused.empty()) {
         const UnusedRecord& last = process.unused.back();
         return {last.what + ": " + last.why, last.remedy};
@@ -43,12 +44,15 @@ Reason no_interface(const ProcessRecord& process) {
 }
 
 Reason no_peer(const ProcessRecord& process) {
-    if (allows_others(process.transports))
+    const TransportList list(process.transports);
+    if (list.networks)
         return {"UCX_TLS=" + process.transports + " lets UCX prefer another transport, and it did",
-                "set UCX_TLS=tern,self"};
+                "unset it, so that tern-run sets it"};
     if (process.by_pmi)
         return {"no messages came to UCX: MPICH uses its own shared memory within a machine",
-                "set MPIR_CVAR_NOLOCAL=1 to have Tern there too"};
+                kHaveOnly};
+    if (list.shared_memory)
+        return {"all peers are on the same machine, and UCX uses shared memory there", kHaveOnly};
     return {"no messages were sent to other processes by UCX",
             "check that the processes are one job, of an MPI that uses UCX"};
 }
@@ -82,18 +86,6 @@ NotUsed nobody(const std::vector<ProcessRecord>& processes, bool plug_in, int st
     return {"", "no process used UCX", kUseUcx};
 }
 
-std::string names_of(const std::vector<const ProcessRecord*>& processes) {
-    std::set<unsigned> ranks;
-    for (const ProcessRecord* process : processes)
-        if (process->rank) ranks.insert(*process->rank);
-    if (ranks.size() == 1) return "rank " + std::to_string(*ranks.begin());
-    if (!ranks.empty()) return "ranks " + ranges_of({ranks.begin(), ranks.end()});
-    if (processes.size() == 1) return processes.front()->name();
-    return std::to_string(processes.size()) + " processes";
-}
-
-}  // namespace
-
 std::string ranges_of(const std::vector<unsigned>& sorted) {
     std::string text;
     for (size_t i = 0; i < sorted.size();) {
@@ -104,6 +96,18 @@ std::string ranges_of(const std::vector<unsigned>& sorted) {
         i = end;
     }
     return text;
+}
+
+}  // namespace
+
+std::string names_of(const std::vector<const ProcessRecord*>& processes) {
+    std::set<unsigned> ranks;
+    for (const ProcessRecord* process : processes)
+        if (process->rank) ranks.insert(*process->rank);
+    if (ranks.size() == 1) return "rank " + std::to_string(*ranks.begin());
+    if (!ranks.empty()) return "ranks " + ranges_of({ranks.begin(), ranks.end()});
+    if (processes.size() == 1) return processes.front()->name();
+    return std::to_string(processes.size()) + " processes";
 }
 
 std::vector<NotUsed> find_unused(const std::vector<ProcessRecord>& processes, bool plug_in,

@@ -21,7 +21,7 @@ struct NotUsed {
 std::vector<NotUsed> find_unused(const std::vector<ProcessRecord>& processes, bool plug_in,
                                  int status);
 
-// "0-3, 7".
-std::string ranges_of(const std::vector<unsigned>& sorted);
+// "ranks 0-3, 7", for example.
+std::string names_of(const std::vector<const ProcessRecord*>& processes);
 
 }  // namespace tern

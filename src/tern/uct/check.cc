@@ -4,8 +4,10 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <fstream>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tern/pinning/cache/pin_cache.h"
@@ -13,6 +15,7 @@
 #include "tern/uct/explain.h"
 #include "tern/uct/iface.h"
 #include "tern/uct/md.h"
+#include "tern/uct/site_config.h"
 #include "tern/verbs/xrc.h"
 
 namespace tern {
@@ -91,6 +94,8 @@ class Check {
         check_plugin();
         check_userfaultfd();
         check_limit();
+        check_memory();
+        check_site();
         check_devices();
         if (usable_ != 0 || wrong_) return;
         wrong("devices", "no port can be used",
@@ -108,6 +113,8 @@ class Check {
         line(2, what, finding, remedy);
         wrong_ = true;
     }
+    // What Tern is better in here than UCX's own transports; told at the end.
+    void gain(const std::string& text) { line(3, "", text, ""); }
     void line(int verdict, const std::string& what, const std::string& finding,
               const std::string& remedy) {
         say_(argument_, verdict, what.c_str(), finding.c_str(), remedy.c_str());
@@ -115,9 +122,10 @@ class Check {
 
     void check_plugin() {
         const std::string& why = ucp_plugin_refusal();
-        if (why.empty())
+        if (why.empty()) {
             good("UCP plug-in", "installed: long messages are chosen by the cost model");
-        else
+            gain("long messages, by the cost model");
+        } else
             note("UCP plug-in", "not used: " + why,
                  "nothing is needed: UCP's own protocols run over Tern");
     }
@@ -139,6 +147,48 @@ class Check {
         else
             good("ulimit -l",
                  size + ": so much memory can be registered, and at most half of it stays pinned");
+    }
+
+    // Buffers that are watched or pinned divide the mappings of a process.
+    void check_memory() {
+        constexpr long kUsualMappings = 65530;
+        long mappings = 0;
+        if (std::ifstream("/proc/sys/vm/max_map_count") >> mappings && mappings < kUsualMappings)
+            note("mappings", "vm.max_map_count is " + std::to_string(mappings),
+                 "sysctl vm.max_map_count=65530, the kernel's default, or more");
+        std::string line;
+        std::getline(std::ifstream("/sys/kernel/mm/transparent_hugepage/enabled"), line);
+        if (line.find("[never]") != std::string::npos)
+            note("huge pages",
+                 "transparent ones are switched off: Tern's own memory has small ones",
+                 "write madvise to /sys/kernel/mm/transparent_hugepage/enabled");
+    }
+
+    // What the site has set for UCX's own transports.
+    void check_site() {
+        constexpr std::string_view kPrefix = "UCX_IB_";
+        std::string counts, others;
+        for (char** each = environ; *each != nullptr; ++each) {
+            const std::string_view text = *each;
+            if (!text.starts_with(kPrefix)) continue;
+            const std::string name(text.substr(kPrefix.size(), text.find('=') - kPrefix.size()));
+            if (::getenv(("UCX_TERN_" + name).c_str()) != nullptr) continue;
+            if (is_shared(name))
+                counts += " " + std::string(text);
+            else
+                others += " " + std::string(text);
+        }
+        if (!counts.empty()) good("site", "counts for Tern:" + counts);
+        if (!others.empty())
+            note("site", "does not count for Tern:" + others,
+                 "nothing is needed, if it is for UCX's own queues and buffers");
+    }
+
+    static bool is_shared(const std::string& name) {
+        for (const ucs_config_field_t* table : {site_memory_config_table, site_port_config_table})
+            for (; table->name != nullptr; ++table)
+                if (name == table->name) return true;
+        return false;
     }
 
     void check_devices() {
@@ -221,6 +271,7 @@ class Check {
         good(name, text + text_of_address(port, iface.engine->address()));
         good(name,
              "up to " + std::to_string(iface.engine->max_inline()) + " bytes are sent inline");
+        good(name, "up to " + std::to_string(port.reads) + " RDMA reads at a time");
         if (!is_wanted(name)) {
             ++ignored_;
             return note(name, "UCX does not use it", "UCX_NET_DEVICES does not name it");
@@ -233,15 +284,17 @@ class Check {
         const auto cq = verbs::create_completion_queue(device.context.get(), 4, 4, nullptr);
         const auto qp = verbs::create_queue_pair(device.pd.get(), IBV_QPT_RC, cq.get(), nullptr,
                                                  {.sends = 1, .receives = 1}, granted);
-        if (qp && verbs::writes_in_order(qp.get()))
+        if (qp && verbs::writes_in_order(qp.get())) {
             good(name, "promises the order of bytes: frequent senders get blocks that are polled");
-        else
+            gain("short messages of frequent senders, which are polled for in memory");
+        } else
             note(name, "promises no order of bytes: short messages come by the completion queue",
                  "nothing is needed: Tern is then about as fast as rc_verbs for short messages");
         std::string why;
-        if (verbs::XrcDomain::open(device, why) != nullptr)
+        if (verbs::XrcDomain::open(device, why) != nullptr) {
             good(name, "XRC: messages can go direct, with UCX_TERN_TM_ENABLE=y");
-        else
+            gain("receives that are posted early, with UCX_TERN_TM_ENABLE=y");
+        } else
             note(name, "no XRC (" + why + "): no messages go direct",
                  "nothing is needed: tag matching works in software");
         const MonitorKind kind = memory_domain(md).pins->monitor();

@@ -88,6 +88,7 @@ __attribute__((constructor)) void load() {
     if (!ucx_fits() || is_registered()) return;
     ExplainRecord("loaded").add("program", program_invocation_short_name).write();
     connect_trace();
+    record_lanes();
     uct_component_register(&tern_component);
     uct_tl_register(&tern_component, &transport);
     load_ucp_plugin();

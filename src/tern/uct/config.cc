@@ -15,7 +15,6 @@ namespace tern {
 namespace {
 
 const char* poll_names[] = {"auto", "memory", "cq", nullptr};
-const char* mtu_names[] = {"default", "256", "512", "1024", "2048", "4096", nullptr};
 
 // With more receives, 16-bit counts of frames would be ambiguous.
 constexpr unsigned kMostReceives = 16384;
@@ -157,37 +156,7 @@ ucs_config_field_t config_table[] = {
                "messages.",
                blocks.most_bytes, UCS_CONFIG_TYPE_MEMUNITS),
 
-    TERN_FIELD(
-        "GID_INDEX", "auto",
-        "Entry of the port's GID table to use. auto takes, on Ethernet, the first entry of each "
-        "kind, IPv4, IPv6\n"
-        "and link-local, and with each peer the first that both have, with RoCE v2 if possible.",
-        port.gid_index, UCS_CONFIG_TYPE_ULUNITS),
-    TERN_FIELD("IS_GLOBAL", "try",
-               "Whether packets carry a global routing header: yes, no, or try, which is yes on "
-               "Ethernet, on ports that\n"
-               "require it, without a LID, and if GID_INDEX is set.",
-               port.global, UCS_CONFIG_TYPE_TERNARY),
-    TERN_FIELD("PKEY", "0x0", "Partition to use. 0 takes the first with full membership.",
-               port.pkey, UCS_CONFIG_TYPE_HEX),
-    TERN_FIELD("TRAFFIC_CLASS", "auto",
-               "Traffic class of packets with a global routing header. auto: 106 for RoCE v2, "
-               "otherwise 0, as UCX's own\n"
-               "transports.",
-               port.traffic_class, UCS_CONFIG_TYPE_ULUNITS),
-    TERN_FIELD("SL", "0", "Service level; on Ethernet the priority.", port.service_level,
-               UCS_CONFIG_TYPE_UINT),
-    TERN_FIELD("PATH_MTU", "default", "Largest packet. default takes the port's active MTU.",
-               port.path_mtu, UCS_CONFIG_TYPE_ENUM(mtu_names)),
-    TERN_FIELD("NUM_PATHS", "auto",
-               "Connections to each peer over which UCX may spread long messages, each on another "
-               "path: on Ethernet by the\n"
-               "flow label, from which UDP source ports are derived; on InfiniBand by the path "
-               "bits of LIDs, as far as the\n"
-               "ports' LMC has them. auto: UCX_IB_NUM_PATHS if it is set, otherwise the links of "
-               "an Ethernet port's bond\n"
-               "(802.3ad), or 1.",
-               port.paths, UCS_CONFIG_TYPE_ULUNITS),
+    {"IB_", "", nullptr, offsetof(TernConfig, port), UCS_CONFIG_TYPE_TABLE(site_port_config_table)},
     TERN_FIELD("TIMEOUT", "1s", "Time until a packet that was not acknowledged is sent again.",
                retry.timeout, UCS_CONFIG_TYPE_TIME),
     TERN_FIELD("RETRY_COUNT", "6",
@@ -269,6 +238,10 @@ ucs_config_field_t config_table[] = {
 
 namespace {
 
+double or_auto(unsigned long setting, double otherwise) {
+    return setting == UCS_ULUNITS_AUTO ? otherwise : static_cast<double>(setting);
+}
+
 bool is_in_range(const TernConfig& config, const ibv_device_attr& device, std::string& why) {
     return check(
         {{"SEG_SIZE", static_cast<double>(config.messages.segment_size), kLeastSegment,
@@ -283,11 +256,10 @@ bool is_in_range(const TernConfig& config, const ibv_device_attr& device, std::s
          {"RNDV_WINDOW", double(config.rendezvous.ring_bytes), SubBlocks::kSlot,
           double(WireRing::kMostSlots) * SubBlocks::kSlot},
          {"TM_TUPLES", double(config.tags.tuples), 0, 1024},
-         {"TRAFFIC_CLASS",
-          config.port.traffic_class == UCS_ULUNITS_AUTO ? 0 : double(config.port.traffic_class), 0,
-          255},
-         {"SL", double(config.port.service_level), 0, 15},
-         {"NUM_PATHS", config.port.paths == UCS_ULUNITS_AUTO ? 1 : double(config.port.paths), 1,
+         {"TRAFFIC_CLASS (or UCX_IB_TRAFFIC_CLASS)", or_auto(config.port.traffic_class, 0), 0, 255},
+         {"SL (or UCX_IB_SL)", or_auto(config.port.service_level, 0), 0, 15},
+         {"NUM_PATHS (or UCX_IB_NUM_PATHS)",
+          double(std::min<unsigned long>(config.port.paths, verbs::kMostPaths)), 1,
           verbs::kMostPaths},
          {"RETRY_COUNT", double(config.retry.retries), 0, 7},
          {"RNR_RETRY_COUNT", double(config.retry.rnr_retries), 0, 7}},
@@ -389,31 +361,6 @@ TupleQSettings tupleq_settings(const TernConfig& config, const Tunables& tunable
     return tupleq;
 }
 
-// 0: as many as the port has links.
-unsigned long paths(unsigned long setting) {
-    if (setting != UCS_ULUNITS_AUTO) return setting;
-    const char* const of_ib = getenv("UCX_IB_NUM_PATHS");
-    return of_ib != nullptr
-               ? std::min<unsigned long>(strtoul(of_ib, nullptr, 10), verbs::kMostPaths)
-               : 0;
-}
-
-verbs::PortSettings port_settings(const TernConfig& config) {
-    verbs::PortSettings port;
-    port.gid_index = config.port.gid_index == UCS_ULUNITS_AUTO
-                         ? -1
-                         : static_cast<int>(std::min(config.port.gid_index, 65535ul));
-    port.global = config.port.global == UCS_TRY ? -1 : config.port.global == UCS_YES ? 1 : 0;
-    port.pkey = config.port.pkey == 0 ? -1 : static_cast<int>(config.port.pkey & 0x7fff);
-    port.traffic_class = config.port.traffic_class == UCS_ULUNITS_AUTO
-                             ? -1
-                             : static_cast<int>(config.port.traffic_class);
-    port.service_level = static_cast<uint8_t>(config.port.service_level);
-    port.path_mtu = static_cast<ibv_mtu>(config.port.path_mtu);
-    port.paths = static_cast<int>(paths(config.port.paths));
-    return port;
-}
-
 }  // namespace
 
 bool read_config(const TernConfig& config, const Tunables& tunables, const ibv_device_attr& device,
@@ -423,7 +370,7 @@ bool read_config(const TernConfig& config, const Tunables& tunables, const ibv_d
     engine = engine_settings(config, tunables, device, interfaces);
     rendezvous = rendezvous_settings(config, tunables);
     tupleq = tupleq_settings(config, tunables, engine);
-    port = port_settings(config);
+    port = port_settings(config.port);
     return true;
 }
 

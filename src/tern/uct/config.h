@@ -8,8 +8,8 @@
 #include "tern/engine/engine.h"
 #include "tern/rendezvous/rendezvous.h"
 #include "tern/tupleq/xrc/tupleq.h"
+#include "tern/uct/site_config.h"
 #include "tern/uct/ucx_headers.h"
-#include "tern/verbs/port.h"
 
 namespace tern {
 
@@ -35,15 +35,7 @@ struct TernConfig {
         size_t most_bytes;
         size_t memory;
     } blocks;
-    struct {
-        unsigned long gid_index;
-        int global;
-        unsigned pkey;
-        unsigned long traffic_class;
-        unsigned service_level;
-        int path_mtu;
-        unsigned long paths;
-    } port;
+    SitePortConfig port;
     struct {
         double timeout;
         unsigned retries;

@@ -24,6 +24,9 @@ void note_unused(const Unused& unused);
 // The last one of this process.
 const Unused& last_unused();
 
+// Has the log's lines about the lanes of endpoints recorded, for `tern-run --explain`.
+void record_lanes();
+
 // What a user does about a port; "" for kNone.
 const char* advice(verbs::Remedy remedy);
 constexpr const char* kRemedyOfAccess =
@@ -33,7 +36,8 @@ constexpr const char* kRemedyOfMemory =
 
 }  // namespace tern
 
-// A line of `tern-run --check`. `verdict`: 0 good, 1 good enough, 2 prevents the use of Tern.
+// A line of `tern-run --check`. `verdict`: 0 good, 1 good enough, 2 prevents the use of Tern; 3:
+// `finding` is what Tern is better in here.
 using tern_check_line_func_t = void (*)(void* argument, int verdict, const char* what,
                                         const char* finding, const char* remedy);
 

@@ -353,20 +353,13 @@ ucs_config_field_t memory_config_table[] = {
      "keys\n"
      "that UCP packs for messages are recognised by where and when UCP packs them.",
      offsetof(MemoryConfig, open_all_keys), UCS_CONFIG_TYPE_BOOL},
-    {"FORK_INIT", "try",
-     "Whether libibverbs is made safe for programs that fork (ibv_fork_init), on kernels that do "
-     "not copy\n"
-     "pinned pages for the child by themselves. Other memory domains that were opened first may "
-     "prevent it:\n"
-     "yes then fails, try does not.",
-     offsetof(MemoryConfig, fork_init), UCS_CONFIG_TYPE_TERNARY},
     {"DMA_BUFFERS", "y",
      "Whether memory of a GPU is registered with the device, by its DMA buffer, if UCX 1.14 or "
      "later\n"
      "offers that. If not, UCX copies such memory to the host's and back.",
      offsetof(MemoryConfig, dma_buffers), UCS_CONFIG_TYPE_BOOL},
-    {"IB_", "", nullptr, offsetof(MemoryConfig, shared),
-     UCS_CONFIG_TYPE_TABLE(shared_memory_config_table)},
+    {"IB_", "", nullptr, offsetof(MemoryConfig, site),
+     UCS_CONFIG_TYPE_TABLE(site_memory_config_table)},
     {nullptr, nullptr, nullptr, 0, {}},
 };
 
@@ -396,7 +389,7 @@ ucs_status_t rkey_release(uct_component_t*, uct_rkey_t, void* handle) {
 ucs_status_t md_open(uct_component_t* component, const char* name, const uct_md_config_t* md_config,
                      uct_md_h* md) try {
     const auto& config = *reinterpret_cast<const MemoryConfig*>(md_config);
-    if (!init_fork(config.fork_init)) return UCS_ERR_UNSUPPORTED;
+    if (!init_fork(config.site.fork_init)) return UCS_ERR_UNSUPPORTED;
     auto device = verbs::open_device(name);
     if (!device) {
         ucs_error("tern: cannot open %s: %s", name, strerror(errno));
@@ -418,8 +411,9 @@ ucs_status_t md_open(uct_component_t* component, const char* name, const uct_md_
                          .types = {},
                          .dma_buffers = false,
                          .relaxed = false,
+                         .tells_place = config.site.nearest != 0,
                          .interfaces = 0});
-    domain->relaxed = relaxes_order(config.shared.relaxed_ordering, domain->device);
+    domain->relaxed = relaxes_order(config.site.relaxed_ordering, domain->device);
     domain->dma_buffers = config.dma_buffers != 0 && takes_dma_buffers(domain->device);
     Tunables tunables;
     std::string why;  // the interface says that they are malformed
@@ -448,7 +442,8 @@ ucs_status_t query_ports(uct_md_h md, uct_tl_device_resource_t** ports, unsigned
     auto* list = static_cast<uct_tl_device_resource_t*>(
         ucs_calloc(active.size(), sizeof(**ports), "tern ports"));
     if (list == nullptr) return UCS_ERR_NO_MEMORY;
-    const ucs_sys_device_t place = system_device(device);
+    const ucs_sys_device_t place =
+        memory_domain(md).tells_place ? system_device(device) : UCS_SYS_DEVICE_ID_UNKNOWN;
     for (size_t i = 0; i < active.size(); ++i) {
         ucs_snprintf_zero(list[i].name, sizeof(list[i].name), "%s:%u", device.name().c_str(),
                           unsigned{active[i]});

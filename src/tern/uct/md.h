@@ -17,7 +17,7 @@
 #include "tern/uct/memory.h"
 #include "tern/uct/memory_events.h"
 #include "tern/uct/memory_types.h"
-#include "tern/uct/relaxed_ordering.h"
+#include "tern/uct/site_config.h"
 #include "tern/verbs/port.h"
 
 namespace tern {
@@ -40,6 +40,7 @@ struct MemoryDomain {
     MemoryTypes types;
     bool dma_buffers;  // the device takes them, and so does the setting
     bool relaxed;      // what is read only after a completion is registered so
+    bool tells_place;  // on the machine's buses
     std::atomic<uint32_t> interfaces;
 };
 
@@ -50,9 +51,8 @@ struct MemoryConfig {
     size_t pin_most;
     int publish;
     int open_all_keys;
-    int fork_init;
     int dma_buffers;
-    SharedMemoryConfig shared;
+    SiteMemoryConfig site;
 };
 
 extern ucs_config_field_t memory_config_table[];

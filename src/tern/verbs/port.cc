@@ -208,15 +208,10 @@ std::optional<Port> open_port(const Device& device, uint8_t number, const PortSe
         return std::nullopt;
     }
     const bool needs_grh = (port.attributes.flags & IBV_QPF_GRH_REQUIRED) != 0;
-    port.global = settings.global >= 0 ? settings.global != 0
-                                       : port.ethernet || needs_grh || settings.gid_index >= 0 ||
-                                             port.attributes.lid == 0;
+    port.global = port.ethernet || needs_grh ||
+                  (settings.global >= 0 ? settings.global != 0
+                                        : settings.gid_index >= 0 || port.attributes.lid == 0);
     set_gids(device, port, settings.gid_index);
-    if ((port.ethernet || needs_grh) && settings.global == 0) {
-        trouble = {port.ethernet ? "IS_GLOBAL=n does not work on Ethernet"
-                                 : "IS_GLOBAL=n does not work: the port requires a GRH"};
-        return std::nullopt;
-    }
     if (port.global && is_zero(port.gid)) {
         trouble = {
             "the GID table has no address; set GID_INDEX to an entry that is set, or configure one",
@@ -234,6 +229,7 @@ std::optional<Port> open_port(const Device& device, uint8_t number, const PortSe
     port.pkey_index = *pkey_index;
     port.traffic_class = settings.traffic_class;
     port.service_level = settings.service_level;
+    port.local_subnet = settings.local_subnet;
     port.mtu = port.attributes.active_mtu;
     if (settings.path_mtu != 0) port.mtu = std::min(port.mtu, settings.path_mtu);
     if (port.ethernet)

@@ -49,12 +49,13 @@ std::optional<Device> open_device(const std::string& name);
 // The user's settings for a port. -1: open_port() chooses.
 struct PortSettings {
     int gid_index = -1;
-    int global = -1;  // 1: always send a GRH; 0: never
+    int global = -1;  // 1: always send a GRH; 0: only if the port requires it
     int pkey = -1;    // value without the membership bit
     int traffic_class = -1;
     uint8_t service_level = 0;
     ibv_mtu path_mtu = static_cast<ibv_mtu>(0);  // 0: the port's active MTU
     int paths = 0;                               // at most kMostPaths; 0: one for each link
+    bool local_subnet = false;                   // on Ethernet, ports of others are not reachable
 };
 
 // Reads and atomics that a connection may have outstanding, at most: more of them fill no link that
@@ -81,6 +82,7 @@ struct Port {
     ibv_mtu mtu = IBV_MTU_1024;
     uint8_t paths = 1;   // that two interfaces may use at a time
     uint8_t bonded = 1;  // the links below the port, if it is on a bond
+    bool local_subnet = false;
 
     // The address vector of the remote port with this LID; if `with_grh`, packets carry a GRH from
     // `gid` to this GID, as they always do on Ethernet.

@@ -153,10 +153,36 @@ TEST_F(AddressHandleTest, TheDeviceKnowsTheWayToAnotherSubnet) {
     }
     error = ETIMEDOUT;
     EXPECT_TRUE(routes.reach(pd, on, address(3, 7))) << "there is a way";
+    error = 0;
+    EXPECT_TRUE(routes.reach(pd, on, address(3, 7)));
+    on.local_subnet = true;
+    EXPECT_FALSE(routes.reach(pd, on, address(3, 7))) << "the user wants the own subnet only";
+    EXPECT_TRUE(routes.reach(pd, on, address(2, 7)));
+    on.local_subnet = false;
     on.ethernet = false;
     EXPECT_TRUE(routes.reach(pd, on, address(3, 7))) << "on InfiniBand, the fabric knows";
     EXPECT_EQ(Routes::subnet_bits(0x7f000001), 8u) << "127.0.0.1";
     EXPECT_EQ(Routes::subnet_bits(0xc0000201), 24u) << "no address of this machine";
+}
+
+// Of IPv6, the first half names the subnet.
+TEST_F(AddressHandleTest, TheOwnSubnetOfIpv6) {
+    verbs::Port on = port();
+    on.ethernet = true;
+    const auto address = [](uint8_t subnet, uint8_t host) {
+        PortAddress port;
+        port.ethernet = true;
+        port.roce.families = 2;
+        port.roce.gids[1] = {0x20, 1, 0xd, 0xb8, 0, 0, 0, subnet, 0, 0, 0, 0, 0, 0, 0, host};
+        return port;
+    };
+    on.roce.set = address(2, 1).roce;
+    ibv_pd* const pd = device().pd.get();
+    Routes routes;
+    EXPECT_TRUE(routes.reach(pd, on, address(3, 7)));
+    on.local_subnet = true;
+    EXPECT_FALSE(routes.reach(pd, on, address(3, 7)));
+    EXPECT_TRUE(routes.reach(pd, on, address(2, 7)));
 }
 
 TEST_F(AddressHandleTest, AreKept) {

@@ -90,11 +90,12 @@ std::string name_of(int fd) {
     return "/proc/self/fd/" + std::to_string(fd);
 }
 
-// Newer UCX versions want the prefix of the setting's table.
+// Newer UCX versions want the prefix of the setting's table, older ones that of a table within it.
 void set(uct_iface_config_t* config, const std::string& name, const std::string& value) {
-    ucs_status_t status = uct_config_modify(config, name.c_str(), value.c_str());
-    if (status == UCS_ERR_NO_ELEM)
-        status = uct_config_modify(config, ("TERN_" + name).c_str(), value.c_str());
+    ucs_status_t status = UCS_ERR_NO_ELEM;
+    for (const char* prefix : {"", "TERN_", "IB_"})
+        if (status == UCS_ERR_NO_ELEM)
+            status = uct_config_modify(config, (prefix + name).c_str(), value.c_str());
     check(status, name.c_str());
 }
 

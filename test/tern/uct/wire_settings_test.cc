@@ -57,6 +57,17 @@ void note(const ibv_qp& qp, const ibv_qp_attr& attr, int mask) {
     (void)mask;
 }
 
+class Variable {
+  public:
+    Variable(const char* name, const char* value) : name_(name) { setenv(name, value, 1); }
+    ~Variable() { unsetenv(name_); }
+    Variable(const Variable&) = delete;
+    Variable& operator=(const Variable&) = delete;
+
+  private:
+    const char* name_;
+};
+
 class WireSettingsTest : public TernTest {
   protected:
     // Connects an interface with these settings.
@@ -94,10 +105,7 @@ TEST_F(WireSettingsTest, GlobalRoutingHeader) {
     EXPECT_EQ(usual.attr.ah_attr.is_global != 0, required);
     EXPECT_EQ(connect({{"IS_GLOBAL", "y"}}).attr.ah_attr.is_global, 1);
     EXPECT_EQ(connect({{"GID_INDEX", "0"}}).attr.ah_attr.is_global, 1);
-    if (required)
-        EXPECT_FALSE(opens({{"IS_GLOBAL", "n"}}));
-    else
-        EXPECT_EQ(connect({{"IS_GLOBAL", "n"}}).attr.ah_attr.is_global, 0);
+    EXPECT_EQ(connect({{"IS_GLOBAL", "n"}}).attr.ah_attr.is_global != 0, required);
 }
 
 // The other interface takes all GIDs of its port, and uses the one that both have.
@@ -154,6 +162,45 @@ TEST_F(WireSettingsTest, Partition) {
     EXPECT_EQ(connect({{"PKEY", "0x7fff"}}).attr.pkey_index, 0);
     EXPECT_EQ(connect({{"PKEY", "0xffff"}}).attr.pkey_index, 0) << "the membership bit is ignored";
     EXPECT_FALSE(opens({{"PKEY", "0x1234"}}));
+    for (const char* any : {"auto", "0x0"}) {
+        const ibv_qp_attr attr = connect({{"PKEY", any}, {"IS_GLOBAL", "y"}}).attr;
+        EXPECT_EQ(attr.pkey_index, 0) << any;
+        EXPECT_EQ(attr.ah_attr.grh.traffic_class,
+                  connect({{"IS_GLOBAL", "y"}}).attr.ah_attr.grh.traffic_class);
+    }
+}
+
+// What a site has set for UCX's own transports counts, unless Tern has a setting of its own.
+TEST_F(WireSettingsTest, OfTheSite) {
+    const auto way = [](const Settings& settings) { return connect(settings).attr.ah_attr; };
+    {
+        const Variable level("UCX_IB_SL", "5"), global("UCX_IB_IS_GLOBAL", "y");
+        const Variable kind("UCX_IB_TRAFFIC_CLASS", "33");
+        EXPECT_EQ(way({}).sl, 5);
+        EXPECT_EQ(way({}).is_global, 1);
+        EXPECT_EQ(way({}).grh.traffic_class, 33);
+        const Variable own("UCX_TERN_SL", "3");
+        EXPECT_EQ(way({}).sl, 3);
+        EXPECT_EQ(way({{"SL", "2"}}).sl, 2) << "the program's own";
+    }
+    {
+        const Variable level("UCX_IB_SL", "auto");
+        EXPECT_EQ(way({}).sl, 0);
+    }
+    {
+        const Variable mtu("UCX_IB_PATH_MTU", "512");
+        EXPECT_EQ(connect({}).attr.path_mtu, IBV_MTU_512);
+    }
+    {
+        const Variable index("UCX_IB_GID_INDEX", "0");
+        EXPECT_EQ(way({}).is_global, 1);
+        EXPECT_EQ(way({}).grh.sgid_index, 0);
+    }
+    for (const auto& [name, value] :
+         {std::pair("UCX_IB_GID_INDEX", "200"), {"UCX_IB_PKEY", "0x1234"}}) {
+        const Variable wrong(name, value);
+        EXPECT_FALSE(opens({})) << name;
+    }
 }
 
 // UCP creates an endpoint for each path that the interface has.
@@ -189,15 +236,14 @@ TEST_F(WireSettingsTest, NumberOfPaths) {
         return Entity(settings).attr().dev_num_paths;
     };
     EXPECT_EQ(number({{"NUM_PATHS", "16"}}), 16u);
-    EXPECT_FALSE(opens({{"NUM_PATHS", "17"}}));
+    for (const char* more : {"17", "inf"})
+        EXPECT_EQ(number({{"NUM_PATHS", more}}), 16u) << "UCX_IB_NUM_PATHS may be " << more;
     EXPECT_FALSE(opens({{"NUM_PATHS", "0"}}));
-    EXPECT_FALSE(opens({{"NUM_PATHS", "inf"}}));
     const unsigned usual = number({});
     for (const auto& [text, paths] : {std::pair("3", 3u), {"100", 16u}, {"auto", usual}}) {
-        setenv("UCX_IB_NUM_PATHS", text, 1);
+        const Variable of_site("UCX_IB_NUM_PATHS", text);
         EXPECT_EQ(number({}), paths) << text;
         EXPECT_EQ(number({{"NUM_PATHS", "2"}}), 2u) << text;
-        unsetenv("UCX_IB_NUM_PATHS");
     }
     Entity one;
     EXPECT_NO_THROW(one.connect(one, 15)) << "the peer may have more paths";
