@@ -5,7 +5,6 @@
 #include <atomic>
 #include <cstdint>
 #include <cstring>
-#include <utility>
 #include <vector>
 
 #include "common/make_room.h"
@@ -112,12 +111,16 @@ class Batches {
         channel.batch.polls = budget_.polls();
     }
     bool any() const { return held_ != 0; }
-    // A burst is over. And the second poll in a row that finds nothing, between which no message
-    // was taken, shows that the process waits. Then posts all batches.
-    void on_poll(bool found_nothing) {
-        if (std::exchange(of_burst_, false) || (found_nothing && messages_ == messages_polled_))
-            return push_all();
-        if (found_nothing) messages_polled_ = messages_;
+    // A poll has found nothing. The second one in a row, between which no message was taken, shows
+    // that the process waits: posts all batches.
+    void on_empty_poll() {
+        if (messages_ == messages_polled_) return push_all();
+        messages_polled_ = messages_;
+    }
+    // A poll begins: if a burst is over by that, posts all batches.
+    void end_burst() {
+        if (of_burst_) push_all();
+        of_burst_ = false;
     }
     // Posts all batches. Any thread.
     void on_timer();

@@ -165,6 +165,8 @@ template <class Sink>
     const bool asleep = budget_.has_reason() && sleep_.is_asleep();
     if (asleep) [[unlikely]]
         sleep_.on_poll();
+    if (budget_.has_reason() && batches_.any()) [[unlikely]]
+        batches_.end_burst();
     // Blocks that are never empty must not delay the completion queue for ever. Before peers have
     // seen that this side no longer sleeps, they may notify, so each poll looks there.
     if (count != 0 && !asleep && !after_gap_ && !control_.presses() && ++busy_ % kBusyPolls != 0)
@@ -190,8 +192,8 @@ template <class Sink>
     if (control_.any_due() && (!answers || control_.presses() || ++deferred_ % kDeferredPolls == 0))
         [[unlikely]]
         control_.send_due();
-    if (budget_.has_reason() && batches_.any()) [[unlikely]]
-        batches_.on_poll(count == 0);
+    if (count == 0 && budget_.has_reason() && batches_.any()) [[unlikely]]
+        batches_.on_empty_poll();
     const bool seldom = seldom_is_next();
     budget_.seldom_is_nearer();
     if (seldom) [[unlikely]] {
