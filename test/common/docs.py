@@ -100,7 +100,7 @@ def names():
 
 def includes():
     document = ROOT / "docs" / "architecture.md"
-    rows = re.findall(r"^\| `([\w/-]+)` \|[^|]*\| ([^|]*) \|$", document.read_text(), flags=re.M)
+    rows = re.findall(r"^\| `([\w/-]+)` \| ([^|]*) \|$", document.read_text(), flags=re.M)
     said = {folder: re.findall(r"`([\w/.-]+)`", cell) for folder, cell in rows if (ROOT / "src" / folder).is_dir()}
 
     def folder_of(path):
