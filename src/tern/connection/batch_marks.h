@@ -30,7 +30,8 @@ class BatchMarks {
         after_ = in_vain ? std::min(2 * after_, most_) : least_;
         see(seen_);
     }
-    // In a burst, further frames may wait behind the last mark alone, until the next look.
+    // In a burst, further frames may wait behind the last mark alone, until a poll has seen it
+    // complete.
     void hurry() {
         after_ = std::min(after_, 1U);
         see(seen_);

@@ -93,16 +93,17 @@ bool Batches::plan(Channel& channel, uint32_t space) {
 
 bool Batches::open(Channel& channel, uint32_t length) {
     if (!enabled_ || !pool_.prepare()) return false;
+    bool bursts = false;
     if (after_ != 0) {
         bool of_others = false;
         const bool waits = completions_.still_waits(channel, of_others);
-        const bool bursts = !waits && of_others && this->bursts(channel);
+        bursts = !waits && of_others && this->bursts(channel);
         channel.sends.change_marks(
             [=](BatchMarks& marks) { marks.looked(!waits && of_others && !bursts); });
         if (!waits && !bursts) return false;
-        of_burst_ = of_burst_ || bursts;
     }
     if (!plan(channel, BatchEntry::space(length))) return false;
+    if (bursts) burst_at_ = budget_.polls();
     Channel::Batch& batch = channel.batch;
     SendPool::Buffer* const buffer = pool_.take();
     buffer->holder = channel.tag;
@@ -173,8 +174,9 @@ void Batches::push(Channel& channel) {
     if (channel.batch.in_block)
         channel.sending.path.batch_ends(channel.batch.plan, channel.batch.length());
     release(channel);
-    set_mark(channel);
-    if (of_burst_) channel.sends.change_marks([](BatchMarks& marks) { marks.hurry(); });
+    mark(channel);
+    if (burst_at_ == budget_.polls())
+        channel.sends.change_marks([](BatchMarks& marks) { marks.hurry(); });
     if (channel.batch.refused) [[unlikely]]
         (void)requests_.on_refused(channel);
 }

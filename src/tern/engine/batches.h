@@ -105,9 +105,9 @@ class Batches {
     static bool is_due(const Channel& channel) {
         return channel.sends.marks().due(channel.sends.next());
     }
-    // The last frame is a mark.
+    // The last frame, which went alone, is a mark.
     void set_mark(Channel& channel) {
-        channel.sends.change_marks([&](BatchMarks& marks) { marks.mark(channel.sends.next()); });
+        mark(channel);
         channel.batch.polls = budget_.polls();
     }
     bool any() const { return held_ != 0; }
@@ -119,8 +119,7 @@ class Batches {
     }
     // A poll begins: if a burst is over by that, posts all batches.
     void end_burst() {
-        if (of_burst_) push_all();
-        of_burst_ = false;
+        if (burst_at_ + 1 == budget_.polls()) push_all();
     }
     // Posts all batches. Any thread.
     void on_timer();
@@ -138,12 +137,15 @@ class Batches {
     // Under the lock. False: there is no batch with room.
     template <class Fill>
     [[gnu::always_inline]] bool add(Channel& channel, uint32_t id, uint32_t length, Fill&& fill);
+    static void mark(Channel& channel) {
+        channel.sends.change_marks([&](BatchMarks& marks) { marks.mark(channel.sends.next()); });
+    }
     static void see_completed(Channel& channel) {
         const uint32_t first = channel.sends.next() - channel.sends.outstanding();
         channel.sends.change_marks([=](BatchMarks& marks) { marks.polled(first); });
     }
 
-    // Since the last mark the process has not polled.
+    // The process has not polled since it sent the last mark that went alone.
     bool bursts(const Channel& channel) const { return channel.batch.polls == budget_.polls(); }
 
     static constexpr uint64_t kPeriod = 50'000;  // ns
@@ -180,7 +182,7 @@ class Batches {
     bool ticks_ = false;          // the timer runs
     uint32_t held_ = 0;           // channels that are held()
     uint64_t messages_polled_ = 0;
-    bool of_burst_ = false;  // some are to go at the next poll
+    uint64_t burst_at_ = UINT64_MAX;  // polls when the last batch of a burst began
     bool enabled_ = false;
     uint32_t after_;
     int timer_ = -1;

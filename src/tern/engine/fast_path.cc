@@ -45,6 +45,10 @@ Status FastPath::post_packed_slow(Channel& channel, uint32_t id, uint32_t length
     }
     WorkRequests::post_held(channel);
     (void)blocks_.take_credit(channel);
+    if (channel.failed) [[unlikely]] {
+        pool_.give(&buffer);
+        return Status::kDevice;
+    }
     SendPath::Choice choice = channel.sending.path.choose(length);
     if (choice.route == SendPath::Route::kStall) {
         (void)blocks_.on_stall(channel);
