@@ -22,7 +22,10 @@ struct RecvWqe {
     uint32_t slot;  // this slot's number
     const Sge* sges() const { return reinterpret_cast<const Sge*>(this + 1); }
     Sge* sges() { return reinterpret_cast<Sge*>(this + 1); }
-    std::span<const Sge> elements() const { return {sges(), std::min(num_sge, kMaxSge + 1)}; }
+    std::span<const Sge> elements() const {
+        // Read once: the owner's program may write it meanwhile.
+        return {sges(), std::min(__atomic_load_n(&num_sge, __ATOMIC_RELAXED), kMaxSge + 1)};
+    }
     uint64_t length() const {
         uint64_t sum = 0;
         for (const Sge& sge : elements()) sum += sge.length;

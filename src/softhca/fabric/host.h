@@ -116,7 +116,8 @@ class Host {
     IndexPool srq_indices{kMaxObjects};
     IndexPool cq_indices{kMaxObjects};
     IndexPool key_indices{kMaxKeys};
-    ArenaHeap heap{kArenaHeapOffset, kArenaBytes};
+    // Not to its end: a receive that its owner's program has overwritten seems one element longer.
+    ArenaHeap heap{kArenaHeapOffset, kArenaBytes - 4096};
     // Memory of `heap` for the entries of a queue; 0, and says so once, if there is not enough.
     uint64_t allocate_queue(uint64_t bytes);
     // Under the fabric's control lock: this process's count of handles to each XRC domain and XRC

@@ -61,7 +61,7 @@ TEST_F(WrongProgramTest, ArmsAndPollsAgain) {
 // With a timing model, a completion that has been written and is not visible yet is a later one.
 TEST_F(WrongProgramTest, WhatIsNotVisibleYetIsNotMissed) {
     set("RULES", "missed-events=1");
-    set("MODEL", "latency=100ms");
+    set("MODEL", "latency=2s");
     alone([] {
         const Hca hca;
         const Writer program(hca);
