@@ -12,7 +12,7 @@ tern_run=$(dirname "$SOFTHCA")/tern-run
 on_hca=("$tern_run" --soft-hca)
 export UCX_WARN_UNUSED_ENV_VARS=n TMPDIR=$tmp/folders
 mkdir "$TMPDIR"
-unset LD_PRELOAD UCX_TLS UCX_PLUGIN_PATH "${!OMPI_MCA_@}"
+unset LD_PRELOAD UCX_TLS UCX_PLUGIN_PATH "${!OMPI_MCA_@}" "${!UCX_IB_@}" "${!UCX_TERN_@}"
 
 # says NAME STATUS PATTERN command...: the command ends with that status (or any), and a line of its output matches.
 # No temporary folder is left.
@@ -245,7 +245,7 @@ record_tests() {
     done
     by=PMIX_RANK record 0 lanes ',"text":"  ep_cfg[1]: tag(sysv/memory)"'
     by=PMIX_RANK record 1 lanes ',"text":"intra-node cfg#2 tag(sysv/memory)"'
-    says 'explain: one node' 0 'not used by ranks 0-1: .*UCX uses shared memory there; tern-run --only' "${report[@]}"
+    says 'explain: one node' 0 'not used by ranks 0-1: .*UCX uses shared memory within one; tern-run --only' "${report[@]}"
     also 'explain: the lanes in its place' '^  lanes +ranks 0-1: tag\(sysv/memory\)$'
     result "$(! grep -q self/ "$tmp/output"; echo $?)" 'explain: no lanes to oneself' "$tmp/output"
     records tern,self

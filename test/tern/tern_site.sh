@@ -15,7 +15,7 @@ export UCX_WARN_UNUSED_ENV_VARS=n UCX_CONFIG_DIR=$tmp/site
 
 # Two values of each setting, the first of which is not its default, as UCX prints them.
 declare -A values=([SL]='5 3' [TRAFFIC_CLASS]='33 44' [PKEY]='0x7fff 0x1' [GID_INDEX]='1 0' [IS_GLOBAL]='y n'
-    [PATH_MTU]='512 1024' [NUM_PATHS]='3 2' [ROCE_LOCAL_SUBNET]='y n' [PREFER_NEAREST_DEVICE]='n y'
+    [PATH_MTU]='512 1024' [NUM_PATHS]='3 2' [ROCE_LOCAL_SUBNET]='y n'
     [PCI_RELAXED_ORDERING]='on off' [FORK_INIT]='y n')
 
 # What Tern's setting is, with these variables.

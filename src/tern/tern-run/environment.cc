@@ -79,7 +79,7 @@ bool has_gpu(const std::string& folder, const std::string& kind) {
 // leaves every such transport: UCX then does not warn of names that it does not have. For older
 // releases it names the kinds of GPU whose module can be loaded here.
 void choose_transports(Transport& transport, unsigned major, unsigned minor,
-                       const std::string& module_folder) {
+                       const std::string* module_folder) {
     if (major > 1 || minor >= 18) {
         transport.transports = TERN_OTHER_TLS;
         transport.only = TERN_OTHER_TLS ",sm";
@@ -88,7 +88,8 @@ void choose_transports(Transport& transport, unsigned major, unsigned minor,
     const char* const also = std::getenv("UCX_MODULE_DIR");
     std::string kinds;
     for (const char* kind : {"cuda", "rocm", "ze"})
-        if (has_gpu(module_folder, kind) || (also != nullptr && has_gpu(also, kind)))
+        if (module_folder == nullptr || has_gpu(*module_folder, kind) ||
+            (also != nullptr && has_gpu(also, kind)))
             kinds.append(",").append(kind);
     transport.transports = "tern,self,sm" + kinds;
     transport.only = "tern,self" + kinds;
@@ -190,7 +191,7 @@ Transport Transport::load() {
         transport.misfit = unknown.empty() ? ::dlerror() : unknown;
         unsigned major = 0, minor = 0;
         std::sscanf(found.empty() ? releases.names[0] : found.c_str(), "%u.%u", &major, &minor);
-        choose_transports(transport, major, minor, "");
+        choose_transports(transport, major, minor, nullptr);
         return transport;
     }
     if (!transport.is_tern())
@@ -206,8 +207,9 @@ Transport Transport::load() {
         transport.ucx_path = info.dli_fname;
     unsigned major, minor, release;
     get_version(&major, &minor, &release);
-    choose_transports(transport, major, minor,
-                      transport.ucx_path.substr(0, transport.ucx_path.rfind('/')) + "/ucx");
+    const std::string modules =
+        transport.ucx_path.substr(0, transport.ucx_path.rfind('/')) + "/ucx";
+    choose_transports(transport, major, minor, &modules);
     return transport;
 }
 
@@ -215,7 +217,9 @@ bool set_up_tern(Environment* environment, bool only) {
     const Transport transport = Transport::load();
     // The loader decides in each process, by the UCX that it has.
     if (!transport.misfit.empty() && is_first_rank())
-        std::fprintf(stderr, "tern-run: %s; going on, as the program may have another UCX\n",
+        std::fprintf(stderr,
+                     "tern-run: %s; going on, as the program may have another UCX. If not, run it "
+                     "without tern-run, whose UCX_TLS leaves it no network\n",
                      transport.misfit.c_str());
     if (transport.plug_in) {
         environment->add_path("UCX_PLUGIN_PATH",

@@ -32,9 +32,10 @@ struct TransportList {
             tern |= name == "tern";
             ib |= name == "ib";
             tcp |= name == "tcp";
+            const bool all_shared = is_any_of(name, {"sm", "shm"});
             const bool shared =
-                is_any_of(name, {"sm", "shm", "mm", "posix", "sysv", "cma", "knem", "xpmem"});
-            shared_memory |= shared;
+                all_shared || is_any_of(name, {"mm", "posix", "sysv", "cma", "knem", "xpmem"});
+            shared_memory |= all_but ? all_shared : shared;
             others |= !shared && !is_any_of(name, {"tern", "self", "gdr_copy"}) &&
                       !name.starts_with("cuda") && !name.starts_with("rocm") &&
                       !name.starts_with("ze");

@@ -52,7 +52,8 @@ Reason no_peer(const ProcessRecord& process) {
         return {"no messages came to UCX: MPICH uses its own shared memory within a machine",
                 kHaveOnly};
     if (list.shared_memory)
-        return {"all peers are on the same machine, and UCX uses shared memory there", kHaveOnly};
+        return {"no messages went to other machines, and UCX uses shared memory within one",
+                kHaveOnly};
     return {"no messages were sent to other processes by UCX",
             "check that the processes are one job, of an MPI that uses UCX"};
 }

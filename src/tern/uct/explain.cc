@@ -31,7 +31,8 @@ ucs_log_func_rc_t read_log(const char*, unsigned, const char* function, ucs_log_
         va_end(copy);
         ExplainRecord("lanes").add("text", text).write();
     }
-    const bool unasked = component == &ucs_global_opts.log_component && level > g_level;
+    const bool unasked = component == &ucs_global_opts.log_component && level > g_level &&
+                         level != UCS_LOG_LEVEL_PRINT;
     return unasked ? UCS_LOG_FUNC_RC_STOP : UCS_LOG_FUNC_RC_CONTINUE;
 }
 

@@ -157,7 +157,8 @@ bool may_keep(const TernEp& ep);
 // Queues a copy of a message that has been refused, and that UCP cannot queue itself
 // (compat::kUcpWireup). Returns its length, or UCS_ERR_NO_RESOURCE.
 ssize_t keep_message(TernEp& ep, uct_pack_callback_t pack, void* argument);
-// Whether a fence on the endpoint would end at once, without the device's help.
+// Whether a fence on the endpoint would end at once, without the device's help, where that promises
+// the order of bytes.
 bool nothing_to_fence(TernEp& ep, const Channel& channel);
 // Whether `element`, the first of an endpoint's pending queue, is an OwnRequest, and whether it
 // waits. kOver: the caller removes the element; the request is deleted.

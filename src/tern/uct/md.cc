@@ -411,7 +411,6 @@ ucs_status_t md_open(uct_component_t* component, const char* name, const uct_md_
                          .types = {},
                          .dma_buffers = false,
                          .relaxed = false,
-                         .tells_place = config.site.nearest != 0,
                          .interfaces = 0});
     domain->relaxed = relaxes_order(config.site.relaxed_ordering, domain->device);
     domain->dma_buffers = config.dma_buffers != 0 && takes_dma_buffers(domain->device);
@@ -442,8 +441,7 @@ ucs_status_t query_ports(uct_md_h md, uct_tl_device_resource_t** ports, unsigned
     auto* list = static_cast<uct_tl_device_resource_t*>(
         ucs_calloc(active.size(), sizeof(**ports), "tern ports"));
     if (list == nullptr) return UCS_ERR_NO_MEMORY;
-    const ucs_sys_device_t place =
-        memory_domain(md).tells_place ? system_device(device) : UCS_SYS_DEVICE_ID_UNKNOWN;
+    const ucs_sys_device_t place = system_device(device);
     for (size_t i = 0; i < active.size(); ++i) {
         ucs_snprintf_zero(list[i].name, sizeof(list[i].name), "%s:%u", device.name().c_str(),
                           unsigned{active[i]});

@@ -40,7 +40,6 @@ struct MemoryDomain {
     MemoryTypes types;
     bool dma_buffers;  // the device takes them, and so does the setting
     bool relaxed;      // what is read only after a completion is registered so
-    bool tells_place;  // on the machine's buses
     std::atomic<uint32_t> interfaces;
 };
 

@@ -57,11 +57,6 @@ ucs_config_field_t site_memory_config_table[] = {
         "prevent it:\n"
         "yes then fails, try does not.",
         fork_init, UCS_CONFIG_TYPE_TERNARY),
-    TERN_SITE_FIELD(
-        SiteMemoryConfig, "PREFER_NEAREST_DEVICE", "y",
-        "Whether UCX is told where on the machine's buses the device is, so that it prefers "
-        "what is near.",
-        nearest, UCS_CONFIG_TYPE_BOOL),
     {nullptr, nullptr, nullptr, 0, {}},
 };
 
@@ -78,8 +73,9 @@ ucs_config_field_t site_port_config_table[] = {
                     "GID_INDEX is set. On Ethernet, and on ports that require it, they always do.",
                     global, UCS_CONFIG_TYPE_TERNARY),
     TERN_SITE_FIELD(SitePortConfig, "PKEY", "auto",
-                    "Partition to use. auto, or 0, takes the first with full membership.", pkey,
-                    UCS_CONFIG_TYPE_HEX),
+                    "Partition to use, on InfiniBand. auto, or 0, takes the first with full "
+                    "membership.",
+                    pkey, UCS_CONFIG_TYPE_HEX),
     TERN_SITE_FIELD(SitePortConfig, "TRAFFIC_CLASS", "auto",
                     "Traffic class of packets with a global routing header. auto: 106 for RoCE v2, "
                     "otherwise 0, as UCX's own\n"

@@ -13,7 +13,6 @@ namespace tern {
 struct SiteMemoryConfig {
     int relaxed_ordering;
     int fork_init;
-    int nearest;
 };
 extern ucs_config_field_t site_memory_config_table[];
 

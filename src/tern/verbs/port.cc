@@ -102,17 +102,21 @@ void set_gids(const Device& device, Port& port, int wanted) {
 
 std::optional<uint16_t> find_pkey(ibv_context* context, uint8_t port,
                                   const ibv_port_attr& attributes, int wanted, uint16_t& value) {
+    // Two limited members cannot communicate: a limited membership is used only if it is asked for,
+    // and is the only one.
+    std::optional<uint16_t> limited;
     for (int i = 0; i < attributes.pkey_tbl_len; ++i) {
-        __be16 pkey = 0;
-        if (ibv_query_pkey(context, port, i, &pkey) != 0) continue;
-        value = be16toh(pkey);
-        if ((value & 0x7fff) == 0) continue;
-        // Two limited members cannot communicate: a limited membership is used only if asked for by
-        // value.
-        if (wanted < 0 ? (value & 0x8000) != 0 : (value & 0x7fff) == (wanted & 0x7fff))
-            return static_cast<uint16_t>(i);
+        __be16 entry = 0;
+        if (ibv_query_pkey(context, port, i, &entry) != 0) continue;
+        const uint16_t pkey = be16toh(entry);
+        if ((pkey & 0x7fff) == 0 || (wanted >= 0 && (pkey & 0x7fff) != (wanted & 0x7fff))) continue;
+        const bool full = (pkey & 0x8000) != 0;
+        if (!full && (wanted < 0 || limited)) continue;
+        value = pkey;
+        if (full) return static_cast<uint16_t>(i);
+        limited = static_cast<uint16_t>(i);
     }
-    return std::nullopt;
+    return limited;
 }
 
 }  // namespace
@@ -218,11 +222,12 @@ std::optional<Port> open_port(const Device& device, uint8_t number, const PortSe
             Remedy::kGid};
         return std::nullopt;
     }
-    const auto pkey_index =
-        find_pkey(port.context, number, port.attributes, settings.pkey, port.pkey);
+    // On Ethernet there is one partition, and UCX does not look at the setting either.
+    const int pkey = port.ethernet ? -1 : settings.pkey;
+    const auto pkey_index = find_pkey(port.context, number, port.attributes, pkey, port.pkey);
     if (!pkey_index) {
-        trouble = {settings.pkey < 0 ? "there is no partition of full membership"
-                                     : "the partition PKEY asks for is not there",
+        trouble = {pkey < 0 ? "there is no partition of full membership"
+                            : "the partition PKEY asks for is not there",
                    Remedy::kPartition};
         return std::nullopt;
     }
