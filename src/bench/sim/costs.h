@@ -90,6 +90,10 @@ struct TransportCosts {
         const double more = bytes > 8 ? static_cast<double>(bytes - 8) : 0;
         return ns_of(is_short ? append + more * append_byte : append_copy) + kLock;
     }
+    // What messages that UCT copies need more than short ones.
+    uint64_t copied_ns(uint64_t messages) const {
+        return ns_of(static_cast<double>(messages) * (copy - send));
+    }
     constexpr bool is_modelled() const { return !runs.empty(); }
 };
 constexpr std::array<TransportCosts, 4> kTransports = {{
@@ -132,8 +136,7 @@ inline VerbsCosts verbs_below(const TransportCosts& costs) {
 }
 
 // UCP's instructions, which are added to those of the transport. Counted by callgrind in
-// UCX 1.13's libucp.so, for messages of 8 bytes to itself whose receives are posted before. A
-// longer one that goes alone counts for the transport as a short one.
+// UCX 1.13's libucp.so, for messages of 8 bytes to itself whose receives are posted before.
 struct UcpCosts {
     uint64_t most_short = 104;  // bytes of a message that UCT does not copy, with UCP's header
     double send = 70;           // a call that sends

@@ -10,18 +10,22 @@
 
 namespace bench::sim {
 
+// Active messages that UCT has copied so far.
+extern uint64_t copied;
+
 // Progresses the worker, and spends the time of that: UCP's and the transport's, also for each
 // active message that the transport has handed to UCP. Returns how much was done.
 unsigned poll_worker(ucp_worker_h worker, Machine& machine, const TransportCosts& costs);
 
-// Sends `bytes` by `call`, which returns UCP's request or null, and spends the time of a message
-// that has gone with others: what is not UCP's, and not in a work request.
+// Sends `bytes` by `call`, which returns UCP's request or null, and spends the time of the message
+// that is not UCP's, nor a work request's: that of one that has gone with others, or of a copy.
 template <class Call>
 void* send_by(Machine& machine, const TransportCosts& costs, uint64_t bytes, Call&& call) {
     const SendAppended appended(machine);
+    const uint64_t before = copied;
     void* const request = call();
-    if (appended && request == nullptr)
-        machine.spend(costs.append_ns(bytes, bytes <= kUcp.most_short));
+    machine.spend(appended && request == nullptr ? costs.append_ns(bytes, bytes <= kUcp.most_short)
+                                                 : costs.copied_ns(copied - before));
     return request;
 }
 

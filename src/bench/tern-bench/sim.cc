@@ -68,12 +68,18 @@ Environment environment(const Environment& from, const Adapter& adapter) {
         const std::string_view variable = *entry;
         if (!variable.starts_with("UCX_") && !variable.starts_with("SOFTHCA_") &&
             !variable.starts_with("RWAPI_") && !variable.starts_with("MALLOC_") &&
-            !variable.starts_with("TERN_TUNABLES="))
+            !variable.starts_with("TERN_TUNABLES=") && !variable.starts_with("GLIBC_TUNABLES="))
             continue;
         changes.emplace_back(variable.substr(0, variable.find('=')), "");
     }
+    // The simulation runs Tern's timers, and no other thread can be late.
+    std::string tunables = "batch_poll=1,pin_quarantine=0";
     for (const auto& [name, value] : from)
-        if (name != "UCX_NET_DEVICES") changes.emplace_back(name, value);
+        if (name == "TERN_TUNABLES")
+            tunables += "," + value;
+        else if (name != "UCX_NET_DEVICES")
+            changes.emplace_back(name, value);
+    changes.emplace_back("TERN_TUNABLES", tunables);
     // UCX's handler of SIGSEGV would take the traps of the time-stamp counter for errors.
     changes.emplace_back("UCX_HANDLE_ERRORS", "none");
     changes.emplace_back("UCX_WARN_UNUSED_ENV_VARS", "n");
@@ -88,9 +94,6 @@ Environment environment(const Environment& from, const Adapter& adapter) {
     // addresses.
     changes.emplace_back("UCX_TERN_PIN_MONITOR", "ucm");
     changes.emplace_back("MALLOC_TRIM_THRESHOLD_", std::to_string(INT64_MAX));
-    // The simulation runs Tern's timers.
-    if (std::ranges::find(from, "TERN_TUNABLES", &Environment::value_type::first) == from.end())
-        changes.emplace_back("TERN_TUNABLES", "batch_poll=1,pin_quarantine=0");
     const Processor& processor = adapter.processor;
     changes.emplace_back(kCopyVariable, std::to_string(processor.copy));
     changes.emplace_back(kBlockVariable, std::to_string(processor.block));
