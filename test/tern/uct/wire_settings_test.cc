@@ -83,7 +83,7 @@ class WireSettingsTest : public TernTest {
         EXPECT_TRUE(last.connected);
         return last;
     }
-    static bool on_ethernet() { return connect({}).dlid == 0; }
+    static bool on_ethernet() { return connect({}).attr.ah_attr.dlid == 0; }
     static bool opens(const Settings& settings) {
         try {
             const Entity entity(settings);
