@@ -97,7 +97,7 @@ bool Batches::open(Channel& channel, uint32_t length) {
     if (after_ != 0) {
         bool of_others = false;
         const bool waits = completions_.still_waits(channel, of_others);
-        bursts = !waits && of_others && this->bursts(channel);
+        bursts = !waits && of_others && unpolled(channel);
         channel.sends.change_marks(
             [=](BatchMarks& marks) { marks.looked(!waits && of_others && !bursts); });
         if (!waits && !bursts) return false;

@@ -146,7 +146,7 @@ class Batches {
     }
 
     // The process has not polled since it sent the last mark that went alone.
-    bool bursts(const Channel& channel) const { return channel.batch.polls == budget_.polls(); }
+    bool unpolled(const Channel& channel) const { return channel.batch.polls == budget_.polls(); }
 
     static constexpr uint64_t kPeriod = 50'000;  // ns
 

@@ -43,9 +43,7 @@ Status FastPath::post_packed_slow(Channel& channel, uint32_t id, uint32_t length
         }
         marks = Batches::mark_due(channel);
     }
-    WorkRequests::post_held(channel);
-    (void)blocks_.take_credit(channel);
-    if (channel.failed) [[unlikely]] {
+    if (!blocks_.prepare(channel)) [[unlikely]] {
         pool_.give(&buffer);
         return Status::kDevice;
     }

@@ -48,13 +48,17 @@ class PeerBlocks {
         channel.sending.credit_taken = freed;
         return true;
     }
-    // The path of a payload of `length` bytes, with all credit. A frame that goes straight needs no
-    // more than there is.
-    // Posts what is held back: until then, its frame has more of the block than it will take.
-    SendPath::Choice choose(Channel& channel, uint32_t length) {
+    // Before a path is chosen: posts what is held back, whose frame has more of the block until
+    // then than it will take, and takes all credit. False: the connection has failed.
+    bool prepare(Channel& channel) {
         WorkRequests::post_held(channel);
         (void)take_credit(channel);
-        if (channel.failed) [[unlikely]]
+        return !channel.failed;
+    }
+    // The path of a payload of `length` bytes, with all credit. A frame that goes straight needs no
+    // more than there is.
+    SendPath::Choice choose(Channel& channel, uint32_t length) {
+        if (!prepare(channel)) [[unlikely]]
             return {.route = SendPath::Route::kStall, .plan = {}};
         if (channel.sending.path.fenced() && !channel.sends.under_way(channel.sending.fenced_for))
             [[unlikely]]
