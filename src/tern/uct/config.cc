@@ -79,8 +79,7 @@ static_assert(kEngine.poll == PollMode::kAuto && kRendezvous.policy.scheme == Sc
 
 }  // namespace
 
-#define TERN_FIELD(_name, _default, _help, _member, _type) \
-    { _name, _default, _help, offsetof(TernConfig, _member), _type }
+#define TERN_FIELD(...) TERN_FIELD_OF(TernConfig, __VA_ARGS__)
 
 ucs_config_field_t config_table[] = {
     TERN_FIELD("", "ALLOC=huge,thp,mmap,heap", nullptr, super,

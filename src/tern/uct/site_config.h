@@ -7,6 +7,11 @@
 #include "tern/uct/ucx_headers.h"
 #include "tern/verbs/port.h"
 
+// A row of a table for UCX's parser, which writes the value to a member of _config. The type has
+// commas.
+#define TERN_FIELD_OF(_config, _name, _default, _help, _member, ...) \
+    { _name, _default, _help, offsetof(_config, _member), __VA_ARGS__ }
+
 namespace tern {
 
 // Of a memory domain.
