@@ -232,9 +232,13 @@ bool set_up_tern(Environment* environment, bool only) {
     }
     environment->set_default("UCX_TLS", only ? transport.only : transport.transports);
     if (only) environment->set_default(tools::kMpichOverUcx.name, tools::kMpichOverUcx.value);
-    // One that has no UCX would refuse to start.
-    if (const std::string device = mpich_device(); has_module(device, "ucx") && device != "ch4:ucx")
-        environment->set_default(tools::kMpichModule.name, tools::kMpichModule.value);
+    // One that has no UCX would refuse to start. Nobody is asked who need not be: each rank may do
+    // this.
+    if (std::getenv(tools::kMpichModule.name) == nullptr) {
+        const std::string device = mpich_device();
+        if (has_module(device, "ucx") && device != "ch4:ucx")
+            environment->set(tools::kMpichModule.name, tools::kMpichModule.value);
+    }
     for (const auto& [name, value] : tools::kOpenMpiOverUcx) environment->set_default(name, value);
     return transport.plug_in;
 }
