@@ -3,6 +3,7 @@
 // Datagrams to hosts that are not there, and datagram queue pairs that fail.
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <future>
@@ -125,16 +126,21 @@ TEST_F(AddressHandleTest, ADeviceMayHaveRoomForFew) {
     EXPECT_FALSE(full);
 }
 
+// A port with one GID, of this family.
+PortAddress on_ethernet(unsigned family, const std::array<uint8_t, 16>& gid) {
+    PortAddress port;
+    port.ethernet = true;
+    port.roce.families = static_cast<uint8_t>(1U << family);
+    port.roce.gids[family] = gid;
+    return port;
+}
+
 // A router may connect two subnets, or the rails be isolated.
 TEST_F(AddressHandleTest, TheDeviceKnowsTheWayToAnotherSubnet) {
     verbs::Port on = port();
     on.ethernet = true;
     const auto address = [](uint8_t subnet, uint8_t host) {
-        PortAddress port;
-        port.ethernet = true;
-        port.roce.families = 1;
-        port.roce.gids[0] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 192, 0, subnet, host};
-        return port;
+        return on_ethernet(0, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 192, 0, subnet, host});
     };
     on.roce.set = address(2, 1).roce;
     int error = ENETUNREACH;
@@ -170,11 +176,7 @@ TEST_F(AddressHandleTest, TheOwnSubnetOfIpv6) {
     verbs::Port on = port();
     on.ethernet = true;
     const auto address = [](uint8_t subnet, uint8_t host) {
-        PortAddress port;
-        port.ethernet = true;
-        port.roce.families = 2;
-        port.roce.gids[1] = {0x20, 1, 0xd, 0xb8, 0, 0, 0, subnet, 0, 0, 0, 0, 0, 0, 0, host};
-        return port;
+        return on_ethernet(1, {0x20, 1, 0xd, 0xb8, 0, 0, 0, subnet, 0, 0, 0, 0, 0, 0, 0, host});
     };
     on.roce.set = address(2, 1).roce;
     ibv_pd* const pd = device().pd.get();
