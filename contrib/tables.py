@@ -43,7 +43,7 @@ options of a table that lead to one cell:
 
 What papers measured, and what is measured here, is in a file of rows, docs/bench/papers.json:
 
-    <!-- papers: papers.json tupleq -->     the rows of a paper, and the files that they quote
+    <!-- papers: papers.json tupleq -->     the rows of a paper
     <!-- papers: papers.json -->            how many rows have which verdict
     <!-- end -->
 
@@ -291,7 +291,7 @@ def paper_figure(text, file):
 
 
 def paper_row(row, folder):
-    """The line of a row, and the files that it quotes."""
+    """The line of a row."""
     here = f"{row.get('where')}: {row.get('paper')}"
     wrong = set(row) - {"where", "paper", "tern", "figures", "verdict", "command", "why"}
     if wrong or not PLACES.match(row.get("where", "")) or not row.get("paper"):
@@ -319,23 +319,21 @@ def paper_row(row, folder):
     if row.get("command"):
         told += f"{'; ' if told else ''}`{row['command']}`"
     reason = f"**{verdict}**" + (f": {row['why']}" if row.get("why") else "")
-    return f"| {row['where']} | {row['paper']} | {told or '-'} | {reason} |\n", files
+    return f"| {row['where']} | {row['paper']} | {told or '-'} | {reason} |\n"
 
 
 def papers(name, wanted, folder):
     contents = read_papers(name)
-    rows = {paper["key"]: [paper_row(row, folder) + (row["verdict"],) for row in paper["rows"]] for paper in contents}
+    rows = {paper["key"]: [paper_row(row, folder) for row in paper["rows"]] for paper in contents}
     if wanted is None:
         text = "| Paper | " + " | ".join(VERDICTS) + " |\n| --- |" + " ---: |" * len(VERDICTS) + "\n"
         for paper in contents:
-            count = [[row[2] for row in rows[paper["key"]]].count(verdict) for verdict in VERDICTS]
+            count = [[row["verdict"] for row in paper["rows"]].count(verdict) for verdict in VERDICTS]
             text += f"| [{paper['title']}](#{paper['key']}) | " + " | ".join(map(str, count)) + " |\n"
         return text
     if wanted not in rows:
         raise Wrong(f"there is no paper {wanted}")
-    files = sorted({file for row in rows[wanted] for file in row[1]})
-    text = "| Where | The paper | Tern | Verdict |\n| --- | --- | --- | --- |\n" + "".join(row[0] for row in rows[wanted])
-    return text + "\n" + source(files, [read_result(os.path.join(folder, file)) for file in files])
+    return "| Where | The paper | Tern | Verdict |\n| --- | --- | --- | --- |\n" + "".join(rows[wanted])
 
 
 def rewritten(name):

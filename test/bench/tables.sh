@@ -114,7 +114,6 @@ row beaten 'it takes {0}' "$figures"
 check 'a row of a paper' "$tables" "$document"
 check_match 'its figure has a file' \
     '^\| figure 1 \| 5 us \| it takes 0.568 us \(\[result.json\]\(results/result.json\)\) \| \*\*beaten\*\* \|$' cat "$document"
-check_match 'and a commit' 'result.json\): `latency`, commit `abc`, 2026-01-02' cat "$document"
 check_match 'verdicts are counted' '^\| \[Mine\]\(#mine\) \| 0 \| 1 \| 0 \| 0 \| 0 \| 0 \|$' cat "$document"
 check 'what is written of papers is right' "$tables" --check "$document"
 row reproduced 'half of it is {0}, and less: {1}' \
