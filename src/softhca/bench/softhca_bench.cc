@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The `softhca-bench` command: measures an HCA, usually the software HCA, and compares it with the
-// machine and with the timing model.
+// machine.
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
@@ -11,7 +11,6 @@
 #include "bench/series/options.h"
 #include "bench/series/series.h"
 #include "common/command.h"
-#include "softhca/inspect/inspect.h"
 
 namespace bench {
 namespace {
@@ -27,9 +26,7 @@ constexpr double kStreamTarget = 0.9;
 constexpr uint32_t kStreamTargetSize = 1 << 20;
 
 struct Options {
-    std::vector<std::string> sections = {"small", "bandwidth", "model"};
-    std::vector<std::string> profiles = {"graphene", "infini", "hdr200"};
-    std::string model;   // changes to the profiles, as in SOFTHCA_MODEL
+    std::vector<std::string> sections = {"small", "bandwidth"};
     std::string only;    // text that the titles of figures must contain
     std::string device;  // empty: the first device
     int rounds = 11;
@@ -39,17 +36,9 @@ struct Options {
 };
 
 void add_options(CLI::App& app, Options* options) {
-    add_list(app, "--section", options->sections, ',',
-             "sections to measure: small, bandwidth, model")
+    add_list(app, "--section", options->sections, ',', "sections to measure: small, bandwidth")
         ->option_text("LIST [all of them]")
-        ->check(CLI::IsMember({"small", "bandwidth", "model"}));
-    add_list(app, "--profile", options->profiles, ',', "profiles that the section model measures")
-        ->option_text("LIST [graphene,infini,hdr200]")
-        ->check(known_profile());
-    app.add_option("--model", options->model,
-                   "parameters to change in these profiles, as SOFTHCA_MODEL")
-        ->option_text("LIST")
-        ->check(known_model());
+        ->check(CLI::IsMember({"small", "bandwidth"}));
     app.add_option("--only", options->only, "measure only rows whose title contains this");
     app.add_option("--rounds", options->rounds, "how often everything is measured in turn")
         ->check(CLI::Range(1, 10000))
@@ -65,21 +54,19 @@ void add_options(CLI::App& app, Options* options) {
 // A device and a series of measurements on it.
 class Bench {
   public:
-    // Without a profile: uses the device of the machine, or a software HCA if there is none.
-    explicit Bench(const Options& options, const std::string& profile = {},
-                   const std::string& model = {})
-        : setup_{profile.empty() ? options.device : "", options.gid_index, choose_cpus()},
+    // The device of the machine, or a software HCA if there is none.
+    explicit Bench(const Options& options)
+        : setup_{options.device, options.gid_index, choose_cpus()},
           series_(setup_, options.rounds, 1, options.only) {
-        if (profile.empty() && has_device(options.device)) {
+        if (has_device(options.device)) {
             if (setup_.device.empty()) setup_.device = tern::verbs::device_names().front();
             return;
         }
-        if (profile.empty()) may_make_device(options.device);
+        may_make_device(options.device);
         fabric_.emplace("softhca-bench");
         setup_.device = "softhca0";
         setup_.fabric = fabric_->name();
-        setup_.launcher =
-            fabric_->launcher({"--profile", profile.empty() ? "ideal" : profile, "--model", model});
+        setup_.launcher = fabric_->launcher({"--profile", "ideal"});
     }
     Series& series() { return series_; }
     const std::string& device() const { return setup_.device; }
@@ -173,164 +160,10 @@ std::vector<Figure> measure_bandwidth(const Options& options) {
     return bench.series().run();
 }
 
-// The entries of the section `model`, each with the value of the model.
-class ModelEntries {
-  public:
-    ModelEntries(const softhca_inspect_model& model, Group& times, Group& rates, Group& others)
-        : model_(model), times_(times), rates_(rates), others_(others) {}
-
-    void add_latencies(uint64_t count) {
-        const double arrival = us(this->arrival(SOFTHCA_INSPECT_WRITE, kWord));
-        const double completion = us(this->arrival(SOFTHCA_INSPECT_SEND, kWord) +
-                                     softhca_inspect_completion_ns(&model_, SOFTHCA_INSPECT_SEND));
-        const Order sends = trips(Kind::kSends, count);
-        const Order writes = trips(Kind::kWrites, count);
-        add("8 B send/recv, CQ polled, half round trip", sends, completion);
-        add("8 B send/recv, shared memory, half round trip", sends, completion, true);
-        add("8 B write, memory and CQ polled, half round trip", writes, arrival);
-        add("8 B write, only memory polled, half round trip", trips(Kind::kWrites, count, false),
-            arrival);
-        add("8 B write, shared memory, half round trip", writes, arrival, true);
-    }
-    // Adds the time until a program that polls memory sees the pieces of a long write.
-    void add_pieces() {
-        constexpr uint32_t kLongWrite = 64 << 10;
-        constexpr uint64_t kWrites = 100;
-        for (const bool shared : {false, true}) {
-            for (const auto& [bytes, part] :
-                 {std::pair(4U << 10, "its first 4 KiB"), std::pair(32U << 10, "its first half"),
-                  std::pair(kLongWrite, "all of it")}) {
-                add(std::string("64 KiB write") + (shared ? ", shared memory, " : ", ") + part,
-                    {.kind = Kind::kPieces, .size = kLongWrite, .count = kWrites, .bytes = bytes},
-                    us(arrival(SOFTHCA_INSPECT_WRITE, kLongWrite) - transmit(kLongWrite) +
-                       transmit(bytes)),
-                    shared);
-            }
-        }
-    }
-    void add_bandwidths() {
-        constexpr uint32_t kBytesUnderWay = 4 << 20;
-        constexpr uint32_t kMaxWindow = 16;
-        constexpr uint64_t kMessages = 12;  // short, so that most samples are undisturbed
-        constexpr uint64_t kMinBytes = 4 << 20;
-        struct Way {
-            Request request;
-            softhca_inspect_operation operation;
-            const char* name;
-        };
-        for (const auto& [request, operation, name] :
-             {Way{Request::kWrite, SOFTHCA_INSPECT_WRITE, " write, stream"},
-              Way{Request::kSend, SOFTHCA_INSPECT_SEND, " send, stream"},
-              Way{Request::kRead, SOFTHCA_INSPECT_READ, " read, stream"}}) {
-            for (const uint32_t size : {64U << 10, 1U << 20}) {
-                bench::add(rates_, size_text(size) + name,
-                           stream(Kind::kSpacings, request, size,
-                                  std::min(kMaxWindow, kBytesUnderWay / size), kStreams,
-                                  std::max(kMessages, kMinBytes / size)))
-                    .model = size / us(spacing(operation, size)) / 1000;
-            }
-        }
-    }
-    void add_gaps() {
-        constexpr uint32_t kWindow = 64;
-        for (const bool shared : {false, true}) {
-            for (const auto& [request, name] : {std::pair(Request::kWrite, "8 B writes"),
-                                                std::pair(Request::kSend, "8 B sends")}) {
-                bench::add(
-                    others_,
-                    name + std::string(shared ? ", shared memory" : "") + ", from one to the next",
-                    stream(Kind::kSpacings, request, kWord, kWindow, kStreams, Link::kDepth),
-                    shared)
-                    .model = us(spacing(
-                    request == Request::kWrite ? SOFTHCA_INSPECT_WRITE : SOFTHCA_INSPECT_SEND,
-                    kWord));
-            }
-        }
-    }
-    void add_registrations() {
-        constexpr uint64_t kRegistrations = 5;
-        for (const uint32_t size : {4U << 10, 64U << 10, 1U << 20, 16U << 20}) {
-            bench::add(others_, size_text(size) + " registration",
-                       {.kind = Kind::kRegistrations,
-                        .size = size,
-                        .count = kRegistrations,
-                        .one_sided = true})
-                .model = us(softhca_inspect_registration_ns(&model_, size));
-        }
-    }
-
-  private:
-    static constexpr uint64_t kStreams = 5;  // samples of a stream in each round
-
-    static double us(uint64_t ns) { return static_cast<double>(ns) / 1000; }
-    uint64_t arrival(softhca_inspect_operation operation, uint64_t bytes) const {
-        return softhca_inspect_arrival_ns(&model_, operation, bytes,
-                                          static_cast<int>(bytes <= kWord));
-    }
-    uint64_t spacing(softhca_inspect_operation operation, uint64_t bytes) const {
-        return softhca_inspect_spacing_ns(&model_, operation, bytes);
-    }
-    uint64_t transmit(uint64_t bytes) const { return softhca_inspect_transmit_ns(&model_, bytes); }
-    void add(const std::string& name, const Order& order, double model, bool shared = false) {
-        bench::add(times_, name, order, shared).model = model;
-    }
-
-    const softhca_inspect_model& model_;
-    Group& times_;
-    Group& rates_;
-    Group& others_;
-};
-
-std::vector<Figure> run_profile(const Options& options, const std::string& profile,
-                                const std::string& changes) {
-    constexpr uint64_t kMaxTrips = 1000;
-    softhca_inspect_model model;
-    char text[1024];
-    if (softhca_inspect_find_model(profile.c_str(), changes.c_str(), &model, text, sizeof text) !=
-        0)
-        throw Failure(text);
-    softhca_inspect_describe(&model, text, sizeof text);
-    Bench bench(options, profile, changes);
-    const Group outline{.test = "profile " + profile, .x_text = text, .needs_cpu = false};
-    Group& times = bench.series().add(outline);
-    Group& rates = bench.series().add(outline);
-    rates.unit = "GB/s";
-    rates.at_most = false;
-    Group& others = bench.series().add(outline);
-    ModelEntries entries(model, times, rates, others);
-    entries.add_latencies(std::min(options.iterations, kMaxTrips));
-    entries.add_pieces();
-    entries.add_bandwidths();
-    entries.add_gaps();
-    entries.add_registrations();
-    for (Group* group : {&times, &rates, &others}) {
-        for (Entry& entry : group->entries) {
-            if (softhca_inspect_is_ideal(&model) != 0) entry.model = kNone;
-        }
-    }
-    return bench.series().run();
-}
-
-// Compares the timing model of a profile with measurements on a software HCA. `alone` are those
-// without a model.
-std::vector<Figure> measure_model(const Options& options, const std::string& profile,
-                                  const std::vector<Figure>& alone) {
-    std::vector<Figure> figures = run_profile(options, profile, options.model);
-    for (size_t i = 0; i < figures.size(); ++i) {
-        Figure& figure = figures[i];
-        figure.machine = alone.at(i).value.median;
-        const double slack = figure.model - figure.machine;
-        figure.machine_bound = figure.unit == "GB/s" ? slack > 0 : slack < 0;
-        if (figure.machine_bound) figure.doubts.emplace_back("machine-bound");
-    }
-    return figures;
-}
-
 void run(const Options& options) {
     const Facts facts = {{"placement", placement_text(choose_cpus())},
                          {"load_average", load_text()},
-                         {"rounds", std::to_string(options.rounds)},
-                         {"model", options.model}};
+                         {"rounds", std::to_string(options.rounds)}};
     if (!options.json) {
         std::printf("%s, %s rounds, load average %s\n", facts[0].second.c_str(),
                     facts[2].second.c_str(), facts[1].second.c_str());
@@ -343,12 +176,7 @@ void run(const Options& options) {
         std::fflush(stdout);
     };
     for (const std::string& section : options.sections) {
-        if (section == "small") show(measure_small_messages(options));
-        if (section == "bandwidth") show(measure_bandwidth(options));
-        if (section != "model") continue;
-        const std::vector<Figure> alone = run_profile(options, "ideal", "");
-        for (const std::string& profile : options.profiles)
-            show(measure_model(options, profile, alone));
+        show(section == "small" ? measure_small_messages(options) : measure_bandwidth(options));
     }
     if (options.json) std::fputs(as_json(facts, all).c_str(), stdout);
 }

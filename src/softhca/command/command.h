@@ -19,13 +19,16 @@ using SettingValues = std::array<Value, kSettingCount>;
 // Sets a setting as the library does. Throws UsageError.
 void choose(const Setting& setting, const Value& value, Settings* settings);
 
-struct RunOptions {
+// Those of all subcommands.
+struct Options {
     SettingValues values;
+    Value fabric;
     bool verbose = false;
     bool report = false;
+    bool json = false;
 };
 
-int run(const RunOptions& options, char** command);
+int run(const Options& options, char** command);
 int print_environment(const SettingValues& values);
 
 int show_status(const Value& fabric, bool json);

@@ -13,6 +13,8 @@
 namespace softhca {
 namespace {
 
+using Json = nlohmann::ordered_json;
+
 constexpr auto kRelaxed = std::memory_order_relaxed;
 
 constexpr struct {
@@ -43,7 +45,6 @@ std::string bounded(const char (&text)[size]) {
 
 // A slot in which a process is, or was.
 struct Member {
-    uint32_t number;
     const ProcessSlot* slot;
     bool alive;
 
@@ -52,27 +53,10 @@ struct Member {
 
 std::vector<Member> members_of(FabricView& fabric) {
     std::vector<Member> members;
-    for (uint32_t number = 0; number < kMaxProcesses; ++number) {
-        const ProcessSlot& slot = fabric.header().slots[number];
-        if (slot.state() != SlotState::kFree)
-            members.push_back({number, &slot, fabric.alive(slot)});
-    }
+    for (const ProcessSlot& slot : fabric.header().slots)
+        if (slot.state() != SlotState::kFree) members.push_back({&slot, fabric.alive(slot)});
     std::ranges::sort(members, {}, &Member::pid);
     return members;
-}
-
-const char* executor_of(const Member& member) {
-    return member.slot->thread_executor != 0 ? "thread" : "inline";
-}
-
-// Of all processes that live; at most at one time.
-void sum_queues(FabricView& fabric, const std::vector<Member>& members, QueueUsage* all) {
-    for (uint32_t kind = 0; kind < QueueUsage::kKinds; ++kind) {
-        all->levels[kind].peak = fabric.header().queue_peaks[kind].load(kRelaxed);
-        for (const Member& member : members)
-            if (member.alive)
-                all->levels[kind].live += member.slot->queues.levels[kind].live.load(kRelaxed);
-    }
 }
 
 uint32_t devices_of(const FabricConfig& config) {
@@ -118,11 +102,6 @@ std::string plural(size_t count, const std::string& one, const std::string& many
     return std::to_string(count) + " " + (count == 1 ? one : many);
 }
 
-std::string who(const Member& member) {
-    return std::to_string(member.pid()) + " " + bounded(member.slot->name) +
-           (member.alive ? "" : " (gone)");
-}
-
 std::string heading(const std::string& name, const FabricHeader& header, size_t members) {
     const FabricConfig& config = header.config;
     std::string text = "fabric " + name + ": " + plural(members, "process", "processes") + ", " +
@@ -138,103 +117,17 @@ std::string heading(const std::string& name, const FabricHeader& header, size_t 
     return text + "\n";
 }
 
-std::string objects(const FabricView& fabric, const std::vector<Member>& members) {
-    std::vector<Row> rows = {{"PROCESS", "EXECUTOR", "QP", "SRQ", "CQ", "MR", "MW"}};
-    for (const Member& member : members) {
-        const ObjectCounts count = fabric.count_objects(member.number);
-        rows.push_back(
-            {who(member), executor_of(member), std::to_string(count.queue_pairs),
-             std::to_string(count.shared_receive_queues), std::to_string(count.completion_queues),
-             std::to_string(count.memory_regions), std::to_string(count.memory_windows)});
-    }
-    return table(rows);
-}
-
-std::string counters(const std::vector<Member>& members) {
-    std::vector<Row> rows = {{"PROCESS"}};
-    for (const auto& counter : kCounters) rows.front().emplace_back(counter.name);
-    for (const Member& member : members) {
-        Row& row = rows.emplace_back(Row{who(member)});
-        for (const auto& counter : kCounters)
-            row.push_back(std::to_string((member.slot->counters.*counter.field).load(kRelaxed)));
-    }
-    return table(rows);
-}
-
-Row queue_row(const std::string& name, const QueueUsage& queues) {
-    Row row = {name};
-    for (const QueueUsage::Level& level : queues.levels) {
-        row.push_back(std::to_string(level.live.load(kRelaxed)));
-        row.push_back(std::to_string(level.peak.load(kRelaxed)));
-    }
-    return row;
-}
-
-std::string queues(FabricView& fabric, const std::vector<Member>& members) {
-    std::vector<Row> rows = {
-        {"QUEUES", "QP", "peak", "CQ entries", "peak", "receive queues", "peak", "bytes", "peak"}};
-    for (const Member& member : members)
-        rows.push_back(queue_row(who(member), member.slot->queues));
-    QueueUsage all;
-    sum_queues(fabric, members, &all);
-    rows.push_back(queue_row("all", all));
-    return table(rows);
-}
-
-std::string percent(uint64_t part, uint64_t whole) {
-    char text[16];
-    std::snprintf(
-        text, sizeof text, "%.2f%%",
-        whole == 0 ? 0.0 : 100.0 * static_cast<double>(part) / static_cast<double>(whole));
-    return text;
-}
-
-Row lateness_row(const std::string& name, const Lateness& lateness) {
-    const uint64_t count = lateness.count.load(kRelaxed);
-    const uint64_t late = lateness.late.load(kRelaxed);
-    Row row = {name,
-               std::to_string(count),
-               std::to_string(late),
-               percent(late, count),
-               time_text(late == 0 ? 0 : lateness.total_ns.load(kRelaxed) / late),
-               time_text(lateness.max_ns.load(kRelaxed))};
-    for (const auto& bucket : lateness.histogram)
-        row.push_back(std::to_string(bucket.load(kRelaxed)));
-    return row;
-}
-
-void add(const Lateness& from, Lateness& to) {
-    to.count += from.count.load(kRelaxed);
-    to.late += from.late.load(kRelaxed);
-    to.total_ns += from.total_ns.load(kRelaxed);
-    to.max_ns = std::max(to.max_ns.load(kRelaxed), from.max_ns.load(kRelaxed));
-    for (int i = 0; i < Lateness::kBuckets; ++i)
-        to.histogram[i] += from.histogram[i].load(kRelaxed);
-}
-
-std::string lateness(const std::vector<Member>& members) {
-    std::vector<Row> rows = {{"LATENESS", "operations", "late", "share", "mean", "max", "<1us",
-                              "<10us", "<100us", "<1ms", "<10ms", "<100ms", "<1s", ">=1s"}};
-    Lateness all = {};
-    for (const Member& member : members) {
-        rows.push_back(lateness_row(who(member), member.slot->lateness));
-        add(member.slot->lateness, all);
-    }
-    rows.push_back(lateness_row("all", all));
-    return table(rows);
-}
-
 // A process may have any bytes in its name, including invalid UTF-8.
-constexpr auto kReplace = nlohmann::ordered_json::error_handler_t::replace;
+constexpr auto kReplace = Json::error_handler_t::replace;
 constexpr int kIndent = 2;
 
 // JSON has no infinite numbers and no NaN.
-void add_finite(nlohmann::ordered_json* object, const char* name, double value) {
+void add_finite(Json* object, const char* name, double value) {
     if (std::isfinite(value)) (*object)[name] = value;
 }
 
-nlohmann::ordered_json model_json(const NicParameters& nic) {
-    nlohmann::ordered_json json = nlohmann::ordered_json::object();
+Json model_json(const NicParameters& nic) {
+    Json json = Json::object();
     for (const auto& [name, value, is_time] : parameter_values(nic)) {
         if (is_time)
             json[name] = static_cast<uint64_t>(value);
@@ -244,76 +137,113 @@ nlohmann::ordered_json model_json(const NicParameters& nic) {
     return json;
 }
 
-nlohmann::ordered_json queues_json(const QueueUsage& queues) {
-    nlohmann::ordered_json json = nlohmann::ordered_json::object();
+Json queue_json(uint64_t live, const std::atomic<uint64_t>& peak) {
+    return {{"live", live}, {"peak", peak.load(kRelaxed)}};
+}
+
+Json queues_json(const QueueUsage& queues) {
+    Json json = Json::object();
     for (uint32_t kind = 0; kind < QueueUsage::kKinds; ++kind)
-        json[kQueueKinds[kind]] = {{"live", queues.levels[kind].live.load(kRelaxed)},
-                                   {"peak", queues.levels[kind].peak.load(kRelaxed)}};
+        json[kQueueKinds[kind]] =
+            queue_json(queues.levels[kind].live.load(kRelaxed), queues.levels[kind].peak);
     return json;
 }
 
-nlohmann::ordered_json member_json(const FabricView& fabric, const Member& member) {
-    const ObjectCounts objects = fabric.count_objects(member.number);
+// Of all processes that live; at most at one time.
+Json all_queues_json(const FabricHeader& header, const std::vector<Member>& members) {
+    Json json = Json::object();
+    for (uint32_t kind = 0; kind < QueueUsage::kKinds; ++kind) {
+        uint64_t live = 0;
+        for (const Member& member : members)
+            if (member.alive) live += member.slot->queues.levels[kind].live.load(kRelaxed);
+        json[kQueueKinds[kind]] = queue_json(live, header.queue_peaks[kind]);
+    }
+    return json;
+}
+
+Json member_json(const Member& member) {
+    const ObjectCounts& objects = member.slot->objects;
     const Lateness& lateness = member.slot->lateness;
-    nlohmann::ordered_json counters = nlohmann::ordered_json::object();
+    Json counters = Json::object();
     for (const auto& counter : kCounters)
         counters[counter.name] = (member.slot->counters.*counter.field).load(kRelaxed);
-    nlohmann::ordered_json histogram = nlohmann::ordered_json::array();
-    for (const auto& bucket : lateness.histogram) histogram.push_back(bucket.load(kRelaxed));
-    return {{"pid", member.pid()},
-            {"name", bounded(member.slot->name)},
-            {"alive", member.alive},
-            {"executor", executor_of(member)},
-            {"objects",
-             {{"queue_pairs", objects.queue_pairs},
-              {"shared_receive_queues", objects.shared_receive_queues},
-              {"completion_queues", objects.completion_queues},
-              {"memory_regions", objects.memory_regions},
-              {"memory_windows", objects.memory_windows}}},
-            {"queues", queues_json(member.slot->queues)},
-            {"counters", counters},
-            {"lateness",
-             {{"operations", lateness.count.load(kRelaxed)},
-              {"late", lateness.late.load(kRelaxed)},
-              {"late_total_ns", lateness.total_ns.load(kRelaxed)},
-              {"max_ns", lateness.max_ns.load(kRelaxed)},
-              {"histogram", histogram}}}};
+    return {
+        {"pid", member.pid()},
+        {"name", bounded(member.slot->name)},
+        {"alive", member.alive},
+        {"executor", member.slot->thread_executor != 0 ? "thread" : "inline"},
+        {"objects",
+         {{"queue_pairs", member.slot->queues.levels[QueueUsage::kQueuePairs].live.load(kRelaxed)},
+          {"shared_receive_queues", objects.shared_receive_queues.load(kRelaxed)},
+          {"completion_queues", objects.completion_queues.load(kRelaxed)},
+          {"memory_regions", objects.memory_regions.load(kRelaxed)},
+          {"memory_windows", objects.memory_windows.load(kRelaxed)}}},
+        {"queues", queues_json(member.slot->queues)},
+        {"counters", counters},
+        {"lateness",
+         {{"operations", lateness.count.load(kRelaxed)},
+          {"late", lateness.late.load(kRelaxed)},
+          {"late_total_ns", lateness.total_ns.load(kRelaxed)}}}};
+}
+
+Json status(const std::string& name, FabricView& fabric) {
+    const FabricHeader& header = fabric.header();
+    const FabricConfig& config = header.config;
+    const std::vector<Member> members = members_of(fabric);
+    Json json = {{"fabric", name},
+                 {"devices", devices_of(config)},
+                 {"ports_per_device", ports_of(config)},
+                 {"link_layer", link_layer_of(config)},
+                 {"personality", bounded(config.personality_name)},
+                 {"profile", bounded(config.profile)},
+                 {"model", model_json(config.nic)},
+                 {"faults", describe(header.faults)},
+                 {"queues", all_queues_json(header, members)},
+                 {"ports", Json::array()},
+                 {"processes", Json::array()}};
+    for_each_port(header, [&](const std::string& device, uint32_t port, bool up) {
+        json["ports"].push_back({{"device", device}, {"port", port}, {"up", up}});
+    });
+    for (const Member& member : members) json["processes"].push_back(member_json(member));
+    return json;
+}
+
+// A table of a part of the status: a line for each process and perhaps for all, a column for each
+// name.
+std::string table_of(const Json& processes, const char* part, const Json& all = {}) {
+    std::vector<Row> rows;
+    const auto add = [&](const std::string& name, const Json& values) {
+        Row& row = rows.emplace_back(Row{name});
+        for (const Json& value : values)
+            row.push_back(value.is_object() ? value["live"].dump() + "/" + value["peak"].dump()
+                                            : value.dump());
+    };
+    Row& names = rows.emplace_back(Row{part});
+    for (const auto& [name, value] : processes.front()[part].items()) names.push_back(name);
+    for (const Json& process : processes)
+        add(process["pid"].dump() + " " + process["name"].get<std::string>() +
+                (process["alive"].get<bool>() ? " " : " (gone) ") +
+                process["executor"].get<std::string>(),
+            process[part]);
+    if (!all.empty()) add("all", all);
+    return "\n" + table(rows);
 }
 
 }  // namespace
 
 std::string status_text(const std::string& name, FabricView& fabric) {
-    const std::vector<Member> members = members_of(fabric);
-    std::string text = heading(name, fabric.header(), members.size());
-    if (members.empty()) return text;
-    text +=
-        "\n" + objects(fabric, members) + "\n" + queues(fabric, members) + "\n" + counters(members);
-    if (fabric.header().config.nic.models_time()) text += "\n" + lateness(members);
+    const Json json = status(name, fabric);
+    const Json& processes = json["processes"];
+    std::string text = heading(name, fabric.header(), processes.size());
+    if (processes.empty()) return text;
+    text += table_of(processes, "objects") + table_of(processes, "queues", json["queues"]) +
+            table_of(processes, "counters");
+    if (fabric.header().config.nic.models_time()) text += table_of(processes, "lateness");
     return text;
 }
 
 std::string status_json(const std::string& name, FabricView& fabric) {
-    const FabricHeader& header = fabric.header();
-    const FabricConfig& config = header.config;
-    const std::vector<Member> members = members_of(fabric);
-    QueueUsage all;
-    sum_queues(fabric, members, &all);
-    nlohmann::ordered_json json = {{"fabric", name},
-                                   {"devices", devices_of(config)},
-                                   {"ports_per_device", ports_of(config)},
-                                   {"link_layer", link_layer_of(config)},
-                                   {"personality", bounded(config.personality_name)},
-                                   {"profile", bounded(config.profile)},
-                                   {"model", model_json(config.nic)},
-                                   {"faults", describe(header.faults)},
-                                   {"queues", queues_json(all)},
-                                   {"ports", nlohmann::ordered_json::array()},
-                                   {"processes", nlohmann::ordered_json::array()}};
-    for_each_port(header, [&](const std::string& device, uint32_t port, bool up) {
-        json["ports"].push_back({{"device", device}, {"port", port}, {"up", up}});
-    });
-    for (const Member& member : members) json["processes"].push_back(member_json(fabric, member));
-    return json.dump(kIndent, ' ', false, kReplace) + "\n";
+    return status(name, fabric).dump(kIndent, ' ', false, kReplace) + "\n";
 }
 
 }  // namespace softhca

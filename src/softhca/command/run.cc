@@ -120,7 +120,7 @@ void choose(const Setting& setting, const Value& value, Settings* settings) {
     }
 }
 
-int run(const RunOptions& options, char** command) {
+int run(const Options& options, char** command) {
     const Settings settings = choose_all(options.values);
     if (command[0] == nullptr) throw tools::UsageError("no command to run");
     for (const auto& [name, value] : environment(options.values)) {

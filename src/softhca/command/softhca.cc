@@ -16,12 +16,9 @@ struct Command {
     const char* name;
     const char* synopsis;
     const char* summary;
-    int (*main)(const Command& self, int argc, char** argv);
+    void (*add)(CLI::App* app, Options* options);
+    int (*run)(const Options& options, char** words);
 };
-
-CLI::App make_app(const Command& command) {
-    return CLI::App(command.summary, std::string("softhca ") + command.name);
-}
 
 void add_value(CLI::App* app, const std::string& name, const char* type, const std::string& help,
                Value* value) {
@@ -56,76 +53,55 @@ void refuse_words(char** words) {
     if (words[0] != nullptr) throw tools::UsageError(std::string("unexpected '") + words[0] + "'");
 }
 
-int run_main(const Command& self, int argc, char** argv) {
-    RunOptions options;
-    CLI::App app = make_app(self);
-    add_settings(&app, &options.values);
-    app.add_flag("--report", options.report,
-                 "when the command has ended, print what 'softhca status' would");
-    app.add_flag("-v,--verbose", options.verbose, "print what is set, and the model");
-    return tools::run_command(&app, self.synopsis, argc, argv,
-                              [&](char** words) { return run(options, words); });
-}
-
-int env_main(const Command& self, int argc, char** argv) {
-    SettingValues values;
-    CLI::App app = make_app(self);
-    add_settings(&app, &values);
-    return tools::run_command(&app, self.synopsis, argc, argv, [&](char** words) {
-        refuse_words(words);
-        return print_environment(values);
-    });
-}
-
-int status_main(const Command& self, int argc, char** argv) {
-    Value fabric;
-    bool json = false;
-    CLI::App app = make_app(self);
-    add_fabric(&app, &fabric);
-    app.add_flag("--json", json, "print JSON");
-    return tools::run_command(&app, self.synopsis, argc, argv, [&](char** words) {
-        refuse_words(words);
-        return show_status(fabric, json);
-    });
-}
-
-int inject_main(const Command& self, int argc, char** argv) {
-    Value fabric;
-    CLI::App app = make_app(self);
-    add_fabric(&app, &fabric);
-    app.footer("Faults:\n" + faults_help());
-    return tools::run_command(&app, self.synopsis, argc, argv, [&](char** words) {
-        if (words[0] == nullptr) throw tools::UsageError("no faults given");
-        std::string list = words[0];
-        while (*++words != nullptr) list.append(",").append(*words);
-        return inject(fabric, list);
-    });
-}
-
-int clean_main(const Command& self, int argc, char** argv) {
-    Value fabric;
-    CLI::App app = make_app(self);
-    add_value(&app, "fabric", "NAME", "the fabric; otherwise all of this user", &fabric);
-    return tools::run_command(&app, self.synopsis, argc, argv, [&](char** words) {
-        refuse_words(words);
-        return clean(fabric);
-    });
-}
-
-int help_main(const Command& self, int argc, char** argv);
+int help(const Options&, char** words);
 
 constexpr Command kCommands[] = {
     {"run", "[OPTION...] [--] COMMAND [ARGUMENT...]", "run a command on the software HCA",
-     run_main},
+     [](CLI::App* app, Options* options) {
+         add_settings(app, &options->values);
+         app->add_flag("--report", options->report,
+                       "when the command has ended, print what 'softhca status' would");
+         app->add_flag("-v,--verbose", options->verbose, "print what is set, and the model");
+     },
+     run},
     {"env", "[OPTION...]", "print the variables that 'softhca run' would set, as NAME=value",
-     env_main},
+     [](CLI::App* app, Options* options) { add_settings(app, &options->values); },
+     [](const Options& options, char** words) {
+         refuse_words(words);
+         return print_environment(options.values);
+     }},
     {"status", "[OPTION...]", "show a fabric: devices, processes, objects, counters, lateness",
-     status_main},
-    {"inject", "[OPTION...] FAULT[,FAULT...]", "inject faults into a running fabric", inject_main},
-    {"clean", "[OPTION...]", "remove fabrics that only dead processes have used", clean_main},
+     [](CLI::App* app, Options* options) {
+         add_fabric(app, &options->fabric);
+         app->add_flag("--json", options->json, "print JSON");
+     },
+     [](const Options& options, char** words) {
+         refuse_words(words);
+         return show_status(options.fabric, options.json);
+     }},
+    {"inject", "[OPTION...] FAULT[,FAULT...]", "inject faults into a running fabric",
+     [](CLI::App* app, Options* options) {
+         add_fabric(app, &options->fabric);
+         app->footer("Faults:\n" + faults_help());
+     },
+     [](const Options& options, char** words) {
+         if (words[0] == nullptr) throw tools::UsageError("no faults given");
+         std::string list = words[0];
+         while (*++words != nullptr) list.append(",").append(*words);
+         return inject(options.fabric, list);
+     }},
+    {"clean", "[OPTION...]", "remove fabrics that only dead processes have used",
+     [](CLI::App* app, Options* options) {
+         add_value(app, "fabric", "NAME", "the fabric; otherwise all of this user",
+                   &options->fabric);
+     },
+     [](const Options& options, char** words) {
+         refuse_words(words);
+         return clean(options.fabric);
+     }},
     {"help", "[COMMAND | settings | personalities | faults]",
      "help on a command, on 'settings' or 'personalities' (tables in Markdown) or on 'faults'",
-     help_main},
+     [](CLI::App*, Options*) {}, help},
 };
 
 const Command& find_command(std::string_view name) {
@@ -135,6 +111,14 @@ const Command& find_command(std::string_view name) {
     throw tools::UsageError(name.empty() ? "no command given; choose from " + names
                                          : "no such command '" + std::string(name) +
                                                "'; choose from " + names);
+}
+
+int main_of(const Command& command, int argc, char** argv) {
+    CLI::App app(command.summary, std::string("softhca ") + command.name);
+    Options options;
+    command.add(&app, &options);
+    return tools::run_command(&app, command.synopsis, argc, argv,
+                              [&](char** words) { return command.run(options, words); });
 }
 
 int main_of(int argc, char** argv) {
@@ -147,8 +131,8 @@ int main_of(int argc, char** argv) {
     }
     app.footer(commands);
     return tools::run_command(&app, "COMMAND [ARGUMENT...]", argc, argv, [&](char** words) {
-        const Command& command = find_command(words[0] != nullptr ? words[0] : "");
-        return command.main(command, static_cast<int>(argv + argc - words), words);
+        return main_of(find_command(words[0] != nullptr ? words[0] : ""),
+                       static_cast<int>(argv + argc - words), words);
     });
 }
 
@@ -159,20 +143,15 @@ std::optional<std::string> topic_text(std::string_view topic) {
     return std::nullopt;
 }
 
-int help_main(const Command& self, int argc, char** argv) {
-    CLI::App app = make_app(self);
-    return tools::run_command(&app, self.synopsis, argc, argv, [&](char** words) {
-        const std::string_view topic = words[0] != nullptr ? words[0] : "";
-        if (const auto text = topic_text(topic)) {
-            std::fputs(text->c_str(), stdout);
-            return 0;
-        }
-        char help[] = "--help";
-        char* arguments[] = {argv[0], help, nullptr};
-        if (topic.empty()) return main_of(2, arguments);
-        const Command& command = find_command(topic);
-        return command.main(command, 2, arguments);
-    });
+int help(const Options&, char** words) {
+    const std::string_view topic = words[0] != nullptr ? words[0] : "";
+    if (const auto text = topic_text(topic)) {
+        std::fputs(text->c_str(), stdout);
+        return 0;
+    }
+    char name[] = "softhca", option[] = "--help";
+    char* arguments[] = {name, option, nullptr};
+    return topic.empty() ? main_of(2, arguments) : main_of(find_command(topic), 2, arguments);
 }
 
 }  // namespace

@@ -182,29 +182,13 @@ uint64_t arrived_by(const Booking& booking, const NicParameters& nic, uint64_t t
     return std::min(static_cast<uint64_t>(bytes), total - 1);
 }
 
-double Lateness::late_share() const {
-    const uint64_t all = count.load(std::memory_order_relaxed);
-    return all == 0 ? 0
-                    : static_cast<double>(late.load(std::memory_order_relaxed)) /
-                          static_cast<double>(all);
-}
-
 void record(Lateness& lateness, uint64_t begun, uint64_t due, uint64_t now) {
-    constexpr uint64_t kFirstBucketNs = 1000;
     const uint64_t ns = now > due ? now - due : 0;
-    int bucket = 0;
-    for (uint64_t limit = kFirstBucketNs; ns >= limit && bucket < Lateness::kBuckets - 1;
-         limit *= 10)
-        ++bucket;
-    lateness.count.fetch_add(1, std::memory_order_relaxed);
-    lateness.histogram[bucket].fetch_add(1, std::memory_order_relaxed);
     const uint64_t lasted = due > begun ? due - begun : 0;
+    lateness.count.fetch_add(1, std::memory_order_relaxed);
     if (ns <= Lateness::kLateNs || ns <= lasted / Lateness::kLatePart) return;
     lateness.late.fetch_add(1, std::memory_order_relaxed);
     lateness.total_ns.fetch_add(ns, std::memory_order_relaxed);
-    uint64_t max = lateness.max_ns.load(std::memory_order_relaxed);
-    while (ns > max && !lateness.max_ns.compare_exchange_weak(max, ns, std::memory_order_relaxed)) {
-    }
 }
 
 }  // namespace softhca

@@ -131,18 +131,12 @@ constexpr uint64_t kPacketBytes = 4096;
 // if it took more than a twentieth, and more than kLateNs, longer than modeled: it would falsify a
 // measurement.
 struct Lateness {
-    static constexpr int kBuckets = 8;
     static constexpr uint64_t kLateNs = 100;
     static constexpr uint64_t kLatePart = 20;
 
     std::atomic<uint64_t> count;
     std::atomic<uint64_t> late;
     std::atomic<uint64_t> total_ns;  // of the late ones
-    std::atomic<uint64_t> max_ns;
-    std::atomic<uint64_t> histogram[kBuckets];  // < 1 us, < 10 us, ... < 1 s, the rest
-
-    // Share of late operations, 0..1; 0 if there was no operation.
-    double late_share() const;
 };
 
 // Records an operation that began at `begun`, was due at `due` and became visible at `now`.

@@ -2,7 +2,7 @@
 /* Virtual time of the device, for simulations. With SOFTHCA_CLOCK=virtual, one process has all
    members of the fabric, each with ports and memory of its own, and the device's time is a number
    that this process sets. One thread does everything: the device acts only in
-   softhca_virtual_run(). A program finds these functions by dlsym(), because the device is
+   softhca_virtual_step(). A program finds these functions by dlsym(), because the device is
    preloaded. */
 #ifndef SOFTHCA_VIRTUAL_TIME_H
 #define SOFTHCA_VIRTUAL_TIME_H
@@ -34,8 +34,6 @@ typedef struct softhca_virtual_time {
     uint64_t requests;
 } softhca_virtual_time;
 
-#define SOFTHCA_NO_EVENT UINT64_MAX
-
 /* The time of this process's device; null if it is not virtual. Joins the fabric. */
 softhca_virtual_time* softhca_virtual_clock(void);
 typedef softhca_virtual_time* softhca_virtual_clock_function(void);
@@ -45,19 +43,10 @@ typedef softhca_virtual_time* softhca_virtual_clock_function(void);
 int softhca_virtual_member(uint32_t member);
 typedef int softhca_virtual_member_function(uint32_t member);
 
-/* When the device acts next, or a completion becomes visible, for any member; SOFTHCA_NO_EVENT: not
-   before a member does something. Not earlier than the time up to which the device has acted. */
-uint64_t softhca_virtual_next(void);
-typedef uint64_t softhca_virtual_next_function(void);
-
-/* The device does all that is due until `time`, in the order of time. Leaves `now` as it is. */
-void softhca_virtual_run(uint64_t time);
-typedef void softhca_virtual_run_function(uint64_t time);
-
-/* The same in single steps, so that a member that waits need not poll until something concerns it.
-   What happens next: at a time, to a member. `seen` is 1 if from then on the member may find data
-   in its memory, or a completion, and 0 if only its device acts. The member is told before the
-   device acts. 0 if nothing happens before a member does something, otherwise 1. */
+/* What happens next: at a time, to a member, which need not poll before. `seen` is 1 if from then
+   on the member may find data in its memory, or a completion, and 0 if only its device acts. The
+   member is told before the device acts. 0 if nothing happens before a member does something,
+   otherwise 1. */
 typedef struct softhca_virtual_event {
     uint64_t time;
     uint32_t member;

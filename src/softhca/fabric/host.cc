@@ -102,7 +102,7 @@ bool Host::claim_slot(bool thread_executor, void (*body)(void*), void* argument,
     if (!file.lock(false, error)) return false;
     free_dead_slots();
     // Start at the pid, so that slots are not reused soon. In virtual time, runs must be the same.
-    const uint32_t start = virtual_clock != nullptr ? 0 : static_cast<uint32_t>(getpid());
+    const uint32_t start = is_virtual_time() ? 0 : static_cast<uint32_t>(getpid());
     for (uint32_t i = 0; i < kMaxProcesses; ++i) {
         const uint32_t slot = (start + i) % kMaxProcesses;
         ProcessSlot& candidate = process(slot);
@@ -213,7 +213,7 @@ void Host::forget_process(uint32_t slot) {
 
 void free_slot(ProcessSlot& slot) {
     constexpr size_t kBegin = offsetof(ProcessSlot, name);
-    std::memset(reinterpret_cast<char*>(&slot) + kBegin, 0, offsetof(ProcessSlot, staged) - kBegin);
+    std::memset(reinterpret_cast<char*>(&slot) + kBegin, 0, sizeof(ProcessSlot) - kBegin);
     // The last store: a slot that is dead is cleared again.
     slot.life.store(Life{SlotState::kFree, slot.get_life().incarnation}.word(),
                     std::memory_order_release);

@@ -26,12 +26,11 @@
 namespace softhca {
 
 constexpr uint64_t kFabricMagic = 0x31414348'74666f73;  // "softHCA1"
-constexpr uint32_t kLayoutVersion = 23;
+constexpr uint32_t kLayoutVersion = 24;
 constexpr uint32_t kMaxDevices = 16;
 constexpr uint32_t kMaxPorts = 2;
 constexpr uint32_t kMaxLinks = kMaxDevices * kMaxPorts;
 constexpr uint32_t kMaxDomains = 1024;
-constexpr uint32_t kMaxInbound = 64;
 constexpr uint32_t kMaxAttachments = 128;
 
 enum class LinkLayer : uint32_t { kInfiniband = 1, kEthernet = 2 };
@@ -197,58 +196,12 @@ struct Counters {
     std::atomic<uint64_t> registrations{0};  // of memory, since the process began
 };
 
-// An RDMA write or a message that waits for its time under the timing model. The sender stores it
-// in the receiver's slot, so that both can place packets that have arrived.
-struct alignas(64) InboundWrite {
-    static constexpr uint64_t kNotDue = ~uint64_t{0};
-    static constexpr uint32_t kNone = ~uint32_t{0};
-    static constexpr uint64_t kNoReceive = 0;
-    static constexpr uint64_t kLockRetryNs = 300;        // when another process places packets
-    static constexpr uint64_t kLookAgainNs = 1'000'000;  // whether a sender has died
-    static constexpr uint32_t kSges = 32;
-    static constexpr uint32_t kMaxQueued = 16;            // of one queue pair
-    static constexpr uint32_t kStagedBytes = 8192 + 512;  // a long eager message with headers
-
-    RobustLock lock;
-    std::atomic<uint32_t> sender{0};    // QP number; 0: free. Stored under `lock`, with release
-    std::atomic<uint64_t> due{0};       // ns: when the next packet arrives; read without `lock`
-    std::atomic<uint64_t> position{0};  // in the sender's queue; stored before `sender`
-    std::atomic<uint32_t> placed{0};    // 1: all bytes are; stored with release
-    // Of a send: receive_name() of the receive whose memory it fills. kNoReceive: an RDMA write.
-    std::atomic<uint64_t> receive{kNoReceive};
-    // The rest under `lock`.
-    struct Before {
-        uint32_t index = kNone;
-        uint64_t position = 0;  // in the sender's queue
-    } before;                   // the entry of the write before this one in that queue
-    uint32_t responder = 0;     // QP number
-    bool staged = false;        // the bytes are in ProcessSlot::staged
-    // 1: staged, and a later send may have been delivered: the bytes arrive even if the sender
-    // dies or fails. Stored before that send's completion is published.
-    std::atomic<uint32_t> committed{0};
-    bool abandoned = false;  // committed, and the sender has forgotten it: the receiver frees it
-    uint32_t num_sge = 0;    // of `sges`
-    uint32_t pd = 0;         // of a send: of the receive's memory
-    uint64_t progress = 0;
-    uint64_t length = 0;
-    RemoteAddress remote = {};
-    uint64_t posted_at = 0;
-    Booking booking = {};
-    // Of a send, the receive's memory, as long as the message; of a write that is not staged, the
-    // sender's memory.
-    Sge sges[kSges];
-
-    // Names a receive of a queue pair while it is claimed. `srq`: as in Claim.
-    static uint64_t receive_name(uint32_t srq, uint32_t slot) {
-        return uint64_t{srq} << 32 | (slot + 1);
-    }
-};
-
-struct InboundWrites {
-    // One bit for each entry, which changes under its lock. Who finds under the lock an entry in
-    // use without a sender knows that the sender has died.
-    std::atomic<uint64_t> used{0};
-    InboundWrite entries[kMaxInbound];
+// The objects that exist, but for queue pairs, which QueueUsage counts.
+struct ObjectCounts {
+    std::atomic<uint32_t> shared_receive_queues{0};
+    std::atomic<uint32_t> completion_queues{0};
+    std::atomic<uint32_t> memory_regions{0};
+    std::atomic<uint32_t> memory_windows{0};
 };
 
 // A queue pair's place in a multicast group. Its owner writes it; senders to the group read it.
@@ -309,23 +262,20 @@ struct alignas(4096) ProcessSlot {
     Witness witness;                 // of the process's address space
     uint64_t user_namespace;         // of the process: its inode
     pthread_mutex_t liveness_mutex;  // robust; held by a thread of the owner while it lives
-    // What follows, up to `staged`, is zero in a free slot.
+    // What follows is zero in a free slot.
     char name[32];
     uint32_t thread_executor = 0;
     RobustLock atomics;  // serializes remote atomic operations on this process's memory
     GuardLanes guards;
     Doorbell doorbell;
     alignas(64) Counters counters;
+    ObjectCounts objects;
     Lateness lateness;
     QueueUsage queues;
     std::atomic<uint32_t> device_queue_pairs[kMaxDevices];
     Attachments attachments;
-    InboundWrites inbound;
     LinkPair links[kMaxLinks];      // the model gives each process ports of its own
     std::atomic<uint32_t> node{0};  // unless it shares those of FabricHeader::nodes[node - 1]
-    // The bytes of staged inbound writes. Last, and not cleared when the slot is freed: most of it
-    // is never touched.
-    alignas(64) char staged[kMaxInbound][InboundWrite::kStagedBytes];
 
     Life get_life() const { return Life::of(life.load(std::memory_order_seq_cst)); }
     SlotState state() const { return get_life().state; }

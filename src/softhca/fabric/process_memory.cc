@@ -262,7 +262,7 @@ void IovList::split_tail(uint64_t tail) {
 
 bool ProcessMemory::map_peer(uint32_t slot, const KeyEntry* key, const IovList& remote,
                              IovList* mapped) {
-    if (virtual_clock != nullptr) [[unlikely]] {
+    if (is_virtual_time()) {
         *mapped = remote;  // all members are in this process
         return true;
     }
@@ -302,7 +302,7 @@ void ProcessMemory::explain_refusal(uint32_t slot, int error) {
 }
 
 void ProcessMemory::try_members() {
-    if (virtual_clock != nullptr) return;  // all members are in this process
+    if (is_virtual_time()) return;  // all members are in this process
     if (const int error = refused_to_all(); error != 0) explain_refusal(host_.slot(), error);
     host_.for_each_member([this](uint32_t slot) {
         if (!host_.alive(slot)) return;

@@ -14,39 +14,6 @@
 #include "softhca/fabric/segment.h"
 
 namespace softhca {
-namespace {
-
-// Calls visit(entry) for each entry of a table in the fabric's memory that is not in a hole of it.
-template <typename Entry, typename Visit>
-void for_each_entry(int fd, uint64_t begin, size_t entries, const Visit& visit) {
-    constexpr size_t kBatch = 64;
-    const auto buffer = std::make_unique<Entry[]>(kBatch);
-    for (size_t index = 0; index < entries;) {
-        const off_t at = static_cast<off_t>(begin + index * sizeof(Entry));
-        const off_t data = ::lseek(fd, at, SEEK_DATA);
-        if (data < 0) return;
-        index += static_cast<size_t>(data - at) / sizeof(Entry);
-        if (index >= entries) return;
-        const size_t count = std::min(kBatch, entries - index);
-        const off_t from = static_cast<off_t>(begin + index * sizeof(Entry));
-        // Nobody else has this copy, so that atomics in it are as good as plain numbers.
-        const ssize_t got =
-            ::pread(fd, static_cast<void*>(buffer.get()), count * sizeof(Entry), from);
-        if (got != static_cast<ssize_t>(count * sizeof(Entry))) return;
-        for (size_t i = 0; i < count; ++i) visit(buffer[i]);
-        index += count;
-    }
-}
-
-template <typename Object>
-uint32_t count_numbered(int fd, uint64_t begin) {
-    uint32_t count = 0;
-    for_each_entry<Object>(fd, begin, kMaxObjects,
-                           [&](const Object& object) { count += object.number.load() != 0; });
-    return count;
-}
-
-}  // namespace
 
 std::unique_ptr<FabricView> FabricView::open(const std::string& name, std::string* error) {
     std::unique_ptr<FabricView> view(new FabricView);
@@ -101,21 +68,6 @@ bool FabricView::alive(const ProcessSlot& process) const {
     if (process.state() != SlotState::kAlive) return false;
     return std::ranges::find(members_, process.pid.load(std::memory_order_relaxed)) !=
            members_.end();
-}
-
-ObjectCounts FabricView::count_objects(uint32_t slot) const {
-    const uint64_t arena = arena_offset(slot);
-    ObjectCounts counts;
-    counts.queue_pairs = count_numbered<QpShared>(fd_, arena + offsetof(ArenaTables, qps));
-    counts.shared_receive_queues =
-        count_numbered<SrqShared>(fd_, arena + offsetof(ArenaTables, srqs));
-    counts.completion_queues = count_numbered<CqShared>(fd_, arena + offsetof(ArenaTables, cqs));
-    for_each_entry<KeyEntry>(
-        fd_, arena + offsetof(ArenaTables, keys), kMaxKeys, [&](const KeyEntry& entry) {
-            if (entry.key.load() == 0) return;
-            ++(entry.kind == KeyKind::kRegion ? counts.memory_regions : counts.memory_windows);
-        });
-    return counts;
 }
 
 std::vector<std::string> FabricView::names() {

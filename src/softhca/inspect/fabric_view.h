@@ -13,15 +13,6 @@
 
 namespace softhca {
 
-// Objects that a process has.
-struct ObjectCounts {
-    uint32_t queue_pairs = 0;
-    uint32_t shared_receive_queues = 0;
-    uint32_t completion_queues = 0;
-    uint32_t memory_regions = 0;
-    uint32_t memory_windows = 0;
-};
-
 class FabricView {
   public:
     // The fabric `name` of this user. Null, with *error, if nobody is in it or it is of another
@@ -36,8 +27,6 @@ class FabricView {
     // Whether the process that a slot speaks of is there. Looks only, unlike a member of the
     // fabric.
     bool alive(const ProcessSlot& process) const;
-    // Reads without mapping, because to touch what was never used would allocate it.
-    ObjectCounts count_objects(uint32_t slot) const;
 
     // The fabrics of this user of which there is a file, alive or not.
     static std::vector<std::string> names();

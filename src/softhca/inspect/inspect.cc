@@ -42,12 +42,6 @@ softhca::NicParameters parameters_of(const softhca_inspect_model& model) {
     return nic;
 }
 
-softhca::Request request_of(softhca_inspect_operation operation, uint64_t bytes, bool is_inline) {
-    return {static_cast<softhca::RequestKind>(operation), bytes, is_inline};
-}
-
-static_assert(static_cast<int>(softhca::RequestKind::kAtomic) == SOFTHCA_INSPECT_ATOMIC);
-
 }  // namespace
 
 int softhca_inspect_find_model(const char* profile, const char* changes,
@@ -70,30 +64,6 @@ void softhca_inspect_describe(const softhca_inspect_model* model, char* text, si
     if (size == 0) return;
     *text = '\0';
     guarded(text, size, [&] { return softhca::describe(parameters_of(*model)); });
-}
-
-int softhca_inspect_is_ideal(const softhca_inspect_model* model) {
-    return !parameters_of(*model).models_time();
-}
-
-uint64_t softhca_inspect_transmit_ns(const softhca_inspect_model* model, uint64_t bytes) {
-    return softhca::transmit_ns(parameters_of(*model), bytes);
-}
-
-uint64_t softhca_inspect_arrival_ns(const softhca_inspect_model* model,
-                                    softhca_inspect_operation operation, uint64_t bytes,
-                                    int is_inline) {
-    return softhca::arrival_ns(parameters_of(*model), request_of(operation, bytes, is_inline != 0));
-}
-
-uint64_t softhca_inspect_completion_ns(const softhca_inspect_model* model,
-                                       softhca_inspect_operation operation) {
-    return softhca::receive_ns(parameters_of(*model), request_of(operation, 0, false).kind);
-}
-
-uint64_t softhca_inspect_spacing_ns(const softhca_inspect_model* model,
-                                    softhca_inspect_operation operation, uint64_t bytes) {
-    return softhca::spacing_ns(parameters_of(*model), request_of(operation, bytes, false));
 }
 
 uint64_t softhca_inspect_registration_ns(const softhca_inspect_model* model, uint64_t bytes) {

@@ -23,33 +23,13 @@ typedef struct softhca_inspect_model {
     uint64_t opaque[32];
 } softhca_inspect_model;
 
-typedef enum softhca_inspect_operation {
-    SOFTHCA_INSPECT_WRITE,
-    SOFTHCA_INSPECT_SEND,
-    SOFTHCA_INSPECT_READ,
-    SOFTHCA_INSPECT_ATOMIC
-} softhca_inspect_operation;
-
 /* Finds the model of a profile and applies changes, in the syntax of SOFTHCA_MODEL; "" is no
    change. Fails if one of them is unknown, or the file that they name cannot be read. */
 int softhca_inspect_find_model(const char* profile, const char* changes,
                                softhca_inspect_model* model, char* error, size_t size);
 /* Writes the model in the syntax of SOFTHCA_MODEL, truncated to `size` bytes. */
 void softhca_inspect_describe(const softhca_inspect_model* model, char* text, size_t size);
-/* Not 0 if nothing takes time in the model. */
-int softhca_inspect_is_ideal(const softhca_inspect_model* model);
-/* In ns: how long `bytes` occupy a link, without gap and latency; how long it takes until a lone
-   request has arrived, at the responder or, for reads and atomics, at the requester; from then to
-   its completion there; from the start of a request to the next one of its queue pair; and how long
-   a registration takes. */
-uint64_t softhca_inspect_transmit_ns(const softhca_inspect_model* model, uint64_t bytes);
-uint64_t softhca_inspect_arrival_ns(const softhca_inspect_model* model,
-                                    softhca_inspect_operation operation, uint64_t bytes,
-                                    int is_inline);
-uint64_t softhca_inspect_completion_ns(const softhca_inspect_model* model,
-                                       softhca_inspect_operation operation);
-uint64_t softhca_inspect_spacing_ns(const softhca_inspect_model* model,
-                                    softhca_inspect_operation operation, uint64_t bytes);
+/* How long a registration takes, in ns. */
 uint64_t softhca_inspect_registration_ns(const softhca_inspect_model* model, uint64_t bytes);
 
 /* A fabric of this user. One thread at a time may use it. */

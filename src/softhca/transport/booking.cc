@@ -71,15 +71,14 @@ uint64_t Requester::post_time() const {
 
 void Requester::commit(Wqe& wqe, uint64_t post_time) {
     const bool booked = host_.models_time() && !wqe.is_local();
-    if (!booked || virtual_clock == nullptr) wqe.departed = wqe.length;
+    if (!booked || !is_virtual_time()) wqe.departed = wqe.length;
     if (booked) {
         // Another thread may have posted in between: arrivals keep the order of the queue.
-        wqe.position = queue_.posted();
         wqe.posted_at = bookings_.last_posted_at = std::max(bookings_.last_posted_at, post_time);
-        if (virtual_clock == nullptr) book(wqe);
+        if (!is_virtual_time()) book(wqe);
     }
     queue_.commit();
-    if (booked && virtual_clock != nullptr) line_up();
+    if (booked && is_virtual_time()) line_up();
 }
 
 // In real time: a request passes the ports in one piece, behind those that others have posted.
@@ -142,7 +141,7 @@ void Requester::take_turn(const PortTurns::Packet& packet) {
 
 // In virtual time: what has not left the ports does not leave.
 void Requester::withdraw() {
-    if (virtual_clock == nullptr) return;
+    if (!is_virtual_time()) return;
     virtual_ports.drop(*this);
     bookings_.clock.forget();
     bookings_.lined_up = queue_.posted();
@@ -166,7 +165,7 @@ void Requester::send_again() {
         wqe.booking = later(wqe.booking, wait_until_ - sent_at);
         wqe.departed = wqe.length;
     }
-    if (virtual_clock == nullptr) return;
+    if (!is_virtual_time()) return;
     bookings_.lined_up = executed_;
     line_up();
 }

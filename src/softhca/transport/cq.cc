@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "softhca/transport/adapter.h"
-#include "softhca/transport/inbound.h"
 #include "softhca/transport/notice.h"
 #include "softhca/transport/qp.h"
 #include "softhca/transport/srq.h"
@@ -121,8 +120,7 @@ bool write_completion(Adapter& adapter, CqShared& cq, const Completion& wc, uint
     }
     cq.lock.unlock();
     host.self().counters.completions.fetch_add(1, std::memory_order_relaxed);
-    if (virtual_clock != nullptr) [[unlikely]]
-        virtual_events.seen(ObjectNumber::process(number), wc.visible_at);
+    note_seen(ObjectNumber::process(number), wc.visible_at);
     return true;
 }
 
@@ -164,6 +162,7 @@ Cq* Cq::create(Adapter& adapter, uint32_t entries, uint64_t memory) {
     adapter.cqs.put(*index, cq);
     cq->memory_ = memory;
     add_queues(host, {0, entries, 0, memory});
+    host.self().objects.completion_queues.fetch_add(1, std::memory_order_relaxed);
     return cq;
 }
 
@@ -174,6 +173,7 @@ Cq::~Cq() {
     shared_->number.store(0, std::memory_order_seq_cst);
     host.wait_for_accesses();
     remove_queues(host, {0, shared_->capacity, 0, memory_});
+    host.self().objects.completion_queues.fetch_sub(1, std::memory_order_relaxed);
     host.heap.release(shared_->ring);
     host.cq_indices.release(index);
 }
@@ -192,13 +192,7 @@ std::optional<uint64_t> Cq::next_visible(uint64_t head) {
     CompletionRing ring(slots_, mask_);
     if (!adapter_.delays_completions())
         return ring.committed(head) ? std::optional(head) : std::nullopt;
-    const uint64_t now = now_ns();
-    const std::optional<uint64_t> index = ring.next_visible(head, now);
-    if (index) {
-        // The send of a received message may have been delivered ahead of writes before it.
-        settle_inbound_writes(adapter_, now);
-    }
-    return index;
+    return ring.next_visible(head, now_ns());
 }
 
 void Cq::move_head(uint64_t head) {

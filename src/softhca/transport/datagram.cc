@@ -117,21 +117,7 @@ Outcome deliver_datagram(Qp& qp, Wqe& wqe, const Packet& packet, QpShared& targe
         fail_responder(qp.adapter(), target, number, 0);
         return Outcome::complete();
     }
-    if (host.models_time() && !wqe.datagram.path.multicast) {
-        const MessageTarget to{.process = slot,
-                               .responder = number,
-                               .receive = receive,
-                               .srq = target.claim.srq,
-                               .pd = target.claim.pd,
-                               .offset = packet.offset,
-                               .plain = false};
-        const auto outcome = deliver(qp, wqe, packet.source, to, [&] {
-            complete_datagram(qp, wqe, target, number, *receive, now);
-            return Outcome::complete();
-        });
-        if (outcome) return *outcome;
-        if (under_way(qp, wqe)) return Outcome::again(wqe.arrival_end());
-    }
+    if (!shows_at_completion(wqe) && under_way(qp, wqe)) return Outcome::again(wqe.arrival_end());
     const IovList space = remote.slice(packet.offset, packet.source.length());
     const CopyResult copied =
         qp.adapter().process_memory().write(slot, nullptr, packet.source, space);

@@ -51,12 +51,6 @@ bool sides_agree(const Personality& personality, const Qp& qp, const QpShared& s
            qp.requester.attributes().max_rd_atomic <= receiver.attributes.max_dest_rd_atomic;
 }
 
-// In virtual time: the process may see what has been placed.
-void note_virtual(uint32_t slot) {
-    if (virtual_clock != nullptr) [[unlikely]]
-        virtual_events.seen(slot, now_ns());
-}
-
 }  // namespace
 
 Target::Target(Qp& sender)
@@ -125,6 +119,10 @@ bool under_way(Qp& qp, const Wqe& wqe) {
     return qp.adapter().host().models_time() && now_ns() < wqe.arrival_end();
 }
 
+bool shows_at_completion(const Wqe& wqe) {
+    return wqe.sends() && !is_virtual_time();
+}
+
 uint64_t next_arrival(Qp& qp, const Wqe& wqe) {
     return wqe.arrival_at(qp.adapter().host().header().config.nic,
                           std::min(wqe.state.progress + kPacketBytes, uint64_t{wqe.length}));
@@ -151,13 +149,11 @@ Outcome place_message(Qp& qp, Wqe& wqe, const Target& target, const KeyEntry* ke
     const Faults& faults = host.header().faults;
     const uint64_t total = wqe.length;
     if (wqe.state.progress == 0)
-        wqe.state.backwards =
-            !wqe.state.committed && faults.out_of_order.load(std::memory_order_relaxed) != 0;
-    uint64_t segment =
-        wqe.state.committed ? 0 : faults.segment_bytes.load(std::memory_order_relaxed);
+        wqe.state.backwards = faults.out_of_order.load(std::memory_order_relaxed) != 0;
+    uint64_t segment = faults.segment_bytes.load(std::memory_order_relaxed);
     if (wqe.state.backwards && segment == 0) segment = kDefaultSegmentBytes;
     const uint64_t pause = faults.segment_pause_ns.load(std::memory_order_relaxed);
-    const bool by_packet = host.models_time();
+    const bool by_packet = host.models_time() && !shows_at_completion(wqe);
     // A program may poll any word of an RDMA write, and only the end of other messages.
     const Order order = wqe.sends() || wqe.reads() ? Order::kPages : Order::kAscending;
     *failed = CopyResult::kOk;
@@ -184,7 +180,7 @@ Outcome place_message(Qp& qp, Wqe& wqe, const Target& target, const KeyEntry* ke
         *failed = wqe.reads() ? adapter.process_memory().read(target.slot, key, to, from)
                               : adapter.process_memory().write(target.slot, key, from, to, order);
         if (*failed != CopyResult::kOk) return Outcome::no_response();
-        if (by_packet && !wqe.reads()) note_virtual(target.slot);
+        if (by_packet && !wqe.reads()) note_seen(target.slot, now_ns());
         wqe.state.progress += length;
         if (wqe.state.progress >= total) break;
         if (segment == 0 && !by_packet) return Outcome::again(0);

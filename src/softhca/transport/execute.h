@@ -72,10 +72,6 @@ class Target {
 // does not permit the access. The caller holds an AccessGuard (on any process).
 bool build_gather_list(Qp& qp, Wqe& wqe, uint32_t need, IovList* list);
 
-// Whether both ends permit an RDMA write that has not begun. Sets *local to the sender's memory
-// and *target to the key of the receiver's. The caller holds an AccessGuard on the receiver.
-bool check_write(Qp& qp, Wqe& wqe, IovList* local, const KeyEntry** target);
-
 // Places the rest of the message, as far as the timing model and the faults permit at `now` (ns): a
 // packet is placed when it has arrived. kComplete when all is placed. If a copy fails, *failed is
 // the reason, and the outcome has no meaning.
@@ -85,6 +81,10 @@ Outcome place_message(Qp& qp, Wqe& wqe, const Target& target, const KeyEntry* ke
 
 // With the timing model: whether the message has not arrived yet, and when its next packet has.
 bool under_way(Qp& qp, const Wqe& wqe);
+// Whether the bytes need not wait for their arrival: in real time a message that takes a receive is
+// complete when it is posted, but its completion is visible later, and so it does not depend on the
+// sender's processor any more.
+bool shows_at_completion(const Wqe& wqe);
 uint64_t next_arrival(Qp& qp, const Wqe& wqe);
 
 // With the timing model, a read or atomic has two steps: the responder acts, when the request has

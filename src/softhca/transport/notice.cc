@@ -16,8 +16,7 @@ void raise(Host& host, Shared& object, Table Doorbell::*dirty, uint32_t number, 
     (process.doorbell.*dirty)[index / 64].fetch_or(uint64_t{1} << index % 64,
                                                    std::memory_order_release);
     ring_doorbell(process);
-    if (virtual_clock != nullptr) [[unlikely]]
-        virtual_events.acts(ObjectNumber::process(number), now_ns());
+    note_acts(ObjectNumber::process(number), now_ns());
 }
 
 }  // namespace

@@ -83,12 +83,6 @@ bool paged(Host& host, uint32_t key) {
            entry->paged != 0;
 }
 
-// With the timing model, the request waits until it has arrived, and nobody places it before.
-bool arrives_later(Qp& qp, const Wqe& wqe) {
-    return qp.adapter().host().models_time() &&
-           (under_way(qp, wqe) || wqe.position != qp.requester.head_position());
-}
-
 bool may_fault(Qp& qp, const Wqe& wqe) {
     return qp.adapter().host().personality().times.odp_faults != 0 && !wqe.state.faulted_remote &&
            is_reliable(qp.attributes().type);
@@ -138,7 +132,7 @@ std::optional<Outcome> fault_local(Qp& qp, Wqe& wqe) {
 std::optional<Outcome> fault_remote(Qp& qp, Wqe& wqe, const Target& target, const KeyEntry& key,
                                     uint64_t address, uint64_t length) {
     if (key.paged == 0 || !may_fault(qp, wqe)) return std::nullopt;
-    if (arrives_later(qp, wqe)) return Outcome::again(wqe.arrival_end());
+    if (under_way(qp, wqe)) return Outcome::again(wqe.arrival_end());
     if (!map_pages(qp.adapter().host(), target.slot, key, address, length)) return std::nullopt;
     return refuse_for_fault(qp, wqe, target);
 }
@@ -155,7 +149,7 @@ std::optional<Outcome> fault_receive(Qp& qp, Wqe& wqe, const Target& target,
         rest -= length;
         const KeyEntry* key = host.key(sge.lkey);
         if (key == nullptr || key->paged == 0) continue;
-        if (arrives_later(qp, wqe)) return Outcome::again(wqe.arrival_end());
+        if (under_way(qp, wqe)) return Outcome::again(wqe.arrival_end());
         lacks |= map_pages(host, target.slot, *key, key->host + (sge.addr - key->start), length);
     }
     if (!lacks) return std::nullopt;

@@ -10,7 +10,6 @@
 
 #include "softhca/transport/adapter.h"
 #include "softhca/transport/cq.h"
-#include "softhca/transport/inbound.h"
 #include "softhca/transport/notice.h"
 #include "softhca/transport/qp.h"
 #include "softhca/transport/srq.h"
@@ -47,7 +46,7 @@ void ProgressEngine::run() {
     if (phase_.load(std::memory_order_acquire) != 1) return;
     ProcessSlot& self = adapter_.host().self();
     // This thread then only shows that the process lives.
-    while (virtual_clock != nullptr) wait_for_doorbell(self.doorbell.rings.load(), kNever);
+    while (is_virtual_time()) wait_for_doorbell(self.doorbell.rings.load(), kNever);
     for (;;) {
         const uint32_t doorbell = self.doorbell.rings.load(std::memory_order_seq_cst);
         handle_notices();
@@ -64,23 +63,16 @@ void ProgressEngine::run() {
 }
 
 void ProgressEngine::progress() {
-    if (virtual_clock != nullptr) [[unlikely]]
-        return;
-    const bool models_time = adapter_.host().models_time();
-    const bool inbound = adapter_.host().self().inbound.used.load(std::memory_order_relaxed) != 0;
-    uint64_t due = kNever;
-    if (!adapter_.thread_executor()) {
-        due = next_due_.load(std::memory_order_relaxed);
-        // With the timing model, each poll counts: the next work request is due soon, and waking
-        // the engine's thread would take the core from the polling thread.
-        if (models_time || due != kNever) {
-            progress_calls_.store(progress_calls_.load(std::memory_order_relaxed) + 1,
-                                  std::memory_order_relaxed);
-        }
+    if (is_virtual_time() || adapter_.thread_executor()) return;
+    const uint64_t due = next_due_.load(std::memory_order_relaxed);
+    // With the timing model, each poll counts: the next work request is due soon, and waking the
+    // engine's thread would take the core from the polling thread.
+    if (adapter_.host().models_time() || due != kNever) {
+        progress_calls_.store(progress_calls_.load(std::memory_order_relaxed) + 1,
+                              std::memory_order_relaxed);
     }
-    if (due == kNever && !inbound) return;
+    if (due == kNever) return;
     const uint64_t now = now_ns();
-    if (inbound) place_inbound_writes(adapter_, now);
     if (due > now || !run_mutex_.try_lock()) return;
     run_due(now);
     run_mutex_.unlock();
@@ -98,8 +90,6 @@ void ProgressEngine::run_at(uint64_t now) {
         const std::lock_guard lock(run_mutex_);
         run_due(now);
     }
-    if (host.self().inbound.used.load(std::memory_order_relaxed) != 0)
-        place_inbound_writes(adapter_, now);
 }
 
 void ProgressEngine::schedule(const Task& task) {
@@ -108,19 +98,18 @@ void ProgressEngine::schedule(const Task& task) {
         tasks_.push(task);
         next_due_.store(tasks_.top().due, std::memory_order_seq_cst);
     }
-    if (virtual_clock != nullptr) [[unlikely]]
-        note_virtual(task);
+    if (is_virtual_time()) note_virtual(task);
     if (task.due < sleeping_until_.load(std::memory_order_seq_cst))
         ring_doorbell(adapter_.host().self());
 }
 
 // In virtual time. What a queue pair does may be seen by its peer, of which the peer is told first.
 void ProgressEngine::note_virtual(const Task& task) {
-    virtual_events.acts(adapter_.host().slot(), task.due);
+    note_acts(adapter_.host().slot(), task.due);
     if (task.kind != Kind::kQueuePair) return;
     Qp* qp = adapter_.qps.get(task.number);
     if (qp != nullptr && qp->shared().attributes.peer_number != 0)
-        virtual_events.seen(ObjectNumber::process(qp->shared().attributes.peer_number), task.due);
+        note_seen(ObjectNumber::process(qp->shared().attributes.peer_number), task.due);
 }
 
 // Runs tasks that are due at `now`, in order of time. The caller holds run_mutex_.

@@ -6,7 +6,6 @@
 
 #include "softhca/transport/adapter.h"
 #include "softhca/transport/cq.h"
-#include "softhca/transport/inbound.h"
 #include "softhca/transport/responder.h"
 #include "softhca/transport/srq.h"
 
@@ -196,8 +195,6 @@ void Qp::clear_queues() {
         if (cq != nullptr) removes ? cq->purge(number_) : cq->disown(number_);
     shared_->ring.drop_all(host.arena());
     requester.clear();
-    // Those of an XRC receiver have completions in queues of others.
-    drop_inbound(host, number_, removes && attributes_.type != QpType::kXrcRecv);
 }
 
 }  // namespace softhca

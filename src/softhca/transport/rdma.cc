@@ -4,7 +4,6 @@
 
 #include "softhca/core/qp_state.h"
 #include "softhca/transport/adapter.h"
-#include "softhca/transport/inbound.h"
 #include "softhca/transport/paging.h"
 #include "softhca/transport/send.h"
 
@@ -13,6 +12,7 @@ namespace softhca {
 namespace {
 
 constexpr uint64_t kAtomicBytes = 8;
+constexpr uint64_t kNoMemoryNs = 1000;  // until a read asks again for memory for its answer
 
 // Looks up and checks the remote memory. Returns success, or the status of the responder's NAK.
 WcStatus resolve_remote_memory(Qp& qp, const Wqe& wqe, const Target& target, uint32_t need,
@@ -66,27 +66,11 @@ Outcome write_with_immediate(Qp& qp, Wqe& wqe, Target& target, const IovList& lo
     IovList remote;
     const WcStatus status =
         resolve_remote_memory(qp, wqe, target, access_flag::kRemoteWrite, &key, &remote);
-    if (status != WcStatus::kSuccess) {
-        // Not before it has arrived: it may have been executed ahead of others.
-        return under_way(qp, wqe) ? Outcome::again(wqe.arrival_end())
-                                  : refuse_request(qp, target, status);
-    }
+    if (status != WcStatus::kSuccess) return refuse_request(qp, target, status);
     Outcome outcome = Outcome::no_response();
     const RecvWqe* receive = find_receive(qp, wqe, target, &outcome);
     if (receive == nullptr) return outcome;
     if (const auto fault = fault_target(qp, wqe, target, key, remote)) return *fault;
-    if (qp.adapter().host().models_time()) {
-        const MessageTarget to{.process = target.slot,
-                               .responder = target.qp_number,
-                               .receive = nullptr,
-                               .srq = 0,
-                               .pd = target.pd,
-                               .offset = 0,
-                               .plain = key != nullptr && key->share_id != 0};
-        const auto early = deliver(
-            qp, wqe, local, to, [&] { return complete_receive(qp, wqe, target, *receive, now); });
-        if (early) return *early;
-    }
     CopyResult failed;
     const Outcome placed = place_message(qp, wqe, target, key, local, remote, now, &failed);
     if (failed != CopyResult::kOk) return copy_failed(qp, target, failed, true);
@@ -122,28 +106,8 @@ Outcome execute_rdma(Qp& qp, Wqe& wqe, uint32_t local_right, uint32_t remote_rig
 
 }  // namespace
 
-bool check_write(Qp& qp, Wqe& wqe, IovList* local, const KeyEntry** key) {
-    Target target(qp);
-    IovList remote;
-    return build_gather_list(qp, wqe, 0, local) && target.find(qp, wqe) &&
-           resolve_remote_memory(qp, wqe, target, access_flag::kRemoteWrite, key, &remote) ==
-               WcStatus::kSuccess;
-}
-
 Outcome execute_write(Qp& qp, Wqe& wqe, uint64_t now) {
-    // Only plain writes at the head are shared with the receiver.
-    if (!qp.adapter().host().models_time() || wqe.opcode == WrOpcode::kRdmaWriteImm)
-        return execute_rdma(qp, wqe, 0, access_flag::kRemoteWrite, now);
-    InboundLock lock(qp, wqe);
-    if (lock.busy()) return Outcome::again(now_ns() + InboundWrite::kLockRetryNs);
-    if (wqe.length != 0 && wqe.state.progress == wqe.length) {
-        // The receiver has placed all, and may have deregistered the memory since.
-        return Outcome::complete();
-    }
-    const Outcome outcome = execute_rdma(qp, wqe, 0, access_flag::kRemoteWrite, now);
-    const bool waits = outcome.kind == Outcome::Kind::kAgain && outcome.time != 0;
-    if (waits && !lock.wait_until(outcome.time)) qp.requester.inbound().push(qp, wqe);
-    return outcome;
+    return execute_rdma(qp, wqe, 0, access_flag::kRemoteWrite, now);
 }
 
 namespace {
@@ -225,8 +189,10 @@ Outcome place_answer(Qp& qp, Wqe& wqe, char* bytes, const IovList& local, uint64
 bool acts_early(Qp& qp, const Wqe& wqe) {
     if (wqe.opcode != WrOpcode::kRdmaRead) return wqe.reads();
     Host& host = qp.adapter().host();
+    const Faults& faults = host.header().faults;
     return host.models_time() && wqe.length != 0 && wqe.length <= ReadAnswers::kMaxBytes &&
-           wqe.state.progress == 0 && receiver_may_place(host.header().faults);
+           wqe.state.progress == 0 && faults.segment_bytes.load(std::memory_order_relaxed) == 0 &&
+           faults.out_of_order.load(std::memory_order_relaxed) == 0;
 }
 
 namespace {
@@ -246,7 +212,7 @@ Outcome act(Qp& qp, Wqe& wqe, Target& target, uint64_t now) {
     if (status != WcStatus::kSuccess) return lock_and_refuse(qp, target, status);
     if (const auto fault = fault_target(qp, wqe, target, key, remote)) return *fault;
     char* const bytes = reads ? qp.requester.answers().add(wqe.length) : nullptr;
-    if (reads && bytes == nullptr) return Outcome::again(now_ns() + InboundWrite::kLockRetryNs);
+    if (reads && bytes == nullptr) return Outcome::again(now_ns() + kNoMemoryNs);
     const CopyResult copied = reads ? answer_read(qp, wqe, target, key, remote, bytes)
                                     : answer_atomic(qp, wqe, target, key, remote);
     if (copied != CopyResult::kOk) return copy_failed(qp, target, copied, false);

@@ -107,7 +107,7 @@ int check_registration(Adapter& adapter, const RegionAttributes& attributes) {
 namespace {
 
 void delay_until(Adapter& adapter, uint64_t end) {
-    if (virtual_clock != nullptr) virtual_clock->now = std::max(virtual_clock->now, end);
+    if (is_virtual_time()) virtual_clock->now = std::max(virtual_clock->now, end);
     while (now_ns() < end) {
         adapter.engine().progress();  // the model's delay occupies this thread, not the device
         cpu_relax();
@@ -152,6 +152,7 @@ uint32_t publish_region(Adapter& adapter, uint32_t key, const RegionAttributes& 
     host.self().counters.registered_bytes.fetch_add(registered_bytes(entry),
                                                     std::memory_order_relaxed);
     host.self().counters.registrations.fetch_add(1, std::memory_order_relaxed);
+    host.self().objects.memory_regions.fetch_add(1, std::memory_order_relaxed);
     return key;
 }
 
@@ -167,6 +168,7 @@ bool withdraw_region(Adapter& adapter, uint32_t index, const std::function<bool(
     host.wait_for_accesses();
     host.self().counters.registered_bytes.fetch_sub(registered_bytes(entry),
                                                     std::memory_order_relaxed);
+    host.self().objects.memory_regions.fetch_sub(1, std::memory_order_relaxed);
     if (host.models_time()) {
         const uint64_t bytes = entry.paged != 0 ? 0 : entry.length;
         delay_until(adapter, begun + host.header().config.nic.deregistration.time_ns(bytes));

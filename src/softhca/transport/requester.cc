@@ -8,7 +8,6 @@
 #include "softhca/transport/adapter.h"
 #include "softhca/transport/cq.h"
 #include "softhca/transport/execute.h"
-#include "softhca/transport/inbound.h"
 #include "softhca/transport/paging.h"
 #include "softhca/transport/qp.h"
 #include "softhca/transport/responder.h"
@@ -106,12 +105,10 @@ bool Requester::run(uint64_t now, uint32_t steps) {
     return true;
 }
 
-// Continues behind a request that waits for its arrival or its answer: hands over the writes and
-// messages behind it, whose data become visible when they have arrived, and lets the responder act
-// on reads and atomics. A NIC sends one request behind the other without the processor; a sender
-// that computes would start these requests too late.
+// Continues behind a read or atomic that waits for its answer, because an adapter sends one request
+// behind the other. What does not succeed is tried again at the head.
 void Requester::run_ahead(uint64_t now) {
-    if (!head_is_under_way() || qp_.state() != QpState::kRts) return;
+    if (!queue_.at(executed_).state.acted || qp_.state() != QpState::kRts) return;
     const uint64_t end = queue_.posted();
     for (ahead_ = std::max(ahead_, executed_ + 1); ahead_ != end; ++ahead_) {
         Wqe& wqe = queue_.at(ahead_);
@@ -120,69 +117,24 @@ void Requester::run_ahead(uint64_t now) {
     }
 }
 
-bool Requester::head_is_under_way() {
-    const Wqe& head = queue_.at(executed_);
-    return !inbound_.empty() || head.state.acted || head.state.delivered;
-}
-
-// Whether reads or atomics before `ahead_` are not answered yet.
-bool Requester::awaits_answers() {
-    for (uint64_t i = executed_; i != ahead_; ++i)
-        if (queue_.at(i).reads()) return true;
-    return false;
-}
-
-// Starts a request that is not at the head. If not, it is tried again at some time, or `attempted`:
-// it waits until it is at the head.
+// Whether the responder has done its part of a request that is not at the head.
 bool Requester::start_ahead(Wqe& wqe, uint64_t now) {
-    if (names_paged_region(host_, wqe)) {
-        wqe.state.attempted = true;
-        return false;
+    const bool waits = (wqe.flags & send_flag::kFence) != 0 || wqe.is_local() ||
+                       (wqe.reads() && !acts_early(qp_, wqe)) || names_paged_region(host_, wqe);
+    if (waits) return false;
+    const Outcome outcome = wqe.reads() ? act_at_responder(qp_, wqe, now) : execute(qp_, wqe, now);
+    switch (outcome.kind) {
+        case Outcome::Kind::kComplete:
+            if (!wqe.state.acted) wqe.state.delivered = outcome.status;
+            break;
+        case Outcome::Kind::kAgain:
+            if (std::exchange(ahead_again_, outcome.time) != outcome.time || outcome.time == 0)
+                adapter_.engine().schedule_qp(qp_.number(), outcome.time);
+            return false;
+        default:
+            wqe.state.attempted = true;
     }
-    const bool fenced = (wqe.flags & send_flag::kFence) != 0 && awaits_answers();
-    if (!fenced && wqe.reads() && acts_early(qp_, wqe)) return act_ahead(wqe, now);
-    const bool started = !fenced && (wqe.opcode == WrOpcode::kRdmaWrite ? inbound_.push(qp_, wqe)
-                                                                        : deliver_ahead(wqe, now));
-    if (!started) wqe.state.attempted = true;
-    return started;
-}
-
-bool Requester::deliver_ahead(Wqe& wqe, uint64_t now) {
-    const Faults& faults = host_.header().faults;
-    if (!InboundQueue::fits_message(qp_, wqe) || faults.rnr.load(std::memory_order_relaxed) != 0 ||
-        !receiver_may_place(faults) || !inbound_.commit(qp_))
-        return false;
-    const Outcome outcome = execute(qp_, wqe, now);
-    if (outcome.kind == Outcome::Kind::kComplete) {
-        wqe.state.delivered = outcome.status;
-    }
-    return wqe.state.delivered == WcStatus::kSuccess;
-}
-
-// The responder acts on a read or atomic behind others that are not answered yet, when the request
-// has arrived there: after what was sent before.
-bool Requester::act_ahead(Wqe& wqe, uint64_t now) {
-    if (now < wqe.booking.start && now_ns() < wqe.booking.start) {
-        run_again_at(wqe.booking.start);
-        return false;
-    }
-    if (!inbound_.settle(qp_, now_ns())) {
-        run_again_at(now_ns() + InboundWrite::kLockRetryNs);
-        return false;
-    }
-    const Outcome outcome = act_at_responder(qp_, wqe, now);
-    if (wqe.state.acted) return true;
-    wqe.state.attempted = true;
-    if (outcome.kind == Outcome::Kind::kComplete) {
-        wqe.state.delivered = outcome.status;
-    }
-    return false;
-}
-
-void Requester::run_again_at(uint64_t time) {
-    if (ahead_again_ == time) return;
-    ahead_again_ = time;
-    adapter_.engine().schedule_qp(qp_.number(), time);
+    return outcome.kind == Outcome::Kind::kComplete && outcome.status == WcStatus::kSuccess;
 }
 
 bool is_plain_write(const Wqe& wqe) {
@@ -242,10 +194,8 @@ void Requester::replay(Wqe& done) {
 bool Requester::execute_head(Wqe& wqe, uint64_t now) {
     const auto attempt = [&] {
         if (const auto waits = swap_with_next(wqe, now)) return *waits;
-        if (!wqe.state.delivered) return execute(qp_, wqe, now);
-        if (wqe.state.delivered != WcStatus::kSuccess)
-            return Outcome::complete(*wqe.state.delivered);
-        return inbound_.finish_message(qp_, wqe, now);  // until the bytes are there
+        return wqe.state.delivered ? Outcome::complete(*wqe.state.delivered)
+                                   : execute(qp_, wqe, now);
     };
     const Outcome outcome = attempt();
     head_started_ = true;
@@ -297,10 +247,8 @@ void Requester::finish_head(Wqe& wqe, WcStatus status, uint64_t now) {
     ++executed_;
     head_started_ = executed_ < ahead_;
     if (status == WcStatus::kSuccess) {
-        inbound_.pop(host_, qp_.number(), executed_ - 1);
         replay(wqe);
     } else {
-        inbound_.clear(host_, qp_.number());
         fail();
         complete(wqe, status, visible_at(wqe, now));
         return;
@@ -342,7 +290,6 @@ void Requester::fail() {
 }
 
 void Requester::end() {
-    inbound_.clear(host_, qp_.number());
     answers_.clear();
     withdraw();
     head_started_ = false;
@@ -365,7 +312,6 @@ void Requester::flush() {
 }
 
 void Requester::clear() {
-    inbound_.clear(host_, qp_.number());
     answers_.clear();
     withdraw();
     disorder_.again.reset();

@@ -14,7 +14,7 @@
 #include "softhca/core/port_turns.h"
 #include "softhca/core/qp_state.h"
 #include "softhca/core/retry.h"
-#include "softhca/transport/inbound_queue.h"
+#include "softhca/fabric/host.h"
 #include "softhca/transport/wqe.h"
 
 namespace softhca {
@@ -71,9 +71,7 @@ class Requester {
     void clear();
 
     const RequesterAttributes& attributes() const { return attributes_; }
-    InboundQueue& inbound() { return inbound_; }
     ReadAnswers& answers() { return answers_; }
-    uint64_t head_position() const { return executed_; }
     // In virtual time: a part of a request leaves a port.
     void take_turn(const PortTurns::Packet& packet);
 
@@ -85,11 +83,6 @@ class Requester {
     bool execute_head(Wqe& wqe, uint64_t now);
     void run_ahead(uint64_t now);
     bool start_ahead(Wqe& wqe, uint64_t now);
-    bool deliver_ahead(Wqe& wqe, uint64_t now);
-    bool act_ahead(Wqe& wqe, uint64_t now);
-    bool head_is_under_way();
-    bool awaits_answers();
-    void run_again_at(uint64_t time);
     std::optional<Outcome> swap_with_next(const Wqe& head, uint64_t now);
     void replay(Wqe& done);
     void send_again();
@@ -132,7 +125,6 @@ class Requester {
     } disorder_;
     uint64_t last_visible_ = 0;  // the latest `visible_at` of a completion
     uint64_t flush_at_ = 0;      // ns; 0: not scheduled
-    InboundQueue inbound_;       // writes from the head on that the receiver may place
     ReadAnswers answers_;        // of reads from the head on
     bool head_started_ = false;  // whether the work request at the head has been executed once
 };

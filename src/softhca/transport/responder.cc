@@ -5,7 +5,6 @@
 
 #include "softhca/transport/adapter.h"
 #include "softhca/transport/cq.h"
-#include "softhca/transport/inbound.h"
 #include "softhca/transport/notice.h"
 
 namespace softhca {
@@ -28,7 +27,6 @@ uint32_t claim_owner(const QpShared& qp) {
 void flush_claim(Adapter& adapter, QpShared& qp, uint32_t qp_number) {
     Host& host = adapter.host();
     const AccessGuard guard(host, claim_owner(qp));
-    if (host.models_time()) drop_message_of_claim(host, qp);
     const RecvWqe* receive = host.alive(claim_owner(qp)) ? claimed_receive(host, qp) : nullptr;
     CqShared* cq = receive == nullptr ? nullptr : cq_of_claim(host, qp);
     if (cq != nullptr) {
@@ -151,7 +149,6 @@ bool claim_own_receive(Host& host, QpShared& qp) {
 RecvWqe* claim_receive(Adapter& adapter, QpShared& qp, uint32_t srq) {
     Host& host = adapter.host();
     if (qp.claim.valid.load(std::memory_order_acquire) != 0) {
-        if (host.models_time()) drop_message_of_claim(host, qp);
         RecvWqe* const receive = qp.claim.srq == srq ? claimed_receive(host, qp) : nullptr;
         if (receive != nullptr) return receive;
         // The claim was for a message to another queue, and its sender has abandoned the message;

@@ -67,18 +67,6 @@ Outcome fill_receive(Qp& qp, Wqe& wqe, Target& target, const RecvWqe& receive, c
     CopyResult failed;
     const IovList space = remote.slice(0, wqe.length);
     const KeyEntry* key = receive.num_sge == 1 ? host.key(receive.sges()[0].lkey) : nullptr;
-    if (host.models_time()) {
-        const MessageTarget to{.process = target.slot,
-                               .responder = target.qp_number,
-                               .receive = &receive,
-                               .srq = target.qp->claim.srq,
-                               .pd = target.qp->claim.pd,
-                               .offset = 0,
-                               .plain = key != nullptr && key->share_id != 0};
-        const auto outcome = deliver(
-            qp, wqe, local, to, [&] { return complete_receive(qp, wqe, target, receive, now); });
-        if (outcome) return *outcome;
-    }
     const Outcome placed = place_message(qp, wqe, target, key, local, space, now, &failed);
     switch (failed) {
         case CopyResult::kOk:

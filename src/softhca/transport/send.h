@@ -17,27 +17,6 @@ namespace softhca {
 // dropped message for others. Under the responder's lock.
 const RecvWqe* find_receive(Qp& qp, const Wqe& wqe, Target& target, Outcome* outcome);
 
-// With the timing model, under the responder's lock: hands the message, `local`, to the receiver,
-// and lets `complete` complete the receive, or says what else is the outcome. Nothing if the caller
-// is to place the message when it has arrived.
-template <typename Complete>
-std::optional<Outcome> deliver(Qp& qp, Wqe& wqe, const IovList& local, const MessageTarget& target,
-                               Complete&& complete) {
-    bool failed = false;
-    if (qp.requester.inbound().push_message(qp, wqe, local, target, &failed)) {
-        const Outcome completed = complete();
-        if (completed.status != WcStatus::kSuccess) {
-            qp.requester.inbound().take_back(qp.adapter().host(), qp.number());
-            return completed;
-        }
-        wqe.state.delivered = WcStatus::kSuccess;
-        return Outcome::again(next_arrival(qp, wqe));
-    }
-    if (failed) return Outcome::complete(WcStatus::kLocalProtectionError);
-    if (wqe.position == qp.requester.head_position()) return std::nullopt;
-    return Outcome::again(wqe.arrival_end());  // others come first
-}
-
 // Completes the claimed receive of the message. Under the responder's lock.
 Outcome complete_receive(Qp& qp, const Wqe& wqe, Target& target, const RecvWqe& receive,
                          uint64_t now);

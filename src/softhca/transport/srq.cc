@@ -64,6 +64,7 @@ Srq* Srq::create(Adapter& adapter, const Attributes& attributes) {
     if (attributes.cq != nullptr) attributes.cq->users.fetch_add(1, std::memory_order_relaxed);
     Srq* srq = new Srq(adapter, &shared, number, attributes.cq, attributes.memory);
     add_queues(host, {0, 0, 1, attributes.memory});
+    host.self().objects.shared_receive_queues.fetch_add(1, std::memory_order_relaxed);
     adapter.srqs.put(*index, srq);
     shared.number.store(number, std::memory_order_release);
     return srq;
@@ -84,6 +85,7 @@ Srq::~Srq() {
     host.heap.release(shared_->ring.slots);
     host.srq_indices.release(index);
     remove_queues(host, {0, 0, 1, memory_});
+    host.self().objects.shared_receive_queues.fetch_sub(1, std::memory_order_relaxed);
 }
 
 int Srq::Posts::post(uint64_t wr_id, const Sge* sges, uint32_t count) {

@@ -58,7 +58,7 @@ void VirtualPorts::note_event(Port& port) {
     const uint64_t next = port.turns.next();
     if (next == port.event) return;
     port.event = next;
-    virtual_events.acts(port.member, next);
+    note_acts(port.member, next);
 }
 
 }  // namespace softhca

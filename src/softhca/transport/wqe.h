@@ -55,14 +55,13 @@ struct AtomicOperands {
 // How far a work request has come.
 struct RequestState {
     uint64_t progress;                  // bytes placed so far
-    std::optional<WcStatus> delivered;  // executed, but for bytes that the receiver has
+    std::optional<WcStatus> delivered;  // executed ahead of its turn
     bool attempted;                     // an attempt to start it ahead of its turn has failed
     bool spared;                        // a datagram that the fault `lose` leaves alone
-    bool committed;       // a write that later sends have overtaken: no fault reorders it
-    bool acted;           // a read or atomic: the responder has
-    bool faulted_local;   // its pages there have been looked at or faulted in, which
-    bool faulted_remote;  // a work request does once, so that it gets on
-    bool backwards;       // by a fault, placed from the end; set before the first byte
+    bool acted;                         // a read or atomic: the responder has
+    bool faulted_local;                 // its pages there have been looked at or faulted in, which
+    bool faulted_remote;                // a work request does once, so that it gets on
+    bool backwards;  // by a fault, placed from the end; set before the first byte
 };
 
 struct Wqe {
@@ -80,7 +79,6 @@ struct Wqe {
     WindowBind bind;
     RequestState state;
     // With the timing model, else zero:
-    uint64_t position;    // in the send queue
     uint64_t posted_at;   // ns
     uint64_t acted_late;  // ns; of a read or atomic at the responder
     Booking booking;

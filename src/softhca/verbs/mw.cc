@@ -26,6 +26,7 @@ ibv_mw* alloc_mw(ibv_pd* ibv_pd, ibv_mw_type type) try {
     window->ibv.type = type;
     window->ibv.handle = index;
     window->ibv.rkey = next_key(adapter, index);
+    adapter.host().self().objects.memory_windows.fetch_add(1, std::memory_order_relaxed);
     const std::lock_guard lock(pd.mutex);
     pd.windows.insert(window);
     object_of<PdObject>(ibv_pd)->users.fetch_add(1, std::memory_order_relaxed);
@@ -47,6 +48,7 @@ int dealloc_mw(ibv_mw* ibv) {
     }
     object_of<PdObject>(ibv->pd)->users.fetch_sub(1, std::memory_order_relaxed);
     release_key(adapter, window->index);
+    adapter.host().self().objects.memory_windows.fetch_sub(1, std::memory_order_relaxed);
     delete window;
     return 0;
 }

@@ -209,8 +209,7 @@ int post_send(ibv_qp* ibv, ibv_send_wr* wr, ibv_send_wr** bad_wr) try {
     Qp& qp = *object->qp;
     const Admission admission = admit_send(qp);
     if (!admission.queued) return admission.error;
-    if (virtual_clock != nullptr) [[unlikely]]
-        charge_chain(qp, *wr);
+    if (is_virtual_time()) charge_chain(qp, *wr);
     const uint64_t post_time = qp.requester.post_time();
     int status = 0;
     {

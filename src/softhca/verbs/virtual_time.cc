@@ -18,10 +18,6 @@ SOFTHCA_EXPORT int softhca_virtual_member(uint32_t member) {
     return softhca_virtual_clock() != nullptr && select_member(member) ? 0 : -1;
 }
 
-SOFTHCA_EXPORT uint64_t softhca_virtual_next(void) {
-    return virtual_events.next().time;
-}
-
 SOFTHCA_EXPORT int softhca_virtual_peek(softhca_virtual_event* event) {
     const VirtualEvents::Event next = virtual_events.next();
     event->time = next.time;
@@ -38,10 +34,6 @@ SOFTHCA_EXPORT void softhca_virtual_step(void) {
     const uint64_t before = std::exchange(virtual_clock->now, event.time);
     of->engine().run_at(event.time);
     virtual_clock->now = before;
-}
-
-SOFTHCA_EXPORT void softhca_virtual_run(uint64_t time) {
-    while (virtual_events.next().time <= time && !virtual_events.empty()) softhca_virtual_step();
 }
 
 SOFTHCA_EXPORT int softhca_virtual_waits(uint32_t member) {

@@ -121,28 +121,4 @@ Hca open(unsigned device, unsigned port, unsigned gid_index) {
     return Hca();
 }
 
-void stop(Link& link, Clock::time_point began) {
-    link.send(began);
-    std::this_thread::sleep_for(milliseconds(100));
-    link.send(::getpid());
-    ::raise(SIGSTOP);
-}
-
-Clock::duration time_while_stopped(Team& team, int target, int actor, bool kill) {
-    introduce(team, target, actor);
-    team[target].receive();
-    team[actor].send();
-    const auto began = team[actor].receive<Clock::time_point>();
-    const auto pid = team[actor].receive<pid_t>();
-    if (kill) team.kill(actor);
-    team[target].send();
-    const auto seen = team[target].receive<Clock::time_point>();
-    if (!kill) {
-        ::kill(pid, SIGCONT);
-        team[actor].receive();
-    }
-    team[target].send();
-    return seen - began;
-}
-
 }  // namespace conformance::softhca

@@ -70,15 +70,6 @@ inline uint64_t look(const uint64_t& word) {
     return __atomic_load_n(&word, __ATOMIC_ACQUIRE);
 }
 
-// For tests of what arrives without the help of the process that posted it. The actor calls stop()
-// after it has posted what it `began` at that time: it gives the device's thread time to take the
-// requests, and stops the process. time_while_stopped() is the test's part: it connects the two,
-// lets the actor begin when the target says that it is ready, tells the target that the actor has
-// stopped, or kills it first, and returns how long it took from the actor's beginning until the
-// target saw everything.
-void stop(Link& link, Clock::time_point began);
-Clock::duration time_while_stopped(Team& team, int target, int actor, bool kill = false);
-
 // Measures time since its construction, rounded down.
 class Stopwatch {
   public:

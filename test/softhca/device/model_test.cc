@@ -23,6 +23,7 @@ SendWr write(const Pair& pair, uint64_t id, std::size_t length = 8) {
 
 class ModelTest : public ExecutorTest {};
 
+// The sender does not poll meanwhile: the device's thread places the bytes.
 TEST_P(ModelTest, WriteIsNotSeenByAnotherProcessBeforeItsTime) {
     set("MODEL", kLatencyModel);
     Team team;
@@ -43,9 +44,10 @@ TEST_P(ModelTest, WriteIsNotSeenByAnotherProcessBeforeItsTime) {
                       .remote(side.window.addr, side.window.rkey)
                       .post(side.end.qp),
                   0);
+        link.send(start);
+        link.receive();
         ASSERT_TRUE(next_are(side.end.send_cq, {1}));
         EXPECT_GE(Clock::now() - start, 2 * kLatency) << "the acknowledgement must come back";
-        link.send(start);
     });
     introduce(team, target, actor);
     team[target].receive();
@@ -53,6 +55,7 @@ TEST_P(ModelTest, WriteIsNotSeenByAnotherProcessBeforeItsTime) {
     const auto seen = team[target].receive<Clock::time_point>();
     const auto posted = team[actor].receive<Clock::time_point>();
     EXPECT_GE(seen - posted, kLatency);
+    team[actor].send();
     team[target].send();
     team.finish();
 }
@@ -230,53 +233,6 @@ TEST_P(ModelTest, LongWriteArrivesPieceByPiece) {
     });
 }
 
-// Placement does not depend on the sender's processor: the target places the bytes itself when it
-// polls a completion queue.
-void expect_arrival_though_stopped(std::size_t size) {
-    QpSpec spec;
-    spec.inline_data = 128;
-    Team team;
-    const int target = team.spawn([=](Link& link) {
-        Side side(link, spec, 1 << 15);
-        link.send();
-        link.receive();
-        const uint64_t& last = side.mem.word(size / 8 - 1);
-        ASSERT_TRUE(comes([&] {
-            ibv_wc wc;
-            EXPECT_EQ(ibv_poll_cq(side.end.send_cq.get(), 1, &wc), 0);
-            return look(last) != 0;
-        }));
-        link.send(Clock::now());
-        EXPECT_TRUE(side.mem.holds(7, 0, size));
-        link.receive();
-    });
-    const int actor = team.spawn([=](Link& link) {
-        Side side(link, spec, 1 << 15);
-        side.mem.fill(7, 0, size);
-        link.receive();
-        const auto start = Clock::now();
-        SendWr wr(IBV_WR_RDMA_WRITE, 1);
-        wr.sge(side.mem.sge(0, size)).remote(side.window.addr, side.window.rkey);
-        if (size <= spec.inline_data) wr.flags(IBV_SEND_SIGNALED | IBV_SEND_INLINE);
-        ASSERT_EQ(wr.post(side.end.qp), 0);
-        stop(link, start);
-        EXPECT_TRUE(next_are(side.end.send_cq, {1}));
-        link.send();
-    });
-    EXPECT_GE(time_while_stopped(team, target, actor), 20 * kLatency + microseconds(size));
-    team.finish();
-}
-
-TEST_P(ModelTest, WriteArrivesThoughItsSenderIsStopped) {
-    set("MODEL", "latency=400ms,bandwidth=0.001");
-    expect_arrival_though_stopped(20000);
-}
-
-TEST_P(ModelTest, InlineWriteArrivesThoughItsSenderIsStopped) {
-    set("MODEL", "latency=400ms,bandwidth=0.001");
-    expect_arrival_though_stopped(128);
-}
-
 TEST_P(ModelTest, MessagesBehindOneAnotherAreSpaced) {
     set("MODEL", "latency=5ms,gap=5ms,bandwidth=0.1");
     alone([] {
@@ -393,7 +349,6 @@ TEST_P(ModelTest, LatenessIsCounted) {
         const std::string json = status();
         EXPECT_EQ(sum(json, "operations"), 11u);
         EXPECT_EQ(sum(json, "late"), late + 1);
-        EXPECT_GE(sum(json, "max_ns"), 60'000'000u);
         EXPECT_GE(sum(json, "late_total_ns"), total + 60'000'000);
     });
 }

@@ -16,7 +16,7 @@ constexpr uint64_t kNotSeen = ~uint64_t{0};
 uint64_t arrival(const uint64_t& word) {
     while (look(word) != 1) {
         const uint64_t time = next();
-        if (time == SOFTHCA_NO_EVENT) return kNotSeen;
+        if (time == kNoEvent) return kNotSeen;
         run(time);
         clock().now = std::max(clock().now, time);
     }

@@ -30,11 +30,17 @@ inline softhca_virtual_time& clock() {
     if (now == nullptr) fail("the device's time is real");
     return *now;
 }
+// When something happens next.
+inline constexpr uint64_t kNoEvent = ~uint64_t{0};
 inline uint64_t next() {
-    return function<softhca_virtual_next_function>("softhca_virtual_next")();
+    softhca_virtual_event event;
+    return function<softhca_virtual_peek_function>("softhca_virtual_peek")(&event) != 0 ? event.time
+                                                                                        : kNoEvent;
 }
+// The device does all that is due until then.
 inline void run(uint64_t time) {
-    function<softhca_virtual_run_function>("softhca_virtual_run")(time);
+    const auto step = function<softhca_virtual_step_function>("softhca_virtual_step");
+    for (uint64_t at = next(); at <= time && at != kNoEvent; at = next()) step();
 }
 
 // A member of the fabric.

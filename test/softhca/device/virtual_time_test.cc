@@ -31,7 +31,7 @@ TEST_F(VirtualTimeTest, AWriteIsThereAtTheTimeOfTheModel) {
         clock().now = arrival + kLatency + kCompletion;
         EXPECT_EQ(polled(way.one.send_cq), 1);
         run(clock().now);
-        EXPECT_EQ(next(), SOFTHCA_NO_EVENT);
+        EXPECT_EQ(next(), kNoEvent);
     });
 }
 
@@ -56,6 +56,7 @@ TEST_F(VirtualTimeTest, AMessageIsCompleteAtTheTimeOfTheModel) {
         const uint64_t start = clock().now;
         way.send(1, 64);
         const uint64_t end = start + kLatency + 64 + kCompletion;
+        run(end);
         clock().poll = 10;
         clock().completion = 5;
         clock().now = end - 11;

@@ -288,7 +288,6 @@ TEST_F(HostTest, FreedSlotIsWholeAfterEachInstruction) {
     auto& slot = shared_->copy;
     slot.life = Life{SlotState::kDead, 7}.word();
     slot.guards.used = 3;
-    slot.inbound.used = 5;
     slot.doorbell.dirty_cqs[7] = 9;
     slot.links[kMaxLinks - 1].ingress.reserve(0, 0, 11);
     Child child([&] {
@@ -303,8 +302,7 @@ TEST_F(HostTest, FreedSlotIsWholeAfterEachInstruction) {
     for (int steps = 0; steps < kSteps && status >> 8 != kAtItsExit; ++steps) {
         ASSERT_TRUE(WIFSTOPPED(status)) << "after " << steps;
         ASSERT_EQ(slot.get_life().incarnation, 7u) << "after " << steps << " instructions";
-        const bool clear = slot.guards.used == 0 && slot.inbound.used == 0 &&
-                           slot.doorbell.dirty_cqs[7] == 0 &&
+        const bool clear = slot.guards.used == 0 && slot.doorbell.dirty_cqs[7] == 0 &&
                            slot.links[kMaxLinks - 1].ingress.busy_until() == 0;
         ASSERT_TRUE(clear || slot.state() == SlotState::kDead) << "after " << steps;
         ASSERT_EQ(ptrace(PTRACE_SINGLESTEP, child.pid(), nullptr, nullptr), 0);

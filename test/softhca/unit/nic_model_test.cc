@@ -266,9 +266,8 @@ TEST(NicModel, DescriptionReadsBack) {
     }
 }
 
-TEST(Lateness, CountsLateOnesByDecade) {
+TEST(Lateness, CountsLateOnes) {
     Lateness lateness{};
-    EXPECT_EQ(lateness.late_share(), 0);
     record(lateness, 0, 1000, 900);
     record(lateness, 0, 1000, 1100);
     record(lateness, 0, 1000, 1101);
@@ -278,13 +277,7 @@ TEST(Lateness, CountsLateOnesByDecade) {
     record(lateness, 0, 0, 20'000'000'000);
     EXPECT_EQ(lateness.count, 7u);
     EXPECT_EQ(lateness.late, 4u) << "a twentieth of the time, or 100 ns, is not late";
-    EXPECT_EQ(lateness.max_ns, 20'000'000'000u);
     EXPECT_EQ(lateness.total_ns, 101u + 5'001u + 15'000u + 20'000'000'000u);
-    EXPECT_EQ(lateness.histogram[0], 3u);
-    EXPECT_EQ(lateness.histogram[1], 2u);
-    EXPECT_EQ(lateness.histogram[2], 1u);
-    EXPECT_EQ(lateness.histogram[7], 1u);
-    EXPECT_DOUBLE_EQ(lateness.late_share(), 4.0 / 7);
 }
 
 TEST(Arrival, BytesByTimeAndTimeByBytesAgree) {
