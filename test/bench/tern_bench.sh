@@ -63,8 +63,8 @@ is_json() { # NAME FILE
 }
 
 refusal_tests() {
-    local commands='latency,rate,bandwidth,onesided,rwapi,mpi,overlap,tune,memory'
-    check_match 'help' '^  overlap ' "$tern_bench" --help
+    local commands='latency,rate,bandwidth,onesided,rwapi,mpi,tune,memory'
+    check_match 'help' '^  latency ' "$tern_bench" --help
     check_match 'help: the peers that are measured' '1,4,16,32,63' "$tern_bench" --help
     refuses 'no command' 2 '^tern-bench: COMMAND is required' "$tern_bench"
     refuses 'an empty value' 2 "no value after '--json='" "$tern_bench" latency --json= --quick
@@ -423,30 +423,6 @@ openib_tests() {
     done
 }
 
-overlap_tests() {
-    local who
-    check 'overlap' "$tern_bench" overlap --quick --json "$tmp/overlap.json"
-    cp "$tmp/output" "$tmp/overlap"
-    is_json 'overlap: the json is json' "$tmp/overlap.json"
-    # A rendezvous needs the receiver's processor to answer the request. With get, it does not need the sender's. One of
-    # the four messages may differ, because a process may lose its processor for longer than it computes.
-    overlap_is 'receiver' 'rc_v get' 0 25
-    overlap_is 'sender' 'rc_v get' 100 75
-    overlap_is 'receiver' 'rc_v put' 0 25
-    verdicts 'overlap' 3 "$tmp/overlap"
-    # Each receive is granted before its message is asked for.
-    for who in receiver sender; do
-        check_match "overlap: messages are direct while the $who computes" \
-            "^direct, while the $who works: ([89][0-9]|100)\\.[0-9] % of [1-9][0-9]* " cat "$tmp/overlap"
-    done
-}
-
-overlap_is() { # who arm percent or-percent
-    check_match "overlap: 64 KiB, $2, while the $1 computes: $3 %" \
-        "\"arrived of the $1\", *\"x\": 65536,.*\"name\": \"$2\",.*\"median\": ($3|$4)," \
-        sh -c 'tr -d "\n" <"$0" | tr "}" "\n"' "$tmp/overlap.json" # one line for each figure
-}
-
 tune_tests() {
     check 'tune' "$tern_bench" tune --quick --profile graphene --sizes 1K:1M --json "$tmp/tune.json"
     cp "$tmp/output" "$tmp/tune"
@@ -502,7 +478,6 @@ rwapi_launcher_tests
 fake_mpi_tests
 mpi_tests
 openib_tests
-overlap_tests
 tune_tests
 memory_tests
 softhca_bench_tests

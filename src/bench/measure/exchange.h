@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What any connection carries out: messages, one-sided requests, and messages that overlap with
-// work. `End` is this process's end of a connection. For messages it has
+// What any connection carries out: messages and one-sided requests. `End` is this process's end of a connection. For messages it has
 //   void send(uint32_t size)      returns when the message is on its way
 //   void receive(uint32_t size)   returns when the next message has come
 //   void progress()
@@ -11,7 +10,6 @@
 
 #include "bench/measure/clock.h"
 #include "bench/measure/link.h"
-#include "bench/measure/machine.h"
 #include "bench/measure/mark.h"
 #include "bench/measure/order.h"
 
@@ -228,87 +226,6 @@ Samples one_sided(Peer& peer, End& end, const Order& order, uint64_t number) {
     for_each_place(order, end.half(), end.in(), [&](const char* message) {
         if (!is_marked(message, order.size, number)) throw Failure("the bytes are not there");
     });
-    return samples;
-}
-
-// Nonblocking messages and work, as in the Sandia MPI micro-benchmarks: post, work, wait. One
-// process works, the other one only takes part. For these, `End` also has
-//   Operation begin_send(size), begin_receive(size); void complete(operation)
-//   bool has_arrived(operation)   without calling the transport
-//   void say_go(), wait_for_go()
-
-// The part of the worker that does not compute. Both sides rely on this: the receive of a message
-// is posted before the message is sent.
-template <typename End>
-void take_part(Peer& peer, End& end, const Order& order) {
-    for (uint64_t i = 0; i < order.count; ++i) {
-        if (order.sender) {
-            const auto operation = end.begin_receive(order.size);
-            end.say_go();
-            end.complete(operation);
-            if (order.kind == Order::Kind::kArrivals) peer.channel().put('.');
-        } else {
-            end.wait_for_go();
-            end.send(order.size);
-        }
-        end.wait_for_go();
-    }
-}
-
-// Posts one message, calls work(), and waits for the message. Returns the time in ns.
-template <typename End, typename Work>
-uint64_t one_overlapped(End& end, const Order& order, Work&& work) {
-    if (order.sender) end.wait_for_go();
-    const uint64_t begin = now_ns();
-    const auto operation =
-        order.sender ? end.begin_send(order.size) : end.begin_receive(order.size);
-    if (!order.sender) end.say_go();
-    work(operation);
-    end.complete(operation);
-    const uint64_t time = now_ns() - begin;
-    end.say_go();
-    return time;
-}
-
-// kArrivals has one sample: the percentage of messages that had arrived before the worker called
-// the transport again. For the other orders, the work lasts longer than the message. kOverhead: the
-// worker's time besides the work, in us. kAvailability: 1 - overhead / time without work.
-template <typename End>
-Samples overlapped(Peer& peer, End& end, const Order& order) {
-    meet_in_progress(peer, end);
-    if (!peer.measures()) {
-        take_part(peer, end, order);
-        return {};
-    }
-    if (order.kind == Order::Kind::kArrivals) {
-        constexpr uint64_t kLongNs = 20'000'000;
-        uint64_t there = 0;
-        for (uint64_t i = 0; i < order.count; ++i) {
-            bool arrived = false;
-            one_overlapped(end, order, [&](const auto& operation) {
-                const uint64_t last = now_ns() + kLongNs;
-                while (!arrived && now_ns() < last)
-                    arrived =
-                        order.sender ? peer.channel().has_message() : end.has_arrived(operation);
-            });
-            if (order.sender) peer.channel().take<char>();
-            there += arrived;
-        }
-        return {100 * static_cast<double>(there) / static_cast<double>(order.count)};
-    }
-    Samples samples;
-    Samples idle;
-    for (uint64_t i = 0; i < order.count / 2; ++i)
-        idle.push_back(static_cast<double>(one_overlapped(end, order, [](const auto&) {})));
-    const double base = median(idle);
-    const Work work(std::max(2 * base, base + 20e3));
-    for (uint64_t i = order.count / 2; i < order.count; ++i) {
-        const auto time =
-            static_cast<double>(one_overlapped(end, order, [&](const auto&) { work(); }));
-        const double overhead = std::max(0.0, time - work.ns());
-        samples.push_back(order.kind == Order::Kind::kOverhead ? overhead / 1000
-                                                               : 1 - overhead / base);
-    }
     return samples;
 }
 

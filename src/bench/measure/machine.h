@@ -64,21 +64,4 @@ class Memory {
     std::optional<MemoryFile> file_;  // of shared memory
 };
 
-// A computation that takes a known time, if the process has its processor to itself.
-class Work {
-  public:
-    explicit Work(double ns);
-
-    void operator()() const { spin(turns_); }
-    // The expected time.
-    double ns() const { return static_cast<double>(turns_) * turn_ns(); }
-
-  private:
-    static void spin(uint64_t turns);
-    // The time of one turn: the shortest of many trials, measured once.
-    static double turn_ns();
-
-    uint64_t turns_;
-};
-
 }  // namespace bench

@@ -24,10 +24,6 @@ struct Order {
         kGoes,       // UCP: round trips of words, apart from the messages
         kStream,     // bursts; verbs: of writes that are read, unless it is one-sided
         kOneSided,   // windows of writes or reads, each with a flush at its end
-        // Nonblocking messages that overlap with work (exchange.h):
-        kAvailability,
-        kOverhead,
-        kArrivals,
         // Verbs: streams of requests, registrations without and with deregistration, posts, and the
         // arrival of the pieces of a long write.
         kSpacings,
@@ -53,7 +49,6 @@ struct Order {
     uint64_t count = 0;
     uint64_t per_sample = 1;  // round trips, windows, or messages of a burst, for each sample
     Buffers buffers = Buffers::kOne;
-    bool sender = false;     // overlapped: the worker that computes sends
     bool one_sided = false;  // needs no processor time of the answering worker
     bool reaps = false;      // kWrites, kExchanges, kStream: takes completions meanwhile
     bool copied = false;     // verbs, kStream: each message is copied before it is written

@@ -84,8 +84,6 @@ WorkerJob job_of(const Arm& arm, const Setup& setup, bool measures) {
     job.gid_index = setup.gid_index;
     if (setup.cpus) job.cpu = measures ? setup.cpus->first : setup.cpus->second;
     if (arm.device_threads == DeviceThreads::kBeside) job.device_cpu = job.cpu;
-    if (arm.device_threads == DeviceThreads::kApart && setup.cpus)
-        job.device_cpu = setup.cpus->second;
     return job;
 }
 

@@ -17,7 +17,6 @@ namespace bench {
 // Where the threads of the device run.
 enum class DeviceThreads : uint8_t {
     kBeside,    // on the processor of the process that uses the device
-    kApart,     // like those of hardware, they take no time from the measured process
     kAnywhere,  // where the kernel puts them
 };
 

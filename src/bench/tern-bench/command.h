@@ -168,7 +168,6 @@ Result run_bandwidth(const Options& options, const Setup& setup);
 Result run_onesided(const Options& options, const Setup& setup);
 Result run_rwapi(const Options& options, const Setup& setup);
 Result run_mpi(const Options& options, const Setup& setup);
-Result run_overlap(const Options& options, const Setup& setup);
 Result run_tune(const Options& options, const Setup& setup);
 Result run_memory(const Options& options, const Setup& setup);
 

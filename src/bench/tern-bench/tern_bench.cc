@@ -31,7 +31,6 @@ const Command kCommands[] = {
      run_rwapi, 7, 1, 4 << 20, 4, 1},
     {"mpi", "Open MPI and MPICH: ping-pong, all-to-all, puts and gets in reused and fresh buffers",
      run_mpi, 7, 16, 1 << 20, 4},
-    {"overlap", "how much of a message the processor can leave to the network", run_overlap},
     {"tune", "the costs of copies, registrations and the network here, and the model's choices",
      run_tune},
     {"memory", "registered bytes, memory of queues and queue pairs by number of peers",

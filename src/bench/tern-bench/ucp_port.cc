@@ -6,7 +6,6 @@
 #include <array>
 #include <cstring>
 #include <optional>
-#include <utility>
 #include <vector>
 
 #include "bench/measure/exchange.h"
@@ -156,9 +155,7 @@ class UcpPort : public Port {
             out_.walk(true);
             in_.walk(true);
         }
-        const bool overlaps =
-            order.kind >= Order::Kind::kAvailability && order.kind <= Order::Kind::kArrivals;
-        Samples samples = overlaps ? settled(order) : run_messages(peer_, *this, order);
+        Samples samples = run_messages(peer_, *this, order);
         numbers_.check();
         return samples;
     }
@@ -197,13 +194,6 @@ class UcpPort : public Port {
                      operation.receives ? "ucp_tag_recv_nbx" : "ucp_tag_send_nbx");
         if (operation.receives) numbers_.take(operation.memory, operation.size);
     }
-    // Whether the last bytes of the message have arrived. Does not call the transport.
-    bool has_arrived(const Operation& operation) const {
-        uint64_t number;
-        const volatile char* const last = operation.memory + operation.size - sizeof number;
-        for (size_t i = 0; i < sizeof number; ++i) reinterpret_cast<char*>(&number)[i] = last[i];
-        return number == numbers_.taken;
-    }
     // Words apart from the messages.
     void say_go() {
         link_.finish(ucp_tag_send_nbx(link_.endpoint(), &go_, sizeof go_, kGoTag, &kNoParameters),
@@ -225,29 +215,11 @@ class UcpPort : public Port {
         }
         return {};
     }
-    // Lets the matcher learn which tags are used often, and UCX finish its exchange with the peer
-    // before the first rendezvous.
-    Samples settled(const Order& order) {
-        constexpr uint64_t kLearn = 48;
-        constexpr uint32_t kAnnounced = 64 << 10;
-        if (!std::exchange(has_settled_[order.sender], true)) {
-            Order first = order;
-            first.kind = Order::Kind::kOverhead;
-            first.count = kLearn;
-            for (const uint32_t size : {uint32_t{sizeof(uint64_t)}, kAnnounced}) {
-                first.size = size;
-                overlapped(peer_, *this, first);
-            }
-        }
-        return overlapped(peer_, *this, order);
-    }
-
     Peer& peer_;
     UcpLink link_;
     Ground out_;
     Ground in_;
     Numbers numbers_;
-    std::array<bool, 2> has_settled_{};  // index: order.sender
     char go_ = 0;
 };
 
