@@ -20,10 +20,8 @@ struct Order {
         kSends,      // round trips of sends and receives
         kMessages,   // round trips of messages
         kExchanges,  // of messages in both directions at once
-        kAllToAll,   // MPI: collective exchanges, also with oneself
         kGoes,       // UCP: round trips of words, apart from the messages
         kStream,     // bursts; verbs: of writes that are read, unless it is one-sided
-        kOneSided,   // windows of writes or reads, each with a flush at its end
         // Verbs: streams of requests, registrations without and with deregistration, posts, and the
         // arrival of the pieces of a long write.
         kSpacings,
@@ -47,16 +45,15 @@ struct Order {
     Kind kind = Kind::kMessages;
     uint32_t size = 8;
     uint64_t count = 0;
-    uint64_t per_sample = 1;  // round trips, windows, or messages of a burst, for each sample
+    uint64_t per_sample = 1;  // round trips, or messages of a burst, for each sample
     Buffers buffers = Buffers::kOne;
     bool one_sided = false;  // needs no processor time of the answering worker
     bool reaps = false;      // kWrites, kExchanges, kStream: takes completions meanwhile
     bool copied = false;     // verbs, kStream: each message is copied before it is written
     bool chained = false;    // kWrites, kExchanges, kStream: writes as in chain.h
-    Request request = Request::kWrite;  // kOneSided, kSpacings, kCopySpacings; rwapi, MPI: all
-    uint32_t window = 8;                // the same: outstanding requests
+    Request request = Request::kWrite;  // kSpacings, kCopySpacings; rwapi, MPI: all
+    uint32_t window = 8;                // kSpacings, kCopySpacings: outstanding requests
     uint32_t bytes = 0;                 // kPieces: bytes of the message to wait for
-    uint32_t warm_up = 0;               // MPI: round trips or windows before those that are counted
 
     // The number of round trips, which make up whole samples.
     uint64_t trips() const { return count / per_sample * per_sample; }

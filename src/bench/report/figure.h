@@ -57,11 +57,6 @@ std::string as_table(const std::vector<Figure>& figures);
 // The ratios first, with a line for each x and a column for each name. Below, the same for the
 // other figures, and which targets are met.
 std::string as_matrix(const std::vector<Figure>& figures);
-// All ratios first, with a heading for each test, a line for each x, and a column for each name:
-// the title of "A: b" has A above b. Below, the same for the other figures, and how many targets
-// are met.
-std::string as_groups(const std::vector<Figure>& figures);
-
 using Facts = std::vector<std::pair<std::string, std::string>>;
 // One JSON object: the version of its form, this program's version and commit, the date, the
 // machine, the facts, the sizes, and a list "figures". Missing and infinite numbers are left out.

@@ -147,29 +147,6 @@ Names tests_of(const std::vector<Figure>& figures) {
                                   [](const Figure& figure) { return figure.test; });
 }
 
-// The ratios or the other figures of all tests, in one table.
-std::string group_table(const std::vector<Figure>& figures, bool ratios) {
-    const auto of_kind = [&](const Figure& figure) { return figure.is_ratio() == ratios; };
-    const Names names = names_of(chosen(figures, of_kind));
-    if (names.empty()) return {};
-    std::vector<Cells> lines = {{ratios ? "ratios" : "values"}, {""}};
-    for (const std::string& name : names) {
-        const size_t end = name.find(": ");
-        const bool split = end != std::string::npos;
-        lines[0].push_back(split ? name.substr(0, end) : "");
-        lines[1].push_back(split ? name.substr(end + 2) : name);
-    }
-    for (Cells& line : lines) line.emplace_back();
-    for (const std::string& test : tests_of(figures)) {
-        const Chosen part = chosen(
-            figures, [&](const Figure& figure) { return of_kind(figure) && figure.test == test; });
-        lines.emplace_back(names.size() + 2);
-        lines.back().front() = ratios || part.empty() ? test : title_of(part);
-        add_lines(part, names, &lines);
-    }
-    return columns(lines, names);
-}
-
 // How many targets are met: a line for each name with targets. If `what` is sizes, those that are
 // not met, too.
 std::string targets(const Chosen& figures, const char* at, const std::string& what) {
@@ -255,12 +232,6 @@ std::string as_matrix(const std::vector<Figure>& figures) {
         text += tables + met + (met.empty() ? "" : "\n");
     }
     return text;
-}
-
-std::string as_groups(const std::vector<Figure>& figures) {
-    const Chosen aimed = chosen(figures, [](const Figure& figure) { return figure.has_target(); });
-    return group_table(figures, true) + "\n" + targets(aimed, "in", "lines") + "\n" +
-           group_table(figures, false);
 }
 
 }  // namespace report

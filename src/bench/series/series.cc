@@ -166,7 +166,6 @@ Series::Pairs Series::start(Progress& progress) {
         progress.step("starting " + arms_[i].name);
         try {
             pairs[i] = std::make_unique<Pair>(arms_[i], setup_);
-            if (!pairs[i]->library().empty()) libraries_.insert(pairs[i]->library());
             // Connections are set up, and become fast, with use.
             Order warm_up;
             warm_up.kind = arms_[i].warm_up;

@@ -4,7 +4,6 @@
 
 #include <deque>
 #include <memory>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -104,8 +103,6 @@ class Series {
     Group& add(Group group) { return groups_.emplace_back(std::move(group)); }
     // Throws Failure; with gaps only if all arms fail.
     std::vector<Figure> run();
-    // Of the arms, after run(): Port::library().
-    const std::set<std::string>& libraries() const { return libraries_; }
 
   private:
     class Lateness;
@@ -133,7 +130,6 @@ class Series {
     std::vector<Arm> arms_;
     std::vector<bool> failed_;  // by arm
     std::deque<Group> groups_;
-    std::set<std::string> libraries_;
 };
 
 }  // namespace bench

@@ -281,25 +281,6 @@ Samples piece_times(Peer& peer, Link& link, const Order& order) {
     return samples;
 }
 
-struct LinkEnd {
-    char* out() { return link.out(); }
-    char* in() { return link.in(); }
-    size_t half() const { return link.half(); }
-    void meet() { peer.meet(); }
-    void begin(uint64_t offset, uint32_t size, bool last) { link.post(opcode, offset, size, last); }
-    void flush() { link.reap_until(0); }
-
-    Peer& peer;
-    Link& link;
-    ibv_wr_opcode opcode;
-};
-
-Samples one_sided_times(Peer& peer, Link& link, const Order& order) {
-    LinkEnd end{peer, link,
-                order.request == Order::Request::kRead ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE};
-    return one_sided(peer, end, order, ++link.sequence);
-}
-
 class VerbsPort : public Port {
   public:
     VerbsPort(Peer& peer, const WorkerJob& job)
@@ -337,8 +318,6 @@ class VerbsPort : public Port {
                 return message_spacings(peer_, link_, order);
             case Order::Kind::kCopySpacings:
                 return copy_spacings(peer_, link_, order);
-            case Order::Kind::kOneSided:
-                return one_sided_times(peer_, link_, order);
             case Order::Kind::kStream:
                 return order.one_sided ? alone(order) : ring_times(peer_, link_, order);
             default:

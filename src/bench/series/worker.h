@@ -66,8 +66,6 @@ class Pair {
 
     // Throws Failure.
     Outcome run(const Order& order);
-    // Port::library() of the worker that measures.
-    const std::string& library() const { return library_; }
     // Of the worker that measures.
     pid_t pid() const { return workers_.front().pid(); }
     // Ends the workers. Throws Failure if one fails. The destructor kills them.
@@ -75,7 +73,6 @@ class Pair {
 
   private:
     const std::string name_;
-    std::string library_;
     std::vector<Process> processes_;  // the workers, or their launcher
     std::vector<Channel> workers_;    // the first measures, the other one answers
 };
@@ -90,8 +87,6 @@ class Port {
     // messages, one sample for each burst; in us. The result is empty in the worker that answers,
     // and in both if messages of the size are impossible.
     virtual Samples run(const Order& order) = 0;
-    // The library that is measured, and its version, if a reader needs the name. Short.
-    virtual std::string library() const { return {}; }
 };
 
 // The first message to a worker. Plain data.

@@ -161,14 +161,6 @@ Arm ucp_arm(const std::string& transport) {
     return arm;
 }
 
-Arm rma_arm(const std::string& transport, const std::string& memory) {
-    Arm arm = ucp_arm(transport);
-    arm.port = "rma";
-    arm.shared = memory == "shared";
-    arm.warm_up = Order::Kind::kOneSided;
-    return arm;
-}
-
 Arm rwapi_arm(const std::string& transport, const std::string& memory) {
     Arm arm = uct_arm(transport);
     arm.name = "rwapi, " + transport;
@@ -190,21 +182,6 @@ Arm shim_arm(const ShimLibrary& library, const std::string& transport, const std
     return with(std::move(arm), "",
                 {{"OMPI_MCA_sshmem", memory == "shared" ? "sysv" : "ucx"},
                  {"SHMEM_SYMMETRIC_SIZE", "64M"}});
-}
-
-Arm openib_arm(const ShimLibrary& library, bool eager_rdma, bool leave_pinned) {
-    const auto switched = [](bool on) { return on ? "1" : "0"; };
-    Arm arm = with(shim_arm(library, "rc_v", "private"), "",
-                   {{"OMPI_MCA_pml", "ob1"},
-                    {"OMPI_MCA_osc", ""},
-                    {"OMPI_MCA_btl", "openib,self"},
-                    {"OMPI_MCA_btl_openib_allow_ib", "1"},
-                    {"OMPI_MCA_btl_openib_warn_no_device_params_found", "0"},
-                    {"OMPI_MCA_btl_openib_use_eager_rdma", switched(eager_rdma)},
-                    {"OMPI_MCA_mpi_leave_pinned", switched(leave_pinned)}});
-    arm.name = library.toolchain.name + ", openib" + (eager_rdma ? "" : ", no eager RDMA") +
-               (leave_pinned ? "" : ", pipelined");
-    return arm;
 }
 
 Arm with(Arm arm, const std::string& name, const Environment& environment) {

@@ -23,8 +23,6 @@ struct Options {
     int rounds = 0;
     int gid_index = 0;
     bool quick = false;
-    bool brief = false;   // mpi: the most telling comparisons only
-    bool openib = false;  // mpi: Open MPI without UCX too
     std::string profile;  // of the benchmark's own software HCA; empty: the environment decides
     double step = 0;      // factor from one size to the next
     uint32_t low = 0;
@@ -75,14 +73,10 @@ void check_profile(const std::string& profile);
 // The measured software and the machine, as facts for the output.
 Facts facts_of(const Options& options, const Setup& setup);
 
-// What several commands share. Targets for Tern's ratio to rc_v: of times, at most; of bandwidths,
-// at least.
-constexpr double kTimeToVerbs = 1.05;
-constexpr double kBandwidthToVerbs = 0.98;
+// What several commands share.
 constexpr uint32_t kTargetSize = 8;         // of short messages, for other targets
 constexpr uint32_t kShort = 8 << 10;        // up to here, reading the clock each time would show
 constexpr uint64_t kOrderBytes = 16 << 20;  // of an order, in each direction
-constexpr uint32_t kBytesAtOnce = 4 << 20;  // of what is on its way at once, at most
 
 // A series of the command's rounds, in a few starts.
 Series make_series(const Options& options, const Setup& setup, int quick_rounds, int starts);
@@ -130,8 +124,7 @@ struct ShimLibrary {
 };
 // Compiles one with each that is installed. Adds a line to *notes for each that is not. Throws
 // Failure with the errors of a compiler.
-std::deque<ShimLibrary> compile_mpi_shims(std::string* notes);
-std::deque<ShimLibrary> compile_shims(std::string* notes);  // of OpenSHMEM too
+std::deque<ShimLibrary> compile_shims(std::string* notes);
 
 Arm raw_arm(const std::string& memory);
 // Long messages over verbs: "write", "register" or "copy", and the kind of memory.
@@ -139,16 +132,10 @@ Arm large_arm(const std::string& protocol, const std::string& memory);
 Arm uct_arm(const std::string& transport);
 // Tagged messages of UCP over one transport.
 Arm ucp_arm(const std::string& transport);
-// Puts and gets of UCP in the kind of memory.
-Arm rma_arm(const std::string& transport, const std::string& memory);
 // Notified writes of rwapi in the kind of memory.
 Arm rwapi_arm(const std::string& transport, const std::string& memory);
 // What a library of an MPI or OpenSHMEM does over a transport of UCP, in the kind of memory.
 Arm shim_arm(const ShimLibrary& library, const std::string& transport, const std::string& memory);
-// The same over btl openib, Open MPI's own way over verbs until version 4, without UCX: short
-// messages by RDMA writes into fixed slots, or by sends; the registrations of long ones kept or
-// not.
-Arm openib_arm(const ShimLibrary& library, bool eager_rdma, bool leave_pinned);
 // The name of what is compared with rc_v over UCP: rc_v is rc_verbs with the transports that UCP
 // needs to connect it.
 std::string ucp_name(const Options& options);
@@ -165,9 +152,7 @@ Arm rendezvous(Arm arm);
 Result run_latency(const Options& options, const Setup& setup);
 Result run_rate(const Options& options, const Setup& setup);
 Result run_bandwidth(const Options& options, const Setup& setup);
-Result run_onesided(const Options& options, const Setup& setup);
 Result run_rwapi(const Options& options, const Setup& setup);
-Result run_mpi(const Options& options, const Setup& setup);
 Result run_tune(const Options& options, const Setup& setup);
 Result run_memory(const Options& options, const Setup& setup);
 
@@ -207,6 +192,6 @@ struct PortKind {
     const char* name;  // Arm::port
     OpenPort open;
 };
-extern const PortKind kUctPort, kUcpPort, kRmaPort, kRwapiPort, kShimPort;
+extern const PortKind kUctPort, kUcpPort, kRwapiPort, kShimPort;
 
 }  // namespace bench

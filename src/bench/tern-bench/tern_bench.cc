@@ -16,21 +16,15 @@
 namespace bench {
 namespace {
 
-constexpr int kBriefRounds = 21;
-
 const Command kCommands[] = {
     {"latency", "half round trips: UCT active messages, UCP tagged messages, RDMA writes",
      run_latency},
     {"rate", "streams: 8-byte active messages per second, bandwidth by size", run_rate},
     {"bandwidth", "long messages in fresh and reused buffers, limits, naive protocols, the model",
      run_bandwidth},
-    {"onesided", "puts and gets: one at a time, each with a flush, and many at once", run_onesided,
-     7, 8, 4 << 20, 2},
     {"rwapi",
      "notified writes, against MPI and RDMA writes; puts with signals, against MPI and OpenSHMEM",
      run_rwapi, 7, 1, 4 << 20, 4, 1},
-    {"mpi", "Open MPI and MPICH: ping-pong, all-to-all, puts and gets in reused and fresh buffers",
-     run_mpi, 7, 16, 1 << 20, 4},
     {"tune", "the costs of copies, registrations and the network here, and the model's choices",
      run_tune},
     {"memory", "registered bytes, memory of queues and queue pairs by number of peers",
@@ -58,18 +52,13 @@ const Command& command_of(const Options& options) {
 void complete(const CLI::App& app, const std::vector<uint32_t>& sizes, Options* options) {
     const Command& command = command_of(*options);
     if (options->quick && app.count("--peers") == 0) options->peers = {1, 4};
-    if (app.count("--rounds") == 0)
-        options->rounds = options->brief ? kBriefRounds : command.rounds;
+    if (app.count("--rounds") == 0) options->rounds = command.rounds;
     if (app.count("--step") == 0) options->step = command.step;
     options->low = sizes.empty() ? command.low : sizes.front();
     options->high = sizes.empty() ? command.high : sizes.back();
     if (sizes.size() > 2) throw CLI::ValidationError("--sizes", "more than two sizes");
     if (options->high < options->low)
         throw CLI::ValidationError("--sizes", "the second size is the smaller one");
-    if (options->brief && options->command != "mpi")
-        throw CLI::ValidationError("--brief", "only mpi has a brief form");
-    if (options->openib && (options->command != "mpi" || options->brief))
-        throw CLI::ValidationError("--openib", "only mpi has openib, and not in brief");
     if (options->low < command.least) {
         throw CLI::ValidationError("--sizes", "messages of " + options->command +
                                                   " have at least " +
@@ -95,9 +84,6 @@ void add_options(CLI::App& app, std::vector<uint32_t>& sizes, Options* options) 
            "how often everything is measured in turn [15; onesided, rwapi, mpi: 7; --brief: 21]")
         ->check(CLI::Range(1, 10000));
     app.add_flag("--quick", options->quick, "few and short rounds: whether it works, not how fast");
-    app.add_flag("--brief", options->brief, "mpi: only four comparisons, in 40 seconds");
-    app.add_flag("--openib", options->openib,
-                 "mpi: compare with Open MPI's own btl openib too, which Open MPI 5 does not have");
     app.add_option("--profile", options->profile,
                    "model of the software HCA that is used if there is no HCA: ideal, graphene, "
                    "infini, hdr200, muse, cx3-fdr, cx5-edr, cx6-hdr, cx7-ndr")
@@ -128,7 +114,7 @@ void add_options(CLI::App& app, std::vector<uint32_t>& sizes, Options* options) 
 
 std::unique_ptr<Port> open_port(Peer& peer, const WorkerJob& job) {
     const std::string port = job.port;
-    for (const PortKind* kind : {&kUctPort, &kUcpPort, &kRmaPort, &kRwapiPort, &kShimPort}) {
+    for (const PortKind* kind : {&kUctPort, &kUcpPort, &kRwapiPort, &kShimPort}) {
         if (port == kind->name) return kind->open(peer, job);
     }
     return open_verbs_port(peer, job);
@@ -148,7 +134,6 @@ int run(const Options& options) {
     std::printf("%-12s %s\n", "machine", this_machine().text().c_str());
     for (const auto& [key, text] : facts) {
         if (key == "command" || text.empty()) continue;
-        if (options.brief && key != "device" && key != "ucx") continue;
         std::printf("%-12s %s\n", key.c_str(), text.c_str());
     }
     std::printf("\n");

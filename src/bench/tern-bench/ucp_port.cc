@@ -223,77 +223,8 @@ class UcpPort : public Port {
     char go_ = 0;
 };
 
-struct Unmapper {
-    void operator()(ucp_mem_h memory) const { ucp_mem_unmap(context, memory); }
-
-    ucp_context_h context = nullptr;
-};
-
-class RmaPort : public Port {
-  public:
-    RmaPort(Peer& peer, const WorkerJob& job)
-        : peer_(peer), memory_(job.memory, 2 * kLongest), link_(peer, UCP_FEATURE_RMA) {
-        ucp_mem_map_params_t parameters = {};
-        parameters.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH;
-        parameters.address = memory_.data();
-        parameters.length = 2 * kLongest;
-        ucp_mem_h mapped = nullptr;
-        check("ucp_mem_map", ucp_mem_map(link_.context(), &parameters, &mapped));
-        mapped_ = {mapped, Unmapper{link_.context()}};
-        theirs_ = peer.exchange(reinterpret_cast<uint64_t>(memory_.data()));
-        const Blob key = peer.exchange(packed_key());
-        key_ = created<decltype(key_)>("ucp_ep_rkey_unpack", ucp_ep_rkey_unpack, link_.endpoint(),
-                                       key.bytes.data());
-    }
-
-    Samples run(const Order& order) override {
-        if (order.kind != Order::Kind::kOneSided) throw Failure("not an order for puts and gets");
-        reads_ = order.request == Order::Request::kRead;
-        return one_sided(peer_, *this, order, ++orders_);
-    }
-
-    char* out() { return memory_.data(); }
-    char* in() { return memory_.data() + kLongest; }
-    static size_t half() { return kLongest; }
-    // The target serves its library meanwhile, as a process does that waits in a barrier of MPI.
-    void meet() { meet_in_progress(peer_, link_); }
-    void begin(uint64_t offset, uint32_t size, bool) {
-        const uint64_t there = theirs_ + offset;
-        void* const request = reads_ ? ucp_get_nbx(link_.endpoint(), in() + offset, size, there,
-                                                   key_.get(), &kNoParameters)
-                                     : ucp_put_nbx(link_.endpoint(), out() + offset, size,
-                                                   there + kLongest, key_.get(), &kNoParameters);
-        if (UCS_PTR_IS_ERR(request))
-            check(reads_ ? "ucp_get_nbx" : "ucp_put_nbx", UCS_PTR_STATUS(request));
-        // The flush waits for the operation.
-        if (request != nullptr) ucp_request_free(request);
-    }
-    void flush() {
-        link_.finish(ucp_ep_flush_nbx(link_.endpoint(), &kNoParameters), "ucp_ep_flush_nbx");
-    }
-
-  private:
-    Blob packed_key() {
-        void* key = nullptr;
-        size_t size = 0;
-        check("ucp_rkey_pack", ucp_rkey_pack(link_.context(), mapped_.get(), &key, &size));
-        const Owner<void, ucp_rkey_buffer_release> keeper(key);
-        return {"the key of the memory", key, size};
-    }
-
-    Peer& peer_;
-    Memory memory_;
-    UcpLink link_;
-    std::unique_ptr<ucp_mem, Unmapper> mapped_;
-    uint64_t theirs_ = 0;  // the peer's memory
-    Owner<ucp_rkey, ucp_rkey_destroy> key_;
-    bool reads_ = false;
-    uint64_t orders_ = 0;
-};
-
 }  // namespace
 
 const PortKind kUcpPort = {"ucp", open<UcpPort>};
-const PortKind kRmaPort = {"rma", open<RmaPort>};
 
 }  // namespace bench
