@@ -3,15 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 
 namespace bench {
-
-// The buffers that the messages of a ping-pong use.
-enum class Buffers : uint8_t {
-    kOne,     // one buffer for all messages, including those of earlier orders
-    kReused,  // one buffer, never used before this order
-    kFresh,   // a new buffer, never used before, for each message
-};
 
 // One task for the two workers of a pair. Plain data.
 struct Order {
@@ -20,8 +14,7 @@ struct Order {
         kSends,      // round trips of sends and receives
         kMessages,   // round trips of messages
         kExchanges,  // of messages in both directions at once
-        kGoes,       // UCP: round trips of words, apart from the messages
-        kStream,     // bursts; verbs: of writes that are read, unless it is one-sided
+        kStream,     // bursts
         // Verbs: streams of requests, registrations without and with deregistration, posts, and the
         // arrival of the pieces of a long write.
         kSpacings,
@@ -45,12 +38,10 @@ struct Order {
     Kind kind = Kind::kMessages;
     uint32_t size = 8;
     uint64_t count = 0;
-    uint64_t per_sample = 1;  // round trips, or messages of a burst, for each sample
-    Buffers buffers = Buffers::kOne;
-    bool one_sided = false;  // needs no processor time of the answering worker
-    bool reaps = false;      // kWrites, kExchanges, kStream: takes completions meanwhile
-    bool copied = false;     // verbs, kStream: each message is copied before it is written
-    bool chained = false;    // kWrites, kExchanges, kStream: writes as in chain.h
+    uint64_t per_sample = 1;            // round trips, or messages of a burst, for each sample
+    bool one_sided = false;             // needs no processor time of the answering worker
+    bool reaps = false;                 // kWrites, kExchanges, kStream: takes completions meanwhile
+    bool chained = false;               // kWrites, kExchanges, kStream: writes as in chain.h
     Request request = Request::kWrite;  // kSpacings, kCopySpacings; rwapi, MPI: all
     uint32_t window = 8;                // kSpacings, kCopySpacings: outstanding requests
     uint32_t bytes = 0;                 // kPieces: bytes of the message to wait for
@@ -66,39 +57,31 @@ struct Order {
 constexpr uint64_t kLongest = uint64_t{16} << 20;
 constexpr uint64_t kGround = uint64_t{96} << 20;
 
-// From one buffer to the next: an unused page separates them, because a registration cache could
-// merge adjacent ones.
-constexpr uint64_t stride_of(uint64_t size) {
-    constexpr uint64_t kPage = 4096;
-    return (size + kPage - 1) / kPage * kPage + kPage;
-}
-
-// The buffers in this memory, one after the other. Both workers of a pair choose the same buffers.
+// Buffers in this memory that were never used before, one after the other.
 class Walk {
   public:
-    // Call before the messages of an order. Returns true if the rest of the memory was too short
+    // Call before `count` messages of a size. Returns true if the rest of the memory was too short
     // for them and the walk started at the beginning again.
-    bool begin(const Order& order) {
-        stride_ = order.buffers == Buffers::kFresh ? stride_of(order.size) : 0;
-        const uint64_t buffers = stride_ == 0 ? 1 : order.count;
-        const bool again = next_ + buffers * stride_of(order.size) > kGround;
-        at_ = again ? 0 : next_;
-        next_ = at_ + buffers * stride_of(order.size);
+    bool begin(uint64_t size, uint64_t count) {
+        stride_ = stride_of(size);
+        const bool again = next_ + count * stride_ > kGround;
+        if (again) next_ = 0;
         return again;
     }
     // The offset of the next message.
-    uint64_t step() {
-        const uint64_t at = at_;
-        at_ += stride_;
-        return at;
-    }
+    uint64_t step() { return std::exchange(next_, next_ + stride_); }
 
     // How many messages of a size fit into the memory.
-    static uint64_t most(uint32_t size) { return kGround / stride_of(size); }
+    static uint64_t most(uint64_t size) { return kGround / stride_of(size); }
 
   private:
+    // An unused page separates buffers, because a registration cache could merge adjacent ones.
+    static constexpr uint64_t stride_of(uint64_t size) {
+        constexpr uint64_t kPage = 4096;
+        return (size + kPage - 1) / kPage * kPage + kPage;
+    }
+
     uint64_t stride_ = 0;
-    uint64_t at_ = 0;
     uint64_t next_ = 0;
 };
 

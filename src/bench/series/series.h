@@ -34,10 +34,8 @@ struct Entry {
         void drop_incomplete(size_t rounds);
     };
     Measured measured = {};
-    Measured first = {};     // the first sample of each order, if the group has a test for it
-    bool has_first = false;  // its first samples belong to Group::first_test
-    bool offered = true;     // false: impossible or not requested
-    size_t arm_index = 0;    // in the series
+    bool offered = true;   // false: impossible or not requested
+    size_t arm_index = 0;  // in the series
 };
 
 // Notes what a result lacks, and says it on stderr.
@@ -49,7 +47,6 @@ struct Ratio {
     std::string yardstick;
     double target = kNone;
     std::string name = {};  // empty: both names
-    bool of_first = false;  // of the first sample of each order to the later ones
 };
 
 // All that is compared in one test with messages of one size.
@@ -64,8 +61,6 @@ struct Group {
     uint32_t size = 0;        // of messages; 0 if there is none
     std::string unit = "us";  // a time, or messages or bytes per second
     std::string x_text = {};  // empty: the size
-    // The test that shows the first sample of each order of some entries.
-    std::string first_test = {};
     // Whether a lack of CPU time makes a figure doubtful. False if the processes sleep between the
     // samples.
     bool needs_cpu = true;
@@ -120,8 +115,8 @@ class Series {
     // Notes that an arm has failed. Throws the failure if nothing is left.
     void give_up(size_t arm, const Failure& failure, Progress* progress);
     bool has_figures(const Entry& entry) const;
-    void add_figures(const Group& group, bool first, std::vector<Figure>* figures) const;
-    Figure figure_of(const Group& group, const Entry& entry, bool first) const;
+    void add_figures(const Group& group, std::vector<Figure>* figures) const;
+    Figure figure_of(const Group& group, const Entry& entry) const;
 
     const Setup& setup_;
     const int rounds_;

@@ -45,41 +45,27 @@ class Flag {
 
 // Ways of a numbered message to the other process.
 
-// Buffers that are walked through, the same in both processes.
-struct Walks {
-    void begin(const Order& order) {
-        out.begin(order);
-        in.begin(order);
-    }
-
-    Walk out;
-    Walk in;
-};
-
 // Writes whose end the receiver polls in memory. The size is a multiple of 8 bytes, or less.
 class Writes {
   public:
-    // Between the buffers of `walks`, or a few places if it is null.
-    Writes(Link& link, const Order& order, Walks* walks = nullptr)
+    Writes(Link& link, const Order& order)
         : link_(link),
           size_(order.size),
           // In exchanges a message may be on its way while the one before is looked at.
           places_(order.kind == Order::Kind::kExchanges ? 2 : 1),
-          reaps_(order.reaps),
-          walks_(walks) {
-        for (uint32_t i = 0; walks == nullptr && i < places_; ++i)
+          reaps_(order.reaps) {
+        for (uint32_t i = 0; i < places_; ++i)
             Tail(link.in() + i * size_, size_).store(link.sequence);
     }
     void send(uint64_t number) {
-        const uint64_t at = walks_ != nullptr ? walks_->out.step() : place(number);
+        const uint64_t at = place(number);
         Tail(link_.out() + at, size_).store(number);
         link_.post(IBV_WR_RDMA_WRITE, at, size_);
     }
     void receive(uint64_t number) {
-        const uint64_t at = walks_ != nullptr ? walks_->in.step() : place(number);
-        // As transports do with long messages; the software HCA also places due data then.
-        wait_for_end({link_.in() + at, size_}, number, [this] {
-            if (walks_ != nullptr || (reaps_ && link_.outstanding() != 0)) link_.reap();
+        // The software HCA places due data when it is polled.
+        wait_for_end({link_.in() + place(number), size_}, number, [this] {
+            if (reaps_ && link_.outstanding() != 0) link_.reap();
         });
     }
 
@@ -90,76 +76,6 @@ class Writes {
     const uint32_t size_;
     const uint32_t places_;
     const bool reaps_;
-    Walks* const walks_;
-};
-
-// The buffers of long messages that are not registered.
-struct Grounds {
-    explicit Grounds(Memory::Kind kind) : out(kind, kGround), in(kind, kGround) {}
-
-    Memory out;
-    Memory in;
-};
-
-// Long messages: each is copied into registered memory, written in one piece, and copied out at the
-// receiver.
-struct Copies {
-    void send(uint64_t number) {
-        char* const from = grounds.out.data() + walks.out.step();
-        word_at(from + size - kWord).store(number, std::memory_order_relaxed);
-        link.reap_until(0);
-        std::memcpy(link.out(), from, size);
-        link.post(IBV_WR_RDMA_WRITE, 0, size);
-    }
-    void receive(uint64_t number) {
-        wait_for_word(link.in() + size - kWord, number, [this] { link.reap(); });
-        std::memcpy(grounds.in.data() + walks.in.step(), link.in(), size);
-    }
-
-    Link& link;
-    Grounds& grounds;
-    Walks& walks;
-    const uint32_t size;
-};
-
-// Long messages: both sides register their buffers for each, at the same time. The receiver sends
-// its key as soon as it waits for the message.
-struct Registrations {
-    struct Ready {
-        uint64_t address;
-        uint64_t key;
-        uint64_t number;
-    };
-
-    void send(uint64_t number) {
-        char* const from = grounds.out.data() + walks.out.step();
-        word_at(from + size - kWord).store(number, std::memory_order_relaxed);
-        sent = device.register_memory(from, size);
-        wait_for_word(link.in() + sizeof(Ready) - kWord, number, [this] { link.reap(); });
-        Ready ready;
-        std::memcpy(&ready, link.in(), sizeof ready);
-        link.post({{IBV_WR_RDMA_WRITE, from, sent->lkey, ready.address,
-                    static_cast<uint32_t>(ready.key), size}});
-    }
-    void receive(uint64_t number) {
-        char* const into = grounds.in.data() + walks.in.step();
-        taken = device.register_memory(into, size);
-        const Ready ready{reinterpret_cast<uint64_t>(into), taken->rkey, number};
-        std::memcpy(link.out(), &ready, sizeof ready);
-        link.post(IBV_WR_RDMA_WRITE, 0, sizeof ready);
-        wait_for_word(into + size - kWord, number, [this] { link.reap(); });
-        taken.reset();
-        link.reap_until(0);
-        sent.reset();
-    }
-
-    Device& device;
-    Link& link;
-    Grounds& grounds;
-    Walks& walks;
-    const uint32_t size;
-    tern::verbs::MemoryRegion sent = {};
-    tern::verbs::MemoryRegion taken = {};
 };
 
 // Chains of two writes, of the message and of its number into the flag.
@@ -285,19 +201,15 @@ class VerbsPort : public Port {
   public:
     VerbsPort(Peer& peer, const WorkerJob& job)
         : peer_(peer),
-          protocol_(job.what),
           device_(DeviceName(job.device), job.gid_index),
-          wire_(protocol_ == "register" ? Memory::Kind::kShared : job.memory, wire_size()),
-          link_(device_, peer, wire_.data(), wire_size()) {
+          wire_(job.memory, kWire),
+          link_(device_, peer, wire_.data(), kWire) {
         // The kernel may restrict process_vm_writev to debuggers.
         ::prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
-        if (protocol_ == "copy") grounds_.emplace(Memory::Kind::kPrivate);
-        if (protocol_ == "register") grounds_.emplace(job.memory);
     }
 
     Samples run(const Order& order) override {
         if (order.chained && !flag_) flag_.emplace(device_, peer_);
-        if (!protocol_.empty()) return long_trips(order);
         switch (order.kind) {
             case Order::Kind::kWrites:
             case Order::Kind::kExchanges:
@@ -313,36 +225,24 @@ class VerbsPort : public Port {
                 return word_trips(order, nullptr);
             case Order::Kind::kStoreTrips:
                 if (!theirs_) map_theirs();
-                return word_trips(order, theirs_->data() + wire_size() / 2);
+                return word_trips(order, theirs_->data() + kWire / 2);
             case Order::Kind::kSpacings:
                 return message_spacings(peer_, link_, order);
             case Order::Kind::kCopySpacings:
                 return copy_spacings(peer_, link_, order);
-            case Order::Kind::kStream:
-                return order.one_sided ? alone(order) : ring_times(peer_, link_, order);
             default:
                 return alone(order);
         }
     }
 
   private:
-    // One half for each direction. Unregistered messages only pass through it.
-    size_t wire_size() const { return 2 * (protocol_ == "write" ? kGround : kLongest); }
+    static constexpr size_t kWire = 2 * kLongest;  // one half for each direction
 
-    // Round trips of long messages.
-    Samples long_trips(const Order& order) {
-        walks_.begin(order);
-        if (protocol_ == "write") return trips(peer_, link_, order, Writes(link_, order, &walks_));
-        if (protocol_ == "copy")
-            return trips(peer_, link_, order, Copies{link_, *grounds_, walks_, order.size});
-        return trips(peer_, link_, order,
-                     Registrations{device_, link_, *grounds_, walks_, order.size});
-    }
     // Memory of the kind that can be shared.
     void map_theirs() {
         std::array<char, 64> mine = {};
         wire_.path().copy(mine.data(), mine.size() - 1);
-        theirs_.emplace(peer_.exchange(mine).data(), wire_size());
+        theirs_.emplace(peer_.exchange(mine).data(), kWire);
     }
 
     // Carries out an order of the process that measures; the other process only waits.
@@ -362,9 +262,9 @@ class VerbsPort : public Port {
             case Order::Kind::kStream:
                 return bursts(order);
             case Order::Kind::kCopies:
-                walks_.begin(order);
+                walk_.begin(order.size, order.count);
                 return timed(order.count, 1, [&] {
-                    std::memcpy(into_->data(), ground_->data() + walks_.out.step(), order.size);
+                    std::memcpy(into_->data(), ground_->data() + walk_.step(), order.size);
                 });
             case Order::Kind::kPinnings:
                 return timed(order.count, 1,
@@ -402,7 +302,6 @@ class VerbsPort : public Port {
     }
 
     Peer& peer_;
-    const std::string protocol_;
     Device device_;
     Memory wire_;
     Link link_;
@@ -410,8 +309,7 @@ class VerbsPort : public Port {
     std::optional<Memory> theirs_;  // the peer's wire_, if it is shared
     std::optional<Memory> ground_;
     std::optional<Memory> into_;
-    std::optional<Grounds> grounds_;
-    Walks walks_;
+    Walk walk_;
 };
 
 }  // namespace

@@ -114,8 +114,7 @@ std::unique_ptr<Port> open(Peer& peer, const WorkerJob& job) {
 // Returns the exit status.
 int worker_main(const char* meeting, OpenPort open_port);
 
-// A port for all orders that do not need UCX. `what` is empty or, for long messages, a protocol:
-// "write", "copy" or "register".
+// A port for all orders that do not need UCX.
 std::unique_ptr<Port> open_verbs_port(Peer& peer, const WorkerJob& job);
 
 }  // namespace bench

@@ -142,10 +142,6 @@ Arm raw_arm(const std::string& memory) {
     return {memory, "raw", "", memory == "shared"};
 }
 
-Arm large_arm(const std::string& protocol, const std::string& memory) {
-    return {protocol + " " + memory, "raw", protocol, memory == "shared"};
-}
-
 Arm uct_arm(const std::string& transport) {
     Arm arm{transport, "uct", transport};
     arm.preloads_tern = transport == "tern";
@@ -157,7 +153,7 @@ Arm ucp_arm(const std::string& transport) {
     const std::string tls = transport + ",self";
     Arm arm{transport, "ucp", tls, false, {{"UCX_TLS", tls}}};
     arm.preloads_tern = transport == "tern";
-    arm.warm_up = Order::Kind::kGoes;
+    arm.warm_up = Order::Kind::kMessages;
     return arm;
 }
 
@@ -176,7 +172,6 @@ Arm shim_arm(const ShimLibrary& library, const std::string& transport, const std
     arm.port = "shim";
     arm.what = library.file.path();
     arm.shared = memory == "shared";
-    arm.warm_up = Order::Kind::kMessages;
     arm.launcher = library.toolchain.launch();
     // OpenSHMEM allocates the memory itself.
     return with(std::move(arm), "",
@@ -192,14 +187,6 @@ Arm with(Arm arm, const std::string& name, const Environment& environment) {
 
 Arm in_private_memory(Arm arm) {
     return with(std::move(arm), ", private", {{"SOFTHCA_SHARED", "off"}});
-}
-
-Arm rendezvous(Arm arm) {
-    return with(std::move(arm), " rndv", {{"UCX_RNDV_THRESH", "16384"}});
-}
-
-Arm uncached(Arm arm) {
-    return with(std::move(arm), " direct", {{"UCX_IB_REG_METHODS", "direct"}});
 }
 
 }  // namespace bench

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "bench/series/series.h"
-#include "tern/rendezvous/cost_model.h"
 
 namespace bench {
 
@@ -127,8 +126,6 @@ struct ShimLibrary {
 std::deque<ShimLibrary> compile_shims(std::string* notes);
 
 Arm raw_arm(const std::string& memory);
-// Long messages over verbs: "write", "register" or "copy", and the kind of memory.
-Arm large_arm(const std::string& protocol, const std::string& memory);
 Arm uct_arm(const std::string& transport);
 // Tagged messages of UCP over one transport.
 Arm ucp_arm(const std::string& transport);
@@ -143,28 +140,11 @@ std::string ucp_name(const Options& options);
 Arm with(Arm arm, const std::string& name, const Environment& environment);
 // The arm on a device that treats all memory as private.
 Arm in_private_memory(Arm arm);
-// The arm without UCX's registration cache.
-Arm uncached(Arm arm);
-// The arm with UCP's rendezvous from 16 KiB on.
-Arm rendezvous(Arm arm);
-
 // These functions throw Failure.
 Result run_latency(const Options& options, const Setup& setup);
-Result run_rate(const Options& options, const Setup& setup);
-Result run_bandwidth(const Options& options, const Setup& setup);
 Result run_rwapi(const Options& options, const Setup& setup);
 Result run_tune(const Options& options, const Setup& setup);
 Result run_memory(const Options& options, const Setup& setup);
-
-// The parameters of the cost model for this device, and the figures from which they are calculated.
-struct MeasuredCosts {
-    tern::Costs costs;
-    std::vector<Figure> figures;
-};
-// Throws Failure.
-MeasuredCosts measure_costs(const Options& options, const Setup& setup);
-// A line: "latency 2.3 us, ...".
-std::string costs_text(const tern::Costs& costs);
 
 struct Command {
     std::string name;

@@ -19,9 +19,6 @@ namespace {
 const Command kCommands[] = {
     {"latency", "half round trips: UCT active messages, UCP tagged messages, RDMA writes",
      run_latency},
-    {"rate", "streams: 8-byte active messages per second, bandwidth by size", run_rate},
-    {"bandwidth", "long messages in fresh and reused buffers, limits, naive protocols, the model",
-     run_bandwidth},
     {"rwapi",
      "notified writes, against MPI and RDMA writes; puts with signals, against MPI and OpenSHMEM",
      run_rwapi, 7, 1, 4 << 20, 4, 1},
@@ -43,6 +40,9 @@ constexpr struct {
     {"program", "a program of yours", run_program},
     {"compare", "what differs between two results", run_compare},
 };
+
+// Of version 0.2.
+constexpr std::string_view kGone[] = {"rate", "bandwidth", "onesided", "mpi", "overlap"};
 
 const Command& command_of(const Options& options) {
     return *std::ranges::find(kCommands, options.command, &Command::name);
@@ -76,12 +76,19 @@ void add_options(CLI::App& app, std::vector<uint32_t>& sizes, Options* options) 
     for (const auto& [name, help, run] : kOthers)
         commands += formatted("  %-28s%s: see tern-bench %s --help\n", name, help, name);
     app.footer(commands);
-    app.add_option("COMMAND", options->command)->required()->check(CLI::IsMember(names));
+    const auto refuse_gone = [](const std::string& name) {
+        return std::ranges::count(kGone, name) == 0
+                   ? ""
+                   : name + " is gone: 'tern-bench program' compares OSU's or other programs";
+    };
+    app.add_option("COMMAND", options->command)
+        ->required()
+        ->check(CLI::Validator(refuse_gone, ""))
+        ->check(CLI::IsMember(names));
     app.add_option("--device", options->device,
                    "HCA and port as UCX names them: mlx5_0:1 [the first HCA]");
-    app.add_option(
-           "--rounds", options->rounds,
-           "how often everything is measured in turn [15; onesided, rwapi, mpi: 7; --brief: 21]")
+    app.add_option("--rounds", options->rounds,
+                   "how often everything is measured in turn [15; rwapi: 7]")
         ->check(CLI::Range(1, 10000));
     app.add_flag("--quick", options->quick, "few and short rounds: whether it works, not how fast");
     app.add_option("--profile", options->profile,
@@ -90,14 +97,12 @@ void add_options(CLI::App& app, std::vector<uint32_t>& sizes, Options* options) 
         ->option_text("NAME")
         ->check(known_profile());
     add_list(app, "--sizes", sizes, ':',
-             "bandwidth, onesided, rwapi, mpi, tune: lengths of messages, in bytes, or with K or M "
-             "[1K:16M; onesided: 8:4M; rwapi: 1:4M; mpi: 16:1M]")
+             "rwapi, tune: lengths of messages, in bytes, or with K or M [1:4M; tune: 1K:16M]")
         ->option_text("LOW:HIGH")
         ->check(CLI::Range(uint64_t{1}, kLongest))
         ->transform(CLI::AsSizeValue(false));
     app.add_option("--step", options->step,
-                   "the same: ratio of a size to the one before it, about [1.2; onesided: 2; "
-                   "rwapi, mpi: 4]")
+                   "the same: ratio of a size to the one before it, about [4; tune: 1.2]")
         ->check(CLI::Range(1.05, 1024.0));
     app.add_option("--json", options->json, "also write the result to this file, as JSON");
     app.add_option("--transport", options->transport, "what to compare with rc_verbs")

@@ -42,7 +42,6 @@ std::vector<Figure> probe(const Options& options, const Setup& setup) {
                    .size = size,
                    .count = count,
                    .per_sample = kind == Kind::kSpacings ? kSpacedMessages : 1,
-                   .buffers = Buffers::kFresh,
                    .one_sided = kind != Kind::kWrites,
                    .reaps = true});
     };
@@ -131,43 +130,32 @@ std::string curve_table(const tern::Decider& decider, const std::vector<uint32_t
     return in_columns(lines, "lrrrrrrll");
 }
 
-}  // namespace
-
-MeasuredCosts measure_costs(const Options& options, const Setup& setup) {
-    MeasuredCosts result;
-    result.figures = probe(options, setup);
-    const Line wire = fit_line(timings_of(result.figures, kSpacings));
-    const Line pinning = fit_line(timings_of(result.figures, kRegistrations));
-    tern::Costs& costs = result.costs;
+tern::Costs costs_of(const std::vector<Figure>& figures) {
+    const Line wire = fit_line(timings_of(figures, kSpacings));
+    const Line pinning = fit_line(timings_of(figures, kRegistrations));
+    tern::Costs costs;
     costs.network.bandwidth = wire.bandwidth;
     costs.network.gap = wire.constant;
-    costs.network.latency = std::max(
-        0.0, timings_of(result.figures, kWriteLatency).front().seconds - kWord / wire.bandwidth);
-    costs.network.overhead = timings_of(result.figures, kPosts).front().seconds;
+    costs.network.latency =
+        std::max(0.0, timings_of(figures, kWriteLatency).front().seconds - kWord / wire.bandwidth);
+    costs.network.overhead = timings_of(figures, kPosts).front().seconds;
     costs.copy = tern::measure_copies();
     costs.registration.latency = pinning.constant;
     costs.registration.bandwidth = pinning.bandwidth;
-    return result;
+    return costs;
 }
 
-std::string costs_text(const tern::Costs& costs) {
-    return formatted(
-        "latency %.2f us, bandwidth %.2f GB/s, gap %.2f us; copies %.1f GB/s in the "
-        "cache, %.1f beyond; registration %.1f us + %.1f GB/s\n",
-        costs.network.latency * 1e6, costs.network.bandwidth / 1e9, costs.network.gap * 1e6,
-        costs.copy.cache_bandwidth / 1e9, costs.copy.memory_bandwidth / 1e9,
-        costs.registration.latency * 1e6, costs.registration.bandwidth / 1e9);
-}
+}  // namespace
 
 Result run_tune(const Options& options, const Setup& setup) {
-    MeasuredCosts measured = measure_costs(options, setup);
-    const tern::Decider decider(measured.costs, {});
-    const std::vector<uint32_t> sizes = long_sizes(options);
     Result result;
-    result.figures = std::move(measured.figures);
-    result.table = as_matrix(result.figures) + parameter_table(measured.costs) + "\n" +
-                   curve_table(decider, sizes);
-    for (const auto& [setting, text, unit, value] : parameters_of(measured.costs)) {
+    result.figures = probe(options, setup);
+    const tern::Costs costs = costs_of(result.figures);
+    const tern::Decider decider(costs, {});
+    const std::vector<uint32_t> sizes = long_sizes(options);
+    result.table =
+        as_matrix(result.figures) + parameter_table(costs) + "\n" + curve_table(decider, sizes);
+    for (const auto& [setting, text, unit, value] : parameters_of(costs)) {
         if (std::isfinite(value))
             result.figures.push_back(exact_figure(kParameters, 0, setting, text, unit, value));
     }

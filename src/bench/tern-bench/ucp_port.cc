@@ -115,46 +115,14 @@ class UcpLink {
 };
 
 constexpr ucp_tag_t kTag = 0x5e1f;
-constexpr ucp_tag_t kGoTag = 0x60;
 constexpr ucp_tag_t kWholeTag = ~ucp_tag_t{0};
 constexpr uint32_t kMaxSize = 64 << 10;
-constexpr uint64_t kWakeUps = 5;
-
-// The buffers of the messages of one direction.
-class Ground {
-  public:
-    void begin(const Order& order) {
-        walks_ = false;
-        if (order.buffers != Buffers::kOne && (walk_.begin(order) || !far_)) {
-            // Newly mapped memory counts as never used.
-            far_.reset();
-            far_.emplace(Memory::Kind::kPrivate, kGround);
-        }
-    }
-    void walk(bool walks) { walks_ = walks; }
-    char* next() { return walks_ ? far_->data() + walk_.step() : near_.data(); }
-
-  private:
-    std::vector<char> near_ = std::vector<char>(kMaxSize);
-    bool walks_ = false;
-    Walk walk_;
-    std::optional<Memory> far_;
-};
 
 class UcpPort : public Port {
   public:
     UcpPort(Peer& peer, const WorkerJob&) : peer_(peer), link_(peer, UCP_FEATURE_TAG) {}
 
     Samples run(const Order& order) override {
-        if (order.kind == Order::Kind::kGoes) return goes(order.count);
-        out_.begin(order);
-        in_.begin(order);
-        if (order.buffers != Buffers::kOne) {
-            // The first message must not include the time until both processes are awake.
-            goes(kWakeUps);
-            out_.walk(true);
-            in_.walk(true);
-        }
         Samples samples = run_messages(peer_, *this, order);
         numbers_.check();
         return samples;
@@ -162,65 +130,24 @@ class UcpPort : public Port {
 
     void progress() { link_.progress(); }
 
-    void send(uint32_t size) { complete(begin_send(size)); }
-    void receive(uint32_t size) { complete(begin_receive(size)); }
-
-    void exchange(uint32_t size) {
-        const Operation coming = begin_receive(size);
-        send(size);
-        complete(coming);
+    void send(uint32_t size) {
+        numbers_.give(out_.data(), size);
+        link_.finish(ucp_tag_send_nbx(link_.endpoint(), out_.data(), size, kTag, &kNoParameters),
+                     "ucp_tag_send_nbx");
     }
-
-    // A message that has been posted and not completed.
-    struct Operation {
-        void* request;
-        char* memory;
-        uint32_t size;
-        bool receives;
-    };
-    Operation begin_send(uint32_t size) {
-        char* const from = out_.next();
-        numbers_.give(from, size);
-        return {ucp_tag_send_nbx(link_.endpoint(), from, size, kTag, &kNoParameters), from, size,
-                false};
-    }
-    Operation begin_receive(uint32_t size) {
-        char* const into = in_.next();
-        return {ucp_tag_recv_nbx(link_.worker(), into, size, kTag, kWholeTag, &kNoParameters), into,
-                size, true};
-    }
-    void complete(const Operation& operation) {
-        link_.finish(operation.request,
-                     operation.receives ? "ucp_tag_recv_nbx" : "ucp_tag_send_nbx");
-        if (operation.receives) numbers_.take(operation.memory, operation.size);
-    }
-    // Words apart from the messages.
-    void say_go() {
-        link_.finish(ucp_tag_send_nbx(link_.endpoint(), &go_, sizeof go_, kGoTag, &kNoParameters),
-                     "go");
-    }
-    void wait_for_go() {
+    void receive(uint32_t size) {
         link_.finish(
-            ucp_tag_recv_nbx(link_.worker(), &go_, sizeof go_, kGoTag, kWholeTag, &kNoParameters),
-            "go");
+            ucp_tag_recv_nbx(link_.worker(), in_.data(), size, kTag, kWholeTag, &kNoParameters),
+            "ucp_tag_recv_nbx");
+        numbers_.take(in_.data(), size);
     }
 
   private:
-    Samples goes(uint64_t count) {
-        meet_in_progress(peer_, *this);
-        for (uint64_t i = 0; i < count; ++i) {
-            if (peer_.measures()) say_go();
-            wait_for_go();
-            if (!peer_.measures()) say_go();
-        }
-        return {};
-    }
     Peer& peer_;
     UcpLink link_;
-    Ground out_;
-    Ground in_;
+    std::vector<char> out_ = std::vector<char>(kMaxSize);
+    std::vector<char> in_ = std::vector<char>(kMaxSize);
     Numbers numbers_;
-    char go_ = 0;
 };
 
 }  // namespace
