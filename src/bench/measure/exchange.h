@@ -3,7 +3,6 @@
 //   void send(uint32_t size)      returns when the message is on its way
 //   void receive(uint32_t size)   returns when the next message has come
 //   void progress()
-//   void exchange(uint32_t size)  sends a message and receives one; if that is more than both calls
 #pragma once
 
 #include <algorithm>
@@ -45,8 +44,7 @@ Samples timed(uint64_t count, uint64_t parts, Action&& action) {
     return samples;
 }
 
-// Calls trip() as often as the order says: round trips, or exchanges in which each process sends a
-// message and waits for the other's. Half of the duration, because there are two messages.
+// Calls trip() as often as the order says. Half of the duration, because there are two messages.
 template <typename Trip>
 Samples run_trips(Peer& peer, const Order& order, Trip&& trip) {
     if (peer.measures()) {
@@ -56,19 +54,6 @@ Samples run_trips(Peer& peer, const Order& order, Trip&& trip) {
     }
     for (uint64_t i = order.trips(); i > 0; --i) trip();
     return {};
-}
-
-// The time of one message of a stream, sent in bursts of order.per_sample messages, each of which
-// ends when all its requests are done. send(i, last) posts the i-th message of a burst, from 1 on.
-template <typename Send>
-Samples burst_times(Link& link, const Order& order, Send&& send) {
-    return timed(order.count / order.per_sample, order.per_sample, [&] {
-        for (uint64_t i = 1; i <= order.per_sample; ++i) {
-            send(i, i == order.per_sample);
-            if (order.reaps) link.reap();
-        }
-        link.reap_until(0);
-    });
 }
 
 // A stream of messages at full speed: the time between two messages, without the first ones. A
@@ -155,12 +140,8 @@ template <typename End>
 Samples run_messages(Peer& peer, End& end, const Order& order) {
     meet_in_progress(peer, end);
     if (order.kind == Order::Kind::kStream) return stream(peer, end, order);
-    const bool both = order.kind == Order::Kind::kExchanges;
-    if constexpr (requires { end.exchange(order.size); }) {
-        if (both) return run_trips(peer, order, [&] { end.exchange(order.size); });
-    }
-    // The process that measures sends first, in exchanges both do.
-    if (both || peer.measures()) {
+    // The process that measures sends first.
+    if (peer.measures()) {
         return run_trips(peer, order, [&] {
             end.send(order.size);
             end.receive(order.size);

@@ -3,18 +3,16 @@
 #pragma once
 
 #include <cstdint>
-#include <utility>
 
 namespace bench {
 
 // One task for the two workers of a pair. Plain data.
 struct Order {
     enum class Kind : uint8_t {
-        kWrites,     // round trips of RDMA writes
-        kSends,      // round trips of sends and receives
-        kMessages,   // round trips of messages
-        kExchanges,  // of messages in both directions at once
-        kStream,     // bursts
+        kWrites,    // round trips of RDMA writes
+        kSends,     // round trips of sends and receives
+        kMessages,  // round trips of messages
+        kStream,    // bursts
         // Verbs: streams of requests, registrations without and with deregistration, posts, and the
         // arrival of the pieces of a long write.
         kSpacings,
@@ -22,8 +20,7 @@ struct Order {
         kPinnings,
         kPosts,
         kPieces,
-        // Without the device: copies from memory, process_vm_writev, and stores.
-        kCopies,
+        // Without the device: process_vm_writev, and stores.
         kCopyCalls,
         kCopyTrips,
         kCopySpacings,
@@ -31,17 +28,15 @@ struct Order {
         kQuit
     };
     // kSignal: a write, and a word behind it that the target waits for.
-    // Of rwapi alone: kPut, a write without notification, whose data the target waits for;
-    // kPoll, kSignal by a write of the word.
-    enum class Request : uint8_t { kWrite, kRead, kSend, kSignal, kPut, kPoll };
+    // Of rwapi alone: kPut, a write without notification, whose data the target waits for.
+    enum class Request : uint8_t { kWrite, kRead, kSend, kSignal, kPut };
 
     Kind kind = Kind::kMessages;
     uint32_t size = 8;
     uint64_t count = 0;
     uint64_t per_sample = 1;            // round trips, or messages of a burst, for each sample
     bool one_sided = false;             // needs no processor time of the answering worker
-    bool reaps = false;                 // kWrites, kExchanges, kStream: takes completions meanwhile
-    bool chained = false;               // kWrites, kExchanges, kStream: writes as in chain.h
+    bool reaps = false;                 // kWrites, kStream: takes completions meanwhile
     Request request = Request::kWrite;  // kSpacings, kCopySpacings; rwapi, MPI: all
     uint32_t window = 8;                // kSpacings, kCopySpacings: outstanding requests
     uint32_t bytes = 0;                 // kPieces: bytes of the message to wait for
@@ -55,34 +50,5 @@ struct Order {
 
 // The size of the longest message that is measured, and of the memory for one direction's buffers.
 constexpr uint64_t kLongest = uint64_t{16} << 20;
-constexpr uint64_t kGround = uint64_t{96} << 20;
-
-// Buffers in this memory that were never used before, one after the other.
-class Walk {
-  public:
-    // Call before `count` messages of a size. Returns true if the rest of the memory was too short
-    // for them and the walk started at the beginning again.
-    bool begin(uint64_t size, uint64_t count) {
-        stride_ = stride_of(size);
-        const bool again = next_ + count * stride_ > kGround;
-        if (again) next_ = 0;
-        return again;
-    }
-    // The offset of the next message.
-    uint64_t step() { return std::exchange(next_, next_ + stride_); }
-
-    // How many messages of a size fit into the memory.
-    static uint64_t most(uint64_t size) { return kGround / stride_of(size); }
-
-  private:
-    // An unused page separates buffers, because a registration cache could merge adjacent ones.
-    static constexpr uint64_t stride_of(uint64_t size) {
-        constexpr uint64_t kPage = 4096;
-        return (size + kPage - 1) / kPage * kPage + kPage;
-    }
-
-    uint64_t stride_ = 0;
-    uint64_t next_ = 0;
-};
 
 }  // namespace bench

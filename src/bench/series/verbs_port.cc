@@ -13,90 +13,29 @@
 namespace bench {
 namespace {
 
-// A word in shared memory that the target polls. A write of the word behind the write of a message
-// is the notification with the fewest bytes on the wire. Both processes construct it at the same
-// time.
-class Flag {
-  public:
-    Flag(Device& device, Peer& peer)
-        : mr_(device.register_memory(word(), kSize)),
-          theirs_(peer.exchange(Address{reinterpret_cast<uint64_t>(word()), mr_->rkey})) {}
-
-    // The write of a number into the peer's word.
-    Link::Request write(uint64_t number) {
-        char* const from = memory_.data() + kSize / 2;
-        word_at(from).store(number, std::memory_order_relaxed);
-        return {IBV_WR_RDMA_WRITE, from, mr_->lkey, theirs_.word, theirs_.key, kWord};
-    }
-    // This process's word.
-    char* word() { return memory_.data(); }
-
-  private:
-    struct Address {
-        uint64_t word;
-        uint32_t key;
-    };
-    static constexpr size_t kSize = 4096;
-
-    Memory memory_{Memory::Kind::kShared, kSize};
-    tern::verbs::MemoryRegion mr_;
-    const Address theirs_;
-};
-
 // Ways of a numbered message to the other process.
 
 // Writes whose end the receiver polls in memory. The size is a multiple of 8 bytes, or less.
 class Writes {
   public:
-    Writes(Link& link, const Order& order)
-        : link_(link),
-          size_(order.size),
-          // In exchanges a message may be on its way while the one before is looked at.
-          places_(order.kind == Order::Kind::kExchanges ? 2 : 1),
-          reaps_(order.reaps) {
-        for (uint32_t i = 0; i < places_; ++i)
-            Tail(link.in() + i * size_, size_).store(link.sequence);
+    Writes(Link& link, const Order& order) : link_(link), size_(order.size), reaps_(order.reaps) {
+        Tail(link.in(), size_).store(link.sequence);
     }
     void send(uint64_t number) {
-        const uint64_t at = place(number);
-        Tail(link_.out() + at, size_).store(number);
-        link_.post(IBV_WR_RDMA_WRITE, at, size_);
+        Tail(link_.out(), size_).store(number);
+        link_.post(IBV_WR_RDMA_WRITE, 0, size_);
     }
     void receive(uint64_t number) {
         // The software HCA places due data when it is polled.
-        wait_for_end({link_.in() + place(number), size_}, number, [this] {
+        wait_for_end({link_.in(), size_}, number, [this] {
             if (reaps_ && link_.outstanding() != 0) link_.reap();
         });
     }
 
   private:
-    uint64_t place(uint64_t number) const { return number % places_ * size_; }
-
     Link& link_;
     const uint32_t size_;
-    const uint32_t places_;
     const bool reaps_;
-};
-
-// Chains of two writes, of the message and of its number into the flag.
-struct Chains {
-    void send(uint64_t number) {
-        const uint64_t at = place_of(number, order.size, order.places(), link.half());
-        link.post({link.request(IBV_WR_RDMA_WRITE, at, order.size), flag.write(number)});
-    }
-    // In exchanges the word may have the next number already.
-    void receive(uint64_t number) {
-        const std::atomic_ref<uint64_t> word = word_at(flag.word());
-        wait_until(
-            "a word in memory", [&] { return word.load(std::memory_order_acquire) >= number; },
-            [&] {
-                if (order.reaps && link.outstanding() != 0) link.reap();
-            });
-    }
-
-    Link& link;
-    Flag& flag;
-    const Order& order;
 };
 
 // Sends, whose receiver polls its completion queue.
@@ -130,7 +69,7 @@ struct PlainWords {
     char* there;
 };
 
-// Half round trips, or exchanges.
+// Half round trips.
 template <typename Way>
 struct WayEnd {
     void progress() { link.reap(); }
@@ -209,11 +148,8 @@ class VerbsPort : public Port {
     }
 
     Samples run(const Order& order) override {
-        if (order.chained && !flag_) flag_.emplace(device_, peer_);
         switch (order.kind) {
             case Order::Kind::kWrites:
-            case Order::Kind::kExchanges:
-                if (order.chained) return trips(peer_, link_, order, Chains{link_, *flag_, order});
                 return trips(peer_, link_, order, Writes(link_, order));
             case Order::Kind::kSends:
                 return trips(peer_, link_, order, Sends{link_, order});
@@ -247,10 +183,8 @@ class VerbsPort : public Port {
 
     // Carries out an order of the process that measures; the other process only waits.
     Samples alone(const Order& order) {
-        if (peer_.measures() && order.kind != Order::Kind::kStream && !ground_) {
-            ground_.emplace(Memory::Kind::kPrivate, kGround);
-            into_.emplace(Memory::Kind::kPrivate, kLongest);
-        }
+        if (peer_.measures() && order.kind != Order::Kind::kStream && !ground_)
+            ground_.emplace(Memory::Kind::kPrivate, kLongest);
         peer_.meet();
         Samples samples;
         if (peer_.measures()) samples = measure(order);
@@ -261,11 +195,6 @@ class VerbsPort : public Port {
         switch (order.kind) {
             case Order::Kind::kStream:
                 return bursts(order);
-            case Order::Kind::kCopies:
-                walk_.begin(order.size, order.count);
-                return timed(order.count, 1, [&] {
-                    std::memcpy(into_->data(), ground_->data() + walk_.step(), order.size);
-                });
             case Order::Kind::kPinnings:
                 return timed(order.count, 1,
                              [&] { device_.register_memory(ground_->data(), order.size); });
@@ -290,14 +219,16 @@ class VerbsPort : public Port {
         word_at(link_.in()).store(link_.sequence, std::memory_order_relaxed);
         return trips(peer_, link_, order, PlainWords{peer_, link_, there});
     }
-    // Writes with few completions, as in perftest's bandwidth tests.
+    // Writes with few completions, as in perftest's bandwidth tests: the time of one message of a
+    // burst, which ends when all its requests are done.
     Samples bursts(const Order& order) {
-        return burst_times(link_, order, [&](uint64_t i, bool last) {
-            const uint64_t place = place_of(i, order.size, order.places(), link_.half());
-            // Less than the number of any message that is waited for.
-            const Link::Request write = link_.request(IBV_WR_RDMA_WRITE, place, order.size);
-            if (order.chained) return link_.post({write, flag_->write(0)}, last);
-            link_.post({write}, last);
+        return timed(order.count / order.per_sample, order.per_sample, [&] {
+            for (uint64_t i = 1; i <= order.per_sample; ++i) {
+                link_.post(IBV_WR_RDMA_WRITE, place_of(i, order.size, order.places(), link_.half()),
+                           order.size, i == order.per_sample);
+                if (order.reaps) link_.reap();
+            }
+            link_.reap_until(0);
         });
     }
 
@@ -305,11 +236,8 @@ class VerbsPort : public Port {
     Device device_;
     Memory wire_;
     Link link_;
-    std::optional<Flag> flag_;
     std::optional<Memory> theirs_;  // the peer's wire_, if it is shared
     std::optional<Memory> ground_;
-    std::optional<Memory> into_;
-    Walk walk_;
 };
 
 }  // namespace

@@ -42,11 +42,6 @@ static void receive(char* into, size_t size) {
     MPI_Recv(into, (int)size, MPI_BYTE, other, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 }
 
-static void exchange(const char* from, char* into, size_t size) {
-    MPI_Sendrecv(from, (int)size, MPI_BYTE, other, TAG, into, (int)size, MPI_BYTE, other, TAG,
-                 MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-}
-
 static void many(const char* from, char* into, size_t size, size_t places, size_t count) {
     MPI_Request requests[IN_FLIGHT];
     MPI_Status statuses[IN_FLIGHT];
@@ -91,7 +86,6 @@ const struct tern_bench_calls tern_bench_shim = {
     .progress = progress,
     .send = send,
     .receive = receive,
-    .exchange = exchange,
     .many = many,
     .put_signal = put_signal,
     .wait_signal = wait_signal,

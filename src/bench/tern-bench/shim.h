@@ -19,7 +19,6 @@ struct tern_bench_calls {
     /* Messages. Null, as are the calls down to many(): the library has none. */
     void (*send)(const char* from, size_t size);
     void (*receive)(char* into, size_t size);
-    void (*exchange)(const char* from, char* into, size_t size);
     /* Sends `count` messages, or receives them if `from` is null. Message i is at i % places *
      * size. */
     void (*many)(const char* from, char* into, size_t size, size_t places, size_t count);

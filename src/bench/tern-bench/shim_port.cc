@@ -65,13 +65,6 @@ class ShimPort : public Port {
             shim_.receive(into, size);
         numbers_.take(into, size);
     }
-    void exchange(uint32_t size) {
-        char* const from = memory_ + numbers_.outgoing(size);
-        char* const into = memory_ + numbers_.incoming(size);
-        numbers_.give(from, size);
-        shim_.exchange(from, into, size);
-        numbers_.take(into, size);
-    }
 
   private:
     // stream(), with many messages under way.

@@ -14,7 +14,6 @@ namespace {
 
 using Kind = Order::Kind;
 
-constexpr const char* kCopies = "copying from fresh memory";
 constexpr const char* kRegistrations = "registration";
 constexpr const char* kSpacings = "RDMA writes, from one to the next";
 constexpr const char* kWriteLatency = "RDMA write, half round trip";
@@ -45,8 +44,6 @@ std::vector<Figure> probe(const Options& options, const Setup& setup) {
                    .one_sided = kind != Kind::kWrites,
                    .reaps = true});
     };
-    for (uint32_t size = 4 << 10; size <= (16 << 20); size *= quick ? 8 : 2)
-        add(kCopies, size, Kind::kCopies, size > (1 << 20) ? 4 : 20);
     for (uint32_t size = 4 << 10; size <= (16 << 20); size *= quick ? 64 : 4)
         add(kRegistrations, size, Kind::kPinnings, 4);
     for (uint32_t size = 4 << 10; size <= (1 << 20); size *= quick ? 16 : 4)

@@ -6,7 +6,6 @@
 #include <set>
 
 #include "bench/measure/mark.h"
-#include "bench/measure/order.h"
 #include "bench/tern-bench/command.h"
 
 namespace bench {
@@ -80,27 +79,6 @@ TEST(BenchSizes, StepsMeetThePowersOfTwo) {
 TEST(BenchSizes, OneSizeIsLeftOfANarrowRange) {
     EXPECT_EQ(long_sizes(options_of(64 << 10, 64 << 10, 1.2)), std::vector<uint32_t>{64 << 10});
     EXPECT_EQ(long_sizes(options_of(70000, 70001, 2)), std::vector<uint32_t>{70000});
-}
-
-// Until the walk begins again no page is used twice, nor one beside a used one.
-TEST(BenchWalk, FreshBuffersDoNotMeet) {
-    Walk walk;
-    std::set<uint64_t> pages;
-    for (int i = 0; i < 300; ++i) {
-        const uint32_t sizes[] = {1024, 4096, 4160, 65536, 1 << 20, 16 << 20};
-        const uint32_t size = sizes[i % 6];
-        const uint64_t count = std::min<uint64_t>(5, Walk::most(size));
-        if (walk.begin(size, count)) pages.clear();
-        for (uint64_t j = 0; j < count; ++j) {
-            const uint64_t at = walk.step();
-            ASSERT_LE(at + size, kGround);
-            for (uint64_t page = at / 4096; page <= (at + size - 1) / 4096; ++page) {
-                ASSERT_TRUE(pages.insert(page).second) << "page " << page << " of buffer " << i;
-            }
-            ASSERT_FALSE(pages.contains((at + size - 1) / 4096 + 1));
-            ASSERT_TRUE(at == 0 || !pages.contains(at / 4096 - 1));
-        }
-    }
 }
 
 }  // namespace
