@@ -23,10 +23,6 @@ void wait_for_end(Tail end, uint64_t number, Idle&& idle) {
     wait_until(
         "a word in memory", [&] { return end.has(number); }, idle);
 }
-template <typename Idle>
-void wait_for_word(char* memory, uint64_t value, Idle&& idle) {
-    wait_for_end({memory, kWord}, value, idle);
-}
 
 // The times of `count` calls of action(), divided by `parts`. Reads the clock once for each call,
 // because reading it takes as long as a message in shared memory.

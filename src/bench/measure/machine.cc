@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "bench/measure/machine.h"
 
-#include <fcntl.h>
 #include <sched.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -64,26 +63,12 @@ std::string MemoryFile::text() const {
 }
 
 Memory::Memory(Kind kind, size_t size) : size_(size) {
-    if (kind == Kind::kShared) {
-        file_.emplace();
-        if (::ftruncate(file_->fd(), static_cast<off_t>(size)) != 0) throw call_failed("ftruncate");
-        map(file_->fd(), MAP_SHARED);
-    } else {
-        map(-1, MAP_PRIVATE | MAP_ANONYMOUS);
-    }
-    tern::verbs::touch_pages(data_, size);
-}
-
-Memory::Memory(const std::string& file, size_t size) : size_(size) {
-    const tools::Descriptor opened(::open(file.c_str(), O_RDWR | O_CLOEXEC));
-    if (opened.get() < 0) throw call_failed(file);
-    map(opened.get(), MAP_SHARED);
-}
-
-void Memory::map(int fd, int flags) {
-    void* mapped = ::mmap(nullptr, size_, PROT_READ | PROT_WRITE, flags | MAP_POPULATE, fd, 0);
+    const int flags = kind == Kind::kShared ? MAP_SHARED : MAP_PRIVATE;
+    void* mapped =
+        ::mmap(nullptr, size, PROT_READ | PROT_WRITE, flags | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
     if (mapped == MAP_FAILED) throw call_failed("mmap");
     data_ = static_cast<char*>(mapped);
+    tern::verbs::touch_pages(data_, size);
 }
 
 Memory::~Memory() {

@@ -13,18 +13,14 @@ struct Order {
         kSends,     // round trips of sends and receives
         kMessages,  // round trips of messages
         kStream,    // bursts
-        // Verbs: streams of requests, registrations without and with deregistration, posts, and the
-        // arrival of the pieces of a long write.
+        // Verbs: streams of requests, registrations without and with deregistration, and posts.
         kSpacings,
         kRegistrations,
         kPinnings,
         kPosts,
-        kPieces,
-        // Without the device: process_vm_writev, and stores.
+        // Without the device: process_vm_writev.
         kCopyCalls,
-        kCopyTrips,
         kCopySpacings,
-        kStoreTrips,
         kQuit
     };
     // kSignal: a write, and a word behind it that the target waits for.
@@ -39,7 +35,6 @@ struct Order {
     bool reaps = false;                 // kWrites, kStream: takes completions meanwhile
     Request request = Request::kWrite;  // kSpacings, kCopySpacings; rwapi, MPI: all
     uint32_t window = 8;                // kSpacings, kCopySpacings: outstanding requests
-    uint32_t bytes = 0;                 // kPieces: bytes of the message to wait for
 
     // The number of round trips, which make up whole samples.
     uint64_t trips() const { return count / per_sample * per_sample; }

@@ -3,8 +3,6 @@
 // and the machine without the device.
 #include <sys/prctl.h>
 
-#include <array>
-#include <cstring>
 #include <optional>
 
 #include "bench/measure/exchange.h"
@@ -53,22 +51,6 @@ struct Sends {
     uint64_t taken = 0;
 };
 
-// 8 bytes that the process itself puts into the other one's in(), without the HCA: by
-// process_vm_writev, or by a store to where it is mapped.
-struct PlainWords {
-    void send(uint64_t number) {
-        if (there == nullptr) return copy_across(peer, &number, link.remote_in(), kWord);
-        word_at(there).store(number, std::memory_order_release);
-    }
-    void receive(uint64_t number) {
-        wait_for_word(link.in(), number, [] {});
-    }
-
-    Peer& peer;
-    Link& link;
-    char* there;
-};
-
 // Half round trips.
 template <typename Way>
 struct WayEnd {
@@ -98,42 +80,8 @@ Samples copy_calls(Peer& peer, Link& link, const Order& order) {
         });
     }
     link.sequence += order.count;
-    wait_for_word(link.in(), link.sequence, [] {});
+    wait_for_end({link.in(), kWord}, link.sequence, [] {});
     return {};
-}
-
-constexpr uint32_t kPage = 4096;
-
-// The time from the post of a long write until the receiver sees its first `bytes`. The receiver
-// measures; it polls the pages of the message in order, and its completion queue.
-Samples piece_times(Peer& peer, Link& link, const Order& order) {
-    Samples samples;
-    const auto reap = [&] { link.reap(); };
-    peer.meet();
-    for (uint64_t i = 0; i < order.count; ++i) {
-        ++link.sequence;
-        if (peer.measures()) {
-            // Requests a write from the peer. The first word of the write holds its time of
-            // posting.
-            word_at(link.out()).store(link.sequence, std::memory_order_relaxed);
-            link.post(IBV_WR_RDMA_WRITE, 0, kWord);
-            for (uint32_t end = kPage; end <= order.size; end += kPage) {
-                wait_for_word(link.in() + end - kWord, link.sequence, reap);
-                if (end != order.bytes) continue;
-                samples.push_back(us_since(word_at(link.in()).load(std::memory_order_relaxed)));
-            }
-        } else {
-            wait_for_word(link.in(), link.sequence, reap);
-            for (uint32_t end = kPage; end <= order.size; end += kPage) {
-                word_at(link.out() + end - kWord).store(link.sequence, std::memory_order_relaxed);
-            }
-            word_at(link.out()).store(now_ns(), std::memory_order_relaxed);
-            link.post(IBV_WR_RDMA_WRITE, 0, order.size);
-        }
-        link.reap_until(0);
-    }
-    peer.meet();
-    return samples;
 }
 
 class VerbsPort : public Port {
@@ -153,15 +101,8 @@ class VerbsPort : public Port {
                 return trips(peer_, link_, order, Writes(link_, order));
             case Order::Kind::kSends:
                 return trips(peer_, link_, order, Sends{link_, order});
-            case Order::Kind::kPieces:
-                return piece_times(peer_, link_, order);
             case Order::Kind::kCopyCalls:
                 return copy_calls(peer_, link_, order);
-            case Order::Kind::kCopyTrips:
-                return word_trips(order, nullptr);
-            case Order::Kind::kStoreTrips:
-                if (!theirs_) map_theirs();
-                return word_trips(order, theirs_->data() + kWire / 2);
             case Order::Kind::kSpacings:
                 return message_spacings(peer_, link_, order);
             case Order::Kind::kCopySpacings:
@@ -173,13 +114,6 @@ class VerbsPort : public Port {
 
   private:
     static constexpr size_t kWire = 2 * kLongest;  // one half for each direction
-
-    // Memory of the kind that can be shared.
-    void map_theirs() {
-        std::array<char, 64> mine = {};
-        wire_.path().copy(mine.data(), mine.size() - 1);
-        theirs_.emplace(peer_.exchange(mine).data(), kWire);
-    }
 
     // Carries out an order of the process that measures; the other process only waits.
     Samples alone(const Order& order) {
@@ -215,10 +149,6 @@ class VerbsPort : public Port {
                 throw Failure("not an order for verbs");
         }
     }
-    Samples word_trips(const Order& order, char* there) {
-        word_at(link_.in()).store(link_.sequence, std::memory_order_relaxed);
-        return trips(peer_, link_, order, PlainWords{peer_, link_, there});
-    }
     // Writes with few completions, as in perftest's bandwidth tests: the time of one message of a
     // burst, which ends when all its requests are done.
     Samples bursts(const Order& order) {
@@ -236,7 +166,6 @@ class VerbsPort : public Port {
     Device device_;
     Memory wire_;
     Link link_;
-    std::optional<Memory> theirs_;  // the peer's wire_, if it is shared
     std::optional<Memory> ground_;
 };
 

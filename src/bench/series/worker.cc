@@ -83,7 +83,7 @@ WorkerJob job_of(const Arm& arm, const Setup& setup, bool measures) {
     job.memory = arm.shared ? Memory::Kind::kShared : Memory::Kind::kPrivate;
     job.gid_index = setup.gid_index;
     if (setup.cpus) job.cpu = measures ? setup.cpus->first : setup.cpus->second;
-    if (arm.device_threads == DeviceThreads::kBeside) job.device_cpu = job.cpu;
+    if (arm.threads_beside) job.device_cpu = job.cpu;
     return job;
 }
 

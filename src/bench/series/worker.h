@@ -14,12 +14,6 @@
 
 namespace bench {
 
-// Where the threads of the device run.
-enum class DeviceThreads : uint8_t {
-    kBeside,    // on the processor of the process that uses the device
-    kAnywhere,  // where the kernel puts them
-};
-
 // One of the configurations that are compared: the port that a pair of workers opens, and the
 // environment.
 struct Arm {
@@ -30,7 +24,9 @@ struct Arm {
     Environment environment = {};  // changes to the environment of this process
     bool preloads_tern = false;    // and the changes that load Tern
     Order::Kind warm_up = Order::Kind::kWrites;
-    DeviceThreads device_threads = DeviceThreads::kBeside;
+    // Threads of the device run on the processor of the process that uses it, not where the kernel
+    // puts them.
+    bool threads_beside = true;
     Words launcher = {};  // words before a command that start both processes: mpirun -np 2
 
     bool operator==(const Arm&) const = default;
@@ -66,8 +62,6 @@ class Pair {
 
     // Throws Failure.
     Outcome run(const Order& order);
-    // Of the worker that measures.
-    pid_t pid() const { return workers_.front().pid(); }
     // Ends the workers. Throws Failure if one fails. The destructor kills them.
     void finish();
 

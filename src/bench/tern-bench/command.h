@@ -58,9 +58,6 @@ struct Result {
 inline Result table_of(const std::vector<Figure>& figures, const std::string& notes) {
     return {figures, as_table(figures), notes};
 }
-inline Result matrix_of(const std::vector<Figure>& figures, const std::string& notes) {
-    return {figures, as_matrix(figures), notes};
-}
 
 // Throws Failure if Tern is to be measured and its library is not found.
 Setup make_setup(const Options& options);

@@ -152,8 +152,9 @@ Result run_rwapi(const Options& options, const Setup& setup) {
             }
         }
     }
-    return matrix_of(series.run(),
-                     kRwapiNotes + std::string(differs ? kRwapiSharedNote : "") + left_out);
+    const std::vector<Figure> figures = series.run();
+    return {figures, as_matrix(figures),
+            kRwapiNotes + std::string(differs ? kRwapiSharedNote : "") + left_out};
 }
 
 }  // namespace bench

@@ -79,21 +79,18 @@ std::vector<Parameter> parameters_of(const tern::Costs& costs) {
             {"pin", "registration: bandwidth", "GB/s", registration.bandwidth * kGiga}};
 }
 
-// The time that the model says a message takes in one way.
-struct Estimate {
-    const char* name;
-    double us;
-};
-std::vector<Estimate> estimates_of(const tern::Decider& decider, uint64_t length) {
+// The times in us that the model says a message takes.
+std::vector<std::pair<const char*, double>> estimates_of(const tern::Decider& decider,
+                                                         uint64_t length) {
     const tern::CostModel& model = decider.model();
-    std::vector<Estimate> estimates = {
+    std::vector<std::pair<const char*, double>> estimates = {
         {"RDMA write", model.raw(length)},
         {"superpipeline", model.superpipeline(length, decider.staging(length))},
         {"pin behind wire", model.pinned_behind_wire(length, model.best_piece(length))},
         {"pipeline", model.pipeline(length)},
         {"copy", model.naive_copy(length)},
         {"register", model.naive_registration(length)}};
-    for (Estimate& estimate : estimates) estimate.us *= kMicro;
+    for (auto& [name, time] : estimates) time *= kMicro;
     return estimates;
 }
 
@@ -104,27 +101,16 @@ std::string scheme(const tern::Decider& decider, uint64_t length, bool pinned) {
         name_of(decider.decide({.length = length, .sender = state, .own = state}).scheme));
 }
 
-std::string parameter_table(const tern::Costs& costs) {
-    std::vector<Cells> lines = {{kParameters, "", "", "in UCX_TERN_RNDV_COSTS"}};
-    for (const auto& [setting, text, unit, value] : parameters_of(costs)) {
-        lines.push_back({std::string("  ") + text, std::isinf(value) ? "inf" : number_text(value),
-                         unit, setting});
-    }
-    return in_columns(lines, "lrll");
-}
-
-std::string curve_table(const tern::Decider& decider, const std::vector<uint32_t>& sizes) {
-    std::vector<Cells> lines = {{std::string(kCurves) + ", us"}};
-    for (const auto& [name, us] : estimates_of(decider, sizes.front()))
-        lines.front().emplace_back(name);
-    lines.front().insert(lines.front().end(), {"fresh: taken", "pinned: taken"});
+// The schemes by size, each with the first size that takes it.
+std::string schemes(const tern::Decider& decider, const std::vector<uint32_t>& sizes, bool pinned) {
+    std::string text = pinned ? "pinned buffers: " : "fresh buffers: ", before;
     for (const uint32_t size : sizes) {
-        Cells cells = {"  " + size_text(size)};
-        for (const auto& [name, us] : estimates_of(decider, size)) cells.push_back(number_text(us));
-        cells.insert(cells.end(), {scheme(decider, size, false), scheme(decider, size, true)});
-        lines.push_back(std::move(cells));
+        const std::string taken = scheme(decider, size, pinned);
+        if (taken != before)
+            text += (before.empty() ? "" : ", ") + taken + " from " + size_text(size);
+        before = taken;
     }
-    return in_columns(lines, "lrrrrrrll");
+    return text + "\n";
 }
 
 tern::Costs costs_of(const std::vector<Figure>& figures) {
@@ -145,22 +131,24 @@ tern::Costs costs_of(const std::vector<Figure>& figures) {
 }  // namespace
 
 Result run_tune(const Options& options, const Setup& setup) {
-    Result result;
-    result.figures = probe(options, setup);
-    const tern::Costs costs = costs_of(result.figures);
+    std::vector<Figure> figures = probe(options, setup);
+    const tern::Costs costs = costs_of(figures);
     const tern::Decider decider(costs, {});
     const std::vector<uint32_t> sizes = long_sizes(options);
-    result.table =
-        as_matrix(result.figures) + parameter_table(costs) + "\n" + curve_table(decider, sizes);
+    std::vector<Figure> parameters, curves;
     for (const auto& [setting, text, unit, value] : parameters_of(costs)) {
         if (std::isfinite(value))
-            result.figures.push_back(exact_figure(kParameters, 0, setting, text, unit, value));
+            parameters.push_back(exact_figure(kParameters, 0, setting, text, unit, value));
     }
     for (const uint32_t size : sizes) {
         for (const auto& [name, us] : estimates_of(decider, size))
-            result.figures.push_back(exact_figure(kCurves, size, name, "us", us));
+            curves.push_back(exact_figure(kCurves, size, name, "us", us));
     }
-    return result;
+    const std::string table = as_matrix(figures) + as_table(parameters) + "\n" + as_matrix(curves) +
+                              schemes(decider, sizes, false) + schemes(decider, sizes, true);
+    for (const auto* const more : {&parameters, &curves})
+        figures.insert(figures.end(), more->begin(), more->end());
+    return {figures, table, "Parameters: what UCX_TERN_RNDV_COSTS calls them, unless it is -.\n"};
 }
 
 }  // namespace bench

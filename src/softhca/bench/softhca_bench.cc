@@ -92,7 +92,7 @@ class Bench {
 
 Entry& add(Group& group, std::string name, const Order& order, bool shared = false) {
     Arm arm = {shared ? "shared memory" : "private memory", "raw", "", shared};
-    arm.device_threads = DeviceThreads::kAnywhere;
+    arm.threads_beside = false;
     return group.add(std::move(name), arm, order);
 }
 
@@ -129,10 +129,8 @@ std::vector<Figure> measure_small_messages(const Options& options) {
     for (const auto& [name, kind, shared, target, target_us] :
          {Way{"write", Kind::kWrites, false, kWriteTarget},
           Way{"send/recv", Kind::kSends, false, kSendTarget},
-          Way{"process_vm_writev", Kind::kCopyTrips},
           Way{"write, shared memory", Kind::kWrites, true, kNone, kSharedTargetUs},
-          Way{"send/recv, shared memory", Kind::kSends, true},
-          Way{"store, shared memory", Kind::kStoreTrips, true}}) {
+          Way{"send/recv, shared memory", Kind::kSends, true}}) {
         const std::string title = std::string(name) + ", half round trip";
         group.ratios.push_back({title, call, target, title + " / one call"});
         add(group, title, trips(kind, options.iterations), shared).target = target_us;
@@ -191,22 +189,6 @@ class ModelEntries {
         add("8 B write, only memory polled, half round trip", trips(Kind::kWrites, count, false),
             arrival);
         add("8 B write, shared memory, half round trip", writes, arrival, true);
-    }
-    // Adds the time until a program that polls memory sees the pieces of a long write.
-    void add_pieces() {
-        constexpr uint32_t kLongWrite = 64 << 10;
-        constexpr uint64_t kWrites = 100;
-        for (const bool shared : {false, true}) {
-            for (const auto& [bytes, part] :
-                 {std::pair(4U << 10, "its first 4 KiB"), std::pair(32U << 10, "its first half"),
-                  std::pair(kLongWrite, "all of it")}) {
-                add(std::string("64 KiB write") + (shared ? ", shared memory, " : ", ") + part,
-                    {.kind = Kind::kPieces, .size = kLongWrite, .count = kWrites, .bytes = bytes},
-                    us(arrival(SOFTHCA_INSPECT_WRITE, kLongWrite) - transmit(kLongWrite) +
-                       transmit(bytes)),
-                    shared);
-            }
-        }
     }
     void add_bandwidths() {
         constexpr uint32_t kBytesUnderWay = 4 << 20;
@@ -270,7 +252,6 @@ class ModelEntries {
     uint64_t spacing(softhca_inspect_operation operation, uint64_t bytes) const {
         return softhca_inspect_spacing_ns(&model_, operation, bytes);
     }
-    uint64_t transmit(uint64_t bytes) const { return softhca_inspect_transmit_ns(&model_, bytes); }
     void add(const std::string& name, const Order& order, double model, bool shared = false) {
         bench::add(times_, name, order, shared).model = model;
     }
@@ -299,7 +280,6 @@ std::vector<Figure> run_profile(const Options& options, const std::string& profi
     Group& others = bench.series().add(outline);
     ModelEntries entries(model, times, rates, others);
     entries.add_latencies(std::min(options.iterations, kMaxTrips));
-    entries.add_pieces();
     entries.add_bandwidths();
     entries.add_gaps();
     entries.add_registrations();

@@ -76,10 +76,6 @@ int softhca_inspect_is_ideal(const softhca_inspect_model* model) {
     return !parameters_of(*model).models_time();
 }
 
-uint64_t softhca_inspect_transmit_ns(const softhca_inspect_model* model, uint64_t bytes) {
-    return softhca::transmit_ns(parameters_of(*model), bytes);
-}
-
 uint64_t softhca_inspect_arrival_ns(const softhca_inspect_model* model,
                                     softhca_inspect_operation operation, uint64_t bytes,
                                     int is_inline) {

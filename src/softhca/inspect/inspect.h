@@ -38,11 +38,9 @@ int softhca_inspect_find_model(const char* profile, const char* changes,
 void softhca_inspect_describe(const softhca_inspect_model* model, char* text, size_t size);
 /* Not 0 if nothing takes time in the model. */
 int softhca_inspect_is_ideal(const softhca_inspect_model* model);
-/* In ns: how long `bytes` occupy a link, without gap and latency; how long it takes until a lone
-   request has arrived, at the responder or, for reads and atomics, at the requester; from then to
-   its completion there; from the start of a request to the next one of its queue pair; and how long
-   a registration takes. */
-uint64_t softhca_inspect_transmit_ns(const softhca_inspect_model* model, uint64_t bytes);
+/* In ns: how long it takes until a lone request has arrived, at the responder or, for reads and
+   atomics, at the requester; from then to its completion there; from the start of a request to the
+   next one of its queue pair; and how long a registration takes. */
 uint64_t softhca_inspect_arrival_ns(const softhca_inspect_model* model,
                                     softhca_inspect_operation operation, uint64_t bytes,
                                     int is_inline);
