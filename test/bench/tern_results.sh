@@ -38,7 +38,7 @@ compare_tests() {
 }
 
 program_tests() {
-    local program=(bash -c 'case $UCX_TLS in tern*) echo "it took 2.0 us";; *) echo "it took 4.0 us";; esac')
+    local other=$tmp/other.json program=(bash -c 'case $UCX_TLS in tern*) echo "it took 2.0 us";; *) echo "it took 4.0 us";; esac')
     check 'program' "${hca[@]}" "$tern_bench" program --rounds 5 --number took --unit us --name mine --json "$tmp/mine.json" \
         -- "${program[@]}"
     cp "$tmp/output" "$tmp/mine"
@@ -51,8 +51,10 @@ program_tests() {
     check_match 'program: its file' '^0 of 3 figures changed' "$tern_bench" compare "$tmp/mine.json" "$tmp/mine.json"
     refuses 'program: fails over one transport' 3 '^incomplete: tern: the program ended with status 7:' \
         "${hca[@]}" "$tern_bench" program --rounds 2 -- bash -c 'case $UCX_TLS in tern*) exit 7;; esac'
+    cp "$tmp/mine.json" "$other"
     refuses 'program: fails over both' 1 'rc_v: the program ended with status 1' \
-        "${hca[@]}" "$tern_bench" program --rounds 2 false
+        "${hca[@]}" "$tern_bench" program --rounds 2 --json "$other" false
+    check 'program: and the old file is left' cmp "$other" "$tmp/mine.json"
     refuses 'program: does not print the number' 1 "there is no number behind 'took'" \
         "${hca[@]}" "$tern_bench" program --rounds 2 --number took -- echo it took long
     refuses 'program: none' 2 'no program is named' "$tern_bench" program --rounds 2

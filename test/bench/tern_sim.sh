@@ -65,7 +65,7 @@ fi
 check 'notified writes' "$tern_bench" sim --rwapi --profile $profile --sizes 8,4K
 awk '
     / +8 B +4 KiB$/ { title = $0; sub(/ *8 B +4 KiB$/, "", title); next }
-    title == "" || title ~ /, ratios$/ || NF < 3 { next }
+    title == "" || title ~ /^ratios of / || NF < 3 { next }
     { name = $0; sub(/ +[0-9.]+ +[0-9.]+$/, "", name)
       print title "|" name "|8|" $(NF - 1); print title "|" name "|4096|" $NF }' "$tmp/output" >"$tmp/figures"
 grep -v "UCP's\|OpenSHMEM's" "$tmp/figures" >"$tmp/rwapi"

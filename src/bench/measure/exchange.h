@@ -1,17 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What any connection carries out: messages, one-sided requests, and messages that overlap with
-// work. `End` is this process's end of a connection. For messages it has
+// What any connection carries out: messages. `End` is this process's end of a connection. It has
 //   void send(uint32_t size)      returns when the message is on its way
 //   void receive(uint32_t size)   returns when the next message has come
 //   void progress()
-//   void exchange(uint32_t size)  sends a message and receives one; if that is more than both calls
 #pragma once
 
 #include <algorithm>
 
 #include "bench/measure/clock.h"
 #include "bench/measure/link.h"
-#include "bench/measure/machine.h"
 #include "bench/measure/mark.h"
 #include "bench/measure/order.h"
 
@@ -25,10 +22,6 @@ template <typename Idle>
 void wait_for_end(Tail end, uint64_t number, Idle&& idle) {
     wait_until(
         "a word in memory", [&] { return end.has(number); }, idle);
-}
-template <typename Idle>
-void wait_for_word(char* memory, uint64_t value, Idle&& idle) {
-    wait_for_end({memory, kWord}, value, idle);
 }
 
 // The times of `count` calls of action(), divided by `parts`. Reads the clock once for each call,
@@ -47,8 +40,7 @@ Samples timed(uint64_t count, uint64_t parts, Action&& action) {
     return samples;
 }
 
-// Calls trip() as often as the order says: round trips, or exchanges in which each process sends a
-// message and waits for the other's. Half of the duration, because there are two messages.
+// Calls trip() as often as the order says. Half of the duration, because there are two messages.
 template <typename Trip>
 Samples run_trips(Peer& peer, const Order& order, Trip&& trip) {
     if (peer.measures()) {
@@ -60,19 +52,6 @@ Samples run_trips(Peer& peer, const Order& order, Trip&& trip) {
     return {};
 }
 
-// The time of one message of a stream, sent in bursts of order.per_sample messages, each of which
-// ends when all its requests are done. send(i, last) posts the i-th message of a burst, from 1 on.
-template <typename Send>
-Samples burst_times(Link& link, const Order& order, Send&& send) {
-    return timed(order.count / order.per_sample, order.per_sample, [&] {
-        for (uint64_t i = 1; i <= order.per_sample; ++i) {
-            send(i, i == order.per_sample);
-            if (order.reaps) link.reap();
-        }
-        link.reap_until(0);
-    });
-}
-
 // A stream of messages at full speed: the time between two messages, without the first ones. A
 // sample has at most Link::kDepth messages, so that a slow receiver does not slow down the sender,
 // and at least three windows.
@@ -81,10 +60,6 @@ Samples message_spacings(Peer& peer, Link& link, const Order& order);
 void copy_across(Peer& peer, void* here, uint64_t there, size_t size, bool reads = false);
 // Like message_spacings(), for such copies.
 Samples copy_spacings(Peer& peer, Link& link, const Order& order);
-// The time between two writes of a stream into a ring of 32 KiB. The receiver waits for each write
-// in memory, and reports by a write of a word when it has taken half of the ring.
-Samples ring_times(Peer& peer, Link& link, const Order& order);
-
 // The memory of messages in both directions: half of it for those that go, half for those that
 // come. A word behind them has the number of the last one that came, if nothing else tells.
 constexpr size_t kSignalAt = 2 * kLongest;
@@ -161,12 +136,8 @@ template <typename End>
 Samples run_messages(Peer& peer, End& end, const Order& order) {
     meet_in_progress(peer, end);
     if (order.kind == Order::Kind::kStream) return stream(peer, end, order);
-    const bool both = order.kind == Order::Kind::kExchanges || order.kind == Order::Kind::kAllToAll;
-    if constexpr (requires { end.exchange(order.size); }) {
-        if (both) return run_trips(peer, order, [&] { end.exchange(order.size); });
-    }
-    // The process that measures sends first, in exchanges both do.
-    if (both || peer.measures()) {
+    // The process that measures sends first.
+    if (peer.measures()) {
         return run_trips(peer, order, [&] {
             end.send(order.size);
             end.receive(order.size);
@@ -176,140 +147,6 @@ Samples run_messages(Peer& peer, End& end, const Order& order) {
         end.receive(order.size);
         end.send(order.size);
     });
-}
-
-// One-sided requests. For these, `End` has
-//   char* out(), in(); size_t half()   requests go from out() to in(), of `half` bytes each
-//   void meet()                        waits until the peer calls it, too
-//   void begin(uint64_t offset, uint32_t size, bool last)   posts a request; `last` of a window
-//   void flush()                       waits until all requests are done at the target
-
-// Calls visit(message) for each place of a window in the memory.
-template <typename Visit>
-void for_each_place(const Order& order, size_t half, char* memory, Visit&& visit) {
-    for (uint32_t i = 0; i < order.window; ++i)
-        visit(memory + place_of(i, order.size, order.window, half));
-}
-
-// The time of one request, in us. The clock is read after whole windows, because the requests of a
-// window are not done one by one.
-template <typename End>
-Samples window_times(End& end, const Order& order) {
-    const auto window = [&] {
-        for (uint32_t i = 0; i < order.window; ++i) {
-            end.begin(place_of(i, order.size, order.window, end.half()), order.size,
-                      i + 1 == order.window);
-        }
-        end.flush();
-    };
-    // The first use of memory may register it.
-    for (uint32_t i = 0; i < std::max(order.warm_up, 1U); ++i) window();
-    return timed(order.count / order.per_sample, order.per_sample * order.window, [&] {
-        for (uint64_t i = 0; i < order.per_sample; ++i) window();
-    });
-}
-
-// Only the worker that measures posts requests; it reads from the peer or writes to it. The bytes
-// are numbered before and checked afterwards, outside of what is timed. The number must be one that
-// the memory has not held.
-template <typename End>
-Samples one_sided(Peer& peer, End& end, const Order& order, uint64_t number) {
-    const bool reads = order.request == Order::Request::kRead;
-    const bool gives = peer.measures() != reads;
-    if (gives) {
-        for_each_place(order, end.half(), end.out(),
-                       [&](char* message) { mark(message, order.size, number); });
-    }
-    end.meet();
-    Samples samples;
-    if (peer.measures()) samples = window_times(end, order);
-    end.meet();
-    if (gives) return samples;
-    for_each_place(order, end.half(), end.in(), [&](const char* message) {
-        if (!is_marked(message, order.size, number)) throw Failure("the bytes are not there");
-    });
-    return samples;
-}
-
-// Nonblocking messages and work, as in the Sandia MPI micro-benchmarks: post, work, wait. One
-// process works, the other one only takes part. For these, `End` also has
-//   Operation begin_send(size), begin_receive(size); void complete(operation)
-//   bool has_arrived(operation)   without calling the transport
-//   void say_go(), wait_for_go()
-
-// The part of the worker that does not compute. Both sides rely on this: the receive of a message
-// is posted before the message is sent.
-template <typename End>
-void take_part(Peer& peer, End& end, const Order& order) {
-    for (uint64_t i = 0; i < order.count; ++i) {
-        if (order.sender) {
-            const auto operation = end.begin_receive(order.size);
-            end.say_go();
-            end.complete(operation);
-            if (order.kind == Order::Kind::kArrivals) peer.channel().put('.');
-        } else {
-            end.wait_for_go();
-            end.send(order.size);
-        }
-        end.wait_for_go();
-    }
-}
-
-// Posts one message, calls work(), and waits for the message. Returns the time in ns.
-template <typename End, typename Work>
-uint64_t one_overlapped(End& end, const Order& order, Work&& work) {
-    if (order.sender) end.wait_for_go();
-    const uint64_t begin = now_ns();
-    const auto operation =
-        order.sender ? end.begin_send(order.size) : end.begin_receive(order.size);
-    if (!order.sender) end.say_go();
-    work(operation);
-    end.complete(operation);
-    const uint64_t time = now_ns() - begin;
-    end.say_go();
-    return time;
-}
-
-// kArrivals has one sample: the percentage of messages that had arrived before the worker called
-// the transport again. For the other orders, the work lasts longer than the message. kOverhead: the
-// worker's time besides the work, in us. kAvailability: 1 - overhead / time without work.
-template <typename End>
-Samples overlapped(Peer& peer, End& end, const Order& order) {
-    meet_in_progress(peer, end);
-    if (!peer.measures()) {
-        take_part(peer, end, order);
-        return {};
-    }
-    if (order.kind == Order::Kind::kArrivals) {
-        constexpr uint64_t kLongNs = 20'000'000;
-        uint64_t there = 0;
-        for (uint64_t i = 0; i < order.count; ++i) {
-            bool arrived = false;
-            one_overlapped(end, order, [&](const auto& operation) {
-                const uint64_t last = now_ns() + kLongNs;
-                while (!arrived && now_ns() < last)
-                    arrived =
-                        order.sender ? peer.channel().has_message() : end.has_arrived(operation);
-            });
-            if (order.sender) peer.channel().take<char>();
-            there += arrived;
-        }
-        return {100 * static_cast<double>(there) / static_cast<double>(order.count)};
-    }
-    Samples samples;
-    Samples idle;
-    for (uint64_t i = 0; i < order.count / 2; ++i)
-        idle.push_back(static_cast<double>(one_overlapped(end, order, [](const auto&) {})));
-    const double base = median(idle);
-    const Work work(std::max(2 * base, base + 20e3));
-    for (uint64_t i = order.count / 2; i < order.count; ++i) {
-        const auto time =
-            static_cast<double>(one_overlapped(end, order, [&](const auto&) { work(); }));
-        const double overhead = std::max(0.0, time - work.ns());
-        samples.push_back(order.kind == Order::Kind::kOverhead ? overhead / 1000
-                                                               : 1 - overhead / base);
-    }
-    return samples;
 }
 
 }  // namespace bench

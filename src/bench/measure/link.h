@@ -63,25 +63,10 @@ class Link {
     uint64_t remote_in() const { return remote_.in; }
     uint64_t remote_out() const { return remote_.in - half_; }
 
-    // A request for registered memory, here and at the peer.
-    struct Request {
-        ibv_wr_opcode opcode;
-        void* here;
-        uint32_t key;
-        uint64_t there;
-        uint32_t remote_key;
-        uint32_t length;
-    };
-    // From `offset` of out() to `offset` of the peer's in(). A read goes from the peer's out() to
-    // in().
-    Request request(ibv_wr_opcode opcode, uint64_t offset, uint32_t length) const;
-    // Posts requests in one call, in this order. Waits for room in the send queue. Those that are
-    // not signaled count as done when a later one is done.
-    template <size_t kCount>
-    void post(const Request (&chain)[kCount], bool signaled = true);
-    void post(ibv_wr_opcode opcode, uint64_t offset, uint32_t length, bool signaled = true) {
-        post({request(opcode, offset, length)}, signaled);
-    }
+    // Posts a request: from `offset` of out() to `offset` of the peer's in(). A read goes from the
+    // peer's out() to in(). Waits for room in the send queue. Those that are not signaled count as
+    // done when a later one is done.
+    void post(ibv_wr_opcode opcode, uint64_t offset, uint32_t length, bool signaled = true);
     // Polls for completions. Returns how many requests are done. Throws if one failed.
     int reap();
     // Waits until at most `outstanding` requests are not done.
@@ -155,33 +140,5 @@ class Receives {
     uint64_t posted_ = 0;
     uint64_t taken_ = 0;
 };
-
-template <size_t kCount>
-void Link::post(const Request (&chain)[kCount], bool signaled) {
-    if (outstanding() > kDepth - kCount) reap_until(kDepth - kCount);
-    ibv_sge pieces[kCount] = {};
-    ibv_send_wr works[kCount] = {};
-    for (size_t i = 0; i < kCount; ++i) {
-        const Request& request = chain[i];
-        pieces[i] = {reinterpret_cast<uint64_t>(request.here), request.length, request.key};
-        ibv_send_wr& work = works[i];
-        work.opcode = request.opcode;
-        work.wr.rdma.remote_addr = request.there;
-        work.wr.rdma.rkey = request.remote_key;
-        work.sg_list = &pieces[i];
-        work.num_sge = 1;
-        work.wr_id = ++posted_;
-        if (i + 1 < kCount) work.next = &works[i + 1];
-        // A send queue without a signaled request could stay full for ever, so each quarter of it
-        // has one.
-        if ((signaled && i + 1 == kCount) || work.wr_id % (kDepth / 4) == 0)
-            work.send_flags = IBV_SEND_SIGNALED;
-        if (work.opcode != IBV_WR_RDMA_READ && request.length <= inline_limit_)
-            work.send_flags |= IBV_SEND_INLINE;
-    }
-    ibv_send_wr* bad = nullptr;
-    errno = ibv_post_send(qp_.get(), &works[0], &bad);
-    if (errno != 0) throw call_failed("ibv_post_send");
-}
 
 }  // namespace bench

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "bench/measure/machine.h"
 
-#include <fcntl.h>
 #include <sched.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <limits>
 
 #include "bench/measure/clock.h"
 #include "tern/verbs/memory.h"
@@ -65,59 +63,16 @@ std::string MemoryFile::text() const {
 }
 
 Memory::Memory(Kind kind, size_t size) : size_(size) {
-    if (kind == Kind::kShared) {
-        file_.emplace();
-        if (::ftruncate(file_->fd(), static_cast<off_t>(size)) != 0) throw call_failed("ftruncate");
-        map(file_->fd(), MAP_SHARED);
-    } else {
-        map(-1, MAP_PRIVATE | MAP_ANONYMOUS);
-    }
-    tern::verbs::touch_pages(data_, size);
-}
-
-Memory::Memory(const std::string& file, size_t size) : size_(size) {
-    const tools::Descriptor opened(::open(file.c_str(), O_RDWR | O_CLOEXEC));
-    if (opened.get() < 0) throw call_failed(file);
-    map(opened.get(), MAP_SHARED);
-}
-
-void Memory::map(int fd, int flags) {
-    void* mapped = ::mmap(nullptr, size_, PROT_READ | PROT_WRITE, flags | MAP_POPULATE, fd, 0);
+    const int flags = kind == Kind::kShared ? MAP_SHARED : MAP_PRIVATE;
+    void* mapped =
+        ::mmap(nullptr, size, PROT_READ | PROT_WRITE, flags | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
     if (mapped == MAP_FAILED) throw call_failed("mmap");
     data_ = static_cast<char*>(mapped);
+    tern::verbs::touch_pages(data_, size);
 }
 
 Memory::~Memory() {
     ::munmap(data_, size_);
-}
-
-Work::Work(double ns) : turns_(static_cast<uint64_t>(std::max(1.0, ns / turn_ns()))) {}
-
-void Work::spin(uint64_t turns) {
-    // Each turn depends on the one before it.
-    volatile uint64_t result;
-    uint64_t x = turns | 1;
-    for (uint64_t i = 0; i < turns; ++i) {
-        x *= 0x9e3779b97f4a7c15;
-        x ^= x >> 31;
-        asm volatile("" : "+r"(x));
-    }
-    result = x;
-    (void)result;
-}
-
-double Work::turn_ns() {
-    static const double best = [] {
-        constexpr uint64_t kTurns = 50'000;
-        double least = std::numeric_limits<double>::infinity();
-        for (int i = 0; i < 50; ++i) {
-            const uint64_t begin = now_ns();
-            spin(kTurns);
-            least = std::min(least, static_cast<double>(now_ns() - begin) / kTurns);
-        }
-        return least;
-    }();
-    return best;
 }
 
 }  // namespace bench

@@ -39,46 +39,21 @@ class MemoryFile {
     tools::Descriptor fd_;
 };
 
-// Memory whose pages are all present, also in the host of a virtual machine. Other processes can
-// map shared memory.
+// Memory whose pages are all present, also in the host of a virtual machine.
 class Memory {
   public:
     enum class Kind { kPrivate, kShared };
 
     Memory(Kind kind, size_t size);
-    // Maps the shared memory of another process, given its path().
-    Memory(const std::string& file, size_t size);
     ~Memory();
     Memory(const Memory&) = delete;
     Memory& operator=(const Memory&) = delete;
 
     char* data() { return data_; }
-    // The path by which other processes can open shared memory.
-    std::string path() const { return file_->path(); }
 
   private:
-    void map(int fd, int flags);
-
     char* data_ = nullptr;
     size_t size_;
-    std::optional<MemoryFile> file_;  // of shared memory
-};
-
-// A computation that takes a known time, if the process has its processor to itself.
-class Work {
-  public:
-    explicit Work(double ns);
-
-    void operator()() const { spin(turns_); }
-    // The expected time.
-    double ns() const { return static_cast<double>(turns_) * turn_ns(); }
-
-  private:
-    static void spin(uint64_t turns);
-    // The time of one turn: the shortest of many trials, measured once.
-    static double turn_ns();
-
-    uint64_t turns_;
 };
 
 }  // namespace bench

@@ -31,28 +31,6 @@ inline bool is_marked(const char* message, uint32_t size, uint64_t number) {
            std::memcmp(message + size - kWord, &number, kWord) == 0;
 }
 
-// What is between: a pattern, for messages all of whose bytes are checked. Sizes are multiples of a
-// word.
-inline uint64_t pattern(uint64_t word) {
-    return (word + 1) * 0x9e3779b97f4a7c1;
-}
-inline void paint(char* message, uint32_t size) {
-    for (uint32_t at = 0; at < size; at += kWord) {
-        const uint64_t value = pattern(at / kWord);
-        std::memcpy(message + at, &value, kWord);
-    }
-}
-// The offset of the first word that is not painted; `size` if there is none. The ends of a marked
-// message are left out.
-inline uint32_t find_damage(const char* message, uint32_t size, bool is_marked) {
-    const uint32_t ends = is_marked ? kWord : 0;
-    for (uint32_t at = ends; at + ends < size; at += kWord) {
-        const uint64_t value = pattern(at / kWord);
-        if (std::memcmp(message + at, &value, kWord) != 0) return at;
-    }
-    return size;
-}
-
 // The end of a message written by RDMA, which the receiver polls: the last word or, if the message
 // is shorter than that, the last byte, with the number of the message. A number comes again in a
 // byte: clear it before the first message of an order.

@@ -6,62 +6,35 @@
 
 namespace bench {
 
-// The buffers that the messages of a ping-pong use.
-enum class Buffers : uint8_t {
-    kOne,     // one buffer for all messages, including those of earlier orders
-    kReused,  // one buffer, never used before this order
-    kFresh,   // a new buffer, never used before, for each message
-};
-
 // One task for the two workers of a pair. Plain data.
 struct Order {
     enum class Kind : uint8_t {
-        kWrites,     // round trips of RDMA writes
-        kSends,      // round trips of sends and receives
-        kMessages,   // round trips of messages
-        kExchanges,  // of messages in both directions at once
-        kAllToAll,   // MPI: collective exchanges, also with oneself
-        kGoes,       // UCP: round trips of words, apart from the messages
-        kStream,     // bursts; verbs: of writes that are read, unless it is one-sided
-        kOneSided,   // windows of writes or reads, each with a flush at its end
-        // Nonblocking messages that overlap with work (exchange.h):
-        kAvailability,
-        kOverhead,
-        kArrivals,
-        // Verbs: streams of requests, registrations without and with deregistration, posts, and the
-        // arrival of the pieces of a long write.
+        kWrites,    // round trips of RDMA writes
+        kSends,     // round trips of sends and receives
+        kMessages,  // round trips of messages
+        kStream,    // bursts
+        // Verbs: streams of requests, registrations without and with deregistration, and posts.
         kSpacings,
         kRegistrations,
         kPinnings,
         kPosts,
-        kPieces,
-        // Without the device: copies from memory, process_vm_writev, and stores.
-        kCopies,
+        // Without the device: process_vm_writev.
         kCopyCalls,
-        kCopyTrips,
         kCopySpacings,
-        kStoreTrips,
         kQuit
     };
     // kSignal: a write, and a word behind it that the target waits for.
-    // Of rwapi alone: kPut, a write without notification, whose data the target waits for;
-    // kPoll, kSignal by a write of the word.
-    enum class Request : uint8_t { kWrite, kRead, kSend, kSignal, kPut, kPoll };
+    // Of rwapi alone: kPut, a write without notification, whose data the target waits for.
+    enum class Request : uint8_t { kWrite, kRead, kSend, kSignal, kPut };
 
     Kind kind = Kind::kMessages;
     uint32_t size = 8;
     uint64_t count = 0;
-    uint64_t per_sample = 1;  // round trips, windows, or messages of a burst, for each sample
-    Buffers buffers = Buffers::kOne;
-    bool sender = false;     // overlapped: the worker that computes sends
-    bool one_sided = false;  // needs no processor time of the answering worker
-    bool reaps = false;      // kWrites, kExchanges, kStream: takes completions meanwhile
-    bool copied = false;     // verbs, kStream: each message is copied before it is written
-    bool chained = false;    // kWrites, kExchanges, kStream: writes as in chain.h
-    Request request = Request::kWrite;  // kOneSided, kSpacings, kCopySpacings; rwapi, MPI: all
-    uint32_t window = 8;                // the same: outstanding requests
-    uint32_t bytes = 0;                 // kPieces: bytes of the message to wait for
-    uint32_t warm_up = 0;               // MPI: round trips or windows before those that are counted
+    uint64_t per_sample = 1;            // round trips, or messages of a burst, for each sample
+    bool one_sided = false;             // needs no processor time of the answering worker
+    bool reaps = false;                 // kWrites, kStream: takes completions meanwhile
+    Request request = Request::kWrite;  // kSpacings, kCopySpacings; rwapi, MPI: all
+    uint32_t window = 8;                // kSpacings, kCopySpacings: outstanding requests
 
     // The number of round trips, which make up whole samples.
     uint64_t trips() const { return count / per_sample * per_sample; }
@@ -72,42 +45,5 @@ struct Order {
 
 // The size of the longest message that is measured, and of the memory for one direction's buffers.
 constexpr uint64_t kLongest = uint64_t{16} << 20;
-constexpr uint64_t kGround = uint64_t{96} << 20;
-
-// From one buffer to the next: an unused page separates them, because a registration cache could
-// merge adjacent ones.
-constexpr uint64_t stride_of(uint64_t size) {
-    constexpr uint64_t kPage = 4096;
-    return (size + kPage - 1) / kPage * kPage + kPage;
-}
-
-// The buffers in this memory, one after the other. Both workers of a pair choose the same buffers.
-class Walk {
-  public:
-    // Call before the messages of an order. Returns true if the rest of the memory was too short
-    // for them and the walk started at the beginning again.
-    bool begin(const Order& order) {
-        stride_ = order.buffers == Buffers::kFresh ? stride_of(order.size) : 0;
-        const uint64_t buffers = stride_ == 0 ? 1 : order.count;
-        const bool again = next_ + buffers * stride_of(order.size) > kGround;
-        at_ = again ? 0 : next_;
-        next_ = at_ + buffers * stride_of(order.size);
-        return again;
-    }
-    // The offset of the next message.
-    uint64_t step() {
-        const uint64_t at = at_;
-        at_ += stride_;
-        return at;
-    }
-
-    // How many messages of a size fit into the memory.
-    static uint64_t most(uint32_t size) { return kGround / stride_of(size); }
-
-  private:
-    uint64_t stride_ = 0;
-    uint64_t at_ = 0;
-    uint64_t next_ = 0;
-};
 
 }  // namespace bench

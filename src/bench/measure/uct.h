@@ -22,6 +22,16 @@ Form* as(UctAddress& address) {
     return reinterpret_cast<Form*>(address.data());
 }
 
+// Where a transport is, on one device or any. Throws Failure if it is nowhere.
+inline std::vector<rwapi::Resource> resources_of(const std::string& transport,
+                                                 const char* device = nullptr) {
+    const auto found = rwapi::choose_resources(rwapi::list_resources(), transport.c_str(), device);
+    if (found.empty())
+        throw Failure("UCX has no transport " + transport +
+                      (device == nullptr ? "" : std::string(" on ") + device));
+    return found;
+}
+
 class UctInterface {
   public:
     // Of the first of these resources that can be opened, with a worker of its own. Throws Failure.

@@ -225,42 +225,33 @@ ucp_datatype_t type_of(const ucp_request_param_t* param) {
                                                                    : ucp_dt_make_contig(1);
 }
 
-template <typename Post>
-void* send(ucp_ep_h endpoint, const void* buffer, size_t size, ucp_tag_t tag, int sync, Post post) {
+// A call that begins with a message, whose event is written: its identifier, and `values`.
+template <typename Post, typename... Values>
+void* begin(const void* buffer, size_t size, Post post, const char* format, Values... values) {
     const Call call;
     if (!recorder().records()) return post();
     const uint64_t id = recorder().begin();
-    recorder().write("s %" PRIu64 " %zu %" PRIx64 " %zu %" PRIxPTR " %d\n", id,
-                     recorder().endpoint(endpoint), tag, size, reinterpret_cast<uintptr_t>(buffer),
-                     sync);
+    recorder().write(format, id, values...);
     recorder().uses(buffer, size);
     void* const request = post();
     recorder().began(id, request);
     return request;
+}
+template <typename Post>
+void* send(ucp_ep_h endpoint, const void* buffer, size_t size, ucp_tag_t tag, int sync, Post post) {
+    return begin(buffer, size, post, "s %" PRIu64 " %zu %" PRIx64 " %zu %" PRIxPTR " %d\n",
+                 recorder().endpoint(endpoint), tag, size, reinterpret_cast<uintptr_t>(buffer),
+                 sync);
 }
 template <typename Post>
 void* receive(void* buffer, size_t size, ucp_tag_t tag, ucp_tag_t mask, Post post) {
-    const Call call;
-    if (!recorder().records()) return post();
-    const uint64_t id = recorder().begin();
-    recorder().write("r %" PRIu64 " %" PRIx64 " %" PRIx64 " %zu %" PRIxPTR "\n", id, tag, mask,
-                     size, reinterpret_cast<uintptr_t>(buffer));
-    recorder().uses(buffer, size);
-    void* const request = post();
-    recorder().began(id, request);
-    return request;
+    return begin(buffer, size, post, "r %" PRIu64 " %" PRIx64 " %" PRIx64 " %zu %" PRIxPTR "\n",
+                 tag, mask, size, reinterpret_cast<uintptr_t>(buffer));
 }
 template <typename Post>
 void* receive_message(void* buffer, size_t size, Post post) {
-    const Call call;
-    if (!recorder().records()) return post();
-    const uint64_t id = recorder().begin();
-    recorder().write("m %" PRIu64 " %zu %" PRIxPTR "\n", id, size,
-                     reinterpret_cast<uintptr_t>(buffer));
-    recorder().uses(buffer, size);
-    void* const request = post();
-    recorder().began(id, request);
-    return request;
+    return begin(buffer, size, post, "m %" PRIu64 " %zu %" PRIxPTR "\n", size,
+                 reinterpret_cast<uintptr_t>(buffer));
 }
 
 }  // namespace
@@ -402,38 +393,25 @@ RECORDED void ucp_request_cancel(ucp_worker_h worker, void* request) {
 }
 
 // What the program does next depends on what has ended. Requests and statuses are pointers.
-template <typename Real, typename... Arguments>
-static int choose(Real* real, Arguments... arguments) {
-    recorder().choose(1);
-    const int error = real(arguments...);
-    recorder().choose(-1);
-    return error;
-}
+#define CHOOSES(name, parameters, arguments) \
+    RECORDED int name parameters {           \
+        NEXT(name);                          \
+        recorder().choose(1);                \
+        const int error = real arguments;    \
+        recorder().choose(-1);               \
+        return error;                        \
+    }
 // NOLINTBEGIN(readability-identifier-naming): MPI's names
-RECORDED int MPI_Test(void* request, int* flag, void* status) {
-    NEXT(MPI_Test);
-    return choose(real, request, flag, status);
-}
-RECORDED int MPI_Testall(int count, void* requests, int* flag, void* statuses) {
-    NEXT(MPI_Testall);
-    return choose(real, count, requests, flag, statuses);
-}
-RECORDED int MPI_Testany(int count, void* requests, int* index, int* flag, void* status) {
-    NEXT(MPI_Testany);
-    return choose(real, count, requests, index, flag, status);
-}
-RECORDED int MPI_Testsome(int count, void* requests, int* ended, int* indices, void* statuses) {
-    NEXT(MPI_Testsome);
-    return choose(real, count, requests, ended, indices, statuses);
-}
-RECORDED int MPI_Waitany(int count, void* requests, int* index, void* status) {
-    NEXT(MPI_Waitany);
-    return choose(real, count, requests, index, status);
-}
-RECORDED int MPI_Waitsome(int count, void* requests, int* ended, int* indices, void* statuses) {
-    NEXT(MPI_Waitsome);
-    return choose(real, count, requests, ended, indices, statuses);
-}
+CHOOSES(MPI_Test, (void* request, int* flag, void* status), (request, flag, status))
+CHOOSES(MPI_Testall, (int count, void* all, int* flag, void* statuses),
+        (count, all, flag, statuses))
+CHOOSES(MPI_Testany, (int count, void* all, int* index, int* flag, void* status),
+        (count, all, index, flag, status))
+CHOOSES(MPI_Testsome, (int count, void* all, int* ended, int* indices, void* statuses),
+        (count, all, ended, indices, statuses))
+CHOOSES(MPI_Waitany, (int count, void* all, int* index, void* status), (count, all, index, status))
+CHOOSES(MPI_Waitsome, (int count, void* all, int* ended, int* indices, void* statuses),
+        (count, all, ended, indices, statuses))
 // NOLINTEND(readability-identifier-naming)
 
 RECORDED void ucp_worker_destroy(ucp_worker_h worker) {

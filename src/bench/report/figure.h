@@ -55,13 +55,9 @@ std::string doubts_text(const Figure& figure);
 // A line for each figure, grouped by test and x.
 std::string as_table(const std::vector<Figure>& figures);
 // The ratios first, with a line for each x and a column for each name. Below, the same for the
-// other figures, and which targets are met.
-std::string as_matrix(const std::vector<Figure>& figures);
-// All ratios first, with a heading for each test, a line for each x, and a column for each name:
-// the title of "A: b" has A above b. Below, the same for the other figures, and how many targets
-// are met.
-std::string as_groups(const std::vector<Figure>& figures);
-
+// other figures, and which targets are met. `names_down`: a line for each name, and a column for
+// each x.
+std::string as_matrix(const std::vector<Figure>& figures, bool names_down = false);
 using Facts = std::vector<std::pair<std::string, std::string>>;
 // One JSON object: the version of its form, this program's version and commit, the date, the
 // machine, the facts, the sizes, and a list "figures". Missing and infinite numbers are left out.

@@ -75,6 +75,7 @@ Names names_of(const Chosen& figures) {
 // The cell of a matrix.
 std::string cell(const Figure& figure) {
     if (figure.refused()) return "late ";
+    if (figure.value.count == 1 && !figure.has_target()) return number_text(figure.value.median);
     const char* missed = !figure.has_target() || figure.met() ? "" : figure.at_most ? ">" : "<";
     if (!figure.is_ratio())
         return number_text(figure.value.median) + missed + (figure.doubts.empty() ? " " : "?");
@@ -101,73 +102,48 @@ std::string remarks(const Chosen& line) {
     return text;
 }
 
-// Adds a line for each x of these figures, with a column for each of the names.
-void add_lines(const Chosen& figures, const Names& names, std::vector<Cells>* lines) {
-    using Size = std::pair<double, std::string>;
-    for (const Size& size : different<Size>(
-             figures, [](const Figure& figure) { return Size(figure.x, figure.x_text); })) {
-        Cells cells = {"  " + size.second};
+std::vector<Cells> transposed(const std::vector<Cells>& lines) {
+    std::vector<Cells> columns(lines.front().size());
+    for (const Cells& line : lines)
+        for (size_t i = 0; i < columns.size(); ++i) columns[i].push_back(line[i]);
+    return columns;
+}
+
+// The ratios or the values of one test. The last column has remarks, and there is no line of them.
+std::string test_table(const Chosen& figures, bool names_down) {
+    if (figures.empty()) return {};
+    const Figure& any = *figures.back();
+    const Names names = names_of(figures);
+    std::vector<Cells> lines = {{any.is_ratio()
+                                     ? "ratios of " + any.test
+                                     : any.test + (any.unit.empty() ? "" : ", " + any.unit)}};
+    lines.front().insert(lines.front().end(), names.begin(), names.end());
+    const auto x_of = [](const Figure& figure) { return figure.x_text; };
+    for (const std::string& x : different<std::string>(figures, x_of)) {
+        Cells cells = {"  " + x};
         Chosen line;
         for (const std::string& name : names) {
             const auto found = std::ranges::find_if(figures, [&](const Figure* figure) {
-                return figure->x == size.first && figure->name == name;
+                return figure->x_text == x && figure->name == name;
             });
             cells.push_back(found == figures.end() ? "" : cell(**found));
             if (found != figures.end() && !(*found)->is_ratio()) line.push_back(*found);
         }
-        cells.push_back(remarks(line));
-        lines->push_back(std::move(cells));
+        if (!names_down) cells.push_back(remarks(line));
+        lines.push_back(std::move(cells));
     }
-}
-
-// A table whose first column has x and whose last one has remarks.
-std::string columns(const std::vector<Cells>& lines, const Names& names) {
-    return in_columns(lines, "l" + std::string(names.size(), 'r') + "l");
-}
-
-// Of the values of a test, with their unit.
-std::string title_of(const Chosen& values) {
-    return values.back()->test + ", " + values.back()->unit;
-}
-
-// The ratios or the values of one test.
-std::string test_table(const Chosen& figures) {
-    if (figures.empty()) return {};
-    const bool ratios = figures.back()->is_ratio();
-    const Names names = names_of(figures);
-    std::vector<Cells> lines = {{ratios ? "ratios of " + figures.back()->test : title_of(figures)}};
-    lines.front().insert(lines.front().end(), names.begin(), names.end());
-    lines.front().emplace_back();
-    add_lines(figures, names, &lines);
-    return columns(lines, names) + "\n";
+    if (names_down)
+        lines = transposed(lines);
+    else
+        lines.front().emplace_back();
+    return in_columns(lines,
+                      "l" + std::string(lines.front().size() - 2, 'r') + (names_down ? "r" : "l")) +
+           "\n";
 }
 
 Names tests_of(const std::vector<Figure>& figures) {
     return different<std::string>(chosen(figures, [](const Figure&) { return true; }),
                                   [](const Figure& figure) { return figure.test; });
-}
-
-// The ratios or the other figures of all tests, in one table.
-std::string group_table(const std::vector<Figure>& figures, bool ratios) {
-    const auto of_kind = [&](const Figure& figure) { return figure.is_ratio() == ratios; };
-    const Names names = names_of(chosen(figures, of_kind));
-    if (names.empty()) return {};
-    std::vector<Cells> lines = {{ratios ? "ratios" : "values"}, {""}};
-    for (const std::string& name : names) {
-        const size_t end = name.find(": ");
-        const bool split = end != std::string::npos;
-        lines[0].push_back(split ? name.substr(0, end) : "");
-        lines[1].push_back(split ? name.substr(end + 2) : name);
-    }
-    for (Cells& line : lines) line.emplace_back();
-    for (const std::string& test : tests_of(figures)) {
-        const Chosen part = chosen(
-            figures, [&](const Figure& figure) { return of_kind(figure) && figure.test == test; });
-        lines.emplace_back(names.size() + 2);
-        lines.back().front() = ratios || part.empty() ? test : title_of(part);
-        add_lines(part, names, &lines);
-    }
-    return columns(lines, names);
 }
 
 // How many targets are met: a line for each name with targets. If `what` is sizes, those that are
@@ -240,7 +216,7 @@ std::string as_table(const std::vector<Figure>& figures) {
     return in_columns(lines, "lrlrrlrrrl");
 }
 
-std::string as_matrix(const std::vector<Figure>& figures) {
+std::string as_matrix(const std::vector<Figure>& figures, bool names_down) {
     std::string text;
     for (const std::string& test : tests_of(figures)) {
         std::string met;
@@ -249,18 +225,12 @@ std::string as_matrix(const std::vector<Figure>& figures) {
             const Chosen part = chosen(figures, [&](const Figure& figure) {
                 return figure.test == test && figure.is_ratio() == ratios;
             });
-            tables += test_table(part);
+            tables += test_table(part, names_down);
             met.insert(0, targets(part, "at", "sizes"));
         }
         text += tables + met + (met.empty() ? "" : "\n");
     }
     return text;
-}
-
-std::string as_groups(const std::vector<Figure>& figures) {
-    const Chosen aimed = chosen(figures, [](const Figure& figure) { return figure.has_target(); });
-    return group_table(figures, true) + "\n" + targets(aimed, "in", "lines") + "\n" +
-           group_table(figures, false);
 }
 
 }  // namespace report

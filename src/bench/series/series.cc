@@ -27,9 +27,9 @@ void note(Entry::Measured& measured, const Samples& samples, double cpu, double 
     if (is_set(late)) measured.late.push_back(late);
 }
 
-Figure outline(const Group& group, bool first, std::string name) {
+Figure outline(const Group& group, std::string name) {
     Figure figure;
-    figure.test = first ? group.first_test : group.test;
+    figure.test = group.test;
     figure.x = group.size;
     figure.x_text = group.x_text.empty() ? size_text(group.size) : group.x_text;
     figure.name = std::move(name);
@@ -38,11 +38,11 @@ Figure outline(const Group& group, bool first, std::string name) {
 }
 
 // A ratio is as late as the later one of its entries; kNone if nothing is known of them.
-double late_share(const Entry& entry, const Entry& yardstick, bool first) {
+double late_share(const Entry& entry, const Entry& yardstick) {
     const auto share = [](const Entry::Measured& measured) {
         return measured.late.empty() ? kNone : median(measured.late);
     };
-    return std::fmax(share(first ? entry.first : entry.measured), share(yardstick.measured));
+    return std::fmax(share(entry.measured), share(yardstick.measured));
 }
 
 // Two entries of one name are the same.
@@ -148,11 +148,7 @@ std::vector<Figure> Series::run() {
         add_gap(setup_, "interrupted after " + std::to_string(round) + " of " +
                             std::to_string(rounds_) + " rounds");
     std::vector<Figure> figures;
-    for (const bool first : {false, true}) {
-        for (const Group& group : groups_) {
-            if (!first || !group.first_test.empty()) add_figures(group, first, &figures);
-        }
-    }
+    for (const Group& group : groups_) add_figures(group, &figures);
     return figures;
 }
 
@@ -166,7 +162,6 @@ Series::Pairs Series::start(Progress& progress) {
         progress.step("starting " + arms_[i].name);
         try {
             pairs[i] = std::make_unique<Pair>(arms_[i], setup_);
-            if (!pairs[i]->library().empty()) libraries_.insert(pairs[i]->library());
             // Connections are set up, and become fast, with use.
             Order warm_up;
             warm_up.kind = arms_[i].warm_up;
@@ -222,10 +217,8 @@ void Series::finish(Pairs& pairs) {
 void Series::end_round(bool complete, int rounds) {
     for (Group& group : groups_) {
         for (Entry& entry : group.entries) {
-            for (Entry::Measured* measured : {&entry.measured, &entry.first}) {
-                complete ? measured->complete_round()
-                         : measured->drop_incomplete(static_cast<size_t>(rounds));
-            }
+            complete ? entry.measured.complete_round()
+                     : entry.measured.drop_incomplete(static_cast<size_t>(rounds));
         }
     }
 }
@@ -249,37 +242,30 @@ void Series::measure(const Group& group, Entry& entry, Pair& pair, Lateness& lat
     const Outcome outcome = pair.run(entry.order);
     entry.offered = !outcome.samples.empty();
     if (!entry.offered) return;
-    Samples samples = converted(group, entry.order, outcome.samples);
-    const double late = lateness.share();
-    if (entry.has_first) {
-        note(entry.first, {samples.front()}, outcome.cpu_share, late);
-        samples.erase(samples.begin());
-    }
-    note(entry.measured, samples, outcome.cpu_share, late);
+    note(entry.measured, converted(group, entry.order, outcome.samples), outcome.cpu_share,
+         lateness.share());
 }
 
-void Series::add_figures(const Group& group, bool first, std::vector<Figure>* figures) const {
+void Series::add_figures(const Group& group, std::vector<Figure>* figures) const {
     for (const Entry& entry : group.entries) {
-        if (has_figures(entry) && (!first || entry.has_first))
-            figures->push_back(figure_of(group, entry, first));
+        if (has_figures(entry)) figures->push_back(figure_of(group, entry));
     }
     for (const Ratio& ratio : group.ratios) {
         const Entry& entry = find(group, ratio.entry);
         const Entry& yardstick = find(group, ratio.yardstick);
-        if (ratio.of_first != first || !has_figures(entry) || !has_figures(yardstick)) continue;
-        Figure figure = outline(
-            group, first, ratio.name.empty() ? entry.name + " / " + yardstick.name : ratio.name);
+        if (!has_figures(entry) || !has_figures(yardstick)) continue;
+        Figure figure =
+            outline(group, ratio.name.empty() ? entry.name + " / " + yardstick.name : ratio.name);
         figure.target = ratio.target;
-        figure.late_share = late_share(entry, yardstick, first);
-        figures->push_back(ratio_figure(std::move(figure),
-                                        first ? entry.first.medians : entry.measured.medians,
-                                        yardstick.measured.medians));
+        figure.late_share = late_share(entry, yardstick);
+        figures->push_back(
+            ratio_figure(std::move(figure), entry.measured.medians, yardstick.measured.medians));
     }
 }
 
-Figure Series::figure_of(const Group& group, const Entry& entry, bool first) const {
-    const Entry::Measured& measured = first ? entry.first : entry.measured;
-    Figure figure = outline(group, first, entry.name);
+Figure Series::figure_of(const Group& group, const Entry& entry) const {
+    const Entry::Measured& measured = entry.measured;
+    Figure figure = outline(group, entry.name);
     figure.unit = group.unit;
     figure.value = summarize(measured.all);
     figure.target = entry.target;

@@ -4,7 +4,6 @@
 
 #include <deque>
 #include <memory>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -35,10 +34,8 @@ struct Entry {
         void drop_incomplete(size_t rounds);
     };
     Measured measured = {};
-    Measured first = {};     // the first sample of each order, if the group has a test for it
-    bool has_first = false;  // its first samples belong to Group::first_test
-    bool offered = true;     // false: impossible or not requested
-    size_t arm_index = 0;    // in the series
+    bool offered = true;   // false: impossible or not requested
+    size_t arm_index = 0;  // in the series
 };
 
 // Notes what a result lacks, and says it on stderr.
@@ -50,7 +47,6 @@ struct Ratio {
     std::string yardstick;
     double target = kNone;
     std::string name = {};  // empty: both names
-    bool of_first = false;  // of the first sample of each order to the later ones
 };
 
 // All that is compared in one test with messages of one size.
@@ -65,8 +61,6 @@ struct Group {
     uint32_t size = 0;        // of messages; 0 if there is none
     std::string unit = "us";  // a time, or messages or bytes per second
     std::string x_text = {};  // empty: the size
-    // The test that shows the first sample of each order of some entries.
-    std::string first_test = {};
     // Whether a lack of CPU time makes a figure doubtful. False if the processes sleep between the
     // samples.
     bool needs_cpu = true;
@@ -104,8 +98,6 @@ class Series {
     Group& add(Group group) { return groups_.emplace_back(std::move(group)); }
     // Throws Failure; with gaps only if all arms fail.
     std::vector<Figure> run();
-    // Of the arms, after run(): Port::library().
-    const std::set<std::string>& libraries() const { return libraries_; }
 
   private:
     class Lateness;
@@ -123,8 +115,8 @@ class Series {
     // Notes that an arm has failed. Throws the failure if nothing is left.
     void give_up(size_t arm, const Failure& failure, Progress* progress);
     bool has_figures(const Entry& entry) const;
-    void add_figures(const Group& group, bool first, std::vector<Figure>* figures) const;
-    Figure figure_of(const Group& group, const Entry& entry, bool first) const;
+    void add_figures(const Group& group, std::vector<Figure>* figures) const;
+    Figure figure_of(const Group& group, const Entry& entry) const;
 
     const Setup& setup_;
     const int rounds_;
@@ -133,7 +125,6 @@ class Series {
     std::vector<Arm> arms_;
     std::vector<bool> failed_;  // by arm
     std::deque<Group> groups_;
-    std::set<std::string> libraries_;
 };
 
 }  // namespace bench

@@ -3,8 +3,6 @@
 // and the machine without the device.
 #include <sys/prctl.h>
 
-#include <array>
-#include <cstring>
 #include <optional>
 
 #include "bench/measure/exchange.h"
@@ -13,174 +11,29 @@
 namespace bench {
 namespace {
 
-// A word in shared memory that the target polls. A write of the word behind the write of a message
-// is the notification with the fewest bytes on the wire. Both processes construct it at the same
-// time.
-class Flag {
-  public:
-    Flag(Device& device, Peer& peer)
-        : mr_(device.register_memory(word(), kSize)),
-          theirs_(peer.exchange(Address{reinterpret_cast<uint64_t>(word()), mr_->rkey})) {}
-
-    // The write of a number into the peer's word.
-    Link::Request write(uint64_t number) {
-        char* const from = memory_.data() + kSize / 2;
-        word_at(from).store(number, std::memory_order_relaxed);
-        return {IBV_WR_RDMA_WRITE, from, mr_->lkey, theirs_.word, theirs_.key, kWord};
-    }
-    // This process's word.
-    char* word() { return memory_.data(); }
-
-  private:
-    struct Address {
-        uint64_t word;
-        uint32_t key;
-    };
-    static constexpr size_t kSize = 4096;
-
-    Memory memory_{Memory::Kind::kShared, kSize};
-    tern::verbs::MemoryRegion mr_;
-    const Address theirs_;
-};
-
 // Ways of a numbered message to the other process.
-
-// Buffers that are walked through, the same in both processes.
-struct Walks {
-    void begin(const Order& order) {
-        out.begin(order);
-        in.begin(order);
-    }
-
-    Walk out;
-    Walk in;
-};
 
 // Writes whose end the receiver polls in memory. The size is a multiple of 8 bytes, or less.
 class Writes {
   public:
-    // Between the buffers of `walks`, or a few places if it is null.
-    Writes(Link& link, const Order& order, Walks* walks = nullptr)
-        : link_(link),
-          size_(order.size),
-          // In exchanges a message may be on its way while the one before is looked at.
-          places_(order.kind == Order::Kind::kExchanges ? 2 : 1),
-          reaps_(order.reaps),
-          walks_(walks) {
-        for (uint32_t i = 0; walks == nullptr && i < places_; ++i)
-            Tail(link.in() + i * size_, size_).store(link.sequence);
+    Writes(Link& link, const Order& order) : link_(link), size_(order.size), reaps_(order.reaps) {
+        Tail(link.in(), size_).store(link.sequence);
     }
     void send(uint64_t number) {
-        const uint64_t at = walks_ != nullptr ? walks_->out.step() : place(number);
-        Tail(link_.out() + at, size_).store(number);
-        link_.post(IBV_WR_RDMA_WRITE, at, size_);
+        Tail(link_.out(), size_).store(number);
+        link_.post(IBV_WR_RDMA_WRITE, 0, size_);
     }
     void receive(uint64_t number) {
-        const uint64_t at = walks_ != nullptr ? walks_->in.step() : place(number);
-        // As transports do with long messages; the software HCA also places due data then.
-        wait_for_end({link_.in() + at, size_}, number, [this] {
-            if (walks_ != nullptr || (reaps_ && link_.outstanding() != 0)) link_.reap();
+        // The software HCA places due data when it is polled.
+        wait_for_end({link_.in(), size_}, number, [this] {
+            if (reaps_ && link_.outstanding() != 0) link_.reap();
         });
     }
 
   private:
-    uint64_t place(uint64_t number) const { return number % places_ * size_; }
-
     Link& link_;
     const uint32_t size_;
-    const uint32_t places_;
     const bool reaps_;
-    Walks* const walks_;
-};
-
-// The buffers of long messages that are not registered.
-struct Grounds {
-    explicit Grounds(Memory::Kind kind) : out(kind, kGround), in(kind, kGround) {}
-
-    Memory out;
-    Memory in;
-};
-
-// Long messages: each is copied into registered memory, written in one piece, and copied out at the
-// receiver.
-struct Copies {
-    void send(uint64_t number) {
-        char* const from = grounds.out.data() + walks.out.step();
-        word_at(from + size - kWord).store(number, std::memory_order_relaxed);
-        link.reap_until(0);
-        std::memcpy(link.out(), from, size);
-        link.post(IBV_WR_RDMA_WRITE, 0, size);
-    }
-    void receive(uint64_t number) {
-        wait_for_word(link.in() + size - kWord, number, [this] { link.reap(); });
-        std::memcpy(grounds.in.data() + walks.in.step(), link.in(), size);
-    }
-
-    Link& link;
-    Grounds& grounds;
-    Walks& walks;
-    const uint32_t size;
-};
-
-// Long messages: both sides register their buffers for each, at the same time. The receiver sends
-// its key as soon as it waits for the message.
-struct Registrations {
-    struct Ready {
-        uint64_t address;
-        uint64_t key;
-        uint64_t number;
-    };
-
-    void send(uint64_t number) {
-        char* const from = grounds.out.data() + walks.out.step();
-        word_at(from + size - kWord).store(number, std::memory_order_relaxed);
-        sent = device.register_memory(from, size);
-        wait_for_word(link.in() + sizeof(Ready) - kWord, number, [this] { link.reap(); });
-        Ready ready;
-        std::memcpy(&ready, link.in(), sizeof ready);
-        link.post({{IBV_WR_RDMA_WRITE, from, sent->lkey, ready.address,
-                    static_cast<uint32_t>(ready.key), size}});
-    }
-    void receive(uint64_t number) {
-        char* const into = grounds.in.data() + walks.in.step();
-        taken = device.register_memory(into, size);
-        const Ready ready{reinterpret_cast<uint64_t>(into), taken->rkey, number};
-        std::memcpy(link.out(), &ready, sizeof ready);
-        link.post(IBV_WR_RDMA_WRITE, 0, sizeof ready);
-        wait_for_word(into + size - kWord, number, [this] { link.reap(); });
-        taken.reset();
-        link.reap_until(0);
-        sent.reset();
-    }
-
-    Device& device;
-    Link& link;
-    Grounds& grounds;
-    Walks& walks;
-    const uint32_t size;
-    tern::verbs::MemoryRegion sent = {};
-    tern::verbs::MemoryRegion taken = {};
-};
-
-// Chains of two writes, of the message and of its number into the flag.
-struct Chains {
-    void send(uint64_t number) {
-        const uint64_t at = place_of(number, order.size, order.places(), link.half());
-        link.post({link.request(IBV_WR_RDMA_WRITE, at, order.size), flag.write(number)});
-    }
-    // In exchanges the word may have the next number already.
-    void receive(uint64_t number) {
-        const std::atomic_ref<uint64_t> word = word_at(flag.word());
-        wait_until(
-            "a word in memory", [&] { return word.load(std::memory_order_acquire) >= number; },
-            [&] {
-                if (order.reaps && link.outstanding() != 0) link.reap();
-            });
-    }
-
-    Link& link;
-    Flag& flag;
-    const Order& order;
 };
 
 // Sends, whose receiver polls its completion queue.
@@ -198,23 +51,7 @@ struct Sends {
     uint64_t taken = 0;
 };
 
-// 8 bytes that the process itself puts into the other one's in(), without the HCA: by
-// process_vm_writev, or by a store to where it is mapped.
-struct PlainWords {
-    void send(uint64_t number) {
-        if (there == nullptr) return copy_across(peer, &number, link.remote_in(), kWord);
-        word_at(there).store(number, std::memory_order_release);
-    }
-    void receive(uint64_t number) {
-        wait_for_word(link.in(), number, [] {});
-    }
-
-    Peer& peer;
-    Link& link;
-    char* there;
-};
-
-// Half round trips, or exchanges.
+// Half round trips.
 template <typename Way>
 struct WayEnd {
     void progress() { link.reap(); }
@@ -243,135 +80,45 @@ Samples copy_calls(Peer& peer, Link& link, const Order& order) {
         });
     }
     link.sequence += order.count;
-    wait_for_word(link.in(), link.sequence, [] {});
+    wait_for_end({link.in(), kWord}, link.sequence, [] {});
     return {};
-}
-
-constexpr uint32_t kPage = 4096;
-
-// The time from the post of a long write until the receiver sees its first `bytes`. The receiver
-// measures; it polls the pages of the message in order, and its completion queue.
-Samples piece_times(Peer& peer, Link& link, const Order& order) {
-    Samples samples;
-    const auto reap = [&] { link.reap(); };
-    peer.meet();
-    for (uint64_t i = 0; i < order.count; ++i) {
-        ++link.sequence;
-        if (peer.measures()) {
-            // Requests a write from the peer. The first word of the write holds its time of
-            // posting.
-            word_at(link.out()).store(link.sequence, std::memory_order_relaxed);
-            link.post(IBV_WR_RDMA_WRITE, 0, kWord);
-            for (uint32_t end = kPage; end <= order.size; end += kPage) {
-                wait_for_word(link.in() + end - kWord, link.sequence, reap);
-                if (end != order.bytes) continue;
-                samples.push_back(us_since(word_at(link.in()).load(std::memory_order_relaxed)));
-            }
-        } else {
-            wait_for_word(link.in(), link.sequence, reap);
-            for (uint32_t end = kPage; end <= order.size; end += kPage) {
-                word_at(link.out() + end - kWord).store(link.sequence, std::memory_order_relaxed);
-            }
-            word_at(link.out()).store(now_ns(), std::memory_order_relaxed);
-            link.post(IBV_WR_RDMA_WRITE, 0, order.size);
-        }
-        link.reap_until(0);
-    }
-    peer.meet();
-    return samples;
-}
-
-struct LinkEnd {
-    char* out() { return link.out(); }
-    char* in() { return link.in(); }
-    size_t half() const { return link.half(); }
-    void meet() { peer.meet(); }
-    void begin(uint64_t offset, uint32_t size, bool last) { link.post(opcode, offset, size, last); }
-    void flush() { link.reap_until(0); }
-
-    Peer& peer;
-    Link& link;
-    ibv_wr_opcode opcode;
-};
-
-Samples one_sided_times(Peer& peer, Link& link, const Order& order) {
-    LinkEnd end{peer, link,
-                order.request == Order::Request::kRead ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE};
-    return one_sided(peer, end, order, ++link.sequence);
 }
 
 class VerbsPort : public Port {
   public:
     VerbsPort(Peer& peer, const WorkerJob& job)
         : peer_(peer),
-          protocol_(job.what),
           device_(DeviceName(job.device), job.gid_index),
-          wire_(protocol_ == "register" ? Memory::Kind::kShared : job.memory, wire_size()),
-          link_(device_, peer, wire_.data(), wire_size()) {
+          wire_(job.memory, kWire),
+          link_(device_, peer, wire_.data(), kWire) {
         // The kernel may restrict process_vm_writev to debuggers.
         ::prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
-        if (protocol_ == "copy") grounds_.emplace(Memory::Kind::kPrivate);
-        if (protocol_ == "register") grounds_.emplace(job.memory);
     }
 
     Samples run(const Order& order) override {
-        if (order.chained && !flag_) flag_.emplace(device_, peer_);
-        if (!protocol_.empty()) return long_trips(order);
         switch (order.kind) {
             case Order::Kind::kWrites:
-            case Order::Kind::kExchanges:
-                if (order.chained) return trips(peer_, link_, order, Chains{link_, *flag_, order});
                 return trips(peer_, link_, order, Writes(link_, order));
             case Order::Kind::kSends:
                 return trips(peer_, link_, order, Sends{link_, order});
-            case Order::Kind::kPieces:
-                return piece_times(peer_, link_, order);
             case Order::Kind::kCopyCalls:
                 return copy_calls(peer_, link_, order);
-            case Order::Kind::kCopyTrips:
-                return word_trips(order, nullptr);
-            case Order::Kind::kStoreTrips:
-                if (!theirs_) map_theirs();
-                return word_trips(order, theirs_->data() + wire_size() / 2);
             case Order::Kind::kSpacings:
                 return message_spacings(peer_, link_, order);
             case Order::Kind::kCopySpacings:
                 return copy_spacings(peer_, link_, order);
-            case Order::Kind::kOneSided:
-                return one_sided_times(peer_, link_, order);
-            case Order::Kind::kStream:
-                return order.one_sided ? alone(order) : ring_times(peer_, link_, order);
             default:
                 return alone(order);
         }
     }
 
   private:
-    // One half for each direction. Unregistered messages only pass through it.
-    size_t wire_size() const { return 2 * (protocol_ == "write" ? kGround : kLongest); }
-
-    // Round trips of long messages.
-    Samples long_trips(const Order& order) {
-        walks_.begin(order);
-        if (protocol_ == "write") return trips(peer_, link_, order, Writes(link_, order, &walks_));
-        if (protocol_ == "copy")
-            return trips(peer_, link_, order, Copies{link_, *grounds_, walks_, order.size});
-        return trips(peer_, link_, order,
-                     Registrations{device_, link_, *grounds_, walks_, order.size});
-    }
-    // Memory of the kind that can be shared.
-    void map_theirs() {
-        std::array<char, 64> mine = {};
-        wire_.path().copy(mine.data(), mine.size() - 1);
-        theirs_.emplace(peer_.exchange(mine).data(), wire_size());
-    }
+    static constexpr size_t kWire = 2 * kLongest;  // one half for each direction
 
     // Carries out an order of the process that measures; the other process only waits.
     Samples alone(const Order& order) {
-        if (peer_.measures() && order.kind != Order::Kind::kStream && !ground_) {
-            ground_.emplace(Memory::Kind::kPrivate, kGround);
-            into_.emplace(Memory::Kind::kPrivate, kLongest);
-        }
+        if (peer_.measures() && order.kind != Order::Kind::kStream && !ground_)
+            ground_.emplace(Memory::Kind::kPrivate, kLongest);
         peer_.meet();
         Samples samples;
         if (peer_.measures()) samples = measure(order);
@@ -382,11 +129,6 @@ class VerbsPort : public Port {
         switch (order.kind) {
             case Order::Kind::kStream:
                 return bursts(order);
-            case Order::Kind::kCopies:
-                walks_.begin(order);
-                return timed(order.count, 1, [&] {
-                    std::memcpy(into_->data(), ground_->data() + walks_.out.step(), order.size);
-                });
             case Order::Kind::kPinnings:
                 return timed(order.count, 1,
                              [&] { device_.register_memory(ground_->data(), order.size); });
@@ -407,32 +149,24 @@ class VerbsPort : public Port {
                 throw Failure("not an order for verbs");
         }
     }
-    Samples word_trips(const Order& order, char* there) {
-        word_at(link_.in()).store(link_.sequence, std::memory_order_relaxed);
-        return trips(peer_, link_, order, PlainWords{peer_, link_, there});
-    }
-    // Writes with few completions, as in perftest's bandwidth tests.
+    // Writes with few completions, as in perftest's bandwidth tests: the time of one message of a
+    // burst, which ends when all its requests are done.
     Samples bursts(const Order& order) {
-        return burst_times(link_, order, [&](uint64_t i, bool last) {
-            const uint64_t place = place_of(i, order.size, order.places(), link_.half());
-            // Less than the number of any message that is waited for.
-            const Link::Request write = link_.request(IBV_WR_RDMA_WRITE, place, order.size);
-            if (order.chained) return link_.post({write, flag_->write(0)}, last);
-            link_.post({write}, last);
+        return timed(order.count / order.per_sample, order.per_sample, [&] {
+            for (uint64_t i = 1; i <= order.per_sample; ++i) {
+                link_.post(IBV_WR_RDMA_WRITE, place_of(i, order.size, order.places(), link_.half()),
+                           order.size, i == order.per_sample);
+                if (order.reaps) link_.reap();
+            }
+            link_.reap_until(0);
         });
     }
 
     Peer& peer_;
-    const std::string protocol_;
     Device device_;
     Memory wire_;
     Link link_;
-    std::optional<Flag> flag_;
-    std::optional<Memory> theirs_;  // the peer's wire_, if it is shared
     std::optional<Memory> ground_;
-    std::optional<Memory> into_;
-    std::optional<Grounds> grounds_;
-    Walks walks_;
 };
 
 }  // namespace

@@ -18,7 +18,7 @@ constexpr uint64_t kEndNs = 60'000'000'000;
 // Meeting for its peers. The next reply of each worker says that it is ready.
 struct Reply {
     bool ok = false;
-    char text[256] = {};  // the error; that name; when it is ready, the port's library
+    char text[256] = {};  // the error; that name
     uint64_t samples = 0;
     double cpu_share = 1;  // CPU time of the worker's thread, as a share of the order's time
 };
@@ -59,7 +59,7 @@ void work(OpenPort open_port, Channel& control) {
     if (job.device_cpu >= 0) stay_on(job.device_cpu);
     const std::unique_ptr<Port> port = open_port(peer, job);
     if (job.cpu >= 0) stay_on(job.cpu);
-    say(control, port->library());
+    say(control, "");
     // The loop also ends when the process that gives the orders has ended.
     for (Order order; control.receive(&order, sizeof order, 0);) {
         if (order.kind == Order::Kind::kQuit) break;
@@ -83,9 +83,7 @@ WorkerJob job_of(const Arm& arm, const Setup& setup, bool measures) {
     job.memory = arm.shared ? Memory::Kind::kShared : Memory::Kind::kPrivate;
     job.gid_index = setup.gid_index;
     if (setup.cpus) job.cpu = measures ? setup.cpus->first : setup.cpus->second;
-    if (arm.device_threads == DeviceThreads::kBeside) job.device_cpu = job.cpu;
-    if (arm.device_threads == DeviceThreads::kApart && setup.cpus)
-        job.device_cpu = setup.cpus->second;
+    if (arm.threads_beside) job.device_cpu = job.cpu;
     return job;
 }
 
@@ -116,7 +114,7 @@ Pair::Pair(const Arm& arm, const Setup& setup) : name_(arm.name), workers_(2) {
     job = job_of(arm, setup, false);
     set_text(job.meeting, reply_of(workers_.front(), name_).text);
     workers_.back().put(job);
-    for (Channel& worker : workers_) library_ = reply_of(worker, name_).text;
+    for (Channel& worker : workers_) (void)reply_of(worker, name_);
 }
 
 Outcome Pair::run(const Order& order) {

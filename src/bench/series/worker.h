@@ -14,13 +14,6 @@
 
 namespace bench {
 
-// Where the threads of the device run.
-enum class DeviceThreads : uint8_t {
-    kBeside,    // on the processor of the process that uses the device
-    kApart,     // like those of hardware, they take no time from the measured process
-    kAnywhere,  // where the kernel puts them
-};
-
 // One of the configurations that are compared: the port that a pair of workers opens, and the
 // environment.
 struct Arm {
@@ -31,7 +24,9 @@ struct Arm {
     Environment environment = {};  // changes to the environment of this process
     bool preloads_tern = false;    // and the changes that load Tern
     Order::Kind warm_up = Order::Kind::kWrites;
-    DeviceThreads device_threads = DeviceThreads::kBeside;
+    // Threads of the device run on the processor of the process that uses it, not where the kernel
+    // puts them.
+    bool threads_beside = true;
     Words launcher = {};  // words before a command that start both processes: mpirun -np 2
 
     bool operator==(const Arm&) const = default;
@@ -67,16 +62,11 @@ class Pair {
 
     // Throws Failure.
     Outcome run(const Order& order);
-    // Port::library() of the worker that measures.
-    const std::string& library() const { return library_; }
-    // Of the worker that measures.
-    pid_t pid() const { return workers_.front().pid(); }
     // Ends the workers. Throws Failure if one fails. The destructor kills them.
     void finish();
 
   private:
     const std::string name_;
-    std::string library_;
     std::vector<Process> processes_;  // the workers, or their launcher
     std::vector<Channel> workers_;    // the first measures, the other one answers
 };
@@ -91,8 +81,6 @@ class Port {
     // messages, one sample for each burst; in us. The result is empty in the worker that answers,
     // and in both if messages of the size are impossible.
     virtual Samples run(const Order& order) = 0;
-    // The library that is measured, and its version, if a reader needs the name. Short.
-    virtual std::string library() const { return {}; }
 };
 
 // The first message to a worker. Plain data.
@@ -120,8 +108,7 @@ std::unique_ptr<Port> open(Peer& peer, const WorkerJob& job) {
 // Returns the exit status.
 int worker_main(const char* meeting, OpenPort open_port);
 
-// A port for all orders that do not need UCX. `what` is empty or, for long messages, a protocol:
-// "write", "copy" or "register".
+// A port for all orders that do not need UCX.
 std::unique_ptr<Port> open_verbs_port(Peer& peer, const WorkerJob& job);
 
 }  // namespace bench

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <coroutine>
 #include <deque>
 #include <map>
 #include <utility>
@@ -86,65 +85,46 @@ class Supply {
     std::vector<char*> buffers_;
 };
 
-class FreshRank {
+class FreshRank : public UcpNode {
   public:
     // `open`: bytes of the memory for puts and gets.
     FreshRank(Machine& machine, uint32_t rank, const TransportCosts& costs, Buffers& buffers,
               uint64_t open)
-        : machine_(machine), node_(machine, rank, costs, buffers.fresh(open), open) {
+        : UcpNode(machine, rank, costs, buffers.fresh(open), open) {
         buffers.keep();
     }
-    void connect(FreshRank& peer) { node_.connect(peer.node_); }
 
     void send(const char* from, uint64_t size) {
-        began(kUcp.send, sending_,
-              ucp_tag_send_nbx(node_.peer().endpoint, from, size, kTag, &kDefaults));
+        sending_ =
+            began(kUcp.send, ucp_tag_send_nbx(peer().endpoint, from, size, kTag, &kDefaults));
     }
     void receive(char* to, uint64_t size) {
-        began(kUcp.receive, receiving_,
-              ucp_tag_recv_nbx(node_.worker(), to, size, kTag, kAllBits, &kDefaults));
+        receiving_ =
+            began(kUcp.receive, ucp_tag_recv_nbx(worker(), to, size, kTag, kAllBits, &kDefaults));
     }
     void put(char* from, uint64_t size) {
-        began(kUcp.put, sending_,
-              ucp_put_nbx(node_.peer().endpoint, from, size, node_.peer().target, node_.peer().key,
-                          &kDefaults));
+        sending_ = began(kUcp.put, ucp_put_nbx(peer().endpoint, from, size, peer().target,
+                                               peer().key, &kDefaults));
     }
     void get(char* to, uint64_t size) {
-        began(kUcp.put, sending_,
-              ucp_get_nbx(node_.peer().endpoint, to, size, node_.peer().target, node_.peer().key,
-                          &kDefaults));
+        sending_ = began(kUcp.put, ucp_get_nbx(peer().endpoint, to, size, peer().target, peer().key,
+                                               &kDefaults));
     }
-    void flush() { began(0, flushing_, ucp_worker_flush_nbx(node_.worker(), &kDefaults)); }
-    bool has_sent() { return ended(sending_); }
-    bool has_received() { return ended(receiving_); }
-    bool has_flushed() { return ended(flushing_); }
-
-    std::suspend_always step() {
-        done_ += node_.poll();
-        return {};
-    }
-    uint64_t now() const { return machine_.now(); }
-    uint64_t done() const { return done_; }
+    void flush() { flushing_ = began(0, ucp_worker_flush_nbx(worker(), &kDefaults)); }
+    bool has_sent() { return has_ended(sending_); }
+    bool has_received() { return has_ended(receiving_); }
+    bool has_flushed() { return has_ended(flushing_); }
 
   private:
-    void began(double instructions, void*& request, void* status) {
-        machine_.spend(ns_of(instructions));
-        request = UcpNode::checked(status);
-        ++done_;
-    }
-    bool ended(void*& request) {
-        if (!node_.ended(request)) return false;
-        if (request != nullptr) ++done_;
+    bool has_ended(void*& request) {
+        if (!ended(request)) return false;
         request = nullptr;
         return true;
     }
 
-    Machine& machine_;
-    UcpNode node_;
     void* sending_ = nullptr;
     void* receiving_ = nullptr;
     void* flushing_ = nullptr;
-    uint64_t done_ = 0;
 };
 
 // What one rank does: `times` messages of a size.

@@ -2,7 +2,6 @@
 #include "bench/sim/patterns.h"
 
 #include <algorithm>
-#include <coroutine>
 #include <deque>
 
 #include "bench/sim/grid.h"
@@ -28,63 +27,44 @@ constexpr uint32_t kHalos = 10;
 // bandwidth of every profile.
 constexpr uint64_t kHidden = 5;
 
-class TaggedRank {
+class TaggedRank : public UcpNode {
   public:
     TaggedRank(Machine& machine, uint32_t rank, const TransportCosts& costs)
-        : machine_(machine), rank_(rank), node_(machine, rank, costs, memory_, kRoom) {}
+        : TaggedRank(machine, rank, costs, shared_memory(3 * kRoom)) {}
     // Returns the number of the peer.
     size_t connect(TaggedRank& peer) {
-        node_.connect(peer.node_);
+        UcpNode::connect(peer);
         return peers_++;
     }
 
     // Each message has a place of its own in the memory of its direction.
-    void send(size_t peer, uint64_t place, uint64_t size) {
-        began(kUcp.send,
-              node_.send(node_.peer(peer).endpoint, memory_ + kRoom + place, size, tag_of(rank_)));
+    void send(size_t to, uint64_t place, uint64_t size) {
+        requests_.push_back(
+            began(kUcp.send,
+                  UcpNode::send(peer(to).endpoint, memory_ + kRoom + place, size, tag_of(rank_))));
     }
     void receive(uint32_t from, uint64_t place, uint64_t size) {
-        began(kUcp.receive, ucp_tag_recv_nbx(node_.worker(), memory_ + 2 * kRoom + place, size,
-                                             tag_of(from), kAllBits, &kDefaults));
+        requests_.push_back(
+            began(kUcp.receive, ucp_tag_recv_nbx(worker(), memory_ + 2 * kRoom + place, size,
+                                                 tag_of(from), kAllBits, &kDefaults)));
     }
     // Whether all that was begun has ended.
     bool settled() {
-        while (!requests_.empty() && node_.ended(requests_.front())) {
-            requests_.pop_front();
-            ++done_;
-        }
+        for (; !requests_.empty() && ended(requests_.front()); ++done_) requests_.pop_front();
         return requests_.empty();
     }
-
-    std::suspend_always step() {
-        done_ += node_.poll();
-        return {};
-    }
-    std::suspend_always compute(uint64_t ns) {
-        machine_.compute(&node_, ns);
-        ++done_;
-        return {};
-    }
-    uint64_t now() const { return machine_.now(); }
-    uint64_t done() const { return done_; }
 
   private:
     static constexpr uint64_t kRoom = uint64_t{4} << 20;
 
+    TaggedRank(Machine& machine, uint32_t rank, const TransportCosts& costs, char* memory)
+        : UcpNode(machine, rank, costs, memory, kRoom), rank_(rank), memory_(memory) {}
     static ucp_tag_t tag_of(uint32_t rank) { return ucp_tag_t{rank} << 32 | kTag; }
-    void began(double instructions, void* request) {
-        machine_.spend(ns_of(instructions));
-        requests_.push_back(UcpNode::checked(request));
-        ++done_;
-    }
 
-    Machine& machine_;
     const uint32_t rank_;
-    char* const memory_ = shared_memory(3 * kRoom);
-    UcpNode node_;
+    char* const memory_;
     size_t peers_ = 0;
     std::deque<void*> requests_;
-    uint64_t done_ = 0;
 };
 
 // OSU's sender: a window at once, and the answer. Its peer is rank 1.

@@ -63,11 +63,14 @@ bool UcpNode::ended(void* request) {
     check("a request", status);
     machine_.spend(ns_of(kUcp.ended));
     ucp_request_free(request);
+    ++done_;
     return true;
 }
 
 unsigned UcpNode::poll() {
-    return poll_worker(worker_, machine_, costs_);
+    const unsigned done = poll_worker(worker_, machine_, costs_);
+    done_ += done;
+    return done;
 }
 
 }  // namespace bench::sim

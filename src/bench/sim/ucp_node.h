@@ -4,6 +4,7 @@
 
 #include <ucp/api/ucp.h>
 
+#include <coroutine>
 #include <cstdint>
 #include <vector>
 
@@ -45,8 +46,32 @@ class UcpNode {
     // Progresses the worker. Returns how much was done.
     unsigned poll();
 
-  private:
+    // For programs: ends a step with a poll, or with a computation.
+    std::suspend_always step() {
+        poll();
+        return {};
+    }
+    std::suspend_always compute(uint64_t ns) {
+        machine_.compute(this, ns);
+        ++done_;
+        return {};
+    }
+    uint64_t now() const { return machine_.now(); }
+    // Counts what it has done, polls that found nothing apart.
+    uint64_t done() const { return done_; }
+
+  protected:
+    // A call of so many instructions has returned the request.
+    void* began(double instructions, void* request) {
+        machine_.spend(ns_of(instructions));
+        ++done_;
+        return checked(request);
+    }
+
     Machine& machine_;
+    uint64_t done_ = 0;
+
+  private:
     const TransportCosts& costs_;
     uint64_t memory_;
     ucp_context_h context_ = nullptr;

@@ -6,15 +6,6 @@
 #include "bench/sim/turns.h"
 
 namespace bench::sim {
-namespace {
-
-std::vector<rwapi::Resource> resources_of(const std::string& transport) {
-    const auto found = rwapi::choose_resources(rwapi::list_resources(), transport.c_str(), nullptr);
-    if (found.empty()) throw Failure("UCX has no transport " + transport);
-    return found;
-}
-
-}  // namespace
 
 World::World(const std::string& transport, uint32_t ranks, const Shape& shape)
     : machine_(verbs_of(costs_of(transport))),

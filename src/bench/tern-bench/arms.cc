@@ -142,10 +142,6 @@ Arm raw_arm(const std::string& memory) {
     return {memory, "raw", "", memory == "shared"};
 }
 
-Arm large_arm(const std::string& protocol, const std::string& memory) {
-    return {protocol + " " + memory, "raw", protocol, memory == "shared"};
-}
-
 Arm uct_arm(const std::string& transport) {
     Arm arm{transport, "uct", transport};
     arm.preloads_tern = transport == "tern";
@@ -157,15 +153,7 @@ Arm ucp_arm(const std::string& transport) {
     const std::string tls = transport + ",self";
     Arm arm{transport, "ucp", tls, false, {{"UCX_TLS", tls}}};
     arm.preloads_tern = transport == "tern";
-    arm.warm_up = Order::Kind::kGoes;
-    return arm;
-}
-
-Arm rma_arm(const std::string& transport, const std::string& memory) {
-    Arm arm = ucp_arm(transport);
-    arm.port = "rma";
-    arm.shared = memory == "shared";
-    arm.warm_up = Order::Kind::kOneSided;
+    arm.warm_up = Order::Kind::kMessages;
     return arm;
 }
 
@@ -184,27 +172,11 @@ Arm shim_arm(const ShimLibrary& library, const std::string& transport, const std
     arm.port = "shim";
     arm.what = library.file.path();
     arm.shared = memory == "shared";
-    arm.warm_up = Order::Kind::kMessages;
     arm.launcher = library.toolchain.launch();
     // OpenSHMEM allocates the memory itself.
     return with(std::move(arm), "",
                 {{"OMPI_MCA_sshmem", memory == "shared" ? "sysv" : "ucx"},
                  {"SHMEM_SYMMETRIC_SIZE", "64M"}});
-}
-
-Arm openib_arm(const ShimLibrary& library, bool eager_rdma, bool leave_pinned) {
-    const auto switched = [](bool on) { return on ? "1" : "0"; };
-    Arm arm = with(shim_arm(library, "rc_v", "private"), "",
-                   {{"OMPI_MCA_pml", "ob1"},
-                    {"OMPI_MCA_osc", ""},
-                    {"OMPI_MCA_btl", "openib,self"},
-                    {"OMPI_MCA_btl_openib_allow_ib", "1"},
-                    {"OMPI_MCA_btl_openib_warn_no_device_params_found", "0"},
-                    {"OMPI_MCA_btl_openib_use_eager_rdma", switched(eager_rdma)},
-                    {"OMPI_MCA_mpi_leave_pinned", switched(leave_pinned)}});
-    arm.name = library.toolchain.name + ", openib" + (eager_rdma ? "" : ", no eager RDMA") +
-               (leave_pinned ? "" : ", pipelined");
-    return arm;
 }
 
 Arm with(Arm arm, const std::string& name, const Environment& environment) {
@@ -215,14 +187,6 @@ Arm with(Arm arm, const std::string& name, const Environment& environment) {
 
 Arm in_private_memory(Arm arm) {
     return with(std::move(arm), ", private", {{"SOFTHCA_SHARED", "off"}});
-}
-
-Arm rendezvous(Arm arm) {
-    return with(std::move(arm), " rndv", {{"UCX_RNDV_THRESH", "16384"}});
-}
-
-Arm uncached(Arm arm) {
-    return with(std::move(arm), " direct", {{"UCX_IB_REG_METHODS", "direct"}});
 }
 
 }  // namespace bench

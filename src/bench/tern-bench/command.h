@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "bench/series/series.h"
-#include "tern/rendezvous/cost_model.h"
 
 namespace bench {
 
@@ -23,8 +22,6 @@ struct Options {
     int rounds = 0;
     int gid_index = 0;
     bool quick = false;
-    bool brief = false;   // mpi: the most telling comparisons only
-    bool openib = false;  // mpi: Open MPI without UCX too
     std::string profile;  // of the benchmark's own software HCA; empty: the environment decides
     double step = 0;      // factor from one size to the next
     uint32_t low = 0;
@@ -61,9 +58,6 @@ struct Result {
 inline Result table_of(const std::vector<Figure>& figures, const std::string& notes) {
     return {figures, as_table(figures), notes};
 }
-inline Result matrix_of(const std::vector<Figure>& figures, const std::string& notes) {
-    return {figures, as_matrix(figures), notes};
-}
 
 // Throws Failure if Tern is to be measured and its library is not found.
 Setup make_setup(const Options& options);
@@ -75,14 +69,10 @@ void check_profile(const std::string& profile);
 // The measured software and the machine, as facts for the output.
 Facts facts_of(const Options& options, const Setup& setup);
 
-// What several commands share. Targets for Tern's ratio to rc_v: of times, at most; of bandwidths,
-// at least.
-constexpr double kTimeToVerbs = 1.05;
-constexpr double kBandwidthToVerbs = 0.98;
+// What several commands share.
 constexpr uint32_t kTargetSize = 8;         // of short messages, for other targets
 constexpr uint32_t kShort = 8 << 10;        // up to here, reading the clock each time would show
 constexpr uint64_t kOrderBytes = 16 << 20;  // of an order, in each direction
-constexpr uint32_t kBytesAtOnce = 4 << 20;  // of what is on its way at once, at most
 
 // A series of the command's rounds, in a few starts.
 Series make_series(const Options& options, const Setup& setup, int quick_rounds, int starts);
@@ -130,25 +120,16 @@ struct ShimLibrary {
 };
 // Compiles one with each that is installed. Adds a line to *notes for each that is not. Throws
 // Failure with the errors of a compiler.
-std::deque<ShimLibrary> compile_mpi_shims(std::string* notes);
-std::deque<ShimLibrary> compile_shims(std::string* notes);  // of OpenSHMEM too
+std::deque<ShimLibrary> compile_shims(std::string* notes);
 
 Arm raw_arm(const std::string& memory);
-// Long messages over verbs: "write", "register" or "copy", and the kind of memory.
-Arm large_arm(const std::string& protocol, const std::string& memory);
 Arm uct_arm(const std::string& transport);
 // Tagged messages of UCP over one transport.
 Arm ucp_arm(const std::string& transport);
-// Puts and gets of UCP in the kind of memory.
-Arm rma_arm(const std::string& transport, const std::string& memory);
 // Notified writes of rwapi in the kind of memory.
 Arm rwapi_arm(const std::string& transport, const std::string& memory);
 // What a library of an MPI or OpenSHMEM does over a transport of UCP, in the kind of memory.
 Arm shim_arm(const ShimLibrary& library, const std::string& transport, const std::string& memory);
-// The same over btl openib, Open MPI's own way over verbs until version 4, without UCX: short
-// messages by RDMA writes into fixed slots, or by sends; the registrations of long ones kept or
-// not.
-Arm openib_arm(const ShimLibrary& library, bool eager_rdma, bool leave_pinned);
 // The name of what is compared with rc_v over UCP: rc_v is rc_verbs with the transports that UCP
 // needs to connect it.
 std::string ucp_name(const Options& options);
@@ -156,31 +137,11 @@ std::string ucp_name(const Options& options);
 Arm with(Arm arm, const std::string& name, const Environment& environment);
 // The arm on a device that treats all memory as private.
 Arm in_private_memory(Arm arm);
-// The arm without UCX's registration cache.
-Arm uncached(Arm arm);
-// The arm with UCP's rendezvous from 16 KiB on.
-Arm rendezvous(Arm arm);
-
 // These functions throw Failure.
 Result run_latency(const Options& options, const Setup& setup);
-Result run_rate(const Options& options, const Setup& setup);
-Result run_bandwidth(const Options& options, const Setup& setup);
-Result run_onesided(const Options& options, const Setup& setup);
 Result run_rwapi(const Options& options, const Setup& setup);
-Result run_mpi(const Options& options, const Setup& setup);
-Result run_overlap(const Options& options, const Setup& setup);
 Result run_tune(const Options& options, const Setup& setup);
 Result run_memory(const Options& options, const Setup& setup);
-
-// The parameters of the cost model for this device, and the figures from which they are calculated.
-struct MeasuredCosts {
-    tern::Costs costs;
-    std::vector<Figure> figures;
-};
-// Throws Failure.
-MeasuredCosts measure_costs(const Options& options, const Setup& setup);
-// A line: "latency 2.3 us, ...".
-std::string costs_text(const tern::Costs& costs);
 
 struct Command {
     std::string name;
@@ -208,6 +169,6 @@ struct PortKind {
     const char* name;  // Arm::port
     OpenPort open;
 };
-extern const PortKind kUctPort, kUcpPort, kRmaPort, kRwapiPort, kShimPort;
+extern const PortKind kUctPort, kUcpPort, kRwapiPort, kShimPort;
 
 }  // namespace bench

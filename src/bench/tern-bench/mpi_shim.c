@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Messages and puts of MPI. A put and its signal are two puts, each with a flush. */
 #include <mpi.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "bench/tern-bench/shim.h"
 
@@ -36,27 +34,12 @@ static void progress(void) {
     MPI_Iprobe(other, TAG, MPI_COMM_WORLD, &there, MPI_STATUS_IGNORE);
 }
 
-static void name(char* text, size_t size) {
-    char library[MPI_MAX_LIBRARY_VERSION_STRING];
-    int length;
-
-    MPI_Get_library_version(library, &length);
-    library[strcspn(library, ",\n")] = '\0';
-    for (char* at = library; (at = strchr(at, '\t')) != NULL;) *at = ' ';
-    snprintf(text, size, "%s", library);
-}
-
 static void send(const char* from, size_t size) {
     MPI_Send(from, (int)size, MPI_BYTE, other, TAG, MPI_COMM_WORLD);
 }
 
 static void receive(char* into, size_t size) {
     MPI_Recv(into, (int)size, MPI_BYTE, other, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-}
-
-static void exchange(const char* from, char* into, size_t size) {
-    MPI_Sendrecv(from, (int)size, MPI_BYTE, other, TAG, into, (int)size, MPI_BYTE, other, TAG,
-                 MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 }
 
 static void many(const char* from, char* into, size_t size, size_t places, size_t count) {
@@ -76,27 +59,14 @@ static void many(const char* from, char* into, size_t size, size_t places, size_
     MPI_Waitall((int)(count < IN_FLIGHT ? count : IN_FLIGHT), requests, statuses);
 }
 
-static void all_to_all(const char* from, char* into, size_t size) {
-    MPI_Alltoall(from, (int)size, MPI_BYTE, into, (int)size, MPI_BYTE, MPI_COMM_WORLD);
-}
-
-static void put(size_t to, const char* from, size_t size) {
+static void put(size_t to, const void* from, size_t size) {
     MPI_Put(from, (int)size, MPI_BYTE, other, (MPI_Aint)to, (int)size, MPI_BYTE, window);
-}
-
-static void get(size_t at, char* into, size_t size) {
-    MPI_Get(into, (int)size, MPI_BYTE, other, (MPI_Aint)at, (int)size, MPI_BYTE, window);
-}
-
-static void flush(void) {
     MPI_Win_flush(other, window);
 }
 
 static void put_signal(size_t to, const char* from, size_t size, size_t word, uint64_t number) {
     put(to, from, size);
-    flush();
-    MPI_Put(&number, 1, MPI_UINT64_T, other, (MPI_Aint)word, 1, MPI_UINT64_T, window);
-    flush();
+    put(word, &number, sizeof number);
 }
 
 static void wait_signal(size_t word, uint64_t number) {
@@ -114,15 +84,9 @@ const struct tern_bench_calls tern_bench_shim = {
     .open = open_mpi,
     .close = close_mpi,
     .progress = progress,
-    .name = name,
     .send = send,
     .receive = receive,
-    .exchange = exchange,
     .many = many,
-    .all_to_all = all_to_all,
-    .put = put,
-    .get = get,
-    .flush = flush,
     .put_signal = put_signal,
     .wait_signal = wait_signal,
 };

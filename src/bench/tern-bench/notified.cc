@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Notified writes of rwapi, by the three benchmarks of Ben Fredj and Renault, "RWAPI over
-// InfiniBand: Design and Performance", section 6: a ping-pong, a ping-pong in both directions at
-// once, and bursts. Times are t / n, n messages in the time t, counted in both directions. And what
-// a put with a signal costs, compared with puts, flushes and fences of MPI and OpenSHMEM.
+// InfiniBand: Design and Performance", section 6: a ping-pong, and bursts. Times are t / n, n
+// messages in the time t, counted in both directions. And what a put with a signal costs, compared
+// with puts, flushes and fences of MPI and OpenSHMEM.
 #include <algorithm>
 
 #include "bench/tern-bench/command.h"
@@ -23,14 +23,10 @@ constexpr uint32_t kThroughputSize = 4 << 10;
 constexpr uint64_t kBurstBytes = 16 << 20;  // of a burst
 
 constexpr const char* kRwapiNotes =
-    "tern, rc_verbs: of rwapi, a write and a notification that the target waits for; small: "
-    "rwapi_send of 16 bytes. RDMA write:\n"
-    "the target waits for the end of the data in memory. in a chain: and then a write of a word in "
-    "other memory, which is shared;\n"
-    "the target waits for that word. In a burst nobody reads what these two write. Of MPI, "
-    "messages.\n"
-    "rwapi_put: the target waits for the end of the data. polled: the signal is a write of the "
-    "word.\n"
+    "tern, rc_verbs: of rwapi, a write and a notification that the target waits for. RDMA write: "
+    "the target waits for the end of\n"
+    "the data in memory; in a burst nobody reads what it writes. rwapi_put: the same by rwapi. Of "
+    "MPI, messages.\n"
     "put and signal: rwapi_put_signal; MPI: put, flush, put of a word, flush; OpenSHMEM: put, "
     "fence, put of a word.\n"
     "`?`: see behind the line; `<`, `>`: misses the target.\n";
@@ -54,7 +50,6 @@ struct NotifiedTest {
     bool signals;
 };
 constexpr NotifiedTest kNotifiedTests[] = {{"ping-pong", Order::Kind::kMessages, false},
-                                           {"both ways", Order::Kind::kExchanges, false},
                                            {"burst", Order::Kind::kStream, false},
                                            {"put and signal", Order::Kind::kMessages, true},
                                            {"puts and signals", Order::Kind::kStream, true}};
@@ -69,11 +64,6 @@ struct NotifiedLine {
 
     bool burst() const { return test.kind == Order::Kind::kStream; }
     bool is_shared() const { return memory == "shared"; }
-    // Small messages go through the transport's own memory, which is shared.
-    bool has_small() const {
-        return size == kTargetSize && !test.signals && test.kind != Order::Kind::kExchanges &&
-               (!differs || is_shared());
-    }
     // Of the ratio to RDMA writes.
     double target() const {
         if (size == kTargetSize) return burst() ? kNotifiedRateToWrite : kNotifiedToWrite;
@@ -95,11 +85,10 @@ struct NotifiedLine {
         }
         return order;
     }
-    Order raw_order(bool chained) const {
+    Order raw_order() const {
         Order raw = order();
         if (raw.kind == Order::Kind::kMessages) raw.kind = Order::Kind::kWrites;
         raw.one_sided = burst();
-        raw.chained = chained;
         // Modeled writes are placed by those who poll completion queues.
         raw.reaps = device_profile() != "ideal";
         return raw;
@@ -131,24 +120,14 @@ void add_library(Group& group, const Options& options, const NotifiedLine& line,
 
 void add_line(Group& group, const Options& options, const NotifiedLine& line) {
     const std::string& tls = options.transport;
-    group.add(
-        tls, rwapi_arm(tls, line.memory), line.order(),
-        {{"RDMA write", line.test.signals ? kNone : line.target()}, {"in a chain"}, {"rc_verbs"}});
+    group.add(tls, rwapi_arm(tls, line.memory), line.order(),
+              {{"RDMA write", line.test.signals ? kNone : line.target()}, {"rc_verbs"}});
     group.add("rc_verbs", rwapi_arm("rc_verbs", line.memory), line.order());
-    group.add("RDMA write", raw_arm(line.memory), line.raw_order(false));
-    group.add("in a chain", raw_arm(line.memory), line.raw_order(true));
-    const auto add_request = [&](const char* name, Order::Request request) {
-        Order order = line.order();
-        order.request = request;
-        group.add(tls + name, rwapi_arm(tls, line.memory), order, {{"RDMA write", kNone}});
-    };
-    if (line.test.signals) add_request(", polled", Order::Request::kPoll);
-    if (line.test.kind == Order::Kind::kMessages && !line.test.signals)
-        add_request(", rwapi_put", Order::Request::kPut);
-    if (!line.has_small()) return;
-    Order small = line.order();
-    small.request = Order::Request::kSend;
-    group.add(tls + ", small", rwapi_arm(tls, line.memory), small, {{"RDMA write", line.target()}});
+    group.add("RDMA write", raw_arm(line.memory), line.raw_order());
+    if (line.burst() || line.test.signals) return;
+    Order put = line.order();
+    put.request = Order::Request::kPut;
+    group.add(tls + ", rwapi_put", rwapi_arm(tls, line.memory), put, {{"RDMA write", kNone}});
 }
 
 }  // namespace
@@ -173,8 +152,9 @@ Result run_rwapi(const Options& options, const Setup& setup) {
             }
         }
     }
-    return matrix_of(series.run(),
-                     kRwapiNotes + std::string(differs ? kRwapiSharedNote : "") + left_out);
+    const std::vector<Figure> figures = series.run();
+    return {figures, as_matrix(figures),
+            kRwapiNotes + std::string(differs ? kRwapiSharedNote : "") + left_out};
 }
 
 }  // namespace bench

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Notified writes, writes with signals, and small messages of rwapi. The two workers are a job of
+// Notified writes, and writes with signals, of rwapi. The two workers are a job of
 // two nodes.
 #include <rwapi.h>
 
@@ -67,21 +67,16 @@ class RwapiPort : public Port {
         check_rwapi("rwapi_context_create", rwapi_context_create(&parameters, &context_));
         check_rwapi("rwapi_register",
                     rwapi_register(context_, memory_.data(), kBothWays, RWAPI_ALL, &mine_));
-        check_rwapi("rwapi_register", rwapi_register(context_, memory_.data(), kBothWays,
-                                                     RWAPI_ALL | RWAPI_POLLED, &mine_quick_));
         theirs_ = peer.exchange(mine_);
-        theirs_quick_ = peer.exchange(mine_quick_);
     }
     ~RwapiPort() override {
-        rwapi_deregister(context_, mine_quick_);
         rwapi_deregister(context_, mine_);
         rwapi_context_destroy(context_);
     }
 
     Samples run(const Order& order) override {
         request_ = order.request;
-        numbers_.begin(order,
-                       order.kind != Order::Kind::kStream && request_ != Order::Request::kSend);
+        numbers_.begin(order, order.kind != Order::Kind::kStream);
         Samples samples = run_messages(peer_, *this, order);
         finish();
         numbers_.check();
@@ -113,25 +108,14 @@ class RwapiPort : public Port {
 
     int begin_send(size_t to, const char* from, uint32_t size, uint64_t number) {
         switch (request_) {
-            case Order::Request::kSend:
-                return send_small(number);
             case Order::Request::kSignal:
                 return rwapi_put_signal(context_, theirs_, to, from, size, kSignalAt, number,
-                                        RWAPI_SIGNAL_SET, nullptr);
-            case Order::Request::kPoll:
-                return rwapi_put_signal(context_, theirs_quick_, to, from, size, kSignalAt, number,
                                         RWAPI_SIGNAL_SET, nullptr);
             case Order::Request::kPut:
                 return rwapi_put(context_, theirs_, to, from, size, nullptr);
             default:
                 return rwapi_put_notify(context_, theirs_, to, from, size, 0, number, nullptr);
         }
-    }
-
-    int send_small(uint64_t number) {
-        rwapi_small small = {};
-        std::memcpy(small.bytes, &number, sizeof number);
-        return rwapi_context_send(context_, peer_.measures() ? 1 : 0, &small);
     }
 
     // Waits for the next message.
@@ -141,19 +125,12 @@ class RwapiPort : public Port {
             if (came_ < number) look(size);
             return came_ >= number;
         };
-        wait_until("notifications", has_come, [&] {
-            // rwapi_receive makes progress itself.
-            if (request_ != Order::Request::kSend) progress();
-        });
+        wait_until("notifications", has_come, [&] { progress(); });
     }
     void look(uint32_t size) {
         int count = 0;
         switch (request_) {
-            case Order::Request::kSend:
-                count = receive_small();
-                break;
             case Order::Request::kSignal:
-            case Order::Request::kPoll:
                 came_ = rwapi_signal_read(reinterpret_cast<uint64_t*>(memory_.data() + kSignalAt));
                 break;
             case Order::Request::kPut:
@@ -165,14 +142,6 @@ class RwapiPort : public Port {
         check_rwapi("a notification", count);
         came_ += static_cast<unsigned>(count);
     }
-    int receive_small() {
-        rwapi_small small;
-        int node = 0;
-        const int count = rwapi_context_receive(context_, &node, &small);
-        const uint64_t number = came_ + 1;
-        if (count == 1 && std::memcmp(small.bytes, &number, sizeof number) != 0) ++numbers_.wrong;
-        return count;
-    }
 
     Peer& peer_;
     Memory memory_;
@@ -180,8 +149,6 @@ class RwapiPort : public Port {
     rwapi_context* context_ = nullptr;
     rwapi_net mine_ = {};
     rwapi_net theirs_ = {};
-    rwapi_net mine_quick_ = {};  // the same, with RWAPI_POLLED
-    rwapi_net theirs_quick_ = {};
     Order::Request request_ = Order::Request::kWrite;
     Numbers numbers_;
     uint64_t came_ = 0;

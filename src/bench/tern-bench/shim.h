@@ -15,25 +15,13 @@ struct tern_bench_calls {
     char* (*open)(char* memory, size_t size);
     void (*close)(void);
     void (*progress)(void);
-    /* Writes the name and the version of the library. */
-    void (*name)(char* text, size_t size);
 
-    /* Messages. Null, as are the calls down to flush(): the library has none. */
+    /* Messages. Null, as are the calls down to many(): the library has none. */
     void (*send)(const char* from, size_t size);
     void (*receive)(char* into, size_t size);
-    void (*exchange)(const char* from, char* into, size_t size);
     /* Sends `count` messages, or receives them if `from` is null. Message i is at i % places *
      * size. */
     void (*many)(const char* from, char* into, size_t size, size_t places, size_t count);
-
-    /* `size` bytes to and from each process. */
-    void (*all_to_all)(const char* from, char* into, size_t size);
-
-    /* Begin to move bytes to and from an offset in the other process's memory. flush() returns when
-     * they are done there. */
-    void (*put)(size_t to, const char* from, size_t size);
-    void (*get)(size_t at, char* into, size_t size);
-    void (*flush)(void);
 
     /* Puts bytes to an offset in the other process's memory, and then a number into a word there,
      * also given by its offset. The bytes may be changed when it returns. */

@@ -4,7 +4,6 @@
  * shmem_put_signal where the network has no better way.
  */
 #include <shmem.h>
-#include <stdio.h>
 
 #include "bench/tern-bench/shim.h"
 
@@ -33,13 +32,6 @@ static void progress(void) {
     shmem_ulong_test(idle, SHMEM_CMP_NE, 0);
 }
 
-static void name(char* text, size_t size) {
-    char library[SHMEM_MAX_NAME_LEN];
-
-    shmem_info_get_name(library);
-    snprintf(text, size, "%s", library);
-}
-
 static void put_signal(size_t to, const char* from, size_t size, size_t word, uint64_t number) {
     shmem_putmem(memory + to, from, size, other);
     shmem_fence();
@@ -54,7 +46,6 @@ const struct tern_bench_calls tern_bench_shim = {
     .open = open_shmem,
     .close = close_shmem,
     .progress = progress,
-    .name = name,
     .put_signal = put_signal,
     .wait_signal = wait_signal,
 };

@@ -87,6 +87,8 @@ Environment environment(const Environment& from, const Adapter& adapter) {
     // UCX copies with an instruction instead of calls of memcpy, of which sizes depends on the
     // processor.
     changes.emplace_back("UCX_BUILTIN_MEMCPY_MIN", "inf");
+    // From which size on UCP copies no more depends on the vendor of the processor.
+    changes.emplace_back("UCX_BCOPY_BW", "7000MBs");
     // On some processors it would register all memory twice.
     changes.emplace_back("UCX_IB_PCI_RELAXED_ORDERING", "n");
     // Tern's answer to each change of memory takes time. How many changes the kernel reports

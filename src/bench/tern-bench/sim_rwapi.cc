@@ -94,45 +94,6 @@ class Benchmarks {
     std::vector<report::Figure> figures_;
 };
 
-// A line for each name, a column for each size.
-std::string table_of(const std::vector<report::Figure>& figures) {
-    std::vector<report::Cells> lines = {{figures.front().test}};
-    if (const std::string& unit = figures.front().unit; figures.front().is_ratio())
-        lines.front().front() += ", ratios";
-    else if (!unit.empty())
-        lines.front().front() += ", " + unit;
-    for (const report::Figure& figure : figures) {
-        const auto line_of = [](const report::Cells& cells) { return cells.front(); };
-        auto line = std::ranges::find(lines, figure.name, line_of);
-        if (line == lines.end()) line = lines.insert(lines.end(), {figure.name});
-        const auto at = static_cast<size_t>(std::ranges::find(lines.front(), figure.x_text) -
-                                            lines.front().begin());
-        if (at == lines.front().size()) lines.front().push_back(figure.x_text);
-        line->resize(std::max(line->size(), at + 1));
-        (*line)[at] = report::number_text(figure.value.median);
-    }
-    for (report::Cells& line : lines) line.resize(lines.front().size());
-    return report::in_columns(lines, "l" + std::string(lines.front().size() - 1, 'r'));
-}
-
-// Two tables for each test, the first with its ratios.
-std::string tables_of(const std::vector<report::Figure>& figures) {
-    std::vector<std::string> tests;
-    for (const report::Figure& figure : figures)
-        if (std::ranges::find(tests, figure.test) == tests.end()) tests.push_back(figure.test);
-    std::string text;
-    for (const std::string& test : tests) {
-        for (const bool ratios : {true, false}) {
-            std::vector<report::Figure> chosen;
-            std::ranges::copy_if(figures, std::back_inserter(chosen), [&](const auto& figure) {
-                return figure.test == test && figure.is_ratio() == ratios;
-            });
-            if (!chosen.empty()) text += "\n" + table_of(chosen);
-        }
-    }
-    return text;
-}
-
 }  // namespace
 
 int run_benchmarks_of_rwapi(const Adapter& adapter, const std::vector<std::string>& transports,
@@ -141,8 +102,8 @@ int run_benchmarks_of_rwapi(const Adapter& adapter, const std::vector<std::strin
         if (size >= 8 && size % 8 != 0) throw Failure("--sizes: less than 8, or multiples of 8");
     const Benchmarks benchmarks(adapter, transports, sizes);
     const std::string costs = costs_text(adapter, transports, Above::kRwapiToo);
-    std::printf("%scosts %s\n%s", profile_text(adapter).c_str(), costs.c_str(),
-                tables_of(benchmarks.figures()).c_str());
+    std::printf("%scosts %s\n\n%s", profile_text(adapter).c_str(), costs.c_str(),
+                report::as_matrix(benchmarks.figures(), true).c_str());
     if (!json.empty())
         write_file(json, report::as_json(facts_of("sim --rwapi", adapter, "2", costs),
                                          benchmarks.figures()));

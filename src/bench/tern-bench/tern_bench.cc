@@ -16,22 +16,12 @@
 namespace bench {
 namespace {
 
-constexpr int kBriefRounds = 21;
-
 const Command kCommands[] = {
     {"latency", "half round trips: UCT active messages, UCP tagged messages, RDMA writes",
      run_latency},
-    {"rate", "streams: 8-byte active messages per second, bandwidth by size", run_rate},
-    {"bandwidth", "long messages in fresh and reused buffers, limits, naive protocols, the model",
-     run_bandwidth},
-    {"onesided", "puts and gets: one at a time, each with a flush, and many at once", run_onesided,
-     7, 8, 4 << 20, 2},
     {"rwapi",
      "notified writes, against MPI and RDMA writes; puts with signals, against MPI and OpenSHMEM",
      run_rwapi, 7, 1, 4 << 20, 4, 1},
-    {"mpi", "Open MPI and MPICH: ping-pong, all-to-all, puts and gets in reused and fresh buffers",
-     run_mpi, 7, 16, 1 << 20, 4},
-    {"overlap", "how much of a message the processor can leave to the network", run_overlap},
     {"tune", "the costs of copies, registrations and the network here, and the model's choices",
      run_tune},
     {"memory", "registered bytes, memory of queues and queue pairs by number of peers",
@@ -51,6 +41,9 @@ constexpr struct {
     {"compare", "what differs between two results", run_compare},
 };
 
+// Of version 0.2.
+constexpr std::string_view kGone[] = {"rate", "bandwidth", "onesided", "mpi", "overlap"};
+
 const Command& command_of(const Options& options) {
     return *std::ranges::find(kCommands, options.command, &Command::name);
 }
@@ -59,18 +52,13 @@ const Command& command_of(const Options& options) {
 void complete(const CLI::App& app, const std::vector<uint32_t>& sizes, Options* options) {
     const Command& command = command_of(*options);
     if (options->quick && app.count("--peers") == 0) options->peers = {1, 4};
-    if (app.count("--rounds") == 0)
-        options->rounds = options->brief ? kBriefRounds : command.rounds;
+    if (app.count("--rounds") == 0) options->rounds = command.rounds;
     if (app.count("--step") == 0) options->step = command.step;
     options->low = sizes.empty() ? command.low : sizes.front();
     options->high = sizes.empty() ? command.high : sizes.back();
     if (sizes.size() > 2) throw CLI::ValidationError("--sizes", "more than two sizes");
     if (options->high < options->low)
         throw CLI::ValidationError("--sizes", "the second size is the smaller one");
-    if (options->brief && options->command != "mpi")
-        throw CLI::ValidationError("--brief", "only mpi has a brief form");
-    if (options->openib && (options->command != "mpi" || options->brief))
-        throw CLI::ValidationError("--openib", "only mpi has openib, and not in brief");
     if (options->low < command.least) {
         throw CLI::ValidationError("--sizes", "messages of " + options->command +
                                                   " have at least " +
@@ -88,31 +76,33 @@ void add_options(CLI::App& app, std::vector<uint32_t>& sizes, Options* options) 
     for (const auto& [name, help, run] : kOthers)
         commands += formatted("  %-28s%s: see tern-bench %s --help\n", name, help, name);
     app.footer(commands);
-    app.add_option("COMMAND", options->command)->required()->check(CLI::IsMember(names));
+    const auto refuse_gone = [](const std::string& name) {
+        return std::ranges::count(kGone, name) == 0
+                   ? ""
+                   : name + " is gone: 'tern-bench program' compares OSU's or other programs";
+    };
+    app.add_option("COMMAND", options->command)
+        ->required()
+        ->check(CLI::Validator(refuse_gone, ""))
+        ->check(CLI::IsMember(names));
     app.add_option("--device", options->device,
                    "HCA and port as UCX names them: mlx5_0:1 [the first HCA]");
-    app.add_option(
-           "--rounds", options->rounds,
-           "how often everything is measured in turn [15; onesided, rwapi, mpi: 7; --brief: 21]")
+    app.add_option("--rounds", options->rounds,
+                   "how often everything is measured in turn [15; rwapi: 7]")
         ->check(CLI::Range(1, 10000));
     app.add_flag("--quick", options->quick, "few and short rounds: whether it works, not how fast");
-    app.add_flag("--brief", options->brief, "mpi: only four comparisons, in 40 seconds");
-    app.add_flag("--openib", options->openib,
-                 "mpi: compare with Open MPI's own btl openib too, which Open MPI 5 does not have");
     app.add_option("--profile", options->profile,
                    "model of the software HCA that is used if there is no HCA: ideal, graphene, "
                    "infini, hdr200, muse, cx3-fdr, cx5-edr, cx6-hdr, cx7-ndr")
         ->option_text("NAME")
         ->check(known_profile());
     add_list(app, "--sizes", sizes, ':',
-             "bandwidth, onesided, rwapi, mpi, tune: lengths of messages, in bytes, or with K or M "
-             "[1K:16M; onesided: 8:4M; rwapi: 1:4M; mpi: 16:1M]")
+             "rwapi, tune: lengths of messages, in bytes, or with K or M [1:4M; tune: 1K:16M]")
         ->option_text("LOW:HIGH")
         ->check(CLI::Range(uint64_t{1}, kLongest))
         ->transform(CLI::AsSizeValue(false));
     app.add_option("--step", options->step,
-                   "the same: ratio of a size to the one before it, about [1.2; onesided: 2; "
-                   "rwapi, mpi: 4]")
+                   "the same: ratio of a size to the one before it, about [4; tune: 1.2]")
         ->check(CLI::Range(1.05, 1024.0));
     app.add_option("--json", options->json, "also write the result to this file, as JSON");
     app.add_option("--transport", options->transport, "what to compare with rc_verbs")
@@ -129,7 +119,7 @@ void add_options(CLI::App& app, std::vector<uint32_t>& sizes, Options* options) 
 
 std::unique_ptr<Port> open_port(Peer& peer, const WorkerJob& job) {
     const std::string port = job.port;
-    for (const PortKind* kind : {&kUctPort, &kUcpPort, &kRmaPort, &kRwapiPort, &kShimPort}) {
+    for (const PortKind* kind : {&kUctPort, &kUcpPort, &kRwapiPort, &kShimPort}) {
         if (port == kind->name) return kind->open(peer, job);
     }
     return open_verbs_port(peer, job);
@@ -149,7 +139,6 @@ int run(const Options& options) {
     std::printf("%-12s %s\n", "machine", this_machine().text().c_str());
     for (const auto& [key, text] : facts) {
         if (key == "command" || text.empty()) continue;
-        if (options.brief && key != "device" && key != "ucx") continue;
         std::printf("%-12s %s\n", key.c_str(), text.c_str());
     }
     std::printf("\n");

@@ -84,14 +84,9 @@ std::vector<Toolchain> find_mpis() {
 
 }  // namespace
 
-std::deque<ShimLibrary> compile_mpi_shims(std::string* notes) {
+std::deque<ShimLibrary> compile_shims(std::string* notes) {
     std::deque<ShimLibrary> libraries;
     for (const Toolchain& mpi : find_mpis()) add_shim(&libraries, notes, mpi, true, kMpiSource);
-    return libraries;
-}
-
-std::deque<ShimLibrary> compile_shims(std::string* notes) {
-    std::deque<ShimLibrary> libraries = compile_mpi_shims(notes);
     add_shim(&libraries, notes, find("OpenSHMEM", "oshcc", "oshrun"), false, kOpenShmemSource);
     return libraries;
 }

@@ -14,7 +14,6 @@ namespace {
 
 using Kind = Order::Kind;
 
-constexpr const char* kCopies = "copying from fresh memory";
 constexpr const char* kRegistrations = "registration";
 constexpr const char* kSpacings = "RDMA writes, from one to the next";
 constexpr const char* kWriteLatency = "RDMA write, half round trip";
@@ -42,12 +41,9 @@ std::vector<Figure> probe(const Options& options, const Setup& setup) {
                    .size = size,
                    .count = count,
                    .per_sample = kind == Kind::kSpacings ? kSpacedMessages : 1,
-                   .buffers = Buffers::kFresh,
                    .one_sided = kind != Kind::kWrites,
                    .reaps = true});
     };
-    for (uint32_t size = 4 << 10; size <= (16 << 20); size *= quick ? 8 : 2)
-        add(kCopies, size, Kind::kCopies, size > (1 << 20) ? 4 : 20);
     for (uint32_t size = 4 << 10; size <= (16 << 20); size *= quick ? 64 : 4)
         add(kRegistrations, size, Kind::kPinnings, 4);
     for (uint32_t size = 4 << 10; size <= (1 << 20); size *= quick ? 16 : 4)
@@ -83,21 +79,18 @@ std::vector<Parameter> parameters_of(const tern::Costs& costs) {
             {"pin", "registration: bandwidth", "GB/s", registration.bandwidth * kGiga}};
 }
 
-// The time that the model says a message takes in one way.
-struct Estimate {
-    const char* name;
-    double us;
-};
-std::vector<Estimate> estimates_of(const tern::Decider& decider, uint64_t length) {
+// The times in us that the model says a message takes.
+std::vector<std::pair<const char*, double>> estimates_of(const tern::Decider& decider,
+                                                         uint64_t length) {
     const tern::CostModel& model = decider.model();
-    std::vector<Estimate> estimates = {
+    std::vector<std::pair<const char*, double>> estimates = {
         {"RDMA write", model.raw(length)},
         {"superpipeline", model.superpipeline(length, decider.staging(length))},
         {"pin behind wire", model.pinned_behind_wire(length, model.best_piece(length))},
         {"pipeline", model.pipeline(length)},
         {"copy", model.naive_copy(length)},
         {"register", model.naive_registration(length)}};
-    for (Estimate& estimate : estimates) estimate.us *= kMicro;
+    for (auto& [name, time] : estimates) time *= kMicro;
     return estimates;
 }
 
@@ -108,74 +101,54 @@ std::string scheme(const tern::Decider& decider, uint64_t length, bool pinned) {
         name_of(decider.decide({.length = length, .sender = state, .own = state}).scheme));
 }
 
-std::string parameter_table(const tern::Costs& costs) {
-    std::vector<Cells> lines = {{kParameters, "", "", "in UCX_TERN_RNDV_COSTS"}};
-    for (const auto& [setting, text, unit, value] : parameters_of(costs)) {
-        lines.push_back({std::string("  ") + text, std::isinf(value) ? "inf" : number_text(value),
-                         unit, setting});
+// The schemes by size, each with the first size that takes it.
+std::string schemes(const tern::Decider& decider, const std::vector<uint32_t>& sizes, bool pinned) {
+    std::string text = pinned ? "pinned buffers: " : "fresh buffers: ", before;
+    for (const uint32_t size : sizes) {
+        const std::string taken = scheme(decider, size, pinned);
+        if (taken != before)
+            text += (before.empty() ? "" : ", ") + taken + " from " + size_text(size);
+        before = taken;
     }
-    return in_columns(lines, "lrll");
+    return text + "\n";
 }
 
-std::string curve_table(const tern::Decider& decider, const std::vector<uint32_t>& sizes) {
-    std::vector<Cells> lines = {{std::string(kCurves) + ", us"}};
-    for (const auto& [name, us] : estimates_of(decider, sizes.front()))
-        lines.front().emplace_back(name);
-    lines.front().insert(lines.front().end(), {"fresh: taken", "pinned: taken"});
-    for (const uint32_t size : sizes) {
-        Cells cells = {"  " + size_text(size)};
-        for (const auto& [name, us] : estimates_of(decider, size)) cells.push_back(number_text(us));
-        cells.insert(cells.end(), {scheme(decider, size, false), scheme(decider, size, true)});
-        lines.push_back(std::move(cells));
-    }
-    return in_columns(lines, "lrrrrrrll");
+tern::Costs costs_of(const std::vector<Figure>& figures) {
+    const Line wire = fit_line(timings_of(figures, kSpacings));
+    const Line pinning = fit_line(timings_of(figures, kRegistrations));
+    tern::Costs costs;
+    costs.network.bandwidth = wire.bandwidth;
+    costs.network.gap = wire.constant;
+    costs.network.latency =
+        std::max(0.0, timings_of(figures, kWriteLatency).front().seconds - kWord / wire.bandwidth);
+    costs.network.overhead = timings_of(figures, kPosts).front().seconds;
+    costs.copy = tern::measure_copies();
+    costs.registration.latency = pinning.constant;
+    costs.registration.bandwidth = pinning.bandwidth;
+    return costs;
 }
 
 }  // namespace
 
-MeasuredCosts measure_costs(const Options& options, const Setup& setup) {
-    MeasuredCosts result;
-    result.figures = probe(options, setup);
-    const Line wire = fit_line(timings_of(result.figures, kSpacings));
-    const Line pinning = fit_line(timings_of(result.figures, kRegistrations));
-    tern::Costs& costs = result.costs;
-    costs.network.bandwidth = wire.bandwidth;
-    costs.network.gap = wire.constant;
-    costs.network.latency = std::max(
-        0.0, timings_of(result.figures, kWriteLatency).front().seconds - kWord / wire.bandwidth);
-    costs.network.overhead = timings_of(result.figures, kPosts).front().seconds;
-    costs.copy = tern::measure_copies();
-    costs.registration.latency = pinning.constant;
-    costs.registration.bandwidth = pinning.bandwidth;
-    return result;
-}
-
-std::string costs_text(const tern::Costs& costs) {
-    return formatted(
-        "latency %.2f us, bandwidth %.2f GB/s, gap %.2f us; copies %.1f GB/s in the "
-        "cache, %.1f beyond; registration %.1f us + %.1f GB/s\n",
-        costs.network.latency * 1e6, costs.network.bandwidth / 1e9, costs.network.gap * 1e6,
-        costs.copy.cache_bandwidth / 1e9, costs.copy.memory_bandwidth / 1e9,
-        costs.registration.latency * 1e6, costs.registration.bandwidth / 1e9);
-}
-
 Result run_tune(const Options& options, const Setup& setup) {
-    MeasuredCosts measured = measure_costs(options, setup);
-    const tern::Decider decider(measured.costs, {});
+    std::vector<Figure> figures = probe(options, setup);
+    const tern::Costs costs = costs_of(figures);
+    const tern::Decider decider(costs, {});
     const std::vector<uint32_t> sizes = long_sizes(options);
-    Result result;
-    result.figures = std::move(measured.figures);
-    result.table = as_matrix(result.figures) + parameter_table(measured.costs) + "\n" +
-                   curve_table(decider, sizes);
-    for (const auto& [setting, text, unit, value] : parameters_of(measured.costs)) {
+    std::vector<Figure> parameters, curves;
+    for (const auto& [setting, text, unit, value] : parameters_of(costs)) {
         if (std::isfinite(value))
-            result.figures.push_back(exact_figure(kParameters, 0, setting, text, unit, value));
+            parameters.push_back(exact_figure(kParameters, 0, setting, text, unit, value));
     }
     for (const uint32_t size : sizes) {
         for (const auto& [name, us] : estimates_of(decider, size))
-            result.figures.push_back(exact_figure(kCurves, size, name, "us", us));
+            curves.push_back(exact_figure(kCurves, size, name, "us", us));
     }
-    return result;
+    const std::string table = as_matrix(figures) + as_table(parameters) + "\n" + as_matrix(curves) +
+                              schemes(decider, sizes, false) + schemes(decider, sizes, true);
+    for (const auto* const more : {&parameters, &curves})
+        figures.insert(figures.end(), more->begin(), more->end());
+    return {figures, table, "Parameters: what UCX_TERN_RNDV_COSTS calls them, unless it is -.\n"};
 }
 
 }  // namespace bench

@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Tagged messages over UCP, and its one-sided communication: puts and gets in memory whose key the
-// target has passed on. With the transports that the environment selects.
+// Tagged messages over UCP, with the transports that the environment selects.
 #include <ucp/api/ucp.h>
 
 #include <array>
 #include <cstring>
-#include <optional>
-#include <utility>
 #include <vector>
 
 #include "bench/measure/exchange.h"
@@ -17,19 +14,6 @@ namespace bench {
 namespace {
 
 constexpr ucp_request_param_t kNoParameters = {};
-
-// An address or a key of UCP, which workers exchange. Plain data.
-struct Blob {
-    // Takes the bytes, which the caller gives back.
-    Blob(const char* what, const void* from, size_t length) : size(length) {
-        if (size > bytes.size()) throw Failure(std::string(what) + " is too long");
-        std::memcpy(bytes.data(), from, size);
-    }
-    Blob() = default;
-
-    size_t size;
-    std::array<unsigned char, 2048> bytes;
-};
 
 struct EndpointCloser {
     void operator()(ucp_ep_h endpoint) const {
@@ -43,34 +27,36 @@ struct EndpointCloser {
     ucp_worker_h worker = nullptr;
 };
 
-// An endpoint between the two workers of a pair, with the transports that the environment selects.
-class UcpLink {
+constexpr ucp_tag_t kTag = 0x5e1f;
+constexpr ucp_tag_t kWholeTag = ~ucp_tag_t{0};
+constexpr uint32_t kMaxSize = 64 << 10;
+
+// An endpoint between the two workers of a pair.
+class UcpPort : public Port {
   public:
-    // Connects to the peer, which must construct its link at the same time. `features` are those of
-    // ucp_params_t. Throws Failure.
-    UcpLink(Peer& peer, uint64_t features) : peer_(peer) {
+    UcpPort(Peer& peer, const WorkerJob&) : peer_(peer) {
         const auto config = created<Owner<ucp_config_t, ucp_config_release>>(
             "ucp_config_read", ucp_config_read, nullptr, nullptr);
         ucp_params_t parameters = {};
         parameters.field_mask = UCP_PARAM_FIELD_FEATURES;
-        parameters.features = features;
+        parameters.features = UCP_FEATURE_TAG;
         context_ = created<decltype(context_)>("ucp_init", ucp_init, &parameters, config.get());
-        ucp_worker_params_t worker = {};
-        worker.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
-        worker.thread_mode = UCS_THREAD_MODE_SINGLE;
-        worker_ =
-            created<decltype(worker_)>("ucp_worker_create", ucp_worker_create, context(), &worker);
-        const Blob theirs = peer.exchange(address());
-        ucp_ep_params_t endpoint = {};
-        endpoint.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS;
-        endpoint.address = reinterpret_cast<const ucp_address_t*>(theirs.bytes.data());
+        ucp_worker_params_t mode = {};
+        mode.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
+        mode.thread_mode = UCS_THREAD_MODE_SINGLE;
+        worker_ = created<decltype(worker_)>("ucp_worker_create", ucp_worker_create, context_.get(),
+                                             &mode);
+        const Address theirs = peer.exchange(address());
+        ucp_ep_params_t to = {};
+        to.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS;
+        to.address = reinterpret_cast<const ucp_address_t*>(theirs.data());
         ucp_ep_h made = nullptr;
-        check("ucp_ep_create", ucp_ep_create(this->worker(), &endpoint, &made));
-        endpoint_ = {made, EndpointCloser{this->worker()}};
+        check("ucp_ep_create", ucp_ep_create(worker(), &to, &made));
+        endpoint_ = {made, EndpointCloser{worker()}};
         meet_in_progress(peer_, *this);
     }
     // Waits until the peer has no more messages on the way either.
-    ~UcpLink() {
+    ~UcpPort() override {
         try {
             finish(ucp_worker_flush_nbx(worker(), &kNoParameters), "ucp_worker_flush_nbx");
             meet_in_progress(peer_, *this);
@@ -78,13 +64,40 @@ class UcpLink {
             // The peer has ended already.
         }
     }
-    UcpLink(const UcpLink&) = delete;
-    UcpLink& operator=(const UcpLink&) = delete;
 
-    ucp_context_h context() const { return context_.get(); }
-    ucp_worker_h worker() const { return worker_.get(); }
-    ucp_ep_h endpoint() const { return endpoint_.get(); }
+    Samples run(const Order& order) override {
+        Samples samples = run_messages(peer_, *this, order);
+        numbers_.check();
+        return samples;
+    }
+
     void progress() { ucp_worker_progress(worker()); }
+
+    void send(uint32_t size) {
+        numbers_.give(out_.data(), size);
+        finish(ucp_tag_send_nbx(endpoint_.get(), out_.data(), size, kTag, &kNoParameters),
+               "ucp_tag_send_nbx");
+    }
+    void receive(uint32_t size) {
+        finish(ucp_tag_recv_nbx(worker(), in_.data(), size, kTag, kWholeTag, &kNoParameters),
+               "ucp_tag_recv_nbx");
+        numbers_.take(in_.data(), size);
+    }
+
+  private:
+    using Address = std::array<unsigned char, 2048>;  // which workers exchange
+
+    ucp_worker_h worker() const { return worker_.get(); }
+    Address address() {
+        ucp_address_t* mine = nullptr;
+        size_t size = 0;
+        check("ucp_worker_get_address", ucp_worker_get_address(worker(), &mine, &size));
+        Address address = {};
+        if (size > address.size()) throw Failure("the address of the UCP worker is too long");
+        std::memcpy(address.data(), mine, size);
+        ucp_worker_release_address(worker(), mine);
+        return address;
+    }
     // Waits for the end of an operation. `request` is the result of the call that started it.
     // Throws Failure.
     void finish(void* request, const char* what) {
@@ -99,229 +112,17 @@ class UcpLink {
         check(what, status);
     }
 
-  private:
-    Blob address() {
-        ucp_address_t* mine = nullptr;
-        size_t size = 0;
-        check("ucp_worker_get_address", ucp_worker_get_address(worker(), &mine, &size));
-        const Blob address("the address of the UCP worker", mine, size);
-        ucp_worker_release_address(worker(), mine);
-        return address;
-    }
-
     Peer& peer_;
     Owner<ucp_context, ucp_cleanup> context_;
     Owner<ucp_worker, ucp_worker_destroy> worker_;
     std::unique_ptr<ucp_ep, EndpointCloser> endpoint_;
-};
-
-constexpr ucp_tag_t kTag = 0x5e1f;
-constexpr ucp_tag_t kGoTag = 0x60;
-constexpr ucp_tag_t kWholeTag = ~ucp_tag_t{0};
-constexpr uint32_t kMaxSize = 64 << 10;
-constexpr uint64_t kWakeUps = 5;
-
-// The buffers of the messages of one direction.
-class Ground {
-  public:
-    void begin(const Order& order) {
-        walks_ = false;
-        if (order.buffers != Buffers::kOne && (walk_.begin(order) || !far_)) {
-            // Newly mapped memory counts as never used.
-            far_.reset();
-            far_.emplace(Memory::Kind::kPrivate, kGround);
-        }
-    }
-    void walk(bool walks) { walks_ = walks; }
-    char* next() { return walks_ ? far_->data() + walk_.step() : near_.data(); }
-
-  private:
-    std::vector<char> near_ = std::vector<char>(kMaxSize);
-    bool walks_ = false;
-    Walk walk_;
-    std::optional<Memory> far_;
-};
-
-class UcpPort : public Port {
-  public:
-    UcpPort(Peer& peer, const WorkerJob&) : peer_(peer), link_(peer, UCP_FEATURE_TAG) {}
-
-    Samples run(const Order& order) override {
-        if (order.kind == Order::Kind::kGoes) return goes(order.count);
-        out_.begin(order);
-        in_.begin(order);
-        if (order.buffers != Buffers::kOne) {
-            // The first message must not include the time until both processes are awake.
-            goes(kWakeUps);
-            out_.walk(true);
-            in_.walk(true);
-        }
-        const bool overlaps =
-            order.kind >= Order::Kind::kAvailability && order.kind <= Order::Kind::kArrivals;
-        Samples samples = overlaps ? settled(order) : run_messages(peer_, *this, order);
-        numbers_.check();
-        return samples;
-    }
-
-    void progress() { link_.progress(); }
-
-    void send(uint32_t size) { complete(begin_send(size)); }
-    void receive(uint32_t size) { complete(begin_receive(size)); }
-
-    void exchange(uint32_t size) {
-        const Operation coming = begin_receive(size);
-        send(size);
-        complete(coming);
-    }
-
-    // A message that has been posted and not completed.
-    struct Operation {
-        void* request;
-        char* memory;
-        uint32_t size;
-        bool receives;
-    };
-    Operation begin_send(uint32_t size) {
-        char* const from = out_.next();
-        numbers_.give(from, size);
-        return {ucp_tag_send_nbx(link_.endpoint(), from, size, kTag, &kNoParameters), from, size,
-                false};
-    }
-    Operation begin_receive(uint32_t size) {
-        char* const into = in_.next();
-        return {ucp_tag_recv_nbx(link_.worker(), into, size, kTag, kWholeTag, &kNoParameters), into,
-                size, true};
-    }
-    void complete(const Operation& operation) {
-        link_.finish(operation.request,
-                     operation.receives ? "ucp_tag_recv_nbx" : "ucp_tag_send_nbx");
-        if (operation.receives) numbers_.take(operation.memory, operation.size);
-    }
-    // Whether the last bytes of the message have arrived. Does not call the transport.
-    bool has_arrived(const Operation& operation) const {
-        uint64_t number;
-        const volatile char* const last = operation.memory + operation.size - sizeof number;
-        for (size_t i = 0; i < sizeof number; ++i) reinterpret_cast<char*>(&number)[i] = last[i];
-        return number == numbers_.taken;
-    }
-    // Words apart from the messages.
-    void say_go() {
-        link_.finish(ucp_tag_send_nbx(link_.endpoint(), &go_, sizeof go_, kGoTag, &kNoParameters),
-                     "go");
-    }
-    void wait_for_go() {
-        link_.finish(
-            ucp_tag_recv_nbx(link_.worker(), &go_, sizeof go_, kGoTag, kWholeTag, &kNoParameters),
-            "go");
-    }
-
-  private:
-    Samples goes(uint64_t count) {
-        meet_in_progress(peer_, *this);
-        for (uint64_t i = 0; i < count; ++i) {
-            if (peer_.measures()) say_go();
-            wait_for_go();
-            if (!peer_.measures()) say_go();
-        }
-        return {};
-    }
-    // Lets the matcher learn which tags are used often, and UCX finish its exchange with the peer
-    // before the first rendezvous.
-    Samples settled(const Order& order) {
-        constexpr uint64_t kLearn = 48;
-        constexpr uint32_t kAnnounced = 64 << 10;
-        if (!std::exchange(has_settled_[order.sender], true)) {
-            Order first = order;
-            first.kind = Order::Kind::kOverhead;
-            first.count = kLearn;
-            for (const uint32_t size : {uint32_t{sizeof(uint64_t)}, kAnnounced}) {
-                first.size = size;
-                overlapped(peer_, *this, first);
-            }
-        }
-        return overlapped(peer_, *this, order);
-    }
-
-    Peer& peer_;
-    UcpLink link_;
-    Ground out_;
-    Ground in_;
+    std::vector<char> out_ = std::vector<char>(kMaxSize);
+    std::vector<char> in_ = std::vector<char>(kMaxSize);
     Numbers numbers_;
-    std::array<bool, 2> has_settled_{};  // index: order.sender
-    char go_ = 0;
-};
-
-struct Unmapper {
-    void operator()(ucp_mem_h memory) const { ucp_mem_unmap(context, memory); }
-
-    ucp_context_h context = nullptr;
-};
-
-class RmaPort : public Port {
-  public:
-    RmaPort(Peer& peer, const WorkerJob& job)
-        : peer_(peer), memory_(job.memory, 2 * kLongest), link_(peer, UCP_FEATURE_RMA) {
-        ucp_mem_map_params_t parameters = {};
-        parameters.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH;
-        parameters.address = memory_.data();
-        parameters.length = 2 * kLongest;
-        ucp_mem_h mapped = nullptr;
-        check("ucp_mem_map", ucp_mem_map(link_.context(), &parameters, &mapped));
-        mapped_ = {mapped, Unmapper{link_.context()}};
-        theirs_ = peer.exchange(reinterpret_cast<uint64_t>(memory_.data()));
-        const Blob key = peer.exchange(packed_key());
-        key_ = created<decltype(key_)>("ucp_ep_rkey_unpack", ucp_ep_rkey_unpack, link_.endpoint(),
-                                       key.bytes.data());
-    }
-
-    Samples run(const Order& order) override {
-        if (order.kind != Order::Kind::kOneSided) throw Failure("not an order for puts and gets");
-        reads_ = order.request == Order::Request::kRead;
-        return one_sided(peer_, *this, order, ++orders_);
-    }
-
-    char* out() { return memory_.data(); }
-    char* in() { return memory_.data() + kLongest; }
-    static size_t half() { return kLongest; }
-    // The target serves its library meanwhile, as a process does that waits in a barrier of MPI.
-    void meet() { meet_in_progress(peer_, link_); }
-    void begin(uint64_t offset, uint32_t size, bool) {
-        const uint64_t there = theirs_ + offset;
-        void* const request = reads_ ? ucp_get_nbx(link_.endpoint(), in() + offset, size, there,
-                                                   key_.get(), &kNoParameters)
-                                     : ucp_put_nbx(link_.endpoint(), out() + offset, size,
-                                                   there + kLongest, key_.get(), &kNoParameters);
-        if (UCS_PTR_IS_ERR(request))
-            check(reads_ ? "ucp_get_nbx" : "ucp_put_nbx", UCS_PTR_STATUS(request));
-        // The flush waits for the operation.
-        if (request != nullptr) ucp_request_free(request);
-    }
-    void flush() {
-        link_.finish(ucp_ep_flush_nbx(link_.endpoint(), &kNoParameters), "ucp_ep_flush_nbx");
-    }
-
-  private:
-    Blob packed_key() {
-        void* key = nullptr;
-        size_t size = 0;
-        check("ucp_rkey_pack", ucp_rkey_pack(link_.context(), mapped_.get(), &key, &size));
-        const Owner<void, ucp_rkey_buffer_release> keeper(key);
-        return {"the key of the memory", key, size};
-    }
-
-    Peer& peer_;
-    Memory memory_;
-    UcpLink link_;
-    std::unique_ptr<ucp_mem, Unmapper> mapped_;
-    uint64_t theirs_ = 0;  // the peer's memory
-    Owner<ucp_rkey, ucp_rkey_destroy> key_;
-    bool reads_ = false;
-    uint64_t orders_ = 0;
 };
 
 }  // namespace
 
 const PortKind kUcpPort = {"ucp", open<UcpPort>};
-const PortKind kRmaPort = {"rma", open<RmaPort>};
 
 }  // namespace bench

@@ -12,17 +12,11 @@ namespace {
 
 constexpr uint8_t kMessageId = 5;
 
-std::vector<rwapi::Resource> resources_of(const WorkerJob& job) {
-    const auto found = rwapi::choose_resources(rwapi::list_resources(), job.what, job.device);
-    if (found.empty())
-        throw Failure(std::string("UCX has no transport ") + job.what + " on " + job.device);
-    return found;
-}
-
 class UctPort : public Port {
   public:
     UctPort(Peer& peer, const WorkerJob& job)
-        : peer_(peer), interface_(resources_of(job), UCS_ASYNC_MODE_THREAD_SPINLOCK) {
+        : peer_(peer),
+          interface_(resources_of(job.what, job.device), UCS_ASYNC_MODE_THREAD_SPINLOCK) {
         payload_.resize(std::max(attributes().cap.am.max_short, attributes().cap.am.max_bcopy));
         interface_.begin(kMessageId, take, this);
         connect();

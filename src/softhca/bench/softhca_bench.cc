@@ -79,7 +79,7 @@ class Bench {
 
 Entry& add(Group& group, std::string name, const Order& order, bool shared = false) {
     Arm arm = {shared ? "shared memory" : "private memory", "raw", "", shared};
-    arm.device_threads = DeviceThreads::kAnywhere;
+    arm.threads_beside = false;
     return group.add(std::move(name), arm, order);
 }
 
@@ -116,10 +116,8 @@ std::vector<Figure> measure_small_messages(const Options& options) {
     for (const auto& [name, kind, shared, target, target_us] :
          {Way{"write", Kind::kWrites, false, kWriteTarget},
           Way{"send/recv", Kind::kSends, false, kSendTarget},
-          Way{"process_vm_writev", Kind::kCopyTrips},
           Way{"write, shared memory", Kind::kWrites, true, kNone, kSharedTargetUs},
-          Way{"send/recv, shared memory", Kind::kSends, true},
-          Way{"store, shared memory", Kind::kStoreTrips, true}}) {
+          Way{"send/recv, shared memory", Kind::kSends, true}}) {
         const std::string title = std::string(name) + ", half round trip";
         group.ratios.push_back({title, call, target, title + " / one call"});
         add(group, title, trips(kind, options.iterations), shared).target = target_us;

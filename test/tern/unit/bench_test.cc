@@ -6,7 +6,6 @@
 #include <set>
 
 #include "bench/measure/mark.h"
-#include "bench/measure/order.h"
 #include "bench/tern-bench/command.h"
 
 namespace bench {
@@ -45,23 +44,6 @@ TEST(BenchMarks, EveryByteOfAShortMessageCounts) {
     }
 }
 
-TEST(BenchMarks, EveryWordOfAPaintedMessageIsChecked) {
-    for (const uint32_t size : {8u, 16u, 24u, 4096u}) {
-        std::vector<char> message(size);
-        paint(message.data(), size);
-        EXPECT_EQ(find_damage(message.data(), size, false), size);
-        for (uint32_t at = 0; at < size; at += kWord) {
-            message[at + 3] ^= 1;
-            EXPECT_EQ(find_damage(message.data(), size, false), at);
-            const bool is_end = at == 0 || at + kWord == size;
-            EXPECT_EQ(find_damage(message.data(), size, true), is_end ? size : at);
-            message[at + 3] ^= 1;
-        }
-        mark(message.data(), size, 7);
-        EXPECT_EQ(find_damage(message.data(), size, true), size);
-    }
-}
-
 TEST(BenchMarks, TheTailIsTheLastWordOrByte) {
     for (const uint32_t size : {1u, 2u, 4u, 7u, 8u, 16u}) {
         alignas(8) char message[24] = {};
@@ -97,42 +79,6 @@ TEST(BenchSizes, StepsMeetThePowersOfTwo) {
 TEST(BenchSizes, OneSizeIsLeftOfANarrowRange) {
     EXPECT_EQ(long_sizes(options_of(64 << 10, 64 << 10, 1.2)), std::vector<uint32_t>{64 << 10});
     EXPECT_EQ(long_sizes(options_of(70000, 70001, 2)), std::vector<uint32_t>{70000});
-}
-
-Order order_of(uint32_t size, uint64_t count, Buffers buffers) {
-    Order order;
-    order.size = size;
-    order.count = count;
-    order.buffers = buffers;
-    return order;
-}
-
-// Until the walk begins again no page is used twice, nor one beside a used one.
-TEST(BenchWalk, FreshBuffersDoNotMeet) {
-    Walk walk;
-    std::set<uint64_t> pages;
-    for (int i = 0; i < 300; ++i) {
-        const uint32_t sizes[] = {1024, 4096, 4160, 65536, 1 << 20, 16 << 20};
-        const uint32_t size = sizes[i % 6];
-        const uint64_t count = std::min<uint64_t>(5, Walk::most(size));
-        const Buffers buffers = i % 7 == 0 ? Buffers::kReused : Buffers::kFresh;
-        if (walk.begin(order_of(size, count, buffers))) pages.clear();
-        uint64_t last = ~uint64_t{0};
-        for (uint64_t j = 0; j < count; ++j) {
-            const uint64_t at = walk.step();
-            ASSERT_LE(at + size, kGround);
-            if (buffers == Buffers::kReused && j > 0) {
-                ASSERT_EQ(at, last);
-                continue;
-            }
-            last = at;
-            for (uint64_t page = at / 4096; page <= (at + size - 1) / 4096; ++page) {
-                ASSERT_TRUE(pages.insert(page).second) << "page " << page << " of buffer " << i;
-            }
-            ASSERT_FALSE(pages.contains((at + size - 1) / 4096 + 1));
-            ASSERT_TRUE(at == 0 || !pages.contains(at / 4096 - 1));
-        }
-    }
 }
 
 }  // namespace
