@@ -60,6 +60,7 @@ Samples message_spacings(Peer& peer, Link& link, const Order& order);
 void copy_across(Peer& peer, void* here, uint64_t there, size_t size, bool reads = false);
 // Like message_spacings(), for such copies.
 Samples copy_spacings(Peer& peer, Link& link, const Order& order);
+
 // The memory of messages in both directions: half of it for those that go, half for those that
 // come. A word behind them has the number of the last one that came, if nothing else tells.
 constexpr size_t kSignalAt = 2 * kLongest;

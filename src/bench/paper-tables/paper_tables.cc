@@ -3,12 +3,10 @@
 // code, in simulated time.
 //
 //   superpipeline  A. Denis, section 5 and figure 6: the protocol without a rendezvous, and how
-//   much
-//                  it depends on C_0 and q. ChunkSource, Schedule and RingReader move messages, on
-//                  the costs of the profiles of the clusters' names.
+//                  much it depends on C_0 and q. ChunkSource, Schedule and RingReader move
+//                  messages, on the costs of the profiles of the clusters' names.
 //   pinning        B. Goglin, table 1 and section 4: what pinning costs a message on its
-//   processors,
-//                  and what is left of that behind the wire, by the cost model.
+//                  processors, and what is left of that behind the wire, by the cost model.
 #include <algorithm>
 #include <cstdio>
 #include <deque>

@@ -128,8 +128,7 @@ int main(int argc, char** argv) {
         if (!replay.is_exact())
             std::fputs(
                 "tern-bench replay: reads of the processor's time-stamp counter do not trap on "
-                "this "
-                "machine: times differ by some 10 ns from run to run\n",
+                "this machine: times differ by some 10 ns from run to run\n",
                 stderr);
         replay.run();
         std::ofstream file(argv[3]);

@@ -24,10 +24,8 @@ struct Arm {
     Environment environment = {};  // changes to the environment of this process
     bool preloads_tern = false;    // and the changes that load Tern
     Order::Kind warm_up = Order::Kind::kWrites;
-    // Threads of the device run on the processor of the process that uses it, not where the kernel
-    // puts them.
-    bool threads_beside = true;
-    Words launcher = {};  // words before a command that start both processes: mpirun -np 2
+    bool threads_beside = true;  // the device's: on the processor of the process that uses it
+    Words launcher = {};         // words before a command that start both processes: mpirun -np 2
 
     bool operator==(const Arm&) const = default;
 };

@@ -9,7 +9,6 @@
 #include "bench/measure/link.h"
 #include "bench/series/interrupt.h"
 #include "bench/tern-bench/command.h"
-
 #include "common/library.h"
 #include "tern/verbs/port.h"
 

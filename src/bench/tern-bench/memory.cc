@@ -220,8 +220,7 @@ Result run_memory(const Options& options, const Setup& setup) {
         "One process in the middle of its peers, talking to one after the other, in virtual time. "
         "The memory of queues is\n"
         "that of mlx5's driver. rc_verbs has a receive queue of 4095 buffers of 8256 B. With "
-        "\"many "
-        "messages\" all peers\n"
+        "\"many messages\" all peers\n"
         "are hot, or as many as UCX_TERN_HOT_MAX. dc has 8 queue pairs for sends, XRC one for each "
         "node.\n");
 }

@@ -119,9 +119,8 @@ std::string as_text(const ScaleOptions& options, const std::vector<Line>& lines)
     return text +
            "\nmost, mean: queue pairs; queues, reg'd, records: memory in KiB; again: "
            "reconnects per 1000 messages;\nlate: % of messages delayed by a connect; blocks: "
-           "offers of "
-           "blocks per 1000 messages; hot: % of the messages\nreceived that came through "
-           "blocks\n";
+           "offers of blocks per 1000 messages; hot: % of the messages\nreceived that came "
+           "through blocks\n";
 }
 
 std::string as_json(const ScaleOptions& options, const std::vector<Line>& lines) {

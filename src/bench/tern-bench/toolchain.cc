@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The MPI and OpenSHMEM libraries of this machine, and what is compiled with them.
-
 #include <unistd.h>
 
 #include <algorithm>
