@@ -118,10 +118,7 @@ struct AddressHeader {
     uint32_t slots;
     uint64_t incarnation;
     uint16_t credit;
-    uint8_t device_length;
-    uint8_t interface_length;
-    uint8_t wireup_device_length;
-    uint8_t wireup_interface_length;
+    std::array<uint8_t, 4> lengths;
     uint8_t zero[2];
     std::array<char, 16> transport;
 };

@@ -34,7 +34,7 @@ Engine::Engine(const EngineSettings& settings, std::unique_ptr<Bootstrap> bootst
       notifications_(self_, regions_, peers_),
       small_(self_, peers_),
       posting_(self_, transport_),
-      operations_(settings.tag, settings.operations, transport_, remotes_, peers_),
+      operations_(settings.ids, settings.operations, transport_, remotes_, peers_),
       sequencer_(peers_, connector_, operations_, posting_, remotes_, small_),
       flushes_(self_, peers_, operations_, sequencer_),
       collectives_(self_, transport_, connector_, peers_) {}

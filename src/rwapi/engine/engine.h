@@ -7,7 +7,6 @@
 #include <string>
 
 #include "rwapi/bootstrap/bootstrap.h"
-#include "rwapi/core/tags.h"
 #include "rwapi/engine/collectives.h"
 #include "rwapi/engine/connector.h"
 #include "rwapi/engine/failure_detector.h"
@@ -21,7 +20,7 @@
 namespace rwapi {
 
 struct EngineSettings {
-    Tags::Lease tag;  // distinguishes the handles of contexts
+    IdRange ids;  // of operations
     int threads;
     uint32_t slots;
     uint32_t operations;
@@ -45,7 +44,7 @@ class Engine {
     // sleeps: if nothing happens for a while.
     int close(bool sleeps);
 
-    // The highest generation of ids, for a later context with the same tag.
+    // The highest generation of ids, for later contexts.
     uint64_t generations() const { return operations_.highest_generation(); }
 
     uint32_t rank() const { return self_.rank; }
