@@ -24,7 +24,7 @@ enum MessageId : uint8_t {
     kStaleRegion,          // Header, name of a removed region for which a notification came
     kGoodbye,              // Header: the sender is ending its context, and sends nothing any more
     // 9 is UCP's request to send, which Tern looks into.
-    kGatheredPart = 10,  // Header, GatheredPart, and the addresses of the part
+    kGatheredPart = 10,  // Header, GatheredPart, and the items of the part: addresses with keys
     kMessageIds
 };
 
@@ -112,7 +112,7 @@ bool parse(std::span<const std::byte> message, Header& header, Body& body) {
 // The start of the address that a process publishes. Four parts follow, whose lengths it has: the
 // addresses of the device and of the interface, and the same of the wireup interface.
 struct AddressHeader {
-    static constexpr uint32_t kMagic = 0x33415752;  // "RWA3"
+    static constexpr uint32_t kMagic = 0x34415752;  // "RWA4"
 
     uint32_t magic;
     uint32_t slots;

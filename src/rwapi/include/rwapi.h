@@ -244,7 +244,9 @@ RWAPI_EXPORT int rwapi_register(rwapi_context* context, void* memory, size_t len
 RWAPI_EXPORT int rwapi_deregister(rwapi_context* context, rwapi_net net);
 
 /* Collective. Gives each process the addresses of all: peers[i] becomes what node i has given as
- * `local`, any address of its own, or zeros. RWAPI_ERR_PEER: processes have died or are in
+ * `local`, any address of its own, or zeros. The keys of the memory come with them, so that the
+ * first operation there needs nothing of its owner; some 100 bytes for each are kept until then.
+ * RWAPI_ERR_PEER: processes have died or are in
  * rwapi_finalize; their addresses are zeros, and so may be those of others, which could not come.
  * RWAPI_ERR_BUSY: another thread is in it or in rwapi_barrier. */
 RWAPI_EXPORT int rwapi_share(rwapi_context* context, rwapi_net local, rwapi_net* peers);
@@ -263,9 +265,10 @@ RWAPI_EXPORT int rwapi_barrier(rwapi_context* context);
  * fault. id may be NULL; then a flush shows when the memory may be reused, and returns the
  * operation's error. The queue is full if rwapi_params.operations are under way.
  *
- * The first operation on a peer's memory fetches the bounds and rights from the peer, and waits for
- * them in the background. Until they have come, a violation is the operation's error; then it is
- * the call's. An operation of length 0 can fetch them early: it does nothing else.
+ * The first operation on a peer's memory fetches the bounds and rights from the peer, unless
+ * rwapi_share has brought them, and waits for them in the background. Until they have come, a
+ * violation is the operation's error; then it is the call's. An operation of length 0 can fetch
+ * them early: it does nothing else.
  */
 
 /* Writes. When it is complete, local may be reused. After rwapi_flush, the peer has the data. */
