@@ -80,11 +80,11 @@ class Engine {
     }
     // A put or get.
     rwapi_id transfer(Task task, const rwapi_net& net, const Transfer& what, bool has_id);
-    // Puts of many pieces. At least one element.
-    rwapi_id put_list(std::span<const rwapi_element> elements, bool has_id);
+    // Puts or gets of many pieces. At least one element.
+    rwapi_id transfer_list(Task task, std::span<const rwapi_element> elements, bool has_id);
     // `first` is the first of the blocks. Their extents do not overflow.
-    rwapi_id put_blocks(const rwapi_net& net, const Transfer& first, const rwapi_blocks& blocks,
-                        bool has_id);
+    rwapi_id transfer_blocks(Task task, const rwapi_element& first, const rwapi_blocks& blocks,
+                             bool has_id);
     rwapi_id atomic(Task task, const rwapi_net& net, const Transfer& what, bool has_id);
     rwapi_id write(uint32_t node, const rwapi_net& from, const rwapi_net& to, size_t length);
     Flushes& flushes() { return flushes_; }
