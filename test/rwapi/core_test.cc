@@ -8,7 +8,6 @@
 #include <deque>
 #include <map>
 #include <random>
-#include <set>
 #include <vector>
 
 #include "common/seed.h"
@@ -21,7 +20,6 @@
 #include "rwapi/core/operation_pool.h"
 #include "rwapi/core/published_address.h"
 #include "rwapi/core/slots.h"
-#include "rwapi/core/tags.h"
 #include "rwapi/core/turns.h"
 
 namespace rwapi {
@@ -68,46 +66,26 @@ TEST(HandleTable, EndsWithTheGenerations) {
     EXPECT_NE(Handle::index_of(table.add(2)), Handle::index_of(last)) << "in another place";
 }
 
-// Contexts that come and go: ids of earlier ones are never taken for those of later ones, though
-// tags repeat.
-TEST(Tags, TellContextsOfThePastApart) {
+// Ids of contexts that have ended are never taken for those of a later one with the same tag.
+TEST(OperationPool, TellsContextsOfThePastApart) {
     const uint32_t seed = tern::test::any_seed();
     std::mt19937 random(seed);
-    Tags tags;
+    IdRange range{7, 0};
     std::vector<rwapi_id> past_ids, ids;
-    for (int round = 0; round < 3 * Tags::kLast; ++round) {
-        const auto lease = tags.allocate();
-        ASSERT_TRUE(lease);
-        OperationPool<int> operations(lease->tag, 64, lease->used);
+    for (int round = 0; round < 300; ++round) {
+        OperationPool<int> operations(range, 64);
         for (uint64_t uses = random() % 6; uses > 0; --uses) {
             int* const operation = operations.allocate();
             ids.push_back(operations.id(operation));
             ASSERT_GT(ids.back(), 0);
             operations.finish(operation, RWAPI_OK, true);
         }
-        for (int i = 0; i < 16 && !past_ids.empty(); ++i) {
-            const size_t which = random() % past_ids.size();
-            ASSERT_EQ(operations.test(past_ids[which]), RWAPI_ERR_FOREIGN);
-        }
+        for (const rwapi_id id : past_ids) ASSERT_EQ(operations.test(id), RWAPI_ERR_FOREIGN);
         for (const rwapi_id id : ids) ASSERT_EQ(operations.test(id), 1);
         past_ids.insert(past_ids.end(), ids.begin(), ids.end());
         ids.clear();
-        tags.release(lease->tag, operations.highest());
+        range.used = operations.highest();
     }
-}
-
-TEST(Tags, DifferWhileContextsExist) {
-    Tags tags;
-    std::set<uint16_t> seen;
-    for (int i = 0; i < Tags::kLast; ++i) EXPECT_TRUE(seen.insert(tags.allocate()->tag).second);
-    EXPECT_FALSE(seen.contains(0));
-    EXPECT_FALSE(tags.allocate());
-    tags.release(9, 6);
-    tags.release(3, 0);
-    const auto again = tags.allocate();
-    ASSERT_TRUE(again);
-    EXPECT_EQ(again->tag, 9);  // the one that has been free for longest
-    EXPECT_EQ(again->used, 6u);
 }
 
 // Against a list of all ids that were ever given.
@@ -115,7 +93,7 @@ TEST(OperationPool, KeepsResultsAsLongAsItCan) {
     constexpr uint32_t kPlaces = 8;
     const uint32_t seed = tern::test::any_seed();
     std::mt19937 random(seed);
-    OperationPool<int> pool(3, kPlaces, 0);
+    OperationPool<int> pool({3, 0}, kPlaces);
     std::map<rwapi_id, int*> under_way;
     std::deque<std::pair<rwapi_id, int>> over;  // the latest last
     for (int step = 0; step < 20'000; ++step) {
@@ -148,7 +126,7 @@ TEST(OperationPool, KeepsResultsAsLongAsItCan) {
 }
 
 TEST(OperationPool, AnErrorThatNobodyHasAskedForIsHandedOnOnce) {
-    OperationPool<int> pool(3, 1, 0);
+    OperationPool<int> pool({3, 0}, 1);
     const auto next = [&] {
         int lost = RWAPI_OK;
         EXPECT_NE(pool.allocate(&lost), nullptr);
@@ -172,7 +150,7 @@ TEST(OperationPool, AnErrorThatNobodyHasAskedForIsHandedOnOnce) {
 }
 
 TEST(OperationPool, RefusesIdsThatItNeverGave) {
-    OperationPool<int> pool(3, 4, 0), other(4, 4, 0);
+    OperationPool<int> pool({3, 0}, 4), other({4, 0}, 4);
     int* const operation = pool.allocate();
     const rwapi_id id = pool.id(operation);
     EXPECT_EQ(pool.test(0), 1);
@@ -187,7 +165,7 @@ TEST(OperationPool, RefusesIdsThatItNeverGave) {
 
 TEST(OperationPool, GoesOnBehindTheGenerationsThatFit) {
     constexpr uint64_t kMany = (uint64_t{1} << 33) - 2;
-    OperationPool<int> pool(1, 2, kMany);
+    OperationPool<int> pool({1, kMany}, 2);
     rwapi_id past = 0;
     for (int i = 0; i < 8; ++i) {
         int* const operation = pool.allocate();
@@ -422,10 +400,8 @@ TEST(Key, FindsEveryDamage) {
 PublishedAddress address_of_parts(size_t device, size_t interface, size_t wireup) {
     PublishedAddress address;
     address.header.incarnation = 7;
-    address.device.assign(device, std::byte{1});
-    address.interface.assign(interface, std::byte{2});
-    address.wireup_device.assign(wireup, std::byte{3});
-    address.wireup_interface.assign(wireup, std::byte{4});
+    const size_t lengths[] = {device, interface, wireup, wireup};
+    for (size_t i = 0; i < 4; ++i) address.parts[i].assign(lengths[i], static_cast<std::byte>(i));
     return address;
 }
 
@@ -435,9 +411,7 @@ TEST(PublishedAddress, IsTakenWholeOnly) {
     PublishedAddress found;
     ASSERT_TRUE(found.unpack(bytes));
     EXPECT_EQ(found.header.incarnation, 7u);
-    EXPECT_EQ(found.device, address.device);
-    EXPECT_EQ(found.interface, address.interface);
-    EXPECT_EQ(found.wireup_interface, address.wireup_interface);
+    EXPECT_EQ(found.parts, address.parts);
     for (size_t length = 0; length < bytes.size(); ++length)
         EXPECT_FALSE(found.unpack(std::span(bytes).first(length))) << length;
     bytes.push_back({});

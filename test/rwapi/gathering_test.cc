@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Gatherings of addresses: parts come in any order, from processes that may die.
+// Gatherings of items: parts come in any order, from processes that may die.
 #include "rwapi/core/gathering.h"
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <cstring>
 #include <deque>
 #include <map>
 #include <random>
@@ -14,11 +16,13 @@
 namespace rwapi {
 namespace {
 
-TEST(Gathering, GivesEachTheAddressesOfAll) {
+constexpr size_t kBytes = sizeof(uint64_t) + 3;  // of an item
+
+TEST(Gathering, GivesEachTheItemsOfAll) {
     std::mt19937 random(tern::test::any_seed());
     struct Message {
         uint32_t step, first;
-        std::vector<rwapi_net> part;
+        std::vector<std::byte> part;
         bool last, missing;
     };
     for (uint32_t size = 1; size <= 40; ++size) {
@@ -29,11 +33,13 @@ TEST(Gathering, GivesEachTheAddressesOfAll) {
             std::vector<Gathering> all;
             std::map<std::pair<uint32_t, uint32_t>, std::deque<Message>> under_way;
             std::vector<bool> begun(size), sent(size);
-            for (uint32_t rank = 0; rank < size; ++rank) all.emplace_back(rank, size);
+            for (uint32_t rank = 0; rank < size; ++rank) all.emplace_back(rank, size, kBytes);
             const auto advance = [&](uint32_t rank) {
                 Gathering& own = all[rank];
-                const rwapi_net net{{rank + 1, rank + 100}};
-                if (!begun[rank]) own.begin(&net);
+                std::array<std::byte, kBytes> item{};
+                const uint64_t number = rank + 100;
+                std::memcpy(item.data(), &number, sizeof number);
+                if (!begun[rank]) own.begin(item);
                 begun[rank] = true;
                 while (!own.over()) {
                     const uint32_t step = own.step();
@@ -44,9 +50,9 @@ TEST(Gathering, GivesEachTheAddressesOfAll) {
                             {step,
                              first,
                              {part.begin(), part.end()},
-                             first + part.size() == own.items(step),
+                             first + part.size() / kBytes == own.items(step),
                              own.missing()});
-                        first += static_cast<uint32_t>(part.size());
+                        first += static_cast<uint32_t>(part.size() / kBytes);
                     }
                     sent[rank] = true;
                     if (!own.has_come(step) && !lives[own.from(step)]) own.miss(step);
@@ -74,15 +80,15 @@ TEST(Gathering, GivesEachTheAddressesOfAll) {
             for (uint32_t rank = 0; rank < size; ++rank) {
                 if (!lives[rank]) continue;
                 ASSERT_TRUE(all[rank].over());
-                std::vector<rwapi_net> nets(size);
-                all[rank].copy(nets.data());
                 bool missing = false;
-                for (uint32_t i = 0; i < size; ++i) {
-                    if (nets[i].word[0] == 0)
+                all[rank].for_each([&](uint32_t i, std::span<const std::byte> item) {
+                    uint64_t number;
+                    std::memcpy(&number, item.data(), sizeof number);
+                    if (number == 0)
                         missing = true;
                     else
-                        ASSERT_EQ(nets[i].word[1], i + 100);
-                }
+                        ASSERT_EQ(number, i + 100);
+                });
                 ASSERT_EQ(all[rank].missing(), missing);
             }
         }
@@ -90,16 +96,18 @@ TEST(Gathering, GivesEachTheAddressesOfAll) {
 }
 
 TEST(Gathering, RefusesPartsThatDoNotFit) {
-    Gathering gathering(0, 6);
-    const std::vector<rwapi_net> nets(7);
+    Gathering gathering(0, 6, kBytes);
+    const std::vector<std::byte> items(7 * kBytes);
+    const auto some = [&](size_t count) { return std::span(items).first(count * kBytes); };
     EXPECT_EQ(gathering.steps(), 3u);
     EXPECT_FALSE(gathering.on_part(3, 0, {}, true));
-    EXPECT_FALSE(gathering.on_part(2, 0, {nets.data(), 3}, true));  // two are behind the fourth
-    EXPECT_FALSE(gathering.on_part(2, 2, {nets.data(), 1}, true));
-    EXPECT_FALSE(gathering.on_part(2, UINT32_MAX, {nets.data(), 1}, true));
-    EXPECT_TRUE(gathering.on_part(2, 1, {nets.data(), 1}, false));
-    EXPECT_TRUE(gathering.on_part(2, 0, {nets.data(), 1}, true));
-    EXPECT_FALSE(gathering.on_part(2, 0, {nets.data(), 1}, true));  // twice
+    EXPECT_FALSE(gathering.on_part(2, 0, some(3), true));  // two are behind the fourth
+    EXPECT_FALSE(gathering.on_part(2, 2, some(1), true));
+    EXPECT_FALSE(gathering.on_part(2, UINT32_MAX, some(1), true));
+    EXPECT_FALSE(gathering.on_part(2, 1, std::span(items).first(kBytes - 1), true));
+    EXPECT_TRUE(gathering.on_part(2, 1, some(1), false));
+    EXPECT_TRUE(gathering.on_part(2, 0, some(1), true));
+    EXPECT_FALSE(gathering.on_part(2, 0, some(1), true));  // twice
 }
 
 }  // namespace

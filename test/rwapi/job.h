@@ -93,7 +93,8 @@ Shared allocate(size_t bytes);
 std::vector<rwapi_net> share(void* memory, size_t bytes, int rights, rwapi_net* mine,
                              rwapi_context* context = nullptr);
 
-// The addresses of all processes. The first operation with one fetches its key.
+// The addresses of all processes, by messages and so without their keys: the first operation with
+// one fetches it.
 std::vector<rwapi_net> exchange(const rwapi_net& mine, rwapi_context* context = nullptr);
 
 void wait(rwapi_id id, rwapi_context* context = nullptr);

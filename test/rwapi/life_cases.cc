@@ -311,6 +311,47 @@ void shares_and_barriers() {
     }
 }
 
+// Keys come with the addresses: a write needs nothing of its target, and a mistake is the call's.
+void shared_keys() {
+    if (size() == 1) return;
+    rwapi_net mine;
+    auto* const words = static_cast<uint64_t*>(rwapi_alloc(64, &mine));
+    CHECK(words != nullptr);
+    std::vector<rwapi_net> nets(at(size()));
+    CHECK_OK(rwapi_share(nullptr, mine, nets.data()));
+    const int partner = rank() ^ 1;
+    if (partner < size()) {
+        // Once they are connected, the odd one computes until it has the data.
+        send(partner, {1, 0, 0});
+        receive(partner, 1);
+        const uint64_t value = 5;
+        if (rank() % 2 == 0) {
+            const rwapi_net net = nets[at(partner)];
+            CHECK_EQ(rwapi_put(nullptr, net, 60, &value, 8, nullptr), RWAPI_ERR_RANGE);
+            CHECK_OK(rwapi_put(nullptr, rwapi_net_add(net, 8), 0, &value, 8, nullptr));
+            flush(partner);
+        } else {
+            const auto end = std::chrono::steady_clock::now() + std::chrono::microseconds(kLimit);
+            while (rwapi_signal_read(&words[1]) != value)
+                CHECK(std::chrono::steady_clock::now() < end);
+        }
+    }
+    // A later region at the same place of the owner's table, and one whose key is asked for.
+    CHECK_OK(rwapi_barrier(nullptr));
+    CHECK_OK(rwapi_free(words));
+    const Shared later = allocate(64);
+    CHECK_OK(rwapi_share(nullptr, later.nets[at(rank())], nets.data()));
+    for (const rwapi_net& net : nets)
+        CHECK_OK(rwapi_put(nullptr, net, 8 * at(rank()), &net, 8, nullptr));
+    rwapi_id id;
+    CHECK_OK(rwapi_flush_all(nullptr, &id));
+    wait(id);
+    CHECK_OK(rwapi_barrier(nullptr));
+    for (size_t node = 0; node < nets.size(); ++node)
+        CHECK_EQ(reinterpret_cast<uint64_t*>(later.memory)[node], nets[at(rank())].word[0]);
+    CHECK_OK(rwapi_barrier(nullptr));
+}
+
 // The last process dies before it comes to a collective call. The others do not wait for it, and
 // have each other's addresses, as far as they could come.
 void killed_in_a_barrier() {
@@ -510,6 +551,7 @@ const std::vector<Case> life_cases = {{"killed-peer", killed_peer},
                                       {"killed-waits", killed_waits},
                                       {"killed-in-a-barrier", killed_in_a_barrier},
                                       {"shares-and-barriers", shares_and_barriers},
+                                      {"shared-keys", shared_keys},
                                       {"parameters", parameters},
                                       {"left", left},
                                       {"damaged-addresses", damaged_addresses},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Puts of many pieces.
+// Puts and gets of many pieces.
 
 #include <signal.h>
 #include <unistd.h>
@@ -100,6 +100,22 @@ struct Plan {
                                 nullptr);
     }
 
+    // Reads the same back to where it came from, in memory like the source.
+    int get(const Memories& memories, int node, std::byte* to, rwapi_id* id) const {
+        std::vector<rwapi_element> elements;
+        for (const Part& part : parts)
+            elements.push_back(
+                {memories.nets[part.which][at(node)], part.offset, to + part.from, part.length});
+        return strided ? rwapi_get_strided(nullptr, memories.nets[1][at(node)], 0, to, &blocks, id)
+                       : rwapi_get_list(nullptr, elements.data(), elements.size(), id);
+    }
+    bool came_back(const Memories& memories, const std::byte* got) const {
+        std::vector<std::byte> expected(kBytes, kUntouched);
+        for (const Part& part : parts)
+            std::copy_n(&memories.source[part.from], part.length, &expected[part.from]);
+        return std::equal(expected.begin(), expected.end(), got);
+    }
+
     // Nothing else has changed.
     bool arrived(const Memories& memories, const std::byte* source) const {
         std::vector<std::byte> expected[2];
@@ -116,14 +132,16 @@ void lists() {
     const uint64_t common = common_seed();
     barrier();
     constexpr uint64_t kRounds = 60;
-    std::vector<std::byte> source(kBytes);
+    std::vector<std::byte> source(kBytes), got(kBytes);
+    rwapi_net local;
+    CHECK_OK(rwapi_register(nullptr, got.data(), kBytes / 2, 0, &local));
     for (uint64_t round = 1; round <= kRounds; ++round) {
         const int step = round % 10 != 0;
         const int to = (rank() + step) % size(), from = (rank() + size() - step) % size();
         const bool strided = round % 3 == 0;
         rwapi_id id = 0;
-        CHECK_OK(Plan(common + 100 * round + at(rank()), strided)
-                     .put(memories, to, round, round % 4 == 0 ? nullptr : &id));
+        const Plan going(common + 100 * round + at(rank()), strided);
+        CHECK_OK(going.put(memories, to, round, round % 4 == 0 ? nullptr : &id));
         const Plan coming(common + 100 * round + at(from), strided);
         uint64_t value = 0;
         CHECK_OK(rwapi_notify_wait(nullptr, 3, &value, kLimit));
@@ -133,6 +151,15 @@ void lists() {
         CHECK(coming.arrived(memories, source.data()));
         wait(id);
         flush(to);
+        std::ranges::fill(got, kUntouched);
+        if (strided && going.blocks.count > 1 && going.blocks.local_stride < going.blocks.length) {
+            CHECK_EQ(going.get(memories, to, got.data(), &id), RWAPI_ERR_INVALID);
+        } else {
+            CHECK_OK(going.get(memories, to, got.data(), &id));
+            wait(id);
+            CHECK(going.came_back(memories, got.data()));
+        }
+        barrier();
         for (auto& each : memories.memory) std::ranges::fill(each, kUntouched);
         barrier();
     }
@@ -143,10 +170,12 @@ void lists() {
 void wrong_lists() {
     Memories memories;
     const int next = (rank() + 1) % size();
-    rwapi_net read_only[2];
+    rwapi_net limited[2];
     std::vector<std::byte> constant(kBytes);
-    CHECK_OK(rwapi_register(nullptr, constant.data(), kBytes, RWAPI_READ, &read_only[0]));
-    const auto constants = exchange(read_only[0]);
+    CHECK_OK(rwapi_register(nullptr, constant.data(), kBytes, RWAPI_READ, &limited[0]));
+    const auto constants = exchange(limited[0]);
+    CHECK_OK(rwapi_register(nullptr, constant.data(), kBytes, RWAPI_WRITE, &limited[1]));
+    const auto write_onlys = exchange(limited[1]);
     const auto outcome = [](int error, rwapi_id id) {
         return error != 0 ? error : rwapi_wait(nullptr, id, kLimit);
     };
@@ -182,6 +211,20 @@ void wrong_lists() {
         if (size() > 1)
             CHECK_EQ(put({good(0), memories.element((node + 1) % size(), 0, 0, 0, 8)}),
                      RWAPI_ERR_NODE);
+        std::vector<std::byte> got(kBytes, kUntouched);
+        const auto get = [&](rwapi_element last) {
+            const rwapi_element elements[] = {{memories.nets[0][at(node)], 0, got.data(), 100},
+                                              last};
+            rwapi_id id = 0;
+            const int error = rwapi_get_list(nullptr, elements, 2, &id);
+            return outcome(error, id);
+        };
+        CHECK_EQ(get({write_onlys[at(node)], 0, &got[200], 8}), RWAPI_ERR_RIGHTS);
+        CHECK_EQ(get({memories.nets[1][at(node)], kBytes - 7, &got[200], 8}), RWAPI_ERR_RANGE);
+        CHECK_EQ(get({memories.nets[1][at(node)], 0, nullptr, 8}), RWAPI_ERR_INVALID);
+        CHECK(std::ranges::all_of(got, [](std::byte byte) { return byte == kUntouched; }));
+        CHECK_OK(get({constants[at(node)], 0, &got[200], 8}));
+        CHECK(got[207] == std::byte{0} && got[208] == kUntouched);
         CHECK_EQ(rwapi_put_list(nullptr, nullptr, 2, nullptr), RWAPI_ERR_INVALID);
         CHECK_OK(rwapi_put_list(nullptr, nullptr, 0, nullptr));
 

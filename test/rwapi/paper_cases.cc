@@ -2,6 +2,8 @@
 
 // The paper's ten calls, and plain puts and gets.
 
+#include <fstream>
+
 #include "job.h"
 
 namespace job {
@@ -46,6 +48,32 @@ void writes() {
     }
     CHECK_OK(rwapi_free(from.memory));
     CHECK_EQ(rwapi_free(from.memory), RWAPI_ERR_INVALID);
+}
+
+// Memory of rwapi_alloc is private to the process, and asks for huge pages if it is long.
+void allocated() {
+    rwapi_net net;
+    for (const size_t length : {size_t{4096}, size_t{4} << 20}) {
+        void* const memory = rwapi_alloc(length, &net);
+        CHECK(memory != nullptr);
+        std::ifstream maps("/proc/self/smaps");
+        bool here = false;
+        std::string line, access, flags;
+        while (flags.empty() && std::getline(maps, line)) {
+            unsigned long begin, end;
+            char rights[5];
+            const auto place = reinterpret_cast<unsigned long>(memory);
+            if (std::sscanf(line.c_str(), "%lx-%lx %4s", &begin, &end, rights) == 3) {
+                here = begin <= place && place < end;
+                if (here) access = rights;
+            } else if (here && line.starts_with("VmFlags:")) {
+                flags = line;
+            }
+        }
+        CHECK(access == "rw-p");
+        if (!flags.empty()) CHECK_EQ(flags.find(" hg") != std::string::npos, length > 4096);
+        CHECK_OK(rwapi_free(memory));
+    }
 }
 
 // Puts and gets, from and into memory that is registered, and that is not.
@@ -232,6 +260,7 @@ void write_then_send() {
 }  // namespace
 
 const std::vector<Case> paper_cases = {{"writes", writes},
+                                       {"allocated", allocated},
                                        {"write-then-send", write_then_send},
                                        {"puts-and-gets", puts_and_gets},
                                        {"small-messages", small_messages, RWAPI_FULL_AGAIN},

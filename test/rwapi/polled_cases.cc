@@ -274,8 +274,7 @@ void bursts() {
     rwapi_net own;
     // The first writes wait for the keys.
     CHECK_OK(rwapi_register(nullptr, memory, sizeof memory, RWAPI_ALL | RWAPI_POLLED, &own));
-    std::vector<rwapi_net> regions(at(size()));
-    CHECK_OK(rwapi_share(nullptr, own, regions.data()));
+    const auto regions = exchange(own);
     const int peer = rank() ^ 1;
     if (peer >= size()) return barrier();
     const std::vector<uint64_t> source(1, 7);

@@ -11,7 +11,7 @@ bindings=$srcdir/rwapi/bindings
 rwapi=$(readlink -e "$srcdir/../src/rwapi")
 libraries=$(dirname "$tern_library")
 link=("-L$libraries" "-Wl,-rpath,$libraries" -lrwapi)
-export UCX_WARN_UNUSED_ENV_VARS=n PYTHONPATH=$rwapi/bindings PYTHONDONTWRITEBYTECODE=1
+export UCX_WARN_UNUSED_ENV_VARS=n PYTHONPATH=$tmp/python PYTHONDONTWRITEBYTECODE=1
 # Debian's own has numpy; another one may come first.
 python=${PYTHON:-/usr/bin/python3}
 [ -x "$python" ] || python=python3
@@ -71,7 +71,13 @@ END
 check 'C++: a program that throws compiles' "${CXX:-c++}" "${flags[@]}" -o "$tmp/throws-cpp" "$tmp/throws.cc" "${link[@]}"
 throws C++ "$tmp/throws-cpp"
 
-awk -f "$rwapi/bindings/interfaces.awk" "$rwapi/include/rwapi.h" "$rwapi/bindings/rwapi.f90.in" >"$tmp/rwapi.f90"
+declarations() { # template
+    awk -f "$rwapi/bindings/interfaces.awk" "$rwapi/include/rwapi.h" "$rwapi/bindings/$1"
+}
+declarations rwapi.f90.in >"$tmp/rwapi.f90"
+mkdir -p "$tmp/python/rwapi"
+cp "$rwapi/bindings/rwapi/__init__.py" "$tmp/python/rwapi"
+declarations rwapi/_c.py.in >"$tmp/python/rwapi/_c.py"
 if command -v "$fortran" >/dev/null; then
     flags=(-std=f2018 -Wall -O1 "-J$tmp" "-I$tmp")
     check 'Fortran: the module compiles' "$fortran" "${flags[@]}" -c -o "$tmp/rwapi.o" "$tmp/rwapi.f90"

@@ -7,9 +7,6 @@
 #include <cstring>
 #include <vector>
 
-#include "rwapi/base/log.h"
-#include "rwapi/core/tags.h"
-
 namespace rwapi {
 namespace {
 
@@ -28,7 +25,14 @@ std::atomic<rwapi_context*> default_context_pointer{nullptr};
 struct Contexts {
     std::mutex mutex;
     std::vector<std::unique_ptr<rwapi_context>> list;
-    Tags tags;
+    uint32_t made = 0;
+    uint64_t used = 0;  // the highest generation of ids of contexts that have ended
+
+    IdRange next_ids() {
+        const std::lock_guard guard(mutex);
+        constexpr uint32_t kTags = (1u << IdRange::kTagBits) - 1;
+        return {static_cast<uint16_t>(made++ % kTags + 1), used};
+    }
 };
 
 Contexts& contexts() {
@@ -68,13 +72,7 @@ int create(const rwapi_params* given, rwapi_context*& created) {
     std::unique_ptr<Bootstrap> bootstrap = make_bootstrap(params.bootstrap, error);
     if (!bootstrap) return error;
     auto context = std::make_unique<rwapi_context>();
-    context->take_tag();
-    if (context->lease.tag == 0) {
-        log_error("%u contexts exist already, which is the maximum: destroy one first",
-                  Tags::kLast);
-        return RWAPI_ERR_MEMORY;
-    }
-    settings.tag = context->lease;
+    settings.ids = contexts().next_ids();
     context->multiple = params.threads == RWAPI_THREAD_MULTIPLE;
     context->sleeps = params.wait == RWAPI_WAIT_SLEEP;
     context->says_again = params.full == RWAPI_FULL_AGAIN;
@@ -107,18 +105,6 @@ rwapi_context* default_context() {
 
 using namespace rwapi;
 
-void rwapi_context::take_tag() {
-    const std::lock_guard guard(contexts().mutex);
-    lease = contexts().tags.allocate().value_or(Tags::Lease{});
-}
-
-void rwapi_context::release_tag() {
-    if (lease.tag == 0) return;
-    const std::lock_guard guard(contexts().mutex);
-    contexts().tags.release(lease.tag, lease.used);
-    lease.tag = 0;
-}
-
 extern "C" {
 
 int rwapi_context_create(const rwapi_params* params, rwapi_context** context) {
@@ -137,10 +123,11 @@ int rwapi_context_destroy(rwapi_context* context) {
     const int result = with(context, [=](Engine& engine) { return engine.close(context->sleeps); });
     const std::lock_guard guard(context->mutex);
     if (!context->engine) return result;
-    context->lease.used = context->engine->generations();
+    const uint64_t used = context->engine->generations();
     context->unlocked = nullptr;
     context->engine.reset();
-    context->release_tag();
+    const std::lock_guard all(contexts().mutex);
+    contexts().used = std::max(contexts().used, used);
     return result;
 }
 

@@ -16,21 +16,15 @@
 // The object behind the user's pointer. It remains when the context is destroyed, so that later
 // calls return an error.
 struct rwapi_context {
-    bool multiple = false;       // RWAPI_THREAD_MULTIPLE
-    bool sleeps = false;         // RWAPI_WAIT_SLEEP
-    bool says_again = false;     // RWAPI_FULL_AGAIN
-    rwapi::Tags::Lease lease{};  // its tag; 0: none, or given back
+    bool multiple = false;    // RWAPI_THREAD_MULTIPLE
+    bool sleeps = false;      // RWAPI_WAIT_SLEEP
+    bool says_again = false;  // RWAPI_FULL_AGAIN
     std::mutex mutex;
     std::unique_ptr<rwapi::Engine> engine;  // null: destroyed
     rwapi::Engine* unlocked = nullptr;      // the same, if calls need no lock
     // Sleeper, with several threads:
     bool watched = false;             // a thread watches the descriptor
     std::condition_variable changed;  // for the others, which wait for that thread
-
-    // One whose creation fails gives its tag back, too.
-    ~rwapi_context() { release_tag(); }
-    void take_tag();
-    void release_tag();
 };
 
 namespace rwapi {

@@ -1,17 +1,25 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Makes the Fortran module: awk -f interfaces.awk rwapi.h rwapi.f90.in. The line @interfaces@ becomes an interface for
-# each call of rwapi.h.
-BEGIN {
-    split("int=c_int size_t=c_size_t uint32_t=c_int32_t int64_t=c_int64_t uint64_t=c_int64_t rwapi_id=rwapi_id", pairs, " ")
+# Makes the declarations of a binding: awk -f interfaces.awk rwapi.h rwapi.f90.in, or with _c.py.in. The line
+# @constants@ becomes the constants of rwapi.h, and @interfaces@ an interface for each call.
+function map(text, to,    pairs, pair, i) {
+    split(text, pairs, " ")
     for (i in pairs) {
         split(pairs[i], pair, "=")
-        kind_of[pair[1]] = pair[2]
+        to[pair[1]] = pair[2]
     }
+}
+
+BEGIN {
+    python = ARGV[2] ~ /\.py\.in$/
+    map("int=c_int size_t=c_size_t uint32_t=c_int32_t int64_t=c_int64_t uint64_t=c_int64_t rwapi_id=rwapi_id", kind_of)
+    map("int=c_int size_t=c_size_t uint32_t=c_uint32 int64_t=c_int64 uint64_t=c_uint64 rwapi_id=c_int64 " \
+        "rwapi_net=Net rwapi_params=Params rwapi_element=Element rwapi_blocks=Blocks", python_of)
     # Pointers, by the names of arguments: those that may be NULL, to what changes later, and to arrays.
     optional = " argc argv params id value result "
     asynchronous = " word result "
     arrays = " peers elements ids "
+    rights = " READ WRITE SIGNAL ALL POLLED " # the call rwapi_write has the name of one, for Fortran
 }
 
 function has(list, word) { return index(list, " " word " ") > 0 }
@@ -39,6 +47,27 @@ function declaration(text, call,    is_const, stars, base, name, attributes) {
     return (stars > 1 ? "type(c_ptr)" : type_of(base)) attributes " :: " name (has(arrays, name) ? "(*)" : "")
 }
 
+# The same for Python, which has numbers as addresses of what it does not declare, and of words.
+function python_type(text,    stars, base) {
+    sub(/const /, "", text)
+    stars = gsub(/\*/, "", text)
+    base = text
+    gsub(/ .*/, "", base)
+    if (base == "char" && stars == 1) return "c_char_p"
+    if (base == "rwapi_context" && stars == 2) return "POINTER(c_void_p)"
+    if (!(base in python_of) || stars > 0 && text ~ / word$/) return "c_void_p"
+    return stars > 0 ? "POINTER(" python_of[base] ")" : python_of[base]
+}
+
+# "RWAPI_ALL = 7" in the language of the binding.
+function constant(text,    name) {
+    sub(/^RWAPI_/, "", text)
+    if (python) return text "\n"
+    name = text
+    sub(/ .*/, "", name)
+    return "  integer(c_int), parameter :: rwapi_" (has(rights, name) ? "right_" : "") tolower(text) "\n"
+}
+
 # "RWAPI_EXPORT int rwapi_rank(void)" as an interface.
 function interface(text,    result, call, n, i, list, body) {
     sub(/^RWAPI_EXPORT /, "", text)
@@ -49,6 +78,12 @@ function interface(text,    result, call, n, i, list, body) {
     sub(/\).*/, "", text)
     names = ""
     n = text == "void" ? 0 : split(text, list, /, */)
+    if (python) {
+        sub(/^rwapi_/, "", call)
+        body = python_type(result)
+        for (i = 1; i <= n; ++i) body = body ", " python_type(list[i])
+        return "    \"" call "\": (" body ",),\n"
+    }
     for (i = 1; i <= n; ++i) body = body "      " declaration(list[i], call) "\n"
     gsub(/ /, "", result)
     result = result ~ /\*/ ? "type(c_ptr)" : type_of(result)
@@ -56,15 +91,22 @@ function interface(text,    result, call, n, i, list, body) {
 }
 
 FNR == NR {
+    line = $0
+    sub(/^#define RWAPI_VERSION_[A-Z]+/, "& =", line)
+    while (match(line, /RWAPI_[A-Z_]+ = -?[0-9]+/)) {
+        constants = constants constant(substr(line, RSTART, RLENGTH))
+        line = substr(line, RSTART + RLENGTH)
+    }
     if (/^RWAPI_EXPORT/) text = ""
     else if (text == "") next
     gsub(/ +/, " ")
     text = text $0
     if (/;/) {
-        interfaces = interfaces (interfaces == "" ? "" : "\n") interface(text)
+        interfaces = interfaces (interfaces == "" || python ? "" : "\n") interface(text)
         text = ""
     }
     next
 }
+$0 == "@constants@" { printf "%s", constants; next }
 $0 == "@interfaces@" { printf "%s", interfaces; next }
 { print }

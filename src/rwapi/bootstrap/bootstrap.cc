@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <cstring>
 #include <exception>
 #include <mutex>
 #include <thread>
@@ -64,29 +65,16 @@ class LauncherBootstrap final : public Bootstrap {
     std::shared_ptr<Barrier> barrier_;
 };
 
-// A process without a launcher.
-class SingleBootstrap final : public Bootstrap {
-  public:
-    uint32_t rank() const override { return 0; }
-    uint32_t size() const override { return 1; }
-
-    int publish(std::span<const std::byte> mine) override {
-        mine_.assign(mine.begin(), mine.end());
-        return 0;
-    }
-
-    int lookup(uint32_t node, std::vector<std::byte>& address) override {
-        if (node != 0) return RWAPI_ERR_NODE;
-        address = mine_;
-        return 0;
-    }
-
-    int begin_barrier() override { return 0; }
-    int test_barrier() override { return 1; }
-
-  private:
-    std::vector<std::byte> mine_;
-};
+// The start-up of a process without a launcher.
+constexpr rwapi_bootstrap kAlone = {nullptr,
+                                    0,
+                                    1,
+                                    [](void*, const void* mine, size_t bytes, void* all) {
+                                        std::memcpy(all, mine, bytes);
+                                        return 0;
+                                    },
+                                    [](void*) { return 0; },
+                                    [](void*) { return 1; }};
 
 // The connection of this process to its launcher. It outlives all contexts, because a process can
 // enter and leave a launcher's job only once. The Launcher is never freed, because a detached
@@ -103,7 +91,7 @@ class ProcessLauncher {
     std::unique_ptr<Bootstrap> make_bootstrap(int& error) {
         const std::lock_guard lock(mutex_);
         if (launcher_ == nullptr && !failed_ && connection() == nullptr)
-            return std::make_unique<SingleBootstrap>();
+            return make_table_bootstrap(kAlone, error);
         error = RWAPI_ERR_START;
         if (launcher_ != nullptr && owner_ != ::getpid()) {
             log_error("a child of fork does not belong to the job: use rwapi in its parent");

@@ -22,8 +22,12 @@ uint32_t sum_of(std::span<const std::byte> bytes) {
 
 }  // namespace
 
+size_t Key::bytes(size_t rkey_length) {
+    return kFixed + rkey_length;
+}
+
 size_t Key::pack(std::span<std::byte> bytes) const {
-    const size_t size = kFixed + rkey_length;
+    const size_t size = Key::bytes(rkey_length);
     if (bytes.size() < size) return 0;
     std::memcpy(bytes.data(), this, size);
     const uint32_t sum_of_bytes = sum_of(bytes.subspan(offsetof(Key, incarnation), size - 8));

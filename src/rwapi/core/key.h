@@ -18,6 +18,8 @@ inline constexpr int kRights = RWAPI_ALL | RWAPI_POLLED;
 struct Key {
     static constexpr size_t kMaxBytes = 256;  // as packed
     static constexpr size_t kMaxRkey = 192;
+    // Of a packed key, by the length of UCT's.
+    static size_t bytes(size_t rkey_length);
     static constexpr uint32_t kMagic = 0x314b5752;  // "RWK1"
 
     uint32_t magic = kMagic;

@@ -24,7 +24,7 @@ enum MessageId : uint8_t {
     kStaleRegion,          // Header, name of a removed region for which a notification came
     kGoodbye,              // Header: the sender is ending its context, and sends nothing any more
     // 9 is UCP's request to send, which Tern looks into.
-    kGatheredPart = 10,  // Header, GatheredPart, and the addresses of the part
+    kGatheredPart = 10,  // Header, GatheredPart, and the items of the part: addresses with keys
     kMessageIds
 };
 
@@ -112,16 +112,13 @@ bool parse(std::span<const std::byte> message, Header& header, Body& body) {
 // The start of the address that a process publishes. Four parts follow, whose lengths it has: the
 // addresses of the device and of the interface, and the same of the wireup interface.
 struct AddressHeader {
-    static constexpr uint32_t kMagic = 0x33415752;  // "RWA3"
+    static constexpr uint32_t kMagic = 0x34415752;  // "RWA4"
 
     uint32_t magic;
     uint32_t slots;
     uint64_t incarnation;
     uint16_t credit;
-    uint8_t device_length;
-    uint8_t interface_length;
-    uint8_t wireup_device_length;
-    uint8_t wireup_interface_length;
+    std::array<uint8_t, 4> lengths;
     uint8_t zero[2];
     std::array<char, 16> transport;
 };

@@ -6,10 +6,17 @@
 #include <memory>
 
 #include "common/assert.h"
-#include "rwapi/core/tags.h"
 #include "rwapi/include/rwapi.h"
 
 namespace rwapi {
+
+// What distinguishes the ids of a context's operations from those of other contexts: the tag, and,
+// of contexts that have ended and had the same tag, generations up to `used`.
+struct IdRange {
+    static constexpr unsigned kTagBits = 10;
+    uint16_t tag;  // not 0, so that no id is 0
+    uint64_t used;
+};
 
 // The operations of a context, in places that are allocated once. A place keeps the result of its
 // operation until the place is used again. The place that has been free for longest is used first.
@@ -19,11 +26,10 @@ namespace rwapi {
 template <class T>
 class OperationPool {
   public:
-    // used: the highest generation that earlier ids with this tag may have.
-    OperationPool(uint16_t tag, uint32_t capacity, uint64_t used)
-        : tag_(tag), capacity_(capacity), used_(used), places_(new Place[capacity]) {
+    OperationPool(const IdRange& ids, uint32_t capacity)
+        : tag_(ids.tag), capacity_(capacity), used_(ids.used), places_(new Place[capacity]) {
         for (uint32_t i = 0; i < capacity; ++i) {
-            places_[i].generation = used;
+            places_[i].generation = used_;
             places_[i].next = i + 1 < capacity ? i + 1 : kNone;
         }
         first_ = 0;
@@ -116,7 +122,7 @@ class OperationPool {
     static constexpr uint32_t kNone = UINT32_MAX;
     static constexpr unsigned kIndexBits = 20;
     static constexpr uint64_t kIndexMask = (1u << kIndexBits) - 1;
-    static constexpr unsigned kTagShift = 63 - Tags::kBits;
+    static constexpr unsigned kTagShift = 63 - IdRange::kTagBits;
     static constexpr uint64_t kGenerationMask = (uint64_t{1} << (kTagShift - kIndexBits)) - 1;
 
     struct Place {

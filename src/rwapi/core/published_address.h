@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <span>
 #include <vector>
@@ -15,8 +16,8 @@ struct PublishedAddress {
     static constexpr size_t kMostOfPart = 255;  // bytes
 
     AddressHeader header{};  // pack() sets the lengths and the magic number
-    std::vector<std::byte> device, interface;
-    std::vector<std::byte> wireup_device, wireup_interface;
+    // Of the device and of the interface, and the same of the wireup interface.
+    std::array<std::vector<std::byte>, 4> parts;
 
     std::vector<std::byte> pack() const;
     // False: the bytes are not an address of this version.

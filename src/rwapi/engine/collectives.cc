@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "rwapi/engine/collectives.h"
 
+#include <algorithm>
 #include <cstring>
 #include <vector>
 
@@ -9,7 +10,7 @@
 namespace rwapi {
 namespace {
 
-constexpr size_t kBeforeNets = sizeof(Header) + sizeof(GatheredPart);  // of a message
+constexpr size_t kBeforeItems = sizeof(Header) + sizeof(GatheredPart);  // of a message
 
 }  // namespace
 
@@ -18,7 +19,13 @@ int Collectives::begin(const rwapi_net* own) {
     active_ = true;
     sent_ = 0;
     step_sent_ = false;
-    gathering(++number_).begin(own);
+    std::vector<std::byte> item;
+    if (own != nullptr) {
+        item.resize(item_bytes());
+        std::memcpy(item.data(), own, sizeof *own);
+        remotes_.pack_own_key(*own, std::span(item).subspan(sizeof *own));
+    }
+    gathering(++number_).begin(item);
     advance();
     return RWAPI_OK;
 }
@@ -26,9 +33,15 @@ int Collectives::begin(const rwapi_net* own) {
 int Collectives::test(rwapi_net* all) {
     Gathering& current = gathering(number_);
     if (!current.over()) return 0;
-    if (all != nullptr) current.copy(all);
+    if (all != nullptr) {
+        std::fill_n(all, self_.size, rwapi_net{});
+        current.for_each([&](uint32_t node, std::span<const std::byte> item) {
+            std::memcpy(&all[node], item.data(), sizeof *all);
+            if (node != self_.rank) remotes_.keep(all[node], item.subspan(sizeof *all));
+        });
+    }
     const int result = current.missing() ? RWAPI_ERR_PEER : 1;
-    current = Gathering(self_.rank, self_.size);  // of the one after the next
+    current = empty();  // of the one after the next
     active_ = false;
     return result;
 }
@@ -50,17 +63,16 @@ bool Collectives::send_step(Gathering& current) {
     Peer& peer = peers_.at(current.to(step));
     if (peer.state == PeerState::kNew) connector_.connect(peer);
     const auto most =
-        static_cast<uint32_t>((transport_.limits().am_bcopy - kBeforeNets) / sizeof(rwapi_net));
+        static_cast<uint32_t>((transport_.limits().am_bcopy - kBeforeItems) / item_bytes());
     for (bool last = false; !last;) {
         if (peer.failed || peer.left) return true;
         if (peer.state != PeerState::kReady) return false;
         const Header header{self_.rank, 0, current.missing(), 0};
-        const std::span<const rwapi_net> nets = current.outgoing(sent_, most);
-        const auto items = static_cast<uint32_t>(nets.size());
+        const std::span<const std::byte> some = current.outgoing(sent_, most);
+        const auto items = static_cast<uint32_t>(some.size() / item_bytes());
         last = current.outgoing(sent_ + items, 1).empty();
         const GatheredPart part{number_, sent_, static_cast<uint8_t>(step), last, {}};
-        const std::span<const std::byte> parts[] = {bytes_of(header), bytes_of(part),
-                                                    std::as_bytes(nets)};
+        const std::span<const std::byte> parts[] = {bytes_of(header), bytes_of(part), some};
         if (!peers_.send_long(peer, kGatheredPart, parts)) return false;
         sent_ += items;
     }
@@ -86,12 +98,9 @@ void Collectives::report(const Peer& peer) {
 void Collectives::on_part(std::span<const std::byte> message) {
     Header header;
     GatheredPart part;
-    if (message.size() < kBeforeNets) return;
-    Peer* const peer = peers_.sender_of(message.first(kBeforeNets), header, part);
+    if (message.size() < kBeforeItems) return;
+    Peer* const peer = peers_.sender_of(message.first(kBeforeItems), header, part);
     if (peer == nullptr) return;
-    const std::span<const std::byte> bytes = message.subspan(kBeforeNets);
-    std::vector<rwapi_net> nets(bytes.size() / sizeof(rwapi_net));
-    if (!nets.empty()) std::memcpy(nets.data(), bytes.data(), nets.size() * sizeof(rwapi_net));
     Gathering& gathered = gathering(part.number);
     const uint64_t first = active_ ? number_ : number_ + 1;
     if (part.number < first || part.step >= gathered.steps() ||
@@ -103,7 +112,7 @@ void Collectives::on_part(std::span<const std::byte> message) {
         ahead_[part.step] = part.number;
         return;
     }
-    if (!gathered.on_part(part.step, part.first, nets, part.last != 0)) {
+    if (!gathered.on_part(part.step, part.first, message.subspan(kBeforeItems), part.last != 0)) {
         report(*peer);
         return;
     }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <utility>
 
 #include "rwapi/base/log.h"
 #include "rwapi/core/messages.h"
@@ -17,9 +18,9 @@ constexpr std::byte kNoTransport{0};
 
 // UCT is not told the length of a part. It reads what it expects, so it gets zeros behind a part
 // that is too short.
-std::vector<std::byte> with_room(std::vector<std::byte> part) {
+std::vector<std::byte> with_room(std::vector<std::byte>& part) {
     part.resize(PublishedAddress::kMostOfPart);
-    return part;
+    return std::move(part);
 }
 
 }  // namespace
@@ -27,10 +28,7 @@ std::vector<std::byte> with_room(std::vector<std::byte> part) {
 PublishedAddress Connector::own_address() const {
     const InterfaceAddress address = transport_.address();
     const InterfaceAddress wireup = transport_.wireup_address();
-    PublishedAddress own{.device = address.device,
-                         .interface = address.interface,
-                         .wireup_device = wireup.device,
-                         .wireup_interface = wireup.interface};
+    PublishedAddress own{{}, {address.device, address.interface, wireup.device, wireup.interface}};
     own.header.slots = self_.slots;
     own.header.incarnation = self_.incarnation;
     own.header.credit = static_cast<uint16_t>(self_.credit);
@@ -95,10 +93,8 @@ bool Connector::look_up(Peer& peer) {
                   peer.node);
         return refuse(UCS_ERR_INVALID_ADDR);
     }
-    connection.address = {with_room(std::move(address.device)),
-                          with_room(std::move(address.interface))};
-    connection.wireup_address = {with_room(std::move(address.wireup_device)),
-                                 with_room(std::move(address.wireup_interface))};
+    connection.address = {with_room(address.parts[0]), with_room(address.parts[1])};
+    connection.wireup_address = {with_room(address.parts[2]), with_room(address.parts[3])};
     connection.incarnation = address.header.incarnation;
     connection.address_known = true;
     peer.sender.open(address.header.credit);

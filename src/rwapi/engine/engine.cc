@@ -34,10 +34,10 @@ Engine::Engine(const EngineSettings& settings, std::unique_ptr<Bootstrap> bootst
       notifications_(self_, regions_, peers_),
       small_(self_, peers_),
       posting_(self_, transport_),
-      operations_(settings.tag, settings.operations, transport_, remotes_, peers_),
+      operations_(settings.ids, settings.operations, transport_, remotes_, peers_),
       sequencer_(peers_, connector_, operations_, posting_, remotes_, small_),
       flushes_(self_, peers_, operations_, sequencer_),
-      collectives_(self_, transport_, connector_, peers_) {}
+      collectives_(self_, transport_, connector_, peers_, remotes_) {}
 
 Engine::~Engine() {
     // UCT calls the completions of what is still posted.
@@ -73,6 +73,7 @@ int Engine::open_transport() {
     events.on_message[kGatheredPart] = handler_of<&Collectives::on_part>(collectives_);
     events.on_wireup = handler_of<&Connector::on_wireup>(connector_);
     if (const int error = transport_.open(events, sleeper_.threads())) return error;
+    collectives_.open();
     return posting_.open();
 }
 

@@ -7,7 +7,6 @@
 #include <string>
 
 #include "rwapi/bootstrap/bootstrap.h"
-#include "rwapi/core/tags.h"
 #include "rwapi/engine/collectives.h"
 #include "rwapi/engine/connector.h"
 #include "rwapi/engine/failure_detector.h"
@@ -21,7 +20,7 @@
 namespace rwapi {
 
 struct EngineSettings {
-    Tags::Lease tag;  // distinguishes the handles of contexts
+    IdRange ids;  // of operations
     int threads;
     uint32_t slots;
     uint32_t operations;
@@ -45,7 +44,7 @@ class Engine {
     // sleeps: if nothing happens for a while.
     int close(bool sleeps);
 
-    // The highest generation of ids, for a later context with the same tag.
+    // The highest generation of ids, for later contexts.
     uint64_t generations() const { return operations_.highest_generation(); }
 
     uint32_t rank() const { return self_.rank; }
@@ -81,11 +80,11 @@ class Engine {
     }
     // A put or get.
     rwapi_id transfer(Task task, const rwapi_net& net, const Transfer& what, bool has_id);
-    // Puts of many pieces. At least one element.
-    rwapi_id put_list(std::span<const rwapi_element> elements, bool has_id);
+    // Puts or gets of many pieces. At least one element.
+    rwapi_id transfer_list(Task task, std::span<const rwapi_element> elements, bool has_id);
     // `first` is the first of the blocks. Their extents do not overflow.
-    rwapi_id put_blocks(const rwapi_net& net, const Transfer& first, const rwapi_blocks& blocks,
-                        bool has_id);
+    rwapi_id transfer_blocks(Task task, const rwapi_element& first, const rwapi_blocks& blocks,
+                             bool has_id);
     rwapi_id atomic(Task task, const rwapi_net& net, const Transfer& what, bool has_id);
     rwapi_id write(uint32_t node, const rwapi_net& from, const rwapi_net& to, size_t length);
     Flushes& flushes() { return flushes_; }

@@ -5,7 +5,6 @@
 #include <cstdint>
 
 #include "rwapi/core/operation_pool.h"
-#include "rwapi/core/tags.h"
 #include "rwapi/engine/operation.h"
 #include "rwapi/engine/peers.h"
 #include "rwapi/engine/pieces.h"
@@ -17,12 +16,12 @@ namespace rwapi {
 // The operations of a context, their results, and how they end.
 class Operations {
   public:
-    Operations(const Tags::Lease& lease, uint32_t capacity, const Transport& transport,
+    Operations(const IdRange& ids, uint32_t capacity, const Transport& transport,
                RemoteRegions& remotes, Peers& peers)
         : transport_(transport),
           remotes_(remotes),
           peers_(peers),
-          pool_(lease.tag, capacity, lease.used),
+          pool_(ids, capacity),
           pieces_(capacity) {}
 
     // A new operation. has_id: the user gets its id. Null: all places are in use.

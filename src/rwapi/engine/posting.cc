@@ -182,7 +182,7 @@ ucs_status_t Posting::post_put(Operation& operation) const {
         const ssize_t sent = uct_ep_put_bcopy(ep, pack_local, &operation, address, rkey);
         return sent < 0 ? static_cast<ucs_status_t>(sent) : UCS_OK;
     }
-    const ucs_status_t status = register_local(operation);
+    const ucs_status_t status = register_local(operation.local, local.length, operation.task);
     if (status != UCS_OK) return status;
     return post_pieces(operation, limits.put_zcopy, [&](size_t piece) {
         const uct_iov_t iov = iov_of(operation, piece);
@@ -203,7 +203,7 @@ ucs_status_t Posting::post_get(Operation& operation) const {
     if (local.length < limits.get_zcopy_min ||
         (local.region == nullptr && local.length <= limits.get_bcopy))
         return post_pieces(operation, limits.get_bcopy, copy);
-    const ucs_status_t status = register_local(operation);
+    const ucs_status_t status = register_local(operation.local, local.length, operation.task);
     if (status != UCS_OK) return status;
     return post_pieces(operation, limits.get_zcopy, [&](size_t piece) {
         if (piece < limits.get_zcopy_min) return copy(piece);  // the last one
@@ -230,26 +230,24 @@ ucs_status_t Posting::post_atomic(Operation& operation) const {
     });
 }
 
-// Registers the local memory for this operation, unless the user or an earlier call has.
-ucs_status_t Posting::register_local(Operation& operation) const {
-    Operation::Local& local = operation.local;
+// Registers the local memory for this operation, unless the user or an earlier call has. length: of
+// it, and of what is between blocks.
+ucs_status_t Posting::register_local(Operation::Local& local, size_t length, Task task) const {
     if (local.region != nullptr || local.temporary != nullptr) return UCS_OK;
     unsigned flags = UCT_MD_MEM_ACCESS_LOCAL_READ | UCT_MD_MEM_FLAG_HIDE_ERRORS;
-    if (operation.task == Task::kGet) flags |= UCT_MD_MEM_ACCESS_LOCAL_WRITE;
+    if (task == Task::kGet) flags |= UCT_MD_MEM_ACCESS_LOCAL_WRITE;
     const ucs_status_t status =
-        uct_md_mem_reg(transport_.domain(), local.memory, local.length, flags, &local.temporary);
+        uct_md_mem_reg(transport_.domain(), local.memory, length, flags, &local.temporary);
     return status == UCS_OK ? UCS_OK : UCS_ERR_NO_MEMORY;
 }
 
-ucs_status_t Posting::prepare(Piece& piece) const {
-    Operation::Local& local = piece.local;
+ucs_status_t Posting::prepare(Piece& piece, Task task) const {
     const Limits& limits = transport_.limits();
-    if (local.region != nullptr || local.length <= std::max(limits.put_short, limits.put_bcopy))
-        return UCS_OK;
-    const ucs_status_t status = uct_md_mem_reg(
-        transport_.domain(), local.memory, piece.local_extent(),
-        UCT_MD_MEM_ACCESS_LOCAL_READ | UCT_MD_MEM_FLAG_HIDE_ERRORS, &local.temporary);
-    return status == UCS_OK ? UCS_OK : UCS_ERR_NO_MEMORY;
+    const size_t most_copied =
+        task == Task::kGet ? limits.get_bcopy : std::max(limits.put_short, limits.put_bcopy);
+    return piece.local.length <= most_copied
+               ? UCS_OK
+               : register_local(piece.local, piece.local_extent(), task);
 }
 
 ucs_status_t Posting::post_order(Operation& operation) const {

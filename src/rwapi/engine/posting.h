@@ -90,7 +90,7 @@ class Posting {
 
     // Registers the memory of a piece for its operation, if it is neither registered nor so short
     // that it is copied.
-    ucs_status_t prepare(Piece& piece) const;
+    ucs_status_t prepare(Piece& piece, Task task) const;
     // Posts the data of an operation and its notification, if those go by one call of UCT: UCS_OK,
     // or UCS_INPROGRESS. UCS_ERR_UNSUPPORTED: as post_notified().
     ucs_status_t post_together(Operation& operation) const;
@@ -116,7 +116,7 @@ class Posting {
         return kind == NotificationKind::kSet && (region.key.rights & RWAPI_POLLED);
     }
     ucs_status_t post_copied(const RemoteRegion& region, const Transfer& transfer) const;
-    ucs_status_t register_local(Operation& operation) const;
+    ucs_status_t register_local(Operation::Local& local, size_t length, Task task) const;
     ucs_status_t post_word(const RemoteRegion& region, const Transfer& transfer) const;
     ucs_status_t post_word_together(Operation& operation) const;
     uint64_t header_of(NotificationKind kind) const { return headers_[static_cast<size_t>(kind)]; }

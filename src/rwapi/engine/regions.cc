@@ -2,8 +2,10 @@
 #include "rwapi/engine/regions.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 
 #include "rwapi/base/log.h"
 
@@ -23,6 +25,13 @@ unsigned flags_of(int rights) {
     return flags;
 }
 
+// Whether there is memory. A transport may register it only when a peer asks for its key, and do
+// without that.
+bool is_mapped(std::byte* memory, uint64_t length) {
+    const auto within_page = reinterpret_cast<uintptr_t>(memory) % sysconf(_SC_PAGESIZE);
+    return msync(memory - within_page, length + within_page, MS_ASYNC) == 0 || errno != ENOMEM;
+}
+
 }  // namespace
 
 int Regions::add(std::byte* memory, uint64_t length, int rights, bool allocated, rwapi_net& net) {
@@ -33,7 +42,11 @@ int Regions::add(std::byte* memory, uint64_t length, int rights, bool allocated,
     region.rights = rights;
     region.allocated = allocated;
     SharedDomain& domain = transport_.shared_domain();
-    const ucs_status_t status = domain.add(memory, length, flags_of(rights), region.memory);
+    ucs_status_t status = domain.add(memory, length, flags_of(rights), region.memory);
+    if (status == UCS_OK && !is_mapped(memory, length)) {
+        domain.remove(memory, length, flags_of(rights));
+        status = UCS_ERR_NO_MEMORY;
+    }
     if (status != UCS_OK) {
         const bool of_gpu = status == UCS_ERR_INVALID_ADDR;
         log_error("cannot register %llu bytes at %p: %s", static_cast<unsigned long long>(length),

@@ -4,6 +4,16 @@
 #include "rwapi/base/log.h"
 
 namespace rwapi {
+namespace {
+
+constexpr uint64_t kGeneration = uint64_t{Handle::kMaxGeneration} << 20;  // of a region's name
+
+bool is_of(const Key& key, const NetAddress& address) {
+    return key.node == address.node && key.index == address.index &&
+           key.generation == address.generation;
+}
+
+}  // namespace
 
 int RemoteRegions::find(const Peer& owner, const NetAddress& address, RemoteRegion*& region) {
     region = nullptr;
@@ -48,6 +58,24 @@ int RemoteRegions::add(Peer& owner, const NetAddress& address, const Key* key) {
     return RWAPI_OK;
 }
 
+void RemoteRegions::pack_own_key(const rwapi_net& net, std::span<std::byte> packed) const {
+    if (Key key; regions_of_self_.make_key(net.word[0], key)) key.pack(packed);
+}
+
+void RemoteRegions::keep(const rwapi_net& net, std::span<const std::byte> packed) {
+    Key key;
+    if (!key.unpack(packed) || !is_of(key, NetAddress::unpack(net))) return;
+    kept_[net.word[0] & ~kGeneration].assign(packed.begin(), packed.end());
+}
+
+void RemoteRegions::use_kept(Peer& owner, const NetAddress& address) {
+    const auto kept = kept_.find(address.name() & ~kGeneration);
+    Key key;
+    if (kept == kept_.end() || !key.unpack(kept->second) || !is_of(key, address)) return;
+    kept_.erase(kept);
+    add(owner, address, &key);
+}
+
 void RemoteRegions::mark_stale(const Peer& owner, const NetAddress& address) {
     RemoteRegion* region;
     find(owner, address, region);
@@ -68,13 +96,9 @@ void RemoteRegions::release(RemoteRegion& region) {
     regions_.erase(region.name);
 }
 
-ucs_status_t RemoteRegions::request(Peer& peer, uint64_t name) {
-    if (peer.keys.awaited) return UCS_OK;
-    const Header header{self_.rank, 0, 0, 0};
-    const ucs_status_t status = uct_ep_am_short(peer.connection.endpoint.get(), kKeyRequest,
-                                                header.pack(), &name, sizeof name);
-    if (status == UCS_OK) peer.keys.awaited = name;
-    return status;
+void RemoteRegions::request(Peer& peer, uint64_t name) {
+    if (!peer.keys.awaited && peers_.send(peer, kKeyRequest, 0, &name, sizeof name))
+        peer.keys.awaited = name;
 }
 
 void RemoteRegions::on_request(std::span<const std::byte> message) {
@@ -111,9 +135,8 @@ void RemoteRegions::on_answer(std::span<const std::byte> message) {
     const NetAddress address = NetAddress::of_name(name);
     Key key;
     bool has_key = message.size() > kFixed;
-    if (has_key && (!key.unpack(message.subspan(kFixed)) || key.node != peer->node ||
-                    key.index != address.index || key.generation != address.generation ||
-                    add(*peer, address, &key) != RWAPI_OK)) {
+    if (has_key && (address.node != peer->node || !key.unpack(message.subspan(kFixed)) ||
+                    !is_of(key, address) || add(*peer, address, &key) != RWAPI_OK)) {
         peers_.report_dropped(peer->node, "an invalid key");
         has_key = false;
     }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 #include <unordered_map>
+#include <vector>
 
 #include "rwapi/core/net.h"
 #include "rwapi/engine/operation.h"
@@ -39,7 +40,8 @@ namespace rwapi {
 
 // The regions of peers whose keys have come. A region with a higher generation takes the place of
 // the one before, which its owner has deregistered. A process asks the owner of an address for the
-// region's key before its first operation there, and has one request to a peer under way at most.
+// region's key before its first operation there, unless rwapi_share has brought it, and has one
+// request to a peer under way at most.
 class RemoteRegions {
   public:
     RemoteRegions(const Self& self, const Transport& transport, Regions& regions, Peers& peers)
@@ -61,13 +63,21 @@ class RemoteRegions {
         return *recent_[place_of(name)];
     }
     void remember(RemoteRegion& region) { recent_[place_of(region.name)] = &region; }
+
+    // Writes the key of a region of this process, if the address is of one.
+    void pack_own_key(const rwapi_net& net, std::span<std::byte> packed) const;
+    // Keeps a key that has come with the address of a peer's region, until it is used for the first
+    // time, or another one comes for its place. It need not be valid.
+    void keep(const rwapi_net& net, std::span<const std::byte> packed);
+    // Takes such a key, if there is one, into use. The peer's incarnation is known.
+    void use_kept(Peer& owner, const NetAddress& address);
     // RWAPI_OK: `region` is the region, or null if its key has not come. RWAPI_ERR_STALE: the owner
     // does not have it any more.
     static int find(const Peer& owner, const NetAddress& address, RemoteRegion*& region);
 
-    // Requests the key of the region with this name, unless a request is under way.
-    // UCS_ERR_NO_RESOURCE: the send queue is full.
-    ucs_status_t request(Peer& peer, uint64_t name);
+    // Requests the key of the region with this name, unless a request is under way or the send
+    // queue is full.
+    void request(Peer& peer, uint64_t name);
     // Sends the key that the peer has requested, if any. False: the send queue is full.
     bool send_answer(Peer& peer);
     // For UCT's callbacks.
@@ -99,8 +109,9 @@ class RemoteRegions {
     const Transport& transport_;
     Regions& regions_of_self_;
     Peers& peers_;
-    std::unordered_map<uint64_t, RemoteRegion> regions_;  // by name
-    RemoteRegion none_;                                   // permits nothing
+    std::unordered_map<uint64_t, RemoteRegion> regions_;         // by name
+    std::unordered_map<uint64_t, std::vector<std::byte>> kept_;  // by name without generation
+    RemoteRegion none_;                                          // permits nothing
     std::array<RemoteRegion*, 1 << kRecentBits> recent_;
 };
 

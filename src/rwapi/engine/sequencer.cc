@@ -168,8 +168,7 @@ Sequencer::Step Sequencer::resolve(Operation& operation, Operation::Target& targ
     RemoteRegion* region;
     operation.status = RemoteRegions::find(peer, NetAddress::of_name(target.name), region);
     if (operation.status == RWAPI_OK && region == nullptr) {
-        const ucs_status_t status = remotes_.request(peer, target.name);
-        if (status < 0 && status != UCS_ERR_NO_RESOURCE) return fail(operation, status);
+        remotes_.request(peer, target.name);
         return Step::kBlocked;
     }
     if (operation.status == RWAPI_OK)

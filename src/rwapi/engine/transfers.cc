@@ -38,7 +38,9 @@ int Engine::find(const rwapi_net& net, const OwnRegion*& own, RemoteRegion*& reg
         own = regions_.find(net, error);
         return error;
     }
-    error = RemoteRegions::find(peers_.at(address.node), address, region);
+    Peer& owner = peers_.at(address.node);
+    remotes_.use_kept(owner, address);
+    error = RemoteRegions::find(owner, address, region);
     if (region != nullptr) remotes_.remember(*region);
     return error;
 }

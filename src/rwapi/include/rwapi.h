@@ -7,14 +7,28 @@
  * memory; the target is notified when they have arrived. "Section" below is a section of Ben Fredj
  * and Renault, "RWAPI over InfiniBand: Design and Performance".
  *
- * Conventions:
- * - A call that returns int returns 0 (or a number of its own, as its comment says), or one of the
- *   negative RWAPI_ERR_*. rwapi_strerror() explains it.
+ * Conventions, which hold unless the comment of a call says otherwise:
+ * - A call that returns int returns 0, or one of the negative RWAPI_ERR_*. rwapi_strerror()
+ *   explains it. Where a number of its own is returned, compare it with 0: an error is no "true".
+ * - Errors: _INVALID and _STATE of any call; of those with a network address also _RANGE, _STALE,
+ *   _FOREIGN, _NODE, _RIGHTS, _PEER; of those that begin an operation also _AGAIN (only with
+ *   RWAPI_FULL_AGAIN), _MEMORY, _TRANSPORT. After an error nothing has begun. Each error of an
+ *   operation is returned once: by the call, by a test or wait for its id, by a flush, or by the
+ *   end of the context.
+ * - Completion: an operation is complete when the memory of this process that it uses may be
+ *   reused (of a get or atomic operation: has the data). That the data are in the target's memory
+ *   only a flush tells. Those with an id are asked for by it, and others by a flush.
+ * - Ownership: memory of an operation (`local`, `result`) belongs to it until it is complete. All
+ *   else that arguments point to is read or written within the call only.
+ * - Threads: one at a time for each context; any number, with a lock around each call, if it has
+ *   RWAPI_THREAD_MULTIPLE. rwapi_strerror, rwapi_net_add, rwapi_net_node and rwapi_signal_read are
+ *   for any thread.
  * - A call waits only if its name has "wait", if it is collective (rwapi_init, rwapi_finalize,
  *   rwapi_context_create, rwapi_context_destroy, rwapi_share, rwapi_barrier: all processes of the
  *   job make these in the same order), or if it sends or begins an operation and a queue is full:
  *   then it makes progress until there is room, or returns RWAPI_ERR_AGAIN if the context has
  *   RWAPI_FULL_AGAIN. At the first use of a peer, it requests the peer's address from the launcher.
+ *   Signals do not end a wait.
  * - A child of fork must not call any of them.
  * - NULL as a context means the one of rwapi_init, which the paper's ten calls use.
  * - Lengths and offsets are in bytes, times in microseconds; a negative time limit means none.
@@ -104,13 +118,14 @@ RWAPI_EXPORT int rwapi_init(int* argc, char*** argv);
  * living peers that no other call has returned are its errors. */
 RWAPI_EXPORT int rwapi_finalize(void);
 
-/* The number of nodes (processes), and the number of this node, from 0; or RWAPI_ERR_STATE. */
+/* The number of nodes (processes), and the number of this node, from 0; or an error. */
 RWAPI_EXPORT int rwapi_size(void);
 RWAPI_EXPORT int rwapi_rank(void);
 
 /* Allocates memory that peers may write, read and signal. It is page-aligned, filled with zeros,
- * and in huge pages if it is long and the system has them. Stores its network address in *net.
- * NULL: no memory, or not initialised. */
+ * and in huge pages if it is long and the system has them. It is the library's, until rwapi_free or
+ * the end of the context. Stores its network address in *net. NULL: no memory, or not initialised.
+ */
 RWAPI_EXPORT void* rwapi_alloc(size_t size, rwapi_net* net);
 
 /* Frees memory of rwapi_alloc. Later writes of peers to it fail at the peer. RWAPI_ERR_INVALID if
@@ -129,15 +144,17 @@ RWAPI_EXPORT int rwapi_net_node(rwapi_net net);
  * RWAPI_ERR_PEER also if the target is in rwapi_finalize, where it receives none. */
 RWAPI_EXPORT int rwapi_send(int node, const rwapi_small* small);
 
-/* Receives the oldest small message of any node. 1: *node and *small are set; 0: there is none. */
+/* Receives the oldest small message of any node. Returns 1: *node and *small are set; 0: there is
+ * none. */
 RWAPI_EXPORT int rwapi_receive(int* node, rwapi_small* small);
 
 /* Writes size bytes from this process's memory `from` to memory `to` of node. Returns an id, or an
  * error. `from` may be reused when the id is complete. */
 RWAPI_EXPORT rwapi_id rwapi_write(int node, rwapi_net from, rwapi_net to, size_t size);
 
-/* Whether this operation is complete: 1, 0, or the error with which it has failed. The result is
- * exact for each operation, also with several peers. Ids of all calls below are permitted too. */
+/* Whether this operation is complete: returns 1, 0, or the error with which it has failed. The
+ * result is exact for each operation, also with several peers. Ids of all calls below are permitted
+ * too. rwapi_test is the same without a number to be mistaken. */
 RWAPI_EXPORT int rwapi_issent(rwapi_id id);
 
 /*
@@ -244,7 +261,9 @@ RWAPI_EXPORT int rwapi_register(rwapi_context* context, void* memory, size_t len
 RWAPI_EXPORT int rwapi_deregister(rwapi_context* context, rwapi_net net);
 
 /* Collective. Gives each process the addresses of all: peers[i] becomes what node i has given as
- * `local`, any address of its own, or zeros. RWAPI_ERR_PEER: processes have died or are in
+ * `local`, any address of its own, or zeros. The keys of the memory come with them, so that the
+ * first operation there needs nothing of its owner; some 100 bytes for each are kept until then.
+ * RWAPI_ERR_PEER: processes have died or are in
  * rwapi_finalize; their addresses are zeros, and so may be those of others, which could not come.
  * RWAPI_ERR_BUSY: another thread is in it or in rwapi_barrier. */
 RWAPI_EXPORT int rwapi_share(rwapi_context* context, rwapi_net local, rwapi_net* peers);
@@ -260,19 +279,21 @@ RWAPI_EXPORT int rwapi_barrier(rwapi_context* context);
  * The peer's memory is that `offset` bytes after net, which may be memory of this process, too.
  * `local` is any memory of this process: memory that is not registered is copied, or registered for
  * the operation. It must not be memory of a GPU: short operations would end by a segmentation
- * fault. id may be NULL; then a flush shows when the memory may be reused, and returns the
- * operation's error. The queue is full if rwapi_params.operations are under way.
+ * fault. id may be NULL; else *id becomes 0 if the operation is complete already. The queue is full
+ * if rwapi_params.operations are under way.
  *
- * The first operation on a peer's memory fetches the bounds and rights from the peer, and waits for
- * them in the background. Until they have come, a violation is the operation's error; then it is
- * the call's. An operation of length 0 can fetch them early: it does nothing else.
+ * The first operation on a peer's memory fetches the bounds and rights from the peer, unless
+ * rwapi_share has brought them, and waits for them in the background. Until they have come, a
+ * violation is the operation's error; then it is the call's. An operation of length 0 can fetch
+ * them early: it does nothing else.
  */
 
-/* Writes. When it is complete, local may be reused. After rwapi_flush, the peer has the data. */
+/* Writes. */
 RWAPI_EXPORT int rwapi_put(rwapi_context* context, rwapi_net net, uint64_t offset,
                            const void* local, size_t length, rwapi_id* id);
 
-/* An element of a list: `length` bytes from local to `offset` bytes after net. */
+/* An element of a list: `length` bytes from local to `offset` bytes after net; of rwapi_get_list
+ * from there to local, which is written. */
 typedef struct rwapi_element {
     rwapi_net net;
     uint64_t offset;
@@ -280,33 +301,35 @@ typedef struct rwapi_element {
     size_t length;
 } rwapi_element;
 
-/* As rwapi_put of n elements, by one operation with one id. All are memory of one node
- * (RWAPI_ERR_NODE). Nothing is written if one of them is refused, or if the call returns an error
- * because of its arguments or RWAPI_ERR_AGAIN; the keys of all are awaited before the first is
- * written. The array may be changed when the call returns. The elements of all lists that are not
- * complete are at most rwapi_params.operations: a list that is longer is refused
- * (RWAPI_ERR_RANGE). A notification without data after it comes after all of it; so it does after
- * rwapi_put_strided. */
+/* As rwapi_put or rwapi_get of n elements, by one operation with one id. All are memory of one node
+ * (RWAPI_ERR_NODE). Nothing is written if one of them is refused: the keys of all are awaited
+ * before the first goes. The elements of all lists that are not complete are at most
+ * rwapi_params.operations: a list that is longer is refused (RWAPI_ERR_RANGE). A notification
+ * without data after a put comes after all of it; so it does after rwapi_put_strided. */
 RWAPI_EXPORT int rwapi_put_list(rwapi_context* context, const rwapi_element* elements, size_t n,
+                                rwapi_id* id);
+RWAPI_EXPORT int rwapi_get_list(rwapi_context* context, const rwapi_element* elements, size_t n,
                                 rwapi_id* id);
 
 /* Blocks of the same length at the same distances: a column or a part of a matrix. */
 typedef struct rwapi_blocks {
     size_t length;         /* of a block */
     size_t count;          /* of blocks */
-    uint64_t stride;       /* from the begin of a block to that of the next one, at the peer; not
-                            * less than length */
-    uint64_t local_stride; /* and here; any, and 0 repeats one block */
+    uint64_t stride;       /* from the begin of a block to that of the next one, at the peer */
+    uint64_t local_stride; /* and here. Where blocks are written, it is not less than length; 0
+                            * repeats one block that is read */
 } rwapi_blocks;
 
-/* As rwapi_put of each block, by one operation with one id. The first block is at local and at
- * `offset` bytes after net. All that was said about lists holds, but any number of blocks counts as
- * one element. Blocks that are too long to be copied, and not registered, are registered with what
- * is between them. */
+/* As rwapi_put or rwapi_get of each block, by one operation with one id. The first block is at
+ * local and at `offset` bytes after net. All that was said about lists holds, but any number of
+ * blocks counts as one element. Blocks that are too long to be copied, and not registered, are
+ * registered with what is between them. */
 RWAPI_EXPORT int rwapi_put_strided(rwapi_context* context, rwapi_net net, uint64_t offset,
                                    const void* local, const rwapi_blocks* blocks, rwapi_id* id);
+RWAPI_EXPORT int rwapi_get_strided(rwapi_context* context, rwapi_net net, uint64_t offset,
+                                   void* local, const rwapi_blocks* blocks, rwapi_id* id);
 
-/* Reads. When it is complete, the data are at local. */
+/* Reads. */
 RWAPI_EXPORT int rwapi_get(rwapi_context* context, rwapi_net net, uint64_t offset, void* local,
                            size_t length, rwapi_id* id);
 
@@ -361,7 +384,7 @@ RWAPI_EXPORT int rwapi_signal_wait(rwapi_context* context, const uint64_t* word,
 RWAPI_EXPORT int rwapi_notify_test(rwapi_context* context, uint32_t slot, int* set,
                                    uint64_t* value);
 
-/* Waits until it is set. 0, RWAPI_ERR_TIMEOUT, RWAPI_ERR_PEER. */
+/* Waits until it is set; *value as above. RWAPI_ERR_TIMEOUT, RWAPI_ERR_PEER. */
 RWAPI_EXPORT int rwapi_notify_wait(rwapi_context* context, uint32_t slot, uint64_t* value,
                                    int64_t timeout);
 
@@ -377,10 +400,10 @@ RWAPI_EXPORT int rwapi_notify_reset(rwapi_context* context, uint32_t slot, uint6
  * ---- Completion and progress ----
  */
 
-/* *complete: 1 if it is, and 0 if not yet. Returns 0, or the operation's error. The results of the
- * latest 1024 operations (rwapi_params.operations) are kept; older operations are reported as
- * complete, and an error of them that nobody has asked for is that of the next flush to their node.
- */
+/* *complete: 1 if it is, and 0 if not yet. They return 0, or the operation's error, also if they
+ * are asked again; rwapi_wait also RWAPI_ERR_TIMEOUT. The results of the latest 1024 operations
+ * (rwapi_params.operations) are kept; older operations are reported as complete, and an error of
+ * them that nobody has asked for is that of the next flush to their node. */
 RWAPI_EXPORT int rwapi_test(rwapi_context* context, rwapi_id id, int* complete);
 RWAPI_EXPORT int rwapi_wait(rwapi_context* context, rwapi_id id, int64_t timeout);
 
@@ -404,7 +427,7 @@ RWAPI_EXPORT int rwapi_wait_all(rwapi_context* context, const rwapi_id* ids, siz
 RWAPI_EXPORT int rwapi_flush(rwapi_context* context, int node, rwapi_id* id);
 RWAPI_EXPORT int rwapi_flush_all(rwapi_context* context, rwapi_id* id);
 
-/* Later writes to the node take effect after earlier ones. */
+/* Later writes to the node take effect after earlier ones. It does not wait for them. */
 RWAPI_EXPORT int rwapi_fence(rwapi_context* context, int node);
 
 /* Makes progress: sends what waits and handles what has arrived. Returns the number of events that

@@ -112,22 +112,23 @@ struct Params : rwapi_params {
     Params() : rwapi_params() { size = sizeof(rwapi_params); }
 };
 
-// Memory that peers may use. The address, by which it is given back, is that of one context only.
-class Owned {
+// A registration of Context::register_memory(). The address, by which it is given back, is that of
+// one context only.
+class Registration {
   public:
-    Owned() = default;
-    Owned(Owned&& other) noexcept
+    Registration() = default;
+    Registration(Registration&& other) noexcept
         : context_(other.context_), net_(other.net_), owned_(std::exchange(other.owned_, false)) {}
-    Owned& operator=(Owned&& other) noexcept {
-        Owned old(std::move(*this));
+    Registration& operator=(Registration&& other) noexcept {
+        Registration old(std::move(*this));
         context_ = other.context_;
         net_ = other.net_;
         owned_ = std::exchange(other.owned_, false);
         return *this;
     }
-    Owned(const Owned&) = delete;
-    Owned& operator=(const Owned&) = delete;
-    ~Owned() {
+    Registration(const Registration&) = delete;
+    Registration& operator=(const Registration&) = delete;
+    ~Registration() {
         if (owned_) ::rwapi_deregister(context_, net_);
     }
 
@@ -141,7 +142,9 @@ class Owned {
     explicit operator bool() const { return owned_; }
 
   protected:
-    Owned(rwapi_context* context, rwapi_net net) : context_(context), net_(net), owned_(true) {}
+    friend class Context;
+    Registration(rwapi_context* context, rwapi_net net)
+        : context_(context), net_(net), owned_(true) {}
 
   private:
     rwapi_context* context_ = nullptr;
@@ -150,7 +153,7 @@ class Owned {
 };
 
 // Memory of Context::alloc().
-class Memory : public Owned {
+class Memory : public Registration {
   public:
     Memory() = default;
 
@@ -164,19 +167,9 @@ class Memory : public Owned {
   private:
     friend class Context;
     Memory(rwapi_context* context, rwapi_net net, WritableBytes bytes)
-        : Owned(context, net), bytes_(bytes) {}
+        : Registration(context, net), bytes_(bytes) {}
 
     WritableBytes bytes_;
-};
-
-// A registration of Context::register_memory().
-class Registration : public Owned {
-  public:
-    Registration() = default;
-
-  private:
-    friend class Context;
-    using Owned::Owned;
 };
 
 // The operations of a context on memory of peers.
@@ -191,10 +184,18 @@ class Operations {
     void put_list(std::span<const rwapi_element> elements, rwapi_id* id = nullptr) {
         check(::rwapi_put_list(handle_, elements.data(), elements.size(), id));
     }
+    // The elements' memory is written.
+    void get_list(std::span<const rwapi_element> elements, rwapi_id* id = nullptr) {
+        check(::rwapi_get_list(handle_, elements.data(), elements.size(), id));
+    }
     // The blocks begin at local.
     void put_strided(rwapi_net net, std::uint64_t offset, const void* local,
                      const rwapi_blocks& blocks, rwapi_id* id = nullptr) {
         check(::rwapi_put_strided(handle_, net, offset, local, &blocks, id));
+    }
+    void get_strided(rwapi_net net, std::uint64_t offset, void* local, const rwapi_blocks& blocks,
+                     rwapi_id* id = nullptr) {
+        check(::rwapi_get_strided(handle_, net, offset, local, &blocks, id));
     }
     void fetch_add(rwapi_net net, std::uint64_t offset, std::uint64_t value, std::uint64_t* result,
                    rwapi_id* id = nullptr) {

@@ -156,7 +156,8 @@ bool Transport::open_resource(const Resource& resource, const TransportEvents& e
     const auto& cap = attributes.cap;
     if ((cap.flags & kNeeded) != kNeeded || !(cap.flags & kConnects) ||
         cap.am.max_short < sizeof(Header) + sizeof(Notification) ||
-        cap.am.max_bcopy < sizeof(Header) + sizeof(uint64_t) + Key::kMaxBytes)
+        cap.am.max_bcopy <
+            sizeof(Header) + sizeof(GatheredPart) + sizeof(rwapi_net) + Key::kMaxBytes)
         return false;
     component_ = resource.component;
     rkey_length_ = memory.rkey_packed_size;

@@ -149,7 +149,7 @@ def python():
             problems.append(f"rwapi/_c.py, {name}: {result} {arguments}, but rwapi.h has {wanted_result} {wanted}")
     # Each call is used by a class, or is the paper's form of one that is.
     used = set(re.findall(r"calls\.(rwapi_\w+)", "".join(
-        (root / "bindings" / "rwapi" / file).read_text() for file in ("__init__.py", "_c.py"))))
+        (root / "bindings" / "rwapi" / file).read_text() for file in ("__init__.py", "_c.py.in"))))
     same = {"rwapi_init": "rwapi_init_params", "rwapi_issent": "rwapi_test", "rwapi_write": "rwapi_put", "rwapi_alloc": "rwapi_register",
             "rwapi_context_alloc": "rwapi_register", "rwapi_free": "rwapi_deregister"}
     for name in exports:

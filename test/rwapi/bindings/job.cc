@@ -160,6 +160,15 @@ class Job {
         EXPECT(shared_.numbers[100] == mine(before_, 1) &&
                shared_.numbers[200] == mine(before_, 2));
         flush();
+        std::array<std::uint32_t, 16> column = {};
+        context_.get_strided(nets_[next_], offsetof(Shared, numbers), column.data(), {8, 8, 32, 8},
+                             &id);
+        wait(id);
+        EXPECT(column[14] == matrix[56] && column[15] == matrix[57]);
+        matrix[1] = matrix[2] = 0;
+        context_.get_list(elements, &id);
+        wait(id);
+        EXPECT(matrix[1] == mine(rank_, 1) && matrix[2] == mine(rank_, 2));
     }
 
     void notify(std::uint32_t slot) { context_.put_notify(nets_[next_], 0, {}, slot, 1); }

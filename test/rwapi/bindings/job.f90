@@ -128,6 +128,17 @@ contains
     call expect(abs(transfer(word(numbers / 8 + 101), value) - (1000 * before + 20)) < 0.1, 'the element')
     call expect(latest == 3, 'the value')
     call check(rwapi_wait_all(context, ids, 2_c_size_t, limit), 'wait_all')
+    call check(rwapi_flush(context, next, id), 'flush')
+    call check(rwapi_wait(context, id, limit), 'wait')
+    matrix(4, 5) = 0
+    call check(rwapi_get_list(context, elements, 2_c_size_t, id), 'get_list')
+    call check(rwapi_wait(context, id, limit), 'wait')
+    call expect(abs(matrix(4, 5) - (1000 * rank + 20)) < 0.1, 'the element that was read')
+    matrix(1, :) = 0
+    call check(rwapi_get_strided(context, nets(next), numbers, matrix, &
+        rwapi_blocks(8_c_size_t, 5_c_size_t, 8_c_int64_t, 32_c_int64_t), id), 'get_strided')
+    call check(rwapi_wait(context, id, limit), 'wait')
+    call expect(abs(matrix(1, 2) - (1000 * rank + 5)) < 0.1, 'the row that was read')
 
     ! Atomic operations: the nodes add 1, 2, and 3.
     call check(rwapi_fetch_add(context, nets(0), sum_of_all, 1_c_int64_t + rank, id=id), 'fetch_add')

@@ -101,8 +101,20 @@ def lists(context, nets, memory, following, before):
     assert there[100] == theirs[1] and there[200] == theirs[2]
     context.wait_all([context.put_list(elements),
                       context.put_strided(nets[following], mine, 8, 8, 32, 32, NUMBERS)], LIMIT)
-    with raises(rwapi.ERR_RANGE):
-        context.put_strided(nets[following], mine, 8, 9, 32, 32)
+    for call in context.put_strided, context.get_strided:
+        with raises(rwapi.ERR_RANGE):
+            call(nets[following], mine, 8, 9, 32, 32)
+        with raises(rwapi.ERR_RANGE):
+            call(nets[following], mine, 8, 2, 32, -1)
+    context.flush(following).wait(LIMIT)
+    words, column = array.array("I", [0, 0]), array.array("I", bytes(256))
+    parts = [memoryview(words)[i:i + 1] for i in range(2)]
+    context.get_list([(net, part, offset) for (net, _, offset), part in zip(elements, parts)]).wait(LIMIT)
+    assert words.tolist() == mine.tolist()[1:3]
+    context.get_strided(nets[following], column, 8, 8, 32, 8, NUMBERS).wait(LIMIT)
+    assert column[14:17].tolist() == [mine[56], mine[57], 0]
+    with refused(BufferError):
+        context.get_list([(nets[following], b"read-only")])
     context.flush(following).wait(LIMIT)
     context.barrier()
     for slot in (8, 9):
@@ -116,14 +128,19 @@ def atomics(context, nets):
     assert context.compare_swap(nets[0], total, total, SUM).wait(LIMIT).result == total
 
 
-def messages(context, nets, following, before):
-    context.send(following, nets[context.rank])
-    message = None
-    while message is None:
-        message = context.receive()
+def from_next(context, net, before):
+    """The address that the next process sends to this one, while it gets `net`: without its key."""
+    context.send(before, net)
+    while (message := context.receive()) is None:
+        continue
     node, small = message
-    assert node == before and rwapi.Net.from_bytes(small) == nets[before]
-    assert nets[before].node == before and len({nets[before], rwapi.Net.from_bytes(small)}) == 1
+    assert node == (context.rank + 1) % context.size
+    return rwapi.Net.from_bytes(small)
+
+
+def messages(context, nets, following, before):
+    net = from_next(context, nets[context.rank], before)
+    assert net == nets[following] and net.node == following and len({nets[following], net}) == 1
 
 
 def registrations(context, following, before):
@@ -156,7 +173,7 @@ def events(context, nets, following):
     assert context.peer_status(following) == 0
 
 
-def dropped(context, nets, memory, following):
+def dropped(context, nets, memory, following, before):
     """Nobody keeps these operations or their data; both live until the writes are complete."""
     for number in range(3000):
         context.put(nets[following], number.to_bytes(8, "little") * 64, NUMBERS)
@@ -166,8 +183,8 @@ def dropped(context, nets, memory, following):
     assert memory.view[NUMBERS:NUMBERS + 512].cast("Q").tolist() == [2999] * 64
     # The error of a dropped operation is that of the next flush. Its kind is known only when the key has come.
     with context.alloc(64) as small:
-        others = context.share(small.net)
-        context.put(others[following], b"12345678" * 16)
+        other = from_next(context, small.net, before)
+        context.put(other, b"12345678" * 16)
         with raises(rwapi.ERR_RANGE):
             context.flush(following).wait(LIMIT)
         context.flush(following).wait(LIMIT)
@@ -294,7 +311,7 @@ def run(context):
         messages(context, nets, following, before)
         registrations(context, following, before)
         events(context, nets, following)
-        dropped(context, nets, memory, following)
+        dropped(context, nets, memory, following, before)
         arrays(context, nets, memory, following, before)
         interrupted(context, nets, following)
         mistakes(context, nets, memory, following)

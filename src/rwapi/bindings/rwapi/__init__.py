@@ -312,29 +312,33 @@ class Context:
 
     def put_list(self, elements):
         """Writes a sequence of (net, data) or (net, data, offset), all to one node."""
-        kept, array = self._elements(elements)
-        return self._begin(calls.rwapi_put_list, array, len(array), kept=kept)
+        return self._list(calls.rwapi_put_list, elements)
 
-    @staticmethod
-    def _elements(elements):
+    def get_list(self, elements):
+        """Reads a sequence of (net, buffer) or (net, buffer, offset), all from one node."""
+        return self._list(calls.rwapi_get_list, elements, writable=True)
+
+    def _list(self, call, elements, writable=False):
         kept, array = [], (Element * len(elements))()
         for each, (net, data, *offset) in zip(array, elements):
-            kept.append(Buffer(data))
+            kept.append(Buffer(data, writable))
             each.net, each.offset, each.local, each.length = net, *(offset or [0]), kept[-1].address, kept[-1].length
-        return kept, array
+        return self._begin(call, array, len(array), kept=kept)
 
     def put_strided(self, net, data, length, count, stride, local_stride, offset=0):
         """Writes `count` blocks of `length` bytes; the first is at the beginning of data."""
-        data, blocks = self._blocks(data, length, count, stride, local_stride)
-        return self._begin(calls.rwapi_put_strided, net, offset, data.address, byref(blocks), kept=data)
+        return self._strided(calls.rwapi_put_strided, net, offset, Buffer(data),
+                             Blocks(length, count, stride, local_stride))
 
-    @staticmethod
-    def _blocks(data, length, count, stride, local_stride):
-        data = Buffer(data)
-        end = (count - 1) * local_stride + length if count else 0
-        if min(length, count, stride, local_stride) < 0 or end > data.length:
-            raise error_of(ERR_RANGE)
-        return data, Blocks(length, count, stride, local_stride)
+    def get_strided(self, net, buffer, length, count, stride, local_stride, offset=0):
+        """Reads `count` blocks of `length` bytes; the first comes to the beginning of the buffer."""
+        return self._strided(calls.rwapi_get_strided, net, offset, Buffer(buffer, writable=True),
+                             Blocks(length, count, stride, local_stride))
+
+    def _strided(self, call, net, offset, data, blocks):
+        if blocks.count and (blocks.count - 1) * blocks.local_stride + blocks.length > data.length:
+            raise Error(ERR_RANGE)
+        return self._begin(call, net, offset, data.address, byref(blocks), kept=data)
 
     def fetch_add(self, net, value, offset=0):
         found = c_uint64()

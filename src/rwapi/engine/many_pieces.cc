@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
-// How the engine begins puts of many pieces to one node.
+// How the engine begins puts and gets of many pieces, all of one node.
 
 #include <cstring>
 #include <utility>
@@ -8,35 +8,28 @@
 #include "rwapi/engine/engine.h"
 
 namespace rwapi {
-namespace {
-
-Piece piece_of(const Transfer& what) {
-    return {{nullptr, what.name, what.offset},
-            {what.local, what.length, 0, nullptr, nullptr},
-            nullptr,
-            1,
-            0,
-            0};
-}
-
-}  // namespace
-
-// The pieces of a put that has not begun, which are given back unless the operation gets them. All
-// of a put is checked before anything is sent.
+// The pieces of an operation that has not begun, which are given back unless it gets them. All of
+// them are checked before anything is posted.
 class Engine::Pieces {
   public:
-    explicit Pieces(Engine& engine) : engine_(engine) {}
+    Pieces(Engine& engine, Task task) : engine_(engine), task_(task) {}
     ~Pieces() { engine_.operations_.release(first_); }
     Pieces(const Pieces&) = delete;
     Pieces& operator=(const Pieces&) = delete;
 
     // Adds a piece for which there is a reserved place. RWAPI_OK or an error.
-    int append(const rwapi_net& net, const Piece& piece) {
+    int append(const rwapi_element& one, const rwapi_blocks& blocks = {0, 1, 0, 0}) {
+        const Transfer what = Transfer::of(one.net, one.offset, one.local, one.length);
         Piece* const added = engine_.operations_.pieces().take();
-        *added = piece;
+        *added = {{nullptr, what.name, what.offset},
+                  {what.local, what.length, 0, nullptr, nullptr},
+                  nullptr,
+                  blocks.count,
+                  blocks.stride,
+                  blocks.local_stride};
         (first_ == nullptr ? first_ : last_->next) = added;
         last_ = added;
-        return check(net, *added);
+        return check(one.net, *added);
     }
     rwapi_id begin(bool has_id);
 
@@ -46,37 +39,33 @@ class Engine::Pieces {
     void copy_locally(const Piece& piece);
 
     Engine& engine_;
+    const Task task_;
     Piece* first_ = nullptr;
     Piece* last_ = nullptr;
 };
 
-rwapi_id Engine::put_list(std::span<const rwapi_element> elements, bool has_id) {
+rwapi_id Engine::transfer_list(Task task, std::span<const rwapi_element> elements, bool has_id) {
     if (elements.size() > operations_.pieces().capacity()) return RWAPI_ERR_RANGE;
     if (!operations_.pieces().reserve(elements.size())) return RWAPI_ERR_AGAIN;
-    Pieces pieces(*this);
+    Pieces pieces(*this, task);
     const uint32_t node = NetAddress::unpack(elements[0].net).node;
     for (const rwapi_element& each : elements) {
         if (NetAddress::unpack(each.net).node != node) return RWAPI_ERR_NODE;
         if (each.local == nullptr && each.length > 0) return RWAPI_ERR_INVALID;
-        const Transfer what = Transfer::of(each.net, each.offset, each.local, each.length);
-        if (const int error = pieces.append(each.net, piece_of(what))) return error;
+        if (const int error = pieces.append(each)) return error;
     }
     return pieces.begin(has_id);
 }
 
-rwapi_id Engine::put_blocks(const rwapi_net& net, const Transfer& first, const rwapi_blocks& blocks,
-                            bool has_id) {
+rwapi_id Engine::transfer_blocks(Task task, const rwapi_element& first, const rwapi_blocks& blocks,
+                                 bool has_id) {
     if (!operations_.pieces().reserve(1)) return RWAPI_ERR_AGAIN;
-    Pieces pieces(*this);
-    Piece piece = piece_of(first);
-    piece.blocks = blocks.count;
-    piece.stride = blocks.stride;
-    piece.local_stride = blocks.local_stride;
-    if (const int error = pieces.append(net, piece)) return error;
+    Pieces pieces(*this, task);
+    if (const int error = pieces.append(first, blocks)) return error;
     return pieces.begin(has_id);
 }
 
-// Whether the piece may be written. Sets its region, if it is of a peer whose key has come.
+// Whether the piece is permitted. Sets its region, if it is of a peer whose key has come.
 int Engine::Pieces::check(const rwapi_net& net, Piece& piece) {
     const Transfer what{piece.target.name, piece.target.offset, piece.local.memory, piece.extent()};
     const OwnRegion* own = nullptr;
@@ -84,9 +73,9 @@ int Engine::Pieces::check(const rwapi_net& net, Piece& piece) {
     if (region == nullptr) {
         if (const int error = engine_.find(net, own, region)) return error;
     }
-    if (own != nullptr) return check_access(engine_.regions_.rights_of(*own), Task::kPut, what);
+    if (own != nullptr) return check_access(engine_.regions_.rights_of(*own), task_, what);
     if (region == nullptr) return RWAPI_OK;
-    const int error = check_access(region->key, Task::kPut, what);
+    const int error = check_access(region->key, task_, what);
     if (error != RWAPI_OK) return region->stale ? RWAPI_ERR_STALE : error;
     piece.target.region = region;
     RemoteRegions::use(*region);
@@ -108,7 +97,7 @@ rwapi_id Engine::Pieces::begin(bool has_id) {
         if (const int error = prepare(*each)) return error;
     }
     Peer& peer = engine_.peers_.at(target.node);
-    Operation* const operation = engine_.operations_.allocate(Task::kPut, peer, has_id);
+    Operation* const operation = engine_.operations_.allocate(task_, peer, has_id);
     if (operation == nullptr) return RWAPI_ERR_AGAIN;
     operation->pieces.first = std::exchange(first_, nullptr);
     begin_piece(*operation, *operation->pieces.first);
@@ -125,19 +114,20 @@ int Engine::Pieces::prepare(Piece& piece) {
     if (local.length == 0) return RWAPI_OK;
     local.region = engine_.regions_.find_containing(local.memory, piece.local_extent());
     if (local.region != nullptr) Regions::use(*local.region);
-    return error_of(engine_.posting_.prepare(piece));
+    return error_of(engine_.posting_.prepare(piece, task_));
 }
 
-// Writes a piece to memory of this process, which has been checked.
+// A piece to or from memory of this process, which has been checked.
 void Engine::Pieces::copy_locally(const Piece& piece) {
     if (piece.local.length == 0) return;
     const NetAddress target = NetAddress::of_name(piece.target.name);
-    std::byte* to = engine_.regions_.find(target.region())->address + piece.target.offset;
-    const std::byte* from = piece.local.memory;
+    std::byte* there = engine_.regions_.find(target.region())->address + piece.target.offset;
+    std::byte* here = piece.local.memory;
     for (uint64_t left = piece.blocks; left > 0; --left) {
-        std::memmove(to, from, piece.local.length);
-        to += piece.stride;
-        from += piece.local_stride;
+        std::memmove(task_ == Task::kPut ? there : here, task_ == Task::kPut ? here : there,
+                     piece.local.length);
+        there += piece.stride;
+        here += piece.local_stride;
     }
 }
 
