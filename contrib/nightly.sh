@@ -112,7 +112,7 @@ phase 'build of the tests' needed build_tests build/check
 KILL_EVERY=7 phase 'tests without a device' run_tests build/check check-pure
 phase 'fuzz targets' run_tap build/fuzz.log contrib/fuzz.sh 60
 TERN_STORM=300 TERN_PINNING_STORM=20 TERN_MANY_PEERS=1000 TERN_ALL_TO_ALL=256 TERN_TEST_SLEEPS=50000 TERN_TEST_HUGE=y \
-    TERN_TEST_KILLS=100 CONFORMANCE_DEADLINE=300 phase 'tests on the software HCA' run_tests build/check check-device
+    TERN_TEST_KILLS=100 CONFORMANCE_DEADLINE=300 FIRST_RUN_PERSONALITIES='strict mlx5 mlx4 hns rxe' phase 'tests on the software HCA' run_tests build/check check-device
 phase 'tests that take long' run_tests build/check check-nightly
 GATE_SUBSET=all phase 'Tern and its peers' run_tests build/check check TESTS=bench/tern_gate.sh check_PROGRAMS=
 phase 'random jobs' run_tap build/soak.log contrib/soak.sh 10 build/check

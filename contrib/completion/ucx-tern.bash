@@ -29,7 +29,7 @@ _ucx_tern() {
     if [ "${command[0]##*/}" = tern-bench ] && [ "$COMP_CWORD" -gt 1 ]; then
         # Those with options of their own.
         case ${COMP_WORDS[1]} in
-            sim | gate | replay | scale | program | compare)
+            sim | gate | replay | scale | order | program | compare)
                 command+=("${COMP_WORDS[1]}")
                 i=2
                 ;;
@@ -71,4 +71,4 @@ _ucx_tern() {
     esac
 }
 
-complete -o bashdefault -o default -F _ucx_tern tern-run softhca softhca-bench tern-bench
+complete -o bashdefault -o default -F _ucx_tern tern-run tern-first-run softhca softhca-bench tern-bench

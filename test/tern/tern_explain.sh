@@ -93,6 +93,8 @@ check_tests() {
     also 'check: paging' '^(good|note) +softhca0 +no on-demand paging; '
     also 'check: limits' '^(good|note) +ulimit -l '
     also 'check: the software HCA' '^good +software HCA +active$'
+    says 'check: the order of bytes, of which mlx5 knows only when connected' 0 '^good +softhca0 +promises the order' \
+        env SOFTHCA_PERSONALITY=mlx5 "${on_hca[@]}" --check
     says 'check: a device of another kind' 0 'promises no order of bytes' env SOFTHCA_PERSONALITY=rxe "${on_hca[@]}" --check
     also 'check: no XRC' '^note +softhca0 +no XRC'
     also 'check: less is gained' '^Gain between machines: long messages, by the cost model\.$'
@@ -112,6 +114,10 @@ check_tests() {
     also 'check: a port that is down: what to do' '-> check the cable'
     also 'check: and at the end' '^To change: .*check the cable and the switch'
     also 'check: and that nothing is gained' '^Gain between machines: nothing\.$'
+    says 'check: the second port has no cable' 0 '^note +softhca0:2 +it is down' \
+        env SOFTHCA_PORTS=2 SOFTHCA_FAULTS=port-down=softhca0:2 "${on_hca[@]}" --check
+    also 'check: which is no fault' '-> nothing is needed if it has no cable'
+    also 'check: and nothing to change' '^To change: ([^c]|c[^h])*\.$'
     says 'check: no such GID' 1 '^note +softhca0:1 +GID_INDEX 200 is not below' "${no_gid[@]}" "${on_hca[@]}" --check
     says 'check: too little memory may be locked' 1 '^note +softhca0 +not even 512 KiB' "${locked[@]}" "${on_hca[@]}" --check
     also 'check: too little memory: what to do' '-> raise the limit of locked memory'

@@ -3,8 +3,6 @@
 
 #include <cerrno>
 
-#include "tern/verbs/queue_pair.h"
-
 namespace bench {
 namespace {
 
@@ -80,7 +78,7 @@ void Link::make_queues(Device& device) {
 
 void Link::connect(Device& device) {
     const tern::verbs::Port& port = device.port();
-    const ibv_ah_attr to = port.address_vector(remote_.lid, remote_.gid, port.ethernet);
+    const ibv_ah_attr to = port.address_vector(remote_.lid, remote_.gid, port.global);
     errno = tern::verbs::init_reliable(qp_.get(), port);
     if (errno != 0) throw call_failed("ibv_modify_qp to INIT");
     const tern::verbs::RetrySettings retry = {

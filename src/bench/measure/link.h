@@ -12,6 +12,7 @@
 #include "bench/measure/peer.h"
 #include "tern/verbs/handles.h"
 #include "tern/verbs/port.h"
+#include "tern/verbs/queue_pair.h"
 
 namespace bench {
 
@@ -60,6 +61,8 @@ class Link {
     char* out() { return memory_; }
     char* in() { return memory_ + half_; }
     size_t half() const { return half_; }
+    // Whether the device promises the order of the bytes of a request of the peer.
+    bool in_order() const { return tern::verbs::writes_in_order(qp_.get()); }
     uint64_t remote_in() const { return remote_.in; }
     uint64_t remote_out() const { return remote_.in - half_; }
 

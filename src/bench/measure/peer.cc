@@ -78,7 +78,7 @@ void Channel::send(const void* bytes, size_t size) {
 
 bool Channel::receive(void* bytes, size_t size, uint64_t patience_ns) {
     if (!wait_until_readable(fd(), patience_ns)) throw Failure(whom_ + " does not answer");
-    return ::recv(fd(), bytes, size, 0) == static_cast<ssize_t>(size);
+    return ::recv(fd(), bytes, size, MSG_WAITALL) == static_cast<ssize_t>(size);
 }
 
 bool Channel::has_message() const {

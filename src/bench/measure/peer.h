@@ -14,8 +14,8 @@
 
 namespace bench {
 
-// One end of a SOCK_SEQPACKET connection. Functions throw Failure, with a text that names the
-// process at the other end.
+// One end of a connection, by SOCK_SEQPACKET, or by TCP between machines. Functions throw Failure,
+// with a text that names the process at the other end.
 class Channel {
   public:
     Channel() = default;
@@ -24,7 +24,7 @@ class Channel {
     static Channel join(const std::string& name, const std::string& whom);
 
     int fd() const { return fd_.get(); }
-    // Of the process at the other end.
+    // Of the process at the other end, if it is on this machine.
     pid_t pid() const;
     void send(const void* bytes, size_t size);
     // Waits for at most `patience_ns`; 0 means no limit. Returns false if the other end is closed.

@@ -38,6 +38,7 @@ constexpr struct {
     {"gate", "Tern over the peers that clusters run, in virtual time", run_gate},
     {"scale", "one process with up to 100,000 peers, simulated", run_scale},
     {"program", "a program of yours", run_program},
+    {"order", "the bytes of writes between two machines, and their order", run_order},
     {"compare", "what differs between two results", run_compare},
 };
 

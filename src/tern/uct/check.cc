@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <fstream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,6 +17,7 @@
 #include "tern/uct/iface.h"
 #include "tern/uct/md.h"
 #include "tern/uct/site_config.h"
+#include "tern/verbs/queue_pair.h"
 #include "tern/verbs/xrc.h"
 
 namespace tern {
@@ -76,6 +78,19 @@ std::string text_of_address(const verbs::Port& port, const PeerAddress& self) {
             (verbs::is_roce_v2(first) ? "v2, " : "v1, ") +
             kKinds[static_cast<size_t>(verbs::kind_of(first))] + ")";
     return text;
+}
+
+// What the device promises of a connection: mlx5 knows it only of one that is up.
+bool promises_order(const verbs::Device& device, const verbs::Port& port) {
+    ibv_qp_cap granted{};
+    const auto cq = verbs::create_completion_queue(device.context.get(), 4, 4, nullptr);
+    const auto qp = verbs::create_queue_pair(device.pd.get(), IBV_QPT_RC, cq.get(), nullptr,
+                                             {.sends = 1, .receives = 1}, granted);
+    return qp && verbs::init_reliable(qp.get(), port) == 0 &&
+           verbs::connect_reliable(qp.get(), port, {},
+                                   port.address_vector(port.attributes.lid, port.gid, port.global),
+                                   qp->qp_num, 0, 0, port.mtu, port.reads) == 0 &&
+           verbs::writes_in_order(qp.get());
 }
 
 // Whether the setting lets UCX use the port.
@@ -201,18 +216,26 @@ class Check {
         uct_component_h component = find_component();
         if (component == nullptr)
             return wrong("transport", "UCX does not list it", "set UCX_LOG_LEVEL=debug");
+        for (const std::string& name : names) {
+            const auto device = verbs::open_device(name);
+            linked_ |= device && !device->active_ports().empty();
+        }
         for (const std::string& name : names) check_device(component, name);
     }
 
     void check_device(uct_component_h component, const std::string& name) {
+        port_.reset();
         const auto device = verbs::open_device(name);
         if (!device)
             return note(name, std::string("it cannot be opened: ") + strerror(errno),
                         kRemedyOfAccess);
         for (unsigned number = 1; number <= device->attributes.phys_port_cnt; ++number) {
             const auto trouble = device->unusable(static_cast<uint8_t>(number));
-            if (!trouble.why.empty())
-                note(name + ":" + std::to_string(number), trouble.why, advice(trouble.remedy));
+            if (trouble.why.empty()) continue;
+            const bool spare = linked_ && trouble.remedy == verbs::Remedy::kCable;
+            note(name + ":" + std::to_string(number), trouble.why,
+                 spare ? "nothing is needed if it has no cable: another port is active"
+                       : advice(trouble.remedy));
         }
         if (device->active_ports().empty()) return;
         Config<uct_md_config_t> config(read_md_config(component));
@@ -260,6 +283,7 @@ class Check {
 
     void describe_port(const TernIface& iface, const std::string& name) {
         const verbs::Port& port = port_of(iface);
+        port_ = port;
         char text[160];
         std::snprintf(text, sizeof text, "active, %s, %.0f Gb/s, MTU %u, P_Key 0x%x, %s, ",
                       port.ethernet ? "Ethernet" : "InfiniBand", port.bandwidth() * 8e-9,
@@ -280,11 +304,7 @@ class Check {
     }
 
     void check_features(uct_md_h md, const verbs::Device& device, const std::string& name) {
-        ibv_qp_cap granted{};
-        const auto cq = verbs::create_completion_queue(device.context.get(), 4, 4, nullptr);
-        const auto qp = verbs::create_queue_pair(device.pd.get(), IBV_QPT_RC, cq.get(), nullptr,
-                                                 {.sends = 1, .receives = 1}, granted);
-        if (qp && verbs::writes_in_order(qp.get())) {
+        if (port_ && promises_order(device, *port_)) {
             good(name, "promises the order of bytes: frequent senders get blocks that are polled");
             gain("short messages of frequent senders, which are polled for in memory");
         } else
@@ -311,8 +331,10 @@ class Check {
     tern_check_line_func_t say_;
     void* argument_;
     bool wrong_ = false;
+    bool linked_ = false;  // a port is active
     unsigned usable_ = 0;
-    unsigned ignored_ = 0;  // usable ports that UCX_NET_DEVICES leaves out
+    std::optional<verbs::Port> port_;  // the last one that was opened
+    unsigned ignored_ = 0;             // usable ports that UCX_NET_DEVICES leaves out
 };
 
 }  // namespace

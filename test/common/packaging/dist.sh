@@ -43,7 +43,8 @@ git ls-files | while read -r file; do [ ! -e "$file" ] || echo "$file"; done | g
 # What autoreconf makes, configure for a package, and make for the manual pages.
 {
     cat "$tmp/tracked"
-    printf '%s\n' aclocal.m4 configure tern_config.h.in contrib/packaging/ucx-tern.spec
+    printf '%s\n' aclocal.m4 configure tern_config.h.in contrib/packaging/ucx-tern.spec contrib/packaging/ucx-tern.eb \
+        contrib/packaging/spack/package.py
     find . -name Makefile.in -not -path './build/*' -printf '%P\n'
     find config m4 ! -type d
     for page in docs/man/*.scd; do echo "${page%.scd}"; done
