@@ -349,6 +349,18 @@ TEST_F(PinCacheTest, ReuseIsCounted) {
     EXPECT_GT(cache.uses(at(0x10010), 10000), 100u);
 }
 
+// As the buffers of an all-to-all of a thousand ranks.
+TEST_F(PinCacheTest, ReuseOfThousandsOfBuffersIsCounted) {
+    for (const uint64_t bytes : {uint64_t{4096}, uint64_t{256} << 10}) {
+        PinCache cache = make(remembering());
+        unsigned reused = 0;
+        for (uint32_t use = 1; use <= 8; ++use)
+            for (uint64_t i = 0; i < 2048; ++i)
+                reused += cache.note(at(0x1000000 + i * bytes), bytes) >= 3 && use == 8;
+        EXPECT_GE(reused, 2040u) << bytes;
+    }
+}
+
 TEST_F(PinCacheTest, ReuseOfManyShortBuffersSideBySideIsCounted) {
     PinCache cache = make(remembering());
     for (uint32_t use = 1; use < 5; ++use)
