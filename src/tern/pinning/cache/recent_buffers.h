@@ -56,7 +56,7 @@ class RecentBuffers {
     static constexpr unsigned kShortBlock = 12;  // of buffers of up to kShort bytes
     static constexpr uint64_t kShort = 32 << 10;
     static constexpr uint64_t kLately = 16384;  // uses of any buffers
-    static constexpr unsigned kMostBits = 13;   // room for twice as many buffers
+    static constexpr unsigned kMostBits = 11;   // 8192 buffers: forget() looks at all of them
     static constexpr uint64_t kLost = 1024;
 
     struct Entry {
