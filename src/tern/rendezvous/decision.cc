@@ -2,6 +2,7 @@
 #include "tern/rendezvous/decision.h"
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 
 #include "tern/rendezvous/progress_budget.h"
@@ -151,8 +152,18 @@ bool Decider::is_reused(const BufferState& buffer) const {
 
 Staging Decider::staging(uint64_t length) const {
     Staging staging = settings_.staging;
-    const double q = settings_.staging.q;
-    staging.q = q > 1 ? std::min(q, std::max(1.0, model_.ratio(length))) : 1;
+    const bool grows = staging.q > 1;
+    staging.q = grows ? std::min(staging.q, std::max(1.0, model_.ratio(length))) : 1;
+    if (!grows || staging.q > 1) return staging;
+    // Where copies are slower than the wire, chunks do not grow. They are those of equation 3, with
+    // what each takes of the processor, but not shorter than what is copied within a latency, as
+    // half of a round trip hides an early copy.
+    const NetworkCosts& network = model_.costs().network;
+    const double copies = model_.copy_bandwidth(length);
+    const double gap = network.gap + network.overhead;
+    const double chunk = std::sqrt(static_cast<double>(length) * gap * copies / 2);
+    staging.first =
+        std::min(std::max({staging.first, chunk, network.latency * copies}), staging.most);
     return staging;
 }
 

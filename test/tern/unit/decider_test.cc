@@ -335,6 +335,31 @@ TEST(Decider, ChunksGrowNoFasterThanCopiesAllow) {
     EXPECT_EQ(decider_of("hdr200").limits(64 * kMB, 192).q, 1);
 }
 
+// Equation 3, where q <= 1, and growing chunks elsewhere: as good as the best of a sweep, but for
+// the first chunk of a message of few, which an early copy may hide or not.
+TEST(Decider, ChunksAreThoseOfASweep) {
+    constexpr double kGB = 1e9;
+    for (const double wire : {2.0, 12.5, 25.0, 50.0})
+        for (const double copy : {6.0, 10.0, 20.0}) {
+            Costs costs{{1e-6, wire * kGB, 100e-9, 100e-9}, {copy * kGB, copy * kGB}, {}};
+            const Decider decider(costs, {.staging = {.most = 21.0 * SubBlocks::kSubBlock}});
+            const CostModel& model = decider.model();
+            for (const uint64_t length : {512 * kKB, kMB, 16 * kMB})
+                for (const bool early : {true, false}) {
+                    Staging chosen = decider.staging(length);
+                    chosen.early = early;
+                    Staging each = chosen;
+                    double best = model.superpipeline(length, chosen);
+                    for (each.first = SubBlocks::kSubBlock; each.first <= each.most;
+                         each.first += SubBlocks::kSubBlock)
+                        for (each.q = 1; each.q <= 2; each.q += 0.125)
+                            best = std::min(best, model.superpipeline(length, each));
+                    EXPECT_LE(model.superpipeline(length, chosen), 1.03 * best)
+                        << wire << " " << copy << " " << length << " " << early;
+                }
+        }
+}
+
 // A simulation with the decider's chunks: "overhead below 5 % from 64 KB up".
 TEST(Decider, ItsSchedulesKeepTheWireBusy) {
     for (const char* name : {"graphene", "infini"}) {
