@@ -289,7 +289,7 @@ tune_tests() {
     compares 'tune: registration' '$1 > 60' \
         "$(value "$tmp/tune" 'parameters of the cost model, pin_latency' 'registration: fixed')"
     check_match 'tune: what fixes it' '^parameters of the cost model, net$' cat "$tmp/tune"
-    check_match 'tune: which scheme' '^fresh buffers: (superpipeline|zcopy) from 1 KiB' cat "$tmp/tune"
+    check_match 'tune: which scheme' '^fresh buffers: (superpipeline|zcopy) from 4 KiB' cat "$tmp/tune"
     is_json 'tune: the json is json' "$tmp/tune.json"
     check_match 'tune: sizes from 1 MiB up are whole' '"x": 1048576,' cat "$tmp/tune.json"
 }

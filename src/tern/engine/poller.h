@@ -162,11 +162,12 @@ template <class Sink>
 // Returns `count` and the number of what it handles.
 template <class Sink>
 [[gnu::always_inline]] inline unsigned Poller::rest(Sink& sink, unsigned count) {
-    const bool asleep = budget_.has_reason() && sleep_.is_asleep();
-    if (asleep) [[unlikely]]
-        sleep_.on_poll();
-    if (budget_.has_reason() && batches_.any()) [[unlikely]]
-        batches_.end_burst();
+    bool asleep = false;
+    if (budget_.has_reason()) [[unlikely]] {
+        asleep = sleep_.is_asleep();
+        if (asleep) sleep_.on_poll();
+        if (batches_.any()) batches_.end_burst();
+    }
     // Blocks that are never empty must not delay the completion queue for ever. Before peers have
     // seen that this side no longer sleeps, they may notify, so each poll looks there.
     if (count != 0 && !asleep && !after_gap_ && !control_.presses() && ++busy_ % kBusyPolls != 0)
