@@ -63,6 +63,45 @@ PAIR_C = """
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
+static int compare(const void* a, const void* b) {
+    const double x = *(const double*)a, y = *(const double*)b;
+    return (x > y) - (x < y);
+}
+static void work(double until) {
+    while (MPI_Wtime() < until) continue;
+}
+/* Medians at rank 1: of a message between buffers of its own or of all, and of what is left of one to wait for after
+   both ranks have worked for twice its time. */
+static void measure(int rank) {
+    enum { FRESH, REUSED, LEFT, KINDS, TIMES = 31 };
+    static const char* const names[] = {"fresh buffers", "reused buffers", "left after work"};
+    for (int size = 1 << 16; size <= 1 << 22; size *= 8) {
+        const size_t distance = size + 8192;
+        double median = 0;
+        for (int kind = FRESH; kind < KINDS; ++kind) {
+            char* const memory = malloc((TIMES + 1) * distance);
+            double times[TIMES];
+            for (size_t i = 0; i < (TIMES + 1) * distance; i += 4096) memory[i] = 1;
+            for (int i = -1; i < TIMES; ++i) {
+                char* const buffer = memory + (kind == FRESH ? i + 1 : 0) * distance;
+                MPI_Request request;
+                MPI_Barrier(MPI_COMM_WORLD);
+                double begin = MPI_Wtime();
+                if (rank == 0) MPI_Isend(buffer, size, MPI_BYTE, 1, 0, MPI_COMM_WORLD, &request);
+                if (rank == 1) MPI_Irecv(buffer, size, MPI_BYTE, 0, 0, MPI_COMM_WORLD, &request);
+                if (kind == LEFT) work(begin + 2 * median);
+                if (kind == LEFT) begin = MPI_Wtime();
+                MPI_Wait(&request, MPI_STATUS_IGNORE);
+                if (i >= 0) times[i] = MPI_Wtime() - begin;
+            }
+            qsort(times, TIMES, sizeof times[0], compare);
+            median = times[TIMES / 2];
+            MPI_Bcast(&median, 1, MPI_DOUBLE, 1, MPI_COMM_WORLD);
+            if (rank == 0) printf("measured %d %.3f %s\\n", size, 1e6 * median, names[kind]);
+            free(memory);
+        }
+    }
+}
 int main(int argc, char** argv) {
     enum { AT_ONCE = 4 };
     const int rounds = argc > 1 ? atoi(argv[1]) : 100;
@@ -70,6 +109,7 @@ int main(int argc, char** argv) {
     int rank;
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    if (rounds == 0) measure(rank);
     for (int round = 0; round < rounds; ++round)
         for (int size = 1; size <= 1 << 20; size *= 2) {
             unsigned char *out[AT_ONCE], *in[AT_ONCE];
@@ -469,10 +509,9 @@ def ucx(run):
 def bench(run):
     """On the first machine: its two processes talk through the adapter's loopback."""
     uct = {"rc_x": "rc_mlx5", "dc_x": "dc_mlx5"}
-    commands = ["latency"] if run.options.short else ["latency", "rate", "bandwidth", "onesided", "overlap", "tune"]
     others = [uct[arm] for arm in arms_of(run) if arm in uct]
-    for command, transport in [*((command, "tern") for command in commands),
-                               *((command, other) for other in others for command in commands[:3])]:
+    for command, transport in [("latency", "tern"), *([] if run.options.short else [("tune", "tern")]),
+                               *(("latency", other) for other in others)]:
         def act(command=command, transport=transport):
             file = f"{run.folder}/bench.json"
             words = [str(TOOLS / "tern-bench"), command, "--device", run.machines[0].device, "--transport", transport,
@@ -518,16 +557,26 @@ def mpi(run):
             return next((outcome for outcome in outcomes if outcome.status != 0), outcomes[0])
         if run.row(f"{name}: a program is built", build, needs=[compiler])["status"] != "ok":
             continue
-        for setting in ({}, {"UCX_TERN_TM_ENABLE": "y"}):
-            def act(setting=setting, name=name, launcher=launcher, options=options, program=program):
-                words, environment = over(run, "tern", [program, "1" if run.options.short else "100"])
+        checks, matching = "1" if run.options.short else "100", {"UCX_TERN_TM_ENABLE": "y"}
+        for arm, rounds, setting in [("tern", checks, {}), ("tern", checks, matching), ("tern", "0", matching),
+                                     *((arm, "0", {}) for arm in arms_of(run))]:
+            def act(arm=arm, rounds=rounds, setting=setting, name=name, launcher=launcher, options=options,
+                    program=program):
+                words, environment = over(run, arm, [program, rounds])
                 if os.geteuid() == 0:
                     environment.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
                 outcome = run.one([launcher, "-np", "2", *options, "env", *(f"{k}={v}" for k, v in {
                     **environment, **setting}.items()), *map(str, words)], environment=environment, limit=300)
-                count = re.findall(r"verify: ok, (\d+) messages", outcome.output)
-                return with_figures(outcome, [figure(f"{name}: messages", "tern", None, int(n), "") for n in count])
-            run.row(f"{name}: each byte of messages" + "".join(f", {k}={v}" for k, v in setting.items()), act)
+                if arm != "tern":  # a row fails by Tern only
+                    outcome.status = 0
+                label = arm + (", matching" if setting else "")
+                found = [figure(f"{name}: {what}", label, int(size), float(time), "us") for size, time, what
+                         in re.findall(r"^measured (\d+) ([\d.]+) (.*)", outcome.output, re.M)]
+                count = re.findall(r"verify: ok, ([1-9]\d*) messages", outcome.output)
+                found += [figure(f"{name}: messages", label, None, int(n), "") for n in count]
+                return with_figures(outcome, found)
+            what = f"times over {arm}" if rounds == "0" else "each byte of messages"
+            run.row(f"{name}: {what}" + "".join(f", {k}={v}" for k, v in setting.items()), act)
     if not seen:
         run.row("Open MPI, MPICH", lambda: Outcome(0, ""), needs=["mpirun"])
 
