@@ -32,7 +32,8 @@ profile=${1:-graphene}
 say "two ranks on the software HCA, profile $profile: half a minute"
 for mpi in openmpi mpich; do
     mpicc.$mpi -O2 -o $folder/buffers.$mpi examples/tour/buffers.c
-    $tools/tern-bench program --profile "$profile" --rounds 5 --number takes --unit us \
+    $tools/softhca run --fabric "quickstart-$$" --profile "$profile" -- \
+        $tools/tern-bench program --rounds 5 --number takes --unit us \
         --name "$mpi, messages of 1 MiB from buffers never used before" \
         -- mpirun.$mpi -np 2 $folder/buffers.$mpi fresh
 done

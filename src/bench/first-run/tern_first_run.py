@@ -30,11 +30,14 @@ VERSION = "@PACKAGE_VERSION@"
 CONTACT = "@PACKAGE_BUGREPORT@"
 TOOLS = pathlib.Path(__file__).resolve().parent
 SCHEMA = 1  # of first-run.json
-EXIT_FAILED, EXIT_USAGE, EXIT_WRONG = 1, 2, 3
+EXIT_FAILED, EXIT_WRONG = 1, 3
 WRONG = re.compile(r"wrong (?:byte|order).*|.*(?:out of order or were damaged|the bytes are not there).*")
 NO_SERVER = re.compile(r"refused|connect|no server", re.I)
 SERVER_STARTS = 20  # seconds, in which a client that finds no server tries again
-HALF = 2 ** 19  # bytes; the longest message of the MPI program is twice as long
+PATIENCE = 30  # seconds, for what only tells something
+# Without these, MPI may take other ways than UCX, or none of the network; tern-run sets them for Tern.
+MPI_OVER_UCX = {"OMPI_MCA_pml": "ucx", "OMPI_MCA_osc": "ucx", "OMPI_MCA_opal_common_ucx_tls": "any",
+                "OMPI_MCA_opal_common_ucx_devices": "any", "MPIR_CVAR_NOLOCAL": "1", "MPIR_CVAR_CH4_NETMOD": "ucx"}
 
 HELP = f"""Tries the adapters of two machines with perftest, UCX, MPI and Tern, and writes a report without names
 and addresses: first-run.json and first-run.html.
@@ -47,7 +50,7 @@ Options:
   -h,--help                   Print this help message and exit
   --version                   Print the version and exit
   --device NAME[,NAME]        HCA and port as UCX names them, of both machines or of each [the first active port]
-  --gid-index N               entry of the GID table, for RoCE [0 for perftest; Tern and UCX choose]
+  --gid-index N               entry of the GID table, for RoCE [0; Tern and UCX choose]
   --output FOLDER             where the report is written [.]
   --short                     few repetitions: whether it works, not how fast
   --steps LIST                only these steps: check, perftest, order, ucx, bench, mpi, tests, faults
@@ -153,6 +156,8 @@ ucx_info -v | sed -n 's/.*ersion:* *\([0-9][0-9.]*[0-9]\).*/ucx=\1/p' | head -n 
 ucx_info -d | sed -n 's/.*Transport: *//p' | sort -u | tr '\n' ' ' | sed 's/^/transports=/'; echo
 ibv_devinfo -v
 """
+FACTS = ("kernel", "architecture", "name", "system", "processor", "processors", "locked_memory_kib", "ucx",
+         "transports")
 OF_A_DEVICE = ("fw_ver", "vendor_id", "vendor_part_id", "hw_ver", "board_id", "max_qp_rd_atom", "atomic_cap", "max_srq")
 OF_A_PORT = ("state", "active_mtu", "link_layer", "active_width", "active_speed")
 
@@ -161,16 +166,24 @@ class Wrong(Exception):
     """A byte was wrong: nothing else is worth running."""
 
 
+def told(words):
+    """What a command prints; nothing if there is none."""
+    with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+        return subprocess.run(words, capture_output=True, text=True, check=False, timeout=PATIENCE).stdout
+    return ""
+
+
 class Machine:
     """One of the two machines, or of the two places on one."""
 
     def __init__(self, name, way):
         self.name, self.way = name, way
+        self.alone = True  # the other one is this machine, too
         self.facts, self.device = {}, ""
 
     @property
     def address(self):
-        return "127.0.0.1" if self.way == "local" and self.name == "localhost" else self.name
+        return "127.0.0.1" if self.way == "local" and self.alone else self.name
 
     def command(self, words, environment, limit):
         words = ["timeout", "-k", "5", str(limit), "env", *(f"{k}={v}" for k, v in environment.items()), *words]
@@ -181,7 +194,7 @@ class Machine:
                 "wait $p; s=$?; kill $! 2>/dev/null; exit $s")
         if self.way == "srun":
             return ["srun", "--quiet", "--overlap", "-N1", "-n1", "-w", self.name, "sh", "-c", text]
-        return ["ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", self.name, text]
+        return ["ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", self.name, "sh -c " + shlex.quote(text)]
 
 
 class Process:
@@ -299,7 +312,10 @@ class Run:
         elif both and not self.reached:
             row.update(status="missing", remark="a machine cannot be reached")
         else:
-            outcome = act()
+            try:
+                outcome = act()
+            except Exception as error:  # pylint: disable=broad-except # the run goes on
+                outcome = Outcome(1, "", f"{type(error).__name__}: {error}")
             row["figures"] = getattr(outcome, "figures", [])
             wrong = WRONG.search(outcome.output)
             if wrong:
@@ -318,15 +334,20 @@ class Run:
 
     def clean(self, text):
         """Without names of machines and users, folders of theirs, and addresses."""
-        names = {self.folder, os.path.expanduser("~"), os.getcwd(), getpass.getuser(), socket.gethostname()}
+        names = {self.folder, os.path.expanduser("~"), os.getcwd(), socket.gethostname(), str(TOOLS), str(TOOLS.parent),
+                 self.options.tests or ""}
+        with contextlib.suppress(KeyError, OSError):  # a user without a name
+            names.add(getpass.getuser())
         for machine in self.machines:
             names |= {machine.name, machine.facts.get("name", "")}
-        names |= {name.split(".")[0] for name in names if "/" not in name}
+        names |= {name.split(".")[0] for name in names if "/" not in name and not name[:1].isdigit()}
         for name in sorted(names - {"", "/", "localhost", "root"}, key=len, reverse=True):
-            text = re.sub(rf"(?<![\w-]){re.escape(name)}(?![\w-])", "-", text)
+            more = "" if "/" in name else r"(?:[-.][\w.-]+)?"
+            text = re.sub(rf"(?<![\w-]){re.escape(name)}{more}(?!\w)", "-", text)
         text = re.sub(r"(?<![\w:])(?:[0-9a-fA-F]{0,4}:){3,}[0-9a-fA-F:.]*", "-", text)
+        text = re.sub(r"(?<![\w:])[0-9a-fA-F]*::[0-9a-fA-F:.]*(?!\w)", "-", text)
         text = re.sub(r"\b\d{1,3}(?:\.\d{1,3}){3}\b", "-", text)
-        return re.sub(r"(?i)\b(lid|guid|gid)\b[ :=]*(?:0x)?[0-9a-f]+\b", r"\1 -", text)
+        return re.sub(r"(?i)(lid|guid|gid)\b[ :=]*(?:0x)?[0-9a-f]+\b", r"\1 -", text)
 
     def tail(self, text):
         return self.clean("\n".join(text.strip().split("\n")[-30:]))
@@ -373,7 +394,7 @@ def facts(run):
     for i, machine in enumerate(run.machines):
         def act(i=i, machine=machine):
             outcome = run.one(["sh", "-c", FACTS_SH, "sh", run.folder], machine=i)
-            machine.facts = dict(re.findall(r"^(\w+)=(.*)$", outcome.output, re.M))
+            machine.facts = dict(re.findall(rf"^({'|'.join(FACTS)})=(.*)$", outcome.output, re.M))
             if "kernel" not in machine.facts:
                 run.reached = False
                 outcome.status, outcome.why = outcome.status or 1, outcome.why + "; the machine cannot be reached"
@@ -471,12 +492,14 @@ UCX_TESTS = [("tag_lat", (8, 4096, 1 << 20)), ("tag_bw", (8, 4096, 1 << 20)), ("
              ("ucp_get", (8, 1 << 20)), ("ucp_add", (8,)), ("ucp_fadd", (8,)), ("ucp_swap", (8,)), ("ucp_cswap", (8,))]
 
 
+def alone_of_ucx():
+    """Where ucx_perftest is a program of MPI too, it is not to be one."""
+    return ["-P", "0"] if re.search(r"^ +-P ", told(["ucx_perftest", "-h"]), re.M) else []
+
+
 def ucx(run):
     short = run.options.short
-    # Where ucx_perftest is a program of MPI too, it is not to be one.
-    usage = subprocess.run(["ucx_perftest", "-h"], capture_output=True, text=True, check=False).stdout \
-        if shutil.which("ucx_perftest") else ""
-    alone = ["-P", "0"] if re.search(r"^ +-P ", usage, re.M) else []
+    alone = alone_of_ucx()
     for test, sizes in UCX_TESTS[:5:2] + UCX_TESTS[-1:] if short else UCX_TESTS:
         for size in sizes[-1:] if short else sizes:
             def act(test=test, size=size):
@@ -536,7 +559,7 @@ def mpis(run):
     for suffix in ("openmpi", "mpich", ""):
         compiler, launcher = (f"mpicc.{suffix}", f"mpirun.{suffix}") if suffix else ("mpicc", "mpirun")
         if shutil.which(launcher):
-            text = subprocess.run([launcher, "--version"], capture_output=True, text=True, check=False).stdout
+            text = told([launcher, "--version"])
             if "Open MPI" in text or "OpenRTE" in text:
                 yield "Open MPI", compiler, launcher, ["-H", hosts] if apart else ["--oversubscribe"]
             elif "HYDRA" in text:
@@ -563,6 +586,7 @@ def mpi(run):
             def act(arm=arm, rounds=rounds, setting=setting, name=name, launcher=launcher, options=options,
                     program=program):
                 words, environment = over(run, arm, [program, rounds])
+                environment.update({} if arm == "tern" else MPI_OVER_UCX)
                 if os.geteuid() == 0:
                     environment.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
                 outcome = run.one([launcher, "-np", "2", *options, "env", *(f"{k}={v}" for k, v in {
@@ -574,7 +598,7 @@ def mpi(run):
                          in re.findall(r"^measured (\d+) ([\d.]+) (.*)", outcome.output, re.M)]
                 count = re.findall(r"verify: ok, ([1-9]\d*) messages", outcome.output)
                 found += [figure(f"{name}: messages", label, None, int(n), "") for n in count]
-                return with_figures(outcome, found)
+                return with_figures(outcome, found, wanted=arm == "tern")
             what = f"times over {arm}" if rounds == "0" else "each byte of messages"
             run.row(f"{name}: {what}" + "".join(f", {k}={v}" for k, v in setting.items()), act)
     if not seen:
@@ -584,7 +608,9 @@ def mpi(run):
 def tests(run):
     """On the first machine, what a build has: conformance programs, and UCX's own tests."""
     folder = pathlib.Path(run.options.tests or "")
-    source = folder.resolve().parents[2] if run.options.tests else folder
+    source = folder
+    with contextlib.suppress(OSError, AttributeError):
+        source = pathlib.Path(re.search(r"^abs_top_srcdir = (.*)", (folder / "Makefile").read_text(), re.M)[1])
     tap = source / "test/common/gtest_tap.sh"
     device, _, port = run.machines[0].device.partition(":")
     environment = {"CONFORMANCE_DEVICE": device, "CONFORMANCE_PORT": port, "CONFORMANCE_DEADLINE": "30",
@@ -611,7 +637,7 @@ def tests(run):
 
 def faults(run):
     """A peer is killed under traffic, and the cable is pulled: in both cases a process must not hang."""
-    words, environment = over(run, "tern", ["ucx_perftest", "-p", run.next_port(), "-e"])
+    words, environment = over(run, "tern", ["ucx_perftest", "-p", run.next_port(), *alone_of_ucx(), "-e"])
     environment["UCX_TERN_TIMEOUT"] = "1s"
     stream = [run.machines[0].address, "-t", "tag_bw", "-s", "4096", "-n", "2000000000"]
 
@@ -626,24 +652,32 @@ def faults(run):
                     break
             if "[thread" not in client.output():
                 return Outcome(1, client.output() + server.output(), "there was no traffic")
-            act(client)
+            why = act(client)
             begin = time.monotonic()
             while not server.ends(0.2) and "error handler called" not in server.output():
                 if time.monotonic() > begin + patience:
                     return Outcome(1, server.output(), f"not told within {patience} s")
-            return Outcome(0, server.output())
+            status = server.popen.poll() or 0
+            crashed = status < 0 or status > 128
+            why = f"the survivor ended with status {status}" if crashed else why
+            return Outcome(int(crashed), server.output(), why)
 
-    def cable(_):
-        for state in ("down", "up"):
+    def cable(state, seconds):
+        with contextlib.suppress(subprocess.TimeoutExpired):
             subprocess.run(["sh", "-c", f"{run.options.cable} {state}"], check=False, timeout=60)
-            time.sleep(5 if state == "down" else 1)
+        time.sleep(seconds)
     if run.options.faults:
         run.row("a peer is killed", lambda: under_traffic(lambda client: client.stop(1), 60), needs=["ucx_perftest"])
     if run.options.cable:
         def act():
             def pulled(client):
-                cable(client)
+                try:
+                    cable("down", 5)
+                finally:
+                    cable("up", 1)
+                goes_on = not client.ends(0)
                 client.stop(1)
+                return "the traffic went on" if goes_on else "the traffic had ended"
             return under_traffic(pulled, 60)
         run.row("the cable is pulled for 5 s", act, needs=["ucx_perftest"])
 
@@ -676,7 +710,7 @@ def report(run, verdict):
               "one_machine": one, "short": run.options.short, "machines": kinds, "rows": run.rows}
     folder = pathlib.Path(run.options.output)
     send = f"Please read {folder / 'first-run.json'}, and send it to {CONTACT}: it names no machine, user or address."
-    (folder / "first-run.json").write_text(json.dumps(result, indent=1) + "\n")
+    (folder / "first-run.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     (folder / "first-run.html").write_text(PAGE % {
         "version": VERSION, "date": result["date"], "verdict": html.escape(verdict),
         "machines": "".join(f"<tr><th>{i}<td>{html.escape(json.dumps(kind))}</tr>" for i, kind in enumerate(kinds, 1)),
@@ -687,7 +721,7 @@ def report(run, verdict):
         "figures": "".join("<tr>" + cells(f, f["what"], "" if f["bytes"] is None else f["bytes"], f["arm"],
                                           float(f["value"]), f["unit"]) + "</tr>" for row in run.rows
                            for f in row["figures"]),
-        "send": html.escape(f"Send first-run.json to {CONTACT}.")})
+        "send": html.escape(f"Send first-run.json to {CONTACT}.")}, encoding="utf-8")
     return send
 
 
@@ -728,16 +762,20 @@ def machines_of(options):
     allocation = os.environ.get("SLURM_JOB_NODELIST")
     names = options.hosts
     if not names and allocation:
-        names = subprocess.run(["scontrol", "show", "hostnames", allocation], capture_output=True, text=True,
-                               check=False).stdout.split()
+        names = told(["scontrol", "show", "hostnames", allocation]).split()
     names = (names * 2 if len(names) == 1 else names)[:2] or ["localhost"] * 2
-    return [Machine(name, "local" if name in here else "srun" if allocation else "ssh") for name in names]
+    machines = [Machine(name, "local" if name in here else "srun" if allocation else "ssh") for name in names]
+    for machine in machines:
+        machine.alone = all(other.way == "local" for other in machines)
+        if machine.name == "localhost" and not machine.alone:
+            machine.name = socket.gethostname()
+    return machines
 
 
 def main():
     options = options_of(sys.argv[1:])
     run = Run(options, machines_of(options))
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda number, _: sys.exit(128 + number))
     verdict, status = "ended early by a signal", None
     try:
@@ -757,7 +795,8 @@ def main():
     finally:
         send = report(run, verdict)
         for i in range(2 if run.reached else 1):
-            run.one(["rm", "-rf", run.folder], machine=i)
+            with contextlib.suppress(OSError):
+                run.one(["rm", "-rf", run.folder], machine=i)
         print(f"\n{verdict}\n{send}", file=sys.stderr)
     sys.exit(status)
 

@@ -62,10 +62,16 @@ std::string MemoryFile::text() const {
     return text;
 }
 
+// The software HCA finds memory of a descriptor that is open without any privilege.
 Memory::Memory(Kind kind, size_t size) : size_(size) {
-    const int flags = kind == Kind::kShared ? MAP_SHARED : MAP_PRIVATE;
-    void* mapped =
-        ::mmap(nullptr, size, PROT_READ | PROT_WRITE, flags | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    int fd = -1;
+    int flags = MAP_PRIVATE | MAP_ANONYMOUS;
+    if (kind == Kind::kShared) {
+        fd = file_.emplace().fd();
+        flags = MAP_SHARED;
+        if (::ftruncate(fd, static_cast<off_t>(size)) != 0) throw call_failed("ftruncate");
+    }
+    void* mapped = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, flags | MAP_POPULATE, fd, 0);
     if (mapped == MAP_FAILED) throw call_failed("mmap");
     data_ = static_cast<char*>(mapped);
     tern::verbs::touch_pages(data_, size);

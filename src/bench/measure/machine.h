@@ -52,6 +52,7 @@ class Memory {
     char* data() { return data_; }
 
   private:
+    std::optional<MemoryFile> file_;  // of kShared
     char* data_ = nullptr;
     size_t size_;
 };

@@ -25,21 +25,16 @@ struct Figure {
     Samples rounds = {};  // of a sampled value: the median of each round, or the ratio
     double target = kNone;
     bool at_most = true;        // target is an upper limit, otherwise a lower one
-    double model = kNone;       // the value of the device's timing model
-    double machine = kNone;     // the value measured without that model
     double late_share = kNone;  // of the operations, those later than the device's timing model
     double cpu_share = kNone;
-    bool machine_bound = false;            // the machine alone is slower than the model
     std::vector<std::string> doubts = {};  // why the value is doubtful
 
     bool is_ratio() const { return unit.size() == 1 && unit[0] == kRatioUnit; }
     // The device could not keep up with its timing model: the value is that of the machine.
-    bool refused() const { return late_share > kLateShare || machine_bound; }
+    bool refused() const { return late_share > kLateShare; }
     bool has_target() const { return is_set(target); }
     bool met() const { return !refused() && in_target(); }
     bool in_target() const { return at_most ? value.median <= target : value.median >= target; }
-    // The deviation of the median from the model, as a share of the model.
-    double deviation() const { return value.median / model - 1; }
 };
 
 // A value that is counted or calculated, not sampled.

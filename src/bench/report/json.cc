@@ -62,9 +62,6 @@ Json object_of(const Figure& figure) {
         add(&object, figure.at_most ? "at_most" : "at_least", figure.target);
         object["met"] = figure.met();
     }
-    add(&object, "model", figure.model);
-    if (!figure.refused()) add(&object, "deviation", figure.deviation());
-    add(&object, "machine", figure.machine);
     add(&object, "late_share", figure.late_share);
     add(&object, "cpu_share", figure.cpu_share);
     if (!figure.refused())

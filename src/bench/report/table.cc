@@ -42,10 +42,6 @@ Cells cells(const Figure& figure) {
             sampled ? number_text(figure.value.p10) : "",
             sampled ? number_text(figure.value.p90) : "",
             verdict(figure),
-            number_text(figure.model),
-            is_set(figure.model) && !figure.refused() ? percent_text("%+.1f%%", figure.deviation())
-                                                      : "",
-            number_text(figure.machine),
             doubts_text(figure)};
 }
 
@@ -75,7 +71,9 @@ Names names_of(const Chosen& figures) {
 // The cell of a matrix.
 std::string cell(const Figure& figure) {
     if (figure.refused()) return "late ";
-    if (figure.value.count == 1 && !figure.has_target()) return number_text(figure.value.median);
+    if (figure.value.count == 1 && !figure.has_target() && figure.doubts.empty() &&
+        figure.rounds.empty())
+        return number_text(figure.value.median);
     const char* missed = !figure.has_target() || figure.met() ? "" : figure.at_most ? ">" : "<";
     if (!figure.is_ratio())
         return number_text(figure.value.median) + missed + (figure.doubts.empty() ? " " : "?");
@@ -198,11 +196,7 @@ std::string doubts_text(const Figure& figure) {
 std::string as_table(const std::vector<Figure>& figures) {
     const bool sampled =
         std::ranges::any_of(figures, [](const Figure& one) { return one.value.count > 1; });
-    const Cells titles = {"",        sampled ? "median" : "value",
-                          "",        "p10",
-                          "p90",     "target",
-                          "model",   "deviation",
-                          "machine", ""};
+    const Cells titles = {"", sampled ? "median" : "value", "", "p10", "p90", "target", ""};
     std::vector<Cells> lines = {titles};
     std::string group;
     for (const Figure& figure : figures) {
@@ -213,7 +207,7 @@ std::string as_table(const std::vector<Figure>& figures) {
         }
         lines.push_back(cells(figure));
     }
-    return in_columns(lines, "lrlrrlrrrl");
+    return in_columns(lines, "lrlrrll");
 }
 
 std::string as_matrix(const std::vector<Figure>& figures, bool names_down) {

@@ -269,7 +269,6 @@ Figure Series::figure_of(const Group& group, const Entry& entry) const {
     figure.unit = group.unit;
     figure.value = summarize(measured.all);
     figure.target = entry.target;
-    figure.model = entry.model;
     figure.cpu_share = median(measured.cpu);
     if (!measured.late.empty()) figure.late_share = median(measured.late);
     doubt_value(&figure, measured.medians, setup_.cpus.has_value(),

@@ -19,7 +19,6 @@ struct Entry {
     Arm arm;
     Order order;
     double target = kNone;  // as in Figure
-    double model = kNone;
 
     struct Measured {
         Samples all = {};

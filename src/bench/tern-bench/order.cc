@@ -160,14 +160,25 @@ Seen read_all(Link& link, const Hello& hello) {
 }
 
 int listen_on(int port) {
-    const tools::Descriptor socket(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    // IPv6 takes IPv4 as well, but a machine may have none.
+    const tools::Descriptor six(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    const tools::Descriptor four(six.get() < 0 ? ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)
+                                               : -1);
+    const tools::Descriptor& socket = six.get() < 0 ? four : six;
     const int yes = 1;
-    sockaddr_in6 address = {};
-    address.sin6_family = AF_INET6;
-    address.sin6_port = htons(static_cast<uint16_t>(port));
+    const int no = 0;
+    sockaddr_in6 address6 = {};
+    address6.sin6_family = AF_INET6;
+    address6.sin6_port = htons(static_cast<uint16_t>(port));
+    sockaddr_in address4 = {};
+    address4.sin_family = AF_INET;
+    address4.sin_port = address6.sin6_port;
     ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-    if (::bind(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0)
-        throw call_failed("bind");
+    ::setsockopt(six.get(), IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof no);
+    const int bound =
+        six.get() < 0 ? ::bind(four.get(), reinterpret_cast<sockaddr*>(&address4), sizeof address4)
+                      : ::bind(six.get(), reinterpret_cast<sockaddr*>(&address6), sizeof address6);
+    if (bound != 0) throw call_failed("bind");
     if (::listen(socket.get(), 1) != 0) throw call_failed("listen");
     pollfd ready{socket.get(), POLLIN, 0};
     if (::poll(&ready, 1, static_cast<int>(kJoinNs / 1'000'000)) <= 0)

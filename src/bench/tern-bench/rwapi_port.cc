@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Notified writes, and writes with signals, of rwapi. The two workers are a job of
-// two nodes.
+// Notified writes, and writes with signals, of rwapi. The two workers are a job of two nodes.
 #include <rwapi.h>
 
 #include <cstdlib>

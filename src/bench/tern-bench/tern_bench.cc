@@ -42,7 +42,7 @@ constexpr struct {
     {"compare", "what differs between two results", run_compare},
 };
 
-// Of version 0.2.
+// Commands of earlier versions.
 constexpr std::string_view kGone[] = {"rate", "bandwidth", "onesided", "mpi", "overlap"};
 
 const Command& command_of(const Options& options) {

@@ -16,15 +16,15 @@ constexpr size_t kBeforeItems = sizeof(Header) + sizeof(GatheredPart);  // of a 
 
 int Collectives::begin(const rwapi_net* own) {
     if (active_) return RWAPI_ERR_BUSY;
-    active_ = true;
-    sent_ = 0;
-    step_sent_ = false;
     std::vector<std::byte> item;
     if (own != nullptr) {
         item.resize(item_bytes());
         std::memcpy(item.data(), own, sizeof *own);
         remotes_.pack_own_key(*own, std::span(item).subspan(sizeof *own));
     }
+    active_ = true;
+    sent_ = 0;
+    step_sent_ = false;
     gathering(++number_).begin(item);
     advance();
     return RWAPI_OK;
@@ -37,7 +37,7 @@ int Collectives::test(rwapi_net* all) {
         std::fill_n(all, self_.size, rwapi_net{});
         current.for_each([&](uint32_t node, std::span<const std::byte> item) {
             std::memcpy(&all[node], item.data(), sizeof *all);
-            if (node != self_.rank) remotes_.keep(all[node], item.subspan(sizeof *all));
+            if (node != self_.rank) remotes_.keep(node, all[node], item.subspan(sizeof *all));
         });
     }
     const int result = current.missing() ? RWAPI_ERR_PEER : 1;

@@ -71,8 +71,8 @@ struct Operation {
         Operation* parent;  // the kFlushAll of which this is a part
         uint32_t parts;     // of a kFlushAll: those that have not ended, and 1 while more may begin
     };
-    struct Pieces {      // of a put of many; see pieces.h
-        Piece* first;    // null: it is no such put
+    struct Pieces {      // of many; see pieces.h
+        Piece* first;    // null: it has no others
         Piece* current;  // that of `target` and `local`
     };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Puts of many pieces: lists, and blocks at regular distances. Such a put is one operation. It has
-// a list of its pieces, which own what they use, and posts one after the other: the operation's
+// Puts and gets of many pieces: lists, and blocks at regular distances. Each is one operation. It
+// has a list of its pieces, which own what they use, and posts one after the other: the operation's
 // `target` and `local` are those of the block that is to be posted next.
 #pragma once
 

@@ -62,9 +62,11 @@ void RemoteRegions::pack_own_key(const rwapi_net& net, std::span<std::byte> pack
     if (Key key; regions_of_self_.make_key(net.word[0], key)) key.pack(packed);
 }
 
-void RemoteRegions::keep(const rwapi_net& net, std::span<const std::byte> packed) {
+void RemoteRegions::keep(uint32_t node, const rwapi_net& net, std::span<const std::byte> packed) {
     Key key;
-    if (!key.unpack(packed) || !is_of(key, NetAddress::unpack(net))) return;
+    const NetAddress address = NetAddress::unpack(net);
+    if (address.node != node || !key.unpack(packed) || !is_of(key, address)) return;
+    if (kept_.size() >= size_t{kMostKept} * self_.size) kept_.clear();  // they are asked for later
     kept_[net.word[0] & ~kGeneration].assign(packed.begin(), packed.end());
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <unordered_map>
@@ -66,9 +67,9 @@ class RemoteRegions {
 
     // Writes the key of a region of this process, if the address is of one.
     void pack_own_key(const rwapi_net& net, std::span<std::byte> packed) const;
-    // Keeps a key that has come with the address of a peer's region, until it is used for the first
-    // time, or another one comes for its place. It need not be valid.
-    void keep(const rwapi_net& net, std::span<const std::byte> packed);
+    // Keeps a key that has come with the address of a region of this node, until it is used for the
+    // first time, or another one comes for its place. It need not be valid.
+    void keep(uint32_t node, const rwapi_net& net, std::span<const std::byte> packed);
     // Takes such a key, if there is one, into use. The peer's incarnation is known.
     void use_kept(Peer& owner, const NetAddress& address);
     // RWAPI_OK: `region` is the region, or null if its key has not come. RWAPI_ERR_STALE: the owner
@@ -100,6 +101,7 @@ class RemoteRegions {
 
   private:
     static constexpr unsigned kRecentBits = 6;
+    static constexpr size_t kMostKept = 16;  // keys of a process, on average
 
     static size_t place_of(uint64_t name) {
         return name * 0x9e3779b97f4a7c15ull >> (64 - kRecentBits);

@@ -262,10 +262,12 @@ RWAPI_EXPORT int rwapi_deregister(rwapi_context* context, rwapi_net net);
 
 /* Collective. Gives each process the addresses of all: peers[i] becomes what node i has given as
  * `local`, any address of its own, or zeros. The keys of the memory come with them, so that the
- * first operation there needs nothing of its owner; some 100 bytes for each are kept until then.
- * RWAPI_ERR_PEER: processes have died or are in
- * rwapi_finalize; their addresses are zeros, and so may be those of others, which could not come.
- * RWAPI_ERR_BUSY: another thread is in it or in rwapi_barrier. */
+ * first operation there needs nothing of its owner; some 100 bytes for each are kept until then. If
+ * the owner has deregistered the memory in between, that operation is not RWAPI_ERR_STALE: it ends
+ * as the device refuses it, and the owner counts as dead.
+ * RWAPI_ERR_PEER: processes have died or are in rwapi_finalize; their addresses are zeros, and so
+ * may be those of others, which could not come. RWAPI_ERR_BUSY: another thread is in it or in
+ * rwapi_barrier. */
 RWAPI_EXPORT int rwapi_share(rwapi_context* context, rwapi_net local, rwapi_net* peers);
 
 /* Collective. Returns when all processes have called it. It does not wait for operations: a flush

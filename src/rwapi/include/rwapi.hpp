@@ -92,7 +92,7 @@ WritableBytes writable_bytes_of(T& object) {
     return std::as_writable_bytes(std::span<T, 1>(&object, 1));
 }
 
-// An element of a list.
+// An element of a list. Those of a get have writable memory.
 inline rwapi_element element(rwapi_net net, std::uint64_t offset, Bytes local) {
     return {net, offset, local.data(), local.size()};
 }

@@ -83,8 +83,8 @@ Entry& add(Group& group, std::string name, const Order& order, bool shared = fal
     return group.add(std::move(name), arm, order);
 }
 
-Order trips(Kind kind, uint64_t count, bool reaps = true) {
-    return {.kind = kind, .size = kWord, .count = count, .reaps = reaps};
+Order trips(Kind kind, uint64_t count) {
+    return {.kind = kind, .size = kWord, .count = count, .reaps = true};
 }
 
 // A stream of requests: `samples` samples of `messages` messages.

@@ -81,9 +81,9 @@ Outcome place_message(Qp& qp, Wqe& wqe, const Target& target, const KeyEntry* ke
 
 // With the timing model: whether the message has not arrived yet, and when its next packet has.
 bool under_way(Qp& qp, const Wqe& wqe);
-// Whether the bytes need not wait for their arrival: in real time a message that takes a receive is
-// complete when it is posted, but its completion is visible later, and so it does not depend on the
-// sender's processor any more.
+// Whether the bytes need not wait for their arrival: in real time a send is complete when it is
+// posted, but its completion is visible later, and so it does not depend on the sender's processor
+// any more.
 bool shows_at_completion(const Wqe& wqe);
 uint64_t next_arrival(Qp& qp, const Wqe& wqe);
 

@@ -41,21 +41,21 @@ std::optional<Outcome> fault_target(Qp& qp, Wqe& wqe, const Target& target, cons
                         wqe.length);
 }
 
-Outcome lock_and_refuse(Qp& qp, Target& target, WcStatus status) {
+Outcome lock_and_refuse(Qp& qp, const Wqe& wqe, Target& target, WcStatus status) {
     const ResponderLock lock(qp.adapter().host(), *target.qp);
-    return refuse_request(qp, target, status);
+    return refuse_request(qp, wqe, target, status);
 }
 
 // What the requester learns if a copy failed.
-Outcome copy_failed(Qp& qp, Target& target, CopyResult failed, bool locked) {
+Outcome copy_failed(Qp& qp, const Wqe& wqe, Target& target, CopyResult failed, bool locked) {
     switch (failed) {
         case CopyResult::kLocalFault:
             return Outcome::complete(WcStatus::kLocalProtectionError);
         case CopyResult::kGone:
             return peer_unreachable(qp);
         default:
-            return locked ? refuse_request(qp, target, WcStatus::kRemoteAccessError)
-                          : lock_and_refuse(qp, target, WcStatus::kRemoteAccessError);
+            return locked ? refuse_request(qp, wqe, target, WcStatus::kRemoteAccessError)
+                          : lock_and_refuse(qp, wqe, target, WcStatus::kRemoteAccessError);
     }
 }
 
@@ -66,14 +66,14 @@ Outcome write_with_immediate(Qp& qp, Wqe& wqe, Target& target, const IovList& lo
     IovList remote;
     const WcStatus status =
         resolve_remote_memory(qp, wqe, target, access_flag::kRemoteWrite, &key, &remote);
-    if (status != WcStatus::kSuccess) return refuse_request(qp, target, status);
+    if (status != WcStatus::kSuccess) return refuse_request(qp, wqe, target, status);
     Outcome outcome = Outcome::no_response();
     const RecvWqe* receive = find_receive(qp, wqe, target, &outcome);
     if (receive == nullptr) return outcome;
     if (const auto fault = fault_target(qp, wqe, target, key, remote)) return *fault;
     CopyResult failed;
     const Outcome placed = place_message(qp, wqe, target, key, local, remote, now, &failed);
-    if (failed != CopyResult::kOk) return copy_failed(qp, target, failed, true);
+    if (failed != CopyResult::kOk) return copy_failed(qp, wqe, target, failed, true);
     return placed.kind == Outcome::Kind::kComplete
                ? complete_receive(qp, wqe, target, *receive, now)
                : placed;
@@ -95,11 +95,11 @@ Outcome execute_rdma(Qp& qp, Wqe& wqe, uint32_t local_right, uint32_t remote_rig
     if (status == WcStatus::kSuccess && wqe.reads() &&
         target.qp->attributes.max_dest_rd_atomic == 0)
         status = WcStatus::kRemoteInvalidRequest;
-    if (status != WcStatus::kSuccess) return lock_and_refuse(qp, target, status);
+    if (status != WcStatus::kSuccess) return lock_and_refuse(qp, wqe, target, status);
     if (const auto fault = fault_target(qp, wqe, target, key, remote)) return *fault;
     CopyResult failed;
     const Outcome placed = place_message(qp, wqe, target, key, local, remote, now, &failed);
-    if (failed != CopyResult::kOk) return copy_failed(qp, target, failed, false);
+    if (failed != CopyResult::kOk) return copy_failed(qp, wqe, target, failed, false);
     report_established(qp.adapter(), *target.qp, target.qp_number);
     return placed;
 }
@@ -209,13 +209,13 @@ Outcome act(Qp& qp, Wqe& wqe, Target& target, uint64_t now) {
     if (status == WcStatus::kSuccess && ((!reads && wqe.remote.address % kAtomicBytes != 0) ||
                                          target.qp->attributes.max_dest_rd_atomic == 0))
         status = WcStatus::kRemoteInvalidRequest;
-    if (status != WcStatus::kSuccess) return lock_and_refuse(qp, target, status);
+    if (status != WcStatus::kSuccess) return lock_and_refuse(qp, wqe, target, status);
     if (const auto fault = fault_target(qp, wqe, target, key, remote)) return *fault;
     char* const bytes = reads ? qp.requester.answers().add(wqe.length) : nullptr;
     if (reads && bytes == nullptr) return Outcome::again(now_ns() + kNoMemoryNs);
     const CopyResult copied = reads ? answer_read(qp, wqe, target, key, remote, bytes)
                                     : answer_atomic(qp, wqe, target, key, remote);
-    if (copied != CopyResult::kOk) return copy_failed(qp, target, copied, false);
+    if (copied != CopyResult::kOk) return copy_failed(qp, wqe, target, copied, false);
     report_established(qp.adapter(), *target.qp, target.qp_number);
     wqe.state.acted = true;
     wqe.acted_late = models_time ? now_ns() - wqe.booking.start : 0;

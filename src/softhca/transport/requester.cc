@@ -119,13 +119,17 @@ void Requester::run_ahead(uint64_t now) {
 
 // Whether the responder has done its part of a request that is not at the head.
 bool Requester::start_ahead(Wqe& wqe, uint64_t now) {
+    // A message that finds no receive is refused at the head.
+    const bool finds_none = host_.header().faults.rnr.load(std::memory_order_relaxed) != 0;
     const bool waits = (wqe.flags & send_flag::kFence) != 0 || wqe.is_local() ||
-                       (wqe.reads() && !acts_early(qp_, wqe)) || names_paged_region(host_, wqe);
+                       (wqe.reads() ? !acts_early(qp_, wqe) : finds_none) ||
+                       names_paged_region(host_, wqe);
     if (waits) return false;
     const Outcome outcome = wqe.reads() ? act_at_responder(qp_, wqe, now) : execute(qp_, wqe, now);
     switch (outcome.kind) {
         case Outcome::Kind::kComplete:
             if (!wqe.state.acted) wqe.state.delivered = outcome.status;
+            wqe.state.attempted = outcome.status != WcStatus::kSuccess;
             break;
         case Outcome::Kind::kAgain:
             if (std::exchange(ahead_again_, outcome.time) != outcome.time || outcome.time == 0)
@@ -245,7 +249,8 @@ void Requester::finish_head(Wqe& wqe, WcStatus status, uint64_t now) {
     retry_.progress();
     wait_until_ = 0;
     ++executed_;
-    head_started_ = executed_ < ahead_;
+    head_started_ = executed_ < ahead_ ||
+                    (executed_ != queue_.posted() && queue_.at(executed_).state.progress != 0);
     if (status == WcStatus::kSuccess) {
         replay(wqe);
     } else {

@@ -19,8 +19,8 @@ bool reliable(const Qp& qp) {
 }
 
 // Completes the receive with an error `status`, and puts the responder into the error state. A
-// reliable requester learns `nak`. It may have executed the message ahead of writes before it,
-// which must not find a failed responder: the message fails when it has arrived.
+// reliable requester learns `nak`. In real time a message is executed when it is posted, and
+// completions of earlier ones must not find a failed responder: it fails when it has arrived.
 Outcome fail_receive(Qp& qp, const Wqe& wqe, Target& target, const RecvWqe& receive,
                      WcStatus status, WcStatus nak) {
     if (reliable(qp) && under_way(qp, wqe)) return Outcome::again(wqe.arrival_end());
@@ -117,8 +117,9 @@ Outcome complete_receive(Qp& qp, const Wqe& wqe, Target& target, const RecvWqe& 
     return Outcome::complete();
 }
 
-Outcome refuse_request(Qp& qp, Target& target, WcStatus status) {
+Outcome refuse_request(Qp& qp, const Wqe& wqe, Target& target, WcStatus status) {
     if (!reliable(qp)) return drop_message(qp);
+    if (!wqe.reads() && under_way(qp, wqe)) return Outcome::again(wqe.arrival_end());
     const uint32_t why =
         status == WcStatus::kRemoteAccessError ? Notice::kQpAccessError : Notice::kQpRequestError;
     fail_responder(qp.adapter(), *target.qp, target.qp_number, why);
@@ -129,7 +130,7 @@ const RecvWqe* find_receive(Qp& qp, const Wqe& wqe, Target& target, Outcome* out
     *outcome = Outcome::no_response();
     if (!responds(target.qp->state.load(std::memory_order_acquire))) return nullptr;
     if (target.bad_request) {
-        *outcome = refuse_request(qp, target, WcStatus::kRemoteInvalidRequest);
+        *outcome = refuse_request(qp, wqe, target, WcStatus::kRemoteInvalidRequest);
         return nullptr;
     }
     const RecvWqe* receive = claim_receive(qp.adapter(), *target.qp, target.srq);

@@ -2,8 +2,6 @@
 // Delivery of a message that takes a receive: a send, or an RDMA write with immediate.
 #pragma once
 
-#include <optional>
-
 #include "softhca/transport/adapter.h"
 #include "softhca/transport/cq.h"
 #include "softhca/transport/execute.h"
@@ -23,7 +21,7 @@ Outcome complete_receive(Qp& qp, const Wqe& wqe, Target& target, const RecvWqe& 
 
 // Refuses the request: a NAK with `status` and the error state for reliable transports, a dropped
 // message for others. Under the responder's lock.
-Outcome refuse_request(Qp& qp, Target& target, WcStatus status);
+Outcome refuse_request(Qp& qp, const Wqe& wqe, Target& target, WcStatus status);
 
 // Counts a message that an unreliable transport drops; its sender sees success.
 Outcome drop_message(Qp& qp);
