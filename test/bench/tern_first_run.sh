@@ -162,6 +162,7 @@ build_tests() {
         >"$tmp/source/test/common/gtest_tap.sh"
     printf '#!/bin/sh\necho "ok 1 - B.a"\n' >"$tmp/source/test/tern/ucx/uct.sh"
     chmod +x "$tmp/source/test/common/gtest_tap.sh" "$tmp/source/test/tern/ucx/uct.sh"
+    echo "abs_top_srcdir = $tmp/source" >"$tmp/source/build/card/test/Makefile"
     first_run --steps tests --tests "$tmp/source/build/card/test"
     reports 'programs of a build' 1 '^tests\|verbs-conformance\|failed\|1 not ok: A.c' '^tests\|UCX.s UCT tests.*\|ok' \
         '^tests\|UCX.s UCP.*\|failed'
