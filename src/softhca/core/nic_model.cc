@@ -156,8 +156,11 @@ void arrive(const NicParameters& nic, const Request& request, const Part& part, 
             LinkPair& to, uint64_t now, Booking& booking) {
     const bool last = part.end == request.bytes;
     const uint64_t more = last && request.takes_receive() ? nic.receive_interval_ns : 0;
-    const uint64_t begin = to.ingress.reserve(now, qp.earliest_arrival(nic, request, part.start),
-                                              part_ns(nic, request, part) + more);
+    uint64_t earliest = qp.earliest_arrival(nic, request, part.start);
+    // A port that is busy has made the parts before wait, and none overtakes them.
+    if (part.begin != 0)
+        earliest = std::max(earliest, booking.arrival_begin + transmit_ns(nic, part.begin));
+    const uint64_t begin = to.ingress.reserve(now, earliest, part_ns(nic, request, part) + more);
     booking.arrival_begin = begin - transmit_ns(nic, part.begin);
     booking.arrival_end = booking.arrival_begin + transmit_ns(nic, request.bytes);
     if (last) qp.arrives(request, booking);

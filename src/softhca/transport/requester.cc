@@ -47,7 +47,7 @@ Requester::Requester(Qp& qp)
              qp.attributes().max_inline, qp.attributes().allocator) {}
 
 void Requester::start() {
-    if (adapter_.thread_executor() && qp_.state() == QpState::kRts) {
+    if ((adapter_.thread_executor() || is_virtual_time()) && qp_.state() == QpState::kRts) {
         if (!scheduled_.exchange(true, std::memory_order_acq_rel))
             adapter_.engine().schedule_qp(qp_.number(), now_ns());
         return;

@@ -20,6 +20,7 @@ TEST_F(VirtualTimeTest, AWriteIsThereAtTheTimeOfTheModel) {
         way.write(1, 8);
         EXPECT_EQ(clock().now, start + 50) << "the post takes the processor's time";
         const uint64_t arrival = start + 50 + kLatency + 8;
+        run(clock().now);
         EXPECT_EQ(next(), arrival);
         run(arrival - 1);
         EXPECT_EQ(look(b.memory.word(0)), 0U);
@@ -65,6 +66,25 @@ TEST_F(VirtualTimeTest, AMessageIsCompleteAtTheTimeOfTheModel) {
         EXPECT_EQ(polled(way.other.recv_cq), 1);
         EXPECT_EQ(clock().now, end + 14);
         EXPECT_EQ(clock().polls, 2U);
+    });
+}
+
+// The device does not wait for the processor, which posts, works for long, and posts again.
+TEST_F(VirtualTimeTest, AMessageArrivesWhileItsSenderWorks) {
+    alone([] {
+        Member a(0), b(1);
+        const Way way(a, b);
+        a.memory.word(0) = 1;
+        const uint64_t start = clock().now;
+        way.send(1, 64);
+        way.write(2, 8, 512);
+        clock().now = start + 100 * kLatency;
+        way.send(3, 64);
+        const uint64_t end = start + kLatency + 64 + kCompletion;
+        clock().now = end;
+        EXPECT_EQ(look(b.memory.word(64)), 0U) << "nothing is there before it has arrived";
+        run(end);
+        EXPECT_EQ(polled(way.other.recv_cq), 1);
     });
 }
 

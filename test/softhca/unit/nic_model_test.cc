@@ -101,6 +101,22 @@ TEST(NicModel, SendersToOnePortShareItsBandwidth) {
     EXPECT_EQ(last, 1000u + 4 * 500u + 3 * 50u) << "no more messages than one sender has";
 }
 
+TEST(NicModel, APartWaitsForTheOneBeforeAtABusyPort) {
+    const NicParameters& nic = *find_profile("cx5-edr");
+    const Request request{RequestKind::kWrite, 4104, false};
+    constexpr size_t kSenders = 7;
+    LinkPair to{};
+    QpClock clocks[kSenders];
+    Booking bookings[kSenders]{};
+    for (size_t i = 0; i < kSenders; ++i)
+        arrive(nic, request, {0, 4096, 0}, clocks[i], to, 0, bookings[i]);
+    for (size_t i = 0; i < kSenders; ++i) {
+        const uint64_t before = arrival_at(bookings[i], nic, 4104, 4096);
+        arrive(nic, request, {4096, 4104, 351}, clocks[i], to, 351, bookings[i]);
+        EXPECT_GE(bookings[i].arrival_end, before) << i;
+    }
+}
+
 TEST(NicModel, MessagesToDifferentPortsShareTheSendersLinkOnly) {
     LinkPair egress{}, near{}, far{};
     EXPECT_EQ(book_write(kNic, egress, near, 0, 1000).arrival_end, 1500u);
