@@ -136,7 +136,7 @@ if command -v python3 >/dev/null; then
     availability sender 'rc_v get' '> 0.95'
     availability receiver 'rc_v put' '< 0.3'
     availability sender 'rc_v put' '< 0.3'
-    # Table 2 of the pinning paper: for messages one at a time, overlap brings most of what a cache brings. The program's
+    # Table 2 of the pinning paper: for messages one at a time, overlap brings nearly what a cache brings. The program's
     # own computations take no time.
     patterns=("$srcdir/../contrib/patterns.py" "$(dirname "$tern_bench")" --json "$tmp/patterns.json")
     check 'the patterns of the pinning paper' "${patterns[@]}" --patterns Broadcast --bytes 1048576 --rounds 4 --slower 1,10
@@ -145,8 +145,8 @@ if command -v python3 >/dev/null; then
     }
     awk -v overlapped="$(gain overlapped)" -v cached="$(gain cached)" \
         -v slower="$(gain cached ', pinning 10 times as slow')" 'BEGIN {
-            exit !(cached > 5 && cached < 12 && overlapped > 0.5 * cached && overlapped < cached && slower > 3 * cached) }'
-    result $? 'pinning behind the wire brings most of what a cache brings' "$tmp/patterns.json"
+            exit !(cached > 5 && cached < 12 && overlapped > 0.85 * cached && overlapped < cached && slower > 3 * cached) }'
+    result $? 'pinning behind the wire brings what a cache brings' "$tmp/patterns.json"
     # Most buffers are used again and again.
     unpack lammps
     check 'a job with the costs of the pinning paper' "${patterns[@]}" --compute 0 --job lammps "${traces[@]}"

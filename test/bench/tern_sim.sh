@@ -88,7 +88,7 @@ ratio() { # test name other bytes comparison limit
 }
 ratio 'ping-pong, us' rwapi_write 'RDMA write' 8 at-most 1.1
 ratio 'ping-pong, us' notified 'RDMA write' 8 at-most 1.22
-ratio 'ping-pong, us' signal "OpenSHMEM's calls, tern" 8 at-most 0.98
+ratio 'ping-pong, us' signal "OpenSHMEM's calls, tern" 8 at-most 0.97
 ratio 'burst, MB/s' notified 'RDMA write' 8 at-least 0.97
 ratio 'burst, MB/s' notified 'RDMA write' 4096 at-least 0.97
 ratio 'ping-pong, us' 'polled, behind the data' "OpenSHMEM's calls, tern" 8 at-most 0.9
