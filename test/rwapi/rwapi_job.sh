@@ -16,7 +16,7 @@ fi
 cases 4 '' $all_cases
 cases 2 '' writes small-messages traffic threads killed-waits
 # Notifications that are repeated are writes with immediate data.
-UCX_TERN_PUT_REPEAT=y cases 4 '' repeats stale-repeats slots signals sleep traffic threads killed-peer \
+cases 4 '' repeats stale-repeats slots signals sleep traffic threads killed-peer \
     killed-waits sleeping-threads woken-sleepers
 cases 1 '' many-contexts another-start atomics
 cases 2 '--personality bnxt_re' atomics # has none

@@ -43,13 +43,13 @@ export UCX_WARN_UNUSED_ENV_VARS=n
 use_tern
 for part in messages batches polls one-sided notified repeated; do
     # Notified writes are counted both ways. And messages by themselves, and with all others.
-    repeat=y batch=y after=6
-    [ "$part" != notified ] || repeat=n
+    repeat=1 batch=y after=6
+    [ "$part" != notified ] || repeat=0
     [ "$part" != messages ] || batch=n
     [ "$part" != batches ] || after=0
     rm -f "$folder/$part".*
-    check "valgrind runs: $part" env UCX_TERN_PUT_REPEAT=$repeat UCX_TERN_BATCH=$batch \
-        TERN_TUNABLES=batch_after=$after "${hca[@]}" valgrind "${options[@]}" \
+    check "valgrind runs: $part" env UCX_TERN_BATCH=$batch \
+        TERN_TUNABLES=batch_after=$after,put_repeat=$repeat "${hca[@]}" valgrind "${options[@]}" \
         --callgrind-out-file="$folder/$part" $program $part || finish
 done
 

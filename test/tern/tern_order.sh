@@ -21,12 +21,12 @@ use_hca --faults swap-writes
 passes 'credit, sleep and streams of the engine' 'OrderTest.*:EngineCreditTest.*:EngineSleepTest.*' ./tern-engine
 if [ -x ./tern-uct ]; then
     hca+=("$(dirname "$SOFTHCA")/tern-run" --)
-    for repeat in y n; do
-        export UCX_TERN_PUT_REPEAT=$repeat
-        passes "messages behind puts, UCX_TERN_PUT_REPEAT=$repeat" 'PutAmTest.*:PutAmLongTest.*:*FencedPutTest.Message*' \
+    for repeat in 1 0; do
+        export TERN_TUNABLES=put_repeat=$repeat
+        passes "messages behind puts, put_repeat=$repeat" 'PutAmTest.*:PutAmLongTest.*:*FencedPutTest.Message*' \
             ./tern-uct
     done
-    unset UCX_TERN_PUT_REPEAT
+    unset TERN_TUNABLES
     # Where the device does not even promise the order of bytes, a fence waits until puts are complete.
     use_hca --faults swap-writes --rules in-order=0
     hca+=("$(dirname "$SOFTHCA")/tern-run" --)

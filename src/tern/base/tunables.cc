@@ -21,6 +21,7 @@ constexpr struct {
     {"block_min", &Tunables::block_min, 512, 262144},
     {"batch_poll", &Tunables::batch_poll, 0, 1},
     {"batch_after", &Tunables::batch_after, 0, 64},
+    {"put_repeat", &Tunables::put_repeat, 0, 1},
     {"pin_quarantine", &Tunables::pin_quarantine, 0, 1000000},
     {"connect_retry", &Tunables::connect_retry, 1, UINT32_MAX},
     {"rndv_windows", &Tunables::rndv_windows, 1, 65536},

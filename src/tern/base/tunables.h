@@ -28,6 +28,11 @@ struct Tunables {
     // handler itself.
     uint32_t batch_poll = 0;
 
+    // 1: a notified write of rwapi that repeats the notification of earlier ones is one write with
+    // immediate data, from the third one on; 0: always two writes, which take longer, and no memory
+    // for what is repeated.
+    uint32_t put_repeat = 1;
+
     // Milliseconds for which pins of memory that is about to lose its pages are not remembered, at
     // least. A processor's time that is shared by quota comes in turns of 100 ms. In a simulation
     // no other thread can be late.

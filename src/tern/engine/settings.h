@@ -35,7 +35,7 @@ struct EngineSettings {
     size_t block_memory = 1 << 20;  // bytes of all blocks that are larger than the first
     bool early_sends = true;        // accept sends while a connection is being made
     uint32_t urgent_id = ~0u;       // of active messages that may not wait: see EarlySends
-    bool repeats = true;            // of puts with messages: see RepeatedPuts
+    bool repeats = kTunables.put_repeat != 0;  // of puts with messages: see RepeatedPuts
     // Short messages that go together: see Batches.
     struct Batching {
         // Work requests to a peer behind which messages may wait. kUnlimited: none do.

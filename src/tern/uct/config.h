@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The settings UCX_TERN_* as UCX parses them, and their conversion to settings of each part.
+// The settings of an interface as UCX parses them, and their conversion to settings of each part.
 #pragma once
 
 #include <string>
@@ -13,50 +13,12 @@
 
 namespace tern {
 
-// UCX fills it in from the environment; `config_table` has a row for each field.
+// UCX fills it in from the environment.
 struct TernConfig {
     uct_iface_config_t super;
-    // Active messages and the queues.
-    struct {
-        size_t segment_size;
-        unsigned send_queue;
-        unsigned long connections;
-        unsigned send_buffers;
-        unsigned receive_queue;
-        unsigned receive_most;
-        int poll;
-        int batches;
-        int repeats;
-    } messages;
-    // The fast path: which senders have blocks, and of what size.
-    struct {
-        unsigned after;
-        unsigned most;
-        size_t most_bytes;
-        size_t memory;
-    } blocks;
     SitePortConfig port;
-    struct {
-        double timeout;
-        unsigned retries;
-        double rnr_timeout;
-        unsigned rnr_retries;
-        double connect_timeout;
-    } retry;
-    struct {
-        int scheme;
-        size_t ring_bytes;
-        unsigned pin_after;
-    } rendezvous;
-    char* costs;  // see read_costs()
-    struct {
-        int matching;
-        unsigned tuples;
-        size_t tuple_least;
-    } tags;
-    int proto;
-    char* counters;
-    double counters_interval;
+#define SETTING(type, member, ...) type member;
+#include "tern/uct/settings.def"
 };
 
 extern ucs_config_field_t config_table[];

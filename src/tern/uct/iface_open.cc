@@ -146,7 +146,7 @@ ucs_status_t open_interface(TernIface& self, uct_md_h md, const uct_iface_params
     self.lost = UCS_OK;
     self.offer = {};
     self.requests = {};
-    if (config.tags.matching != UCS_NO && wants_tags(params))
+    if (config.matching != UCS_NO && wants_tags(params))
         open_matching(*state, domain, tag_callbacks(params), settings);
     ucs_arbiter_init(&self.arbiter);
     self.waiting = 0;

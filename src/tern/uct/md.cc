@@ -326,40 +326,11 @@ ucs_status_t query_md_resources(uct_component_t*, uct_md_resource_desc_t** resou
 
 ucs_config_field_t memory_config_table[] = {
     {"", "", nullptr, offsetof(MemoryConfig, super), UCS_CONFIG_TYPE_TABLE(uct_md_config_table)},
-    {"PIN_MONITOR", "auto",
-     "How lost pages of pinned memory are noticed, so that memory can stay pinned from one\n"
-     "transfer to the next:\n"
-     " odp         - by the device, which pages on demand: slow at first use\n"
-     " userfaultfd - by the kernel\n"
-     " ucm         - by UCX's memory events\n"
-     " none        - not at all: memory is pinned for one transfer only\n"
-     " auto        - userfaultfd, or else ucm; with userfaultfd also ucm, for shared memory\n"
-     "               and other memory that the kernel does not watch, and to save system calls",
-     offsetof(MemoryConfig, monitor), UCS_CONFIG_TYPE_ENUM(kMonitorNames)},
-    {"PIN_MAX", "auto",
-     "Most bytes that are pinned at a time. auto: half of what may be locked, or a quarter of the\n"
-     "machine's memory.",
-     offsetof(MemoryConfig, pin_most), UCS_CONFIG_TYPE_MEMUNITS},
-    {"PIN_PUBLISH", "y",
-     "Whether the request to send of a long message carries the rkey of its memory if that is "
-     "pinned,\n"
-     "so that the receiver reads the message without the sender's help. The receiver's device can\n"
-     "then access these pages, and not only for the message, until they are not pinned any more.",
-     offsetof(MemoryConfig, publish), UCS_CONFIG_TYPE_BOOL},
-    {"OPEN_ALL_KEYS", "n",
-     "Whether all memory whose key is packed is open to peers: to read, write and change by "
-     "atomic\n"
-     "operations, until it is unmapped. If not, only keys of a program's own open their memory; "
-     "keys\n"
-     "that UCP packs for messages are recognised by where and when UCP packs them.",
-     offsetof(MemoryConfig, open_all_keys), UCS_CONFIG_TYPE_BOOL},
-    {"DMA_BUFFERS", "y",
-     "Whether memory of a GPU is registered with the device, by its DMA buffer, if UCX 1.14 or "
-     "later\n"
-     "offers that. If not, UCX copies such memory to the host's and back.",
-     offsetof(MemoryConfig, dma_buffers), UCS_CONFIG_TYPE_BOOL},
     {"IB_", "", nullptr, offsetof(MemoryConfig, site),
      UCS_CONFIG_TYPE_TABLE(site_memory_config_table)},
+#define MEMORY_SETTING(type, member, name, ucx_type, otherwise, range, meaning) \
+    {#name, otherwise, meaning, offsetof(MemoryConfig, member), UCS_CONFIG_TYPE_##ucx_type},
+#include "tern/uct/settings.def"
     {nullptr, nullptr, nullptr, 0, {}},
 };
 

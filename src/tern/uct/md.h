@@ -46,12 +46,9 @@ struct MemoryDomain {
 // UCX fills it in from the environment.
 struct MemoryConfig {
     uct_md_config_t super;
-    int monitor;
-    size_t pin_most;
-    int publish;
-    int open_all_keys;
-    int dma_buffers;
     SiteMemoryConfig site;
+#define MEMORY_SETTING(type, member, ...) type member;
+#include "tern/uct/settings.def"
 };
 
 extern ucs_config_field_t memory_config_table[];

@@ -15,10 +15,10 @@ extern "C" {
  * earlier puts are. `ep` must be Tern's. UCS_OK: both are posted. UCS_ERR_UNSUPPORTED: nothing was
  * done, and the three functions may be called instead; this is the case for a peer that is not
  * connected or allows no further messages, memory that is not open, a full send queue, and whatever
- * would make a fence wait. Other errors: as of uct_ep_put_short. Unless
- * UCX_TERN_PUT_REPEAT=n is set, messages of 32 bytes that come again with the same bytes, but for a
- * number in the last 8 that is the same or slightly higher, become one write with immediate data;
- * UCS_ERR_NO_RESOURCE then means that there is room for such a write after some progress. */
+ * would make a fence wait. Other errors: as of uct_ep_put_short. Messages of 32 bytes that come
+ * again with the same bytes, but for a number in the last 8 that is the same or slightly higher,
+ * become one write with immediate data, unless the tunable put_repeat is 0; UCS_ERR_NO_RESOURCE
+ * then means that there is room for such a write after some progress. */
 __attribute__((visibility("default"))) ucs_status_t tern_uct_ep_put_am_short(
     uct_ep_h ep, const void* data, unsigned length, uint64_t to, uct_rkey_t rkey, uint8_t id,
     uint64_t header, const void* payload, unsigned payload_length);

@@ -7,33 +7,22 @@
 #include "tern/uct/ucx_headers.h"
 #include "tern/verbs/port.h"
 
-// A row of a table for UCX's parser, which writes the value to a member of _config. The type has
-// commas.
-#define TERN_FIELD_OF(_config, _name, _default, _help, _member, ...) \
-    { _name, _default, _help, offsetof(_config, _member), __VA_ARGS__ }
-
 namespace tern {
 
 // Of a memory domain.
 struct SiteMemoryConfig {
-    int relaxed_ordering;
-    int fork_init;
+#define SITE_MEMORY_SETTING(type, member, ...) type member;
+#include "tern/uct/settings.def"
 };
 extern ucs_config_field_t site_memory_config_table[];
 
 // `setting`: SiteMemoryConfig::relaxed_ordering. Warns if the device refuses what the user demands.
 bool relaxes_order(int setting, const verbs::Device& device);
 
-// Of a port.
+// Of a port. UCX writes 8 bytes for a PKEY of "auto", and 4 for a number.
 struct SitePortConfig {
-    unsigned long gid_index;
-    int global;
-    size_t pkey;  // UCX writes so much for "auto", and 4 bytes for a number
-    unsigned long traffic_class;
-    unsigned long service_level;
-    int path_mtu;
-    unsigned long paths;
-    int local_subnet;
+#define SITE_SETTING(type, member, ...) type member;
+#include "tern/uct/settings.def"
 };
 extern ucs_config_field_t site_port_config_table[];
 

@@ -259,7 +259,7 @@ void notified() {
     }
 }
 
-// Notified writes that repeat earlier ones, with UCX_TERN_PUT_REPEAT=y.
+// Notified writes that repeat earlier ones.
 void repeated() {
     Job job;
     const auto put = [&](size_t length) { job.put(job.plain, length); };

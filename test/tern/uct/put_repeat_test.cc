@@ -20,7 +20,7 @@ constexpr uint64_t kHeader = 0x0102030405060708;
 
 class PutRepeatTest : public TernTest {
   protected:
-    explicit PutRepeatTest(const Settings& settings = {{"PUT_REPEAT", "y"}}) : a_(settings) {}
+    explicit PutRepeatTest(const Settings& settings = {{"put_repeat", "1"}}) : a_(settings) {}
     void SetUp() override {
         short_ = reinterpret_cast<decltype(short_)>(tern_function("tern_uct_ep_put_am_short"));
         copy_ = reinterpret_cast<decltype(copy_)>(tern_function("tern_uct_ep_put_am_bcopy"));
@@ -91,7 +91,7 @@ class PutRepeatTest : public TernTest {
 
 class NoRepeatTest : public PutRepeatTest {
   protected:
-    NoRepeatTest() : PutRepeatTest({{"PUT_REPEAT", "n"}}) {}
+    NoRepeatTest() : PutRepeatTest({{"put_repeat", "0"}}) {}
 };
 
 TEST_F(PutRepeatTest, AreOneWriteEach) {
