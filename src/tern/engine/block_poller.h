@@ -6,6 +6,7 @@
 #include "tern/engine/control_frames.h"
 #include "tern/engine/offered_blocks.h"
 #include "tern/engine/polled_blocks.h"
+#include "tern/engine/sink.h"
 
 namespace tern {
 
@@ -19,7 +20,7 @@ class BlockPoller {
         : polled_(polled), offered_(offered), control_(control), connector_(connector) {}
 
     // Returns the number of frames taken.
-    template <class Sink>
+    template <MessageSink Sink>
     unsigned poll(Channel& channel, Sink& sink, unsigned most) {
         unsigned left = most;
         unsigned others = 0;  // taken, but no active messages
@@ -76,7 +77,7 @@ class BlockPoller {
 
     // Delivers a frame of kind kTag, hot or cold. False: the message is malformed, and the channel
     // has failed.
-    template <class Sink>
+    template <MessageSink Sink>
     bool tagged(Channel& channel, Word word, const std::byte* payload, Sink& sink) {
         offered_.count(channel);
         if (sink.tagged(channel, word.id(), payload, word.length())) return true;
@@ -85,7 +86,7 @@ class BlockPoller {
     }
 
     // Delivers the messages of a frame of kind kBatch, hot or cold. False: as tagged().
-    template <class Sink>
+    template <MessageSink Sink>
     bool batch(Channel& channel, const std::byte* payload, uint32_t length, Sink& sink) {
         unsigned messages = 0;
         Word entry;

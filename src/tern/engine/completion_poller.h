@@ -16,6 +16,7 @@
 #include "tern/engine/receive_queue.h"
 #include "tern/engine/repeated_arrivals.h"
 #include "tern/engine/send_pool.h"
+#include "tern/engine/sink.h"
 #include "tern/engine/work_requests.h"
 #include "tern/verbs/late_completion.h"
 
@@ -33,7 +34,7 @@ class CompletionPoller {
     void allow_preceding() { preceding_ = kPreceding; }
     // Returns the number of completions handled; if it stops early, also of the frames that
     // precede.
-    template <class Sink>
+    template <MessageSink Sink>
     [[gnu::always_inline]] unsigned poll(Sink& sink) {
         ibv_wc completions[kBurst];
         const int count = take(completions);
@@ -44,17 +45,17 @@ class CompletionPoller {
     [[gnu::always_inline]] int take(ibv_wc* completions) {
         return late_.poll(cq_, kBurst, completions);
     }
-    template <class Sink>
+    template <MessageSink Sink>
     unsigned handle(const ibv_wc* completions, int count, Sink& sink);
 
     // Handles the completion of a send.
-    template <class Sink>
+    template <MessageSink Sink>
     void sent(const ibv_wc& completion, Sink& sink);
     // The same on a channel that has failed, without taking what has come.
-    template <class Sink>
+    template <OperationSink Sink>
     void flushed(Channel& channel, const ibv_wc& completion, Sink& sink);
     // Gives back buffers, and reports cookies and waiters of complete work requests.
-    template <class Sink>
+    template <OperationSink Sink>
     void settle(Channel& channel, Status status, Sink& sink);
 
     // The channel of a queue pair; null if there is none. The peer of a connection that was
@@ -94,13 +95,13 @@ class CompletionPoller {
         return work_request_id::tag(next.wr_id) == work_request_id::tag(completion.wr_id) &&
                next.status == IBV_WC_SUCCESS && completion.status == IBV_WC_SUCCESS;
     }
-    template <class Sink>
+    template <MessageSink Sink>
     [[gnu::noinline]] unsigned handle_apart(const ibv_wc* completions, int count, Sink& sink) {
         return handle(completions, count, sink);
     }
-    template <class Sink>
+    template <MessageSink Sink>
     bool received(const ibv_wc& completion, Sink& sink);
-    template <class Sink>
+    template <MessageSink Sink>
     void notified(Channel& channel, uint32_t immediate, Sink& sink);
     // Whether a control frame is of transfers that have ended with the channel's users.
     static bool is_left(const Channel& channel, uint32_t id) {
@@ -111,20 +112,20 @@ class CompletionPoller {
         return completion.opcode == IBV_WC_RECV_RDMA_WITH_IMM &&
                completion.status == IBV_WC_SUCCESS && repeat::is_repeat(ntohl(completion.imm_data));
     }
-    template <class Sink>
+    template <MessageSink Sink>
     int take_repeats(const ibv_wc* completions, int count, Sink& sink);
-    template <class Sink>
+    template <MessageSink Sink>
     int take_repeats(Channel& channel, const ibv_wc* completions, int count, Sink& sink);
     bool define_repeat(Channel& channel, const std::byte* payload, uint32_t length);
-    template <class Sink>
+    template <MessageSink Sink>
     bool received_cold(Channel& channel, std::byte* frame, uint32_t length, Sink& sink);
-    template <class Sink>
+    template <MessageSink Sink>
     bool take_preceding(Channel& channel, uint16_t sequence, Sink& sink, bool& all);
-    template <class Sink>
+    template <MessageSink Sink>
     void deliver(Channel& channel, Word word, std::byte* payload, Sink& sink);
-    template <class Sink>
+    template <MessageSink Sink>
     void deliver_long(Channel& channel, Word word, std::byte* payload, Sink& sink);
-    template <class Sink>
+    template <MessageSink Sink>
     void on_failed_send(Channel& channel, const ibv_wc& completion, Sink& sink);
     void sent_last(Channel& channel);
     void fail(Channel& channel, const ibv_wc& completion);
@@ -152,7 +153,7 @@ class CompletionPoller {
     uint64_t notifications_ = 0;  // of frames in blocks
 };
 
-template <class Sink>
+template <MessageSink Sink>
 [[gnu::always_inline]] inline unsigned CompletionPoller::handle(const ibv_wc* completions,
                                                                 int count, Sink& sink) {
     const unsigned preceding = preceding_;
@@ -183,7 +184,7 @@ template <class Sink>
 }
 
 // False: the frame must wait for the next poll, and the completions after it with it.
-template <class Sink>
+template <MessageSink Sink>
 bool CompletionPoller::received(const ibv_wc& completion, Sink& sink) {
     const uint32_t index = work_request_id::number(completion.wr_id);
     if (completion.status != IBV_WC_SUCCESS) [[unlikely]] {
@@ -211,7 +212,7 @@ bool CompletionPoller::received(const ibv_wc& completion, Sink& sink) {
 
 // The notification of a write into the channel's block. The block is polled, so the frame may have
 // been taken already.
-template <class Sink>
+template <MessageSink Sink>
 void CompletionPoller::notified(Channel& channel, uint32_t immediate, Sink& sink) {
     if (!channel.receiving.polled)
         return blocks_.on_malformed(channel, "the peer notifies a frame in a block, but has none");
@@ -222,7 +223,7 @@ void CompletionPoller::notified(Channel& channel, uint32_t immediate, Sink& sink
 
 // The first of `completions` is a put whose message the peer repeats. Takes it, and those of the
 // same peer that come next; returns their number. 0: it must wait for the next poll.
-template <class Sink>
+template <MessageSink Sink>
 [[gnu::always_inline]] inline int CompletionPoller::take_repeats(const ibv_wc* completions,
                                                                  int count, Sink& sink) {
     Channel* const channel = receiver(completions->qp_num);
@@ -239,7 +240,7 @@ template <class Sink>
 }
 
 // Each is ordered as a cold frame. They are counted together.
-template <class Sink>
+template <MessageSink Sink>
 int CompletionPoller::take_repeats(Channel& channel, const ibv_wc* completions, int count,
                                    Sink& sink) {
     ReceivedRepeats& known = *channel.receiving.repeats;
@@ -275,7 +276,7 @@ int CompletionPoller::take_repeats(Channel& channel, const ibv_wc* completions, 
 }
 
 // False: more frames precede it than this poll may still take.
-template <class Sink>
+template <MessageSink Sink>
 bool CompletionPoller::received_cold(Channel& channel, std::byte* frame, uint32_t length,
                                      Sink& sink) {
     const Word word(length >= sizeof(Word) ? *reinterpret_cast<const uint64_t*>(frame) : 0);
@@ -305,7 +306,7 @@ bool CompletionPoller::received_cold(Channel& channel, std::byte* frame, uint32_
 
 // The frames of the block that precede a cold frame of this sequence are delivered first; they have
 // arrived. `all`: whether this poll may take all of them. False: the channel has failed.
-template <class Sink>
+template <MessageSink Sink>
 bool CompletionPoller::take_preceding(Channel& channel, uint16_t sequence, Sink& sink, bool& all) {
     const unsigned before = channel.receiving.path.before(sequence);
     if (before == 0) [[likely]]
@@ -320,7 +321,7 @@ bool CompletionPoller::take_preceding(Channel& channel, uint16_t sequence, Sink&
     return true;
 }
 
-template <class Sink>
+template <MessageSink Sink>
 void CompletionPoller::deliver(Channel& channel, Word word, std::byte* payload, Sink& sink) {
     if (word.kind() == FrameKind::kControl) {
         channel.receiving.path.received_cold();
@@ -350,7 +351,7 @@ void CompletionPoller::deliver(Channel& channel, Word word, std::byte* payload, 
 }
 
 // A message that the user may keep where it is.
-template <class Sink>
+template <MessageSink Sink>
 [[gnu::noinline, gnu::cold]] void CompletionPoller::deliver_long(Channel& channel, Word word,
                                                                  std::byte* payload, Sink& sink) {
     offered_.count(channel);
@@ -362,7 +363,7 @@ template <class Sink>
     offered_.took_cold(channel, word.length());
 }
 
-template <class Sink>
+template <MessageSink Sink>
 [[gnu::always_inline]] inline void CompletionPoller::sent(const ibv_wc& completion, Sink& sink) {
     auto* channel = static_cast<Channel*>(connector_.table().find_send(completion.wr_id));
     if (channel == nullptr) [[unlikely]]
@@ -379,7 +380,7 @@ template <class Sink>
         sent_last(*channel);
 }
 
-template <class Sink>
+template <MessageSink Sink>
 [[gnu::noinline, gnu::cold]] void CompletionPoller::on_failed_send(Channel& channel,
                                                                    const ibv_wc& completion,
                                                                    Sink& sink) {
@@ -396,7 +397,7 @@ template <class Sink>
     flushed(channel, completion, sink);
 }
 
-template <class Sink>
+template <OperationSink Sink>
 void CompletionPoller::flushed(Channel& channel, const ibv_wc& completion, Sink& sink) {
     const uint32_t number = work_request_id::number(completion.wr_id);
     const bool success = completion.status == IBV_WC_SUCCESS;
@@ -406,7 +407,7 @@ void CompletionPoller::flushed(Channel& channel, const ibv_wc& completion, Sink&
     settle(channel, channel.status == Status::kOk ? Status::kCanceled : channel.status, sink);
 }
 
-template <class Sink>
+template <OperationSink Sink>
 [[gnu::always_inline]] inline void CompletionPoller::settle(Channel& channel, Status status,
                                                             Sink& sink) {
     SendQueue::Record record;

@@ -34,20 +34,6 @@ namespace tern {
 
 // An interface's messaging: connections, their fast paths, and the queues they share. Puts it
 // together from objects that own what they do. One thread at a time, except for Background.
-//
-// A `sink`, the template parameter of the data path, has these members. `data` is valid during the
-// call. False: the frame or the immediate data is malformed.
-//     void message(uint32_t id, const void* data, uint32_t length);
-//     // A message that may stay where it is, with EngineSettings::buffers.headroom bytes before
-//     // it. True: it stays until give_back().
-//     bool keeps(uint32_t id, std::byte* data, uint32_t length);
-//     // A frame of kind kTag.
-//     bool tagged(Channel& channel, uint32_t id, const std::byte* data, uint32_t length);
-//     void completed(void* cookie, Status status);
-//     // A control frame of the layer above.
-//     bool control(Channel& channel, uint32_t id, const std::byte* data, uint32_t length);
-//     // A write with immediate data of the layer above.
-//     bool notified(Channel& channel, uint32_t immediate);
 class Engine final {
   public:
     static constexpr size_t kLeastMemory = engine_limits::kLeastMemory;
@@ -190,7 +176,7 @@ class Engine final {
 
     // Most polls only look().
     base::OneThread::Guarded<Poller> poller() { return {thread_, poller_}; }
-    template <class Sink>
+    template <MessageSink Sink>
     bool poll(Sink& sink, unsigned& count) {
         const base::OneThread::Scope scope(thread_);
         return poller_.poll(sink, count);

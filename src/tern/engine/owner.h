@@ -54,7 +54,7 @@ class EngineOwner {
     ~EngineOwner() = default;
 };
 
-// A sink that reports completions only. (For sinks see Engine.)
+// An owner as a sink.
 struct CompletionSink {
     EngineOwner& owner;
 

@@ -53,7 +53,7 @@ class Poller {
         return Look::kNothing;
     }
     // Handles completions and packets, and returns their number.
-    template <class Sink>
+    template <MessageSink Sink>
     unsigned poll_rest(Sink& sink) {
         budget_.count();
         return rest(sink, 0);
@@ -75,7 +75,7 @@ class Poller {
         }
         return count;
     }
-    template <class Sink>
+    template <MessageSink Sink>
     [[gnu::always_inline]] unsigned handle(const ibv_wc* completions, int count, Sink& sink) {
         completions_.allow_preceding();
         const unsigned completed = completions_.handle(completions, count, sink);
@@ -84,7 +84,7 @@ class Poller {
 
     // Handles frames, completions and packets, and adds their number to `count`. True: it has only
     // looked at the blocks; the rest is not due now, and no transfer is under way.
-    template <class Sink>
+    template <MessageSink Sink>
     bool poll(Sink& sink, unsigned& count);
 
     PollBudget& budget() { return budget_; }
@@ -113,14 +113,14 @@ class Poller {
     // channels that no endpoint uses.
     static constexpr unsigned kEventPolls = 1024;
 
-    template <class Sink>
+    template <MessageSink Sink>
     unsigned rest(Sink& sink, unsigned count);
-    template <class Sink>
+    template <MessageSink Sink>
     unsigned finish(Sink& sink, unsigned count, unsigned completed);
-    template <class Sink>
+    template <MessageSink Sink>
     unsigned poll_seldom(Sink& sink);
     // See ArrivalRound::take().
-    template <class Sink>
+    template <MessageSink Sink>
     bool take_arrived(Sink& sink, unsigned& count);
 
     // What a poll that finds nothing touches comes first.
@@ -145,7 +145,7 @@ class Poller {
     bool gathered_ = false;  // packets have been gathered, and the round for them is not over
 };
 
-template <class Sink>
+template <MessageSink Sink>
 [[gnu::noinline]] bool Poller::poll(Sink& sink, unsigned& count) {
     budget_.count();
     // BlockPoller looks again, with acquire. Handlers may change the list.
@@ -160,7 +160,7 @@ template <class Sink>
 }
 
 // Returns `count` and the number of what it handles.
-template <class Sink>
+template <MessageSink Sink>
 [[gnu::always_inline]] inline unsigned Poller::rest(Sink& sink, unsigned count) {
     bool asleep = false;
     if (budget_.has_reason()) [[unlikely]] {
@@ -184,7 +184,7 @@ template <class Sink>
 }
 
 // What follows the completion queue, from which `completed` have been taken.
-template <class Sink>
+template <MessageSink Sink>
 [[gnu::always_inline]] inline unsigned Poller::finish(Sink& sink, unsigned count,
                                                       unsigned completed) {
     // An answer is likely to what has come as a completion, or as a frame by itself, and would
@@ -205,7 +205,7 @@ template <class Sink>
     return count;
 }
 
-template <class Sink>
+template <MessageSink Sink>
 bool Poller::take_arrived(Sink& sink, unsigned& count) {
     struct Arrivals {
         Poller& poller;
@@ -232,7 +232,7 @@ bool Poller::take_arrived(Sink& sink, unsigned& count) {
 // Handles packets, deadlines and connections that are over. A packet or a deadline may end a
 // connection whose last frames have arrived already, so these are taken first, in one round for all
 // packets that have come.
-template <class Sink>
+template <MessageSink Sink>
 unsigned Poller::poll_seldom(Sink& sink) {
     unsigned count = 0;
     unsigned packets = 0;
