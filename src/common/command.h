@@ -24,7 +24,8 @@ class UsageError : public std::runtime_error {
 int run_command(CLI::App* app, const std::string& synopsis, int argc, char** argv,
                 const std::function<int(char** words)>& act);
 
-// The same for a command without other words.
+// Adds --help and --version, parses the options of a command that takes no other words, and calls
+// `act`.
 int run_command(CLI::App* app, int argc, char** argv, const std::function<int()>& act);
 
 // Replaces this process by the command. Returns only on failure: the exit status, with the reason

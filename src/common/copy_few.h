@@ -40,7 +40,7 @@ template <class T>
         *to = *source;
 }
 
-// The same for messages of any length that fit into a work request.
+// Copies a message of any length that fits into a work request.
 [[gnu::always_inline]] inline void copy_short(std::byte* to, const void* from, size_t length) {
     const auto* source = static_cast<const std::byte*>(from);
     while (__builtin_expect(length > kFewBytes, 0)) {

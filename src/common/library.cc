@@ -26,7 +26,8 @@ std::vector<std::string> folders(const Library& library) {
     return folders;
 }
 
-// As gcc and clang call them.
+// Whether the file is a run-time library of a sanitizer, by the names that gcc and clang give to
+// these.
 bool is_of_sanitizer(const std::string& path) {
     const std::string_view name = std::string_view(path).substr(path.rfind('/') + 1);
     return std::ranges::any_of(

@@ -12,7 +12,7 @@ namespace tools {
 // has no standard input and, if `quiet`, no error output. Returns its exit status, or -1 if it was
 // ended by a signal; *output gets its standard output.
 int capture(const std::function<void()>& child, bool quiet, std::string* output);
-// The same for a command, quietly.
+// Executes a command quietly. Returns its exit status, and its standard output in *output.
 int capture(const std::vector<std::string>& command, std::string* output);
 
 // Calls `child` in a new process, which must not return but execute a program or exit, and waits

@@ -15,9 +15,9 @@ namespace tern::base {
 
 inline constexpr std::array kRankVariables = {TERN_RANK_VARIABLES};
 
-// And how many ranks of the job the node has: of Open MPI, MPICH and Intel MPI, MVAPICH, Cray, PALS
-// and Slurm. Those of the launcher that started the process come before those of the batch system
-// around it.
+// Variables that say how many ranks of the job the node has: of Open MPI, MPICH and Intel MPI,
+// MVAPICH, Cray, PALS and Slurm. Those of the launcher that started the process come before those
+// of the batch system around it.
 inline constexpr std::array kLocalRanksVariables = {"OMPI_COMM_WORLD_LOCAL_SIZE",
                                                     "MPI_LOCALNRANKS",
                                                     "MV2_COMM_WORLD_LOCAL_SIZE",

@@ -43,7 +43,7 @@ struct Tunables {
 
     // Rings for receiving, and as many for sending: so many long messages are copied at a time.
     uint32_t rndv_windows = 16;
-    // Of the longest chunks, how many fit a ring.
+    // How many of the longest chunks fit a ring.
     uint32_t rndv_buffers = 3;
     // C_0, the bytes of the first chunk, and q, the ratio of a chunk to the one before it
     // (Superpipeline, equations 3 and 5).
@@ -64,17 +64,17 @@ struct Tunables {
 // The defaults of all settings.
 inline constexpr Tunables kTunables;
 
-// These no test sets: milliseconds until what was refused for want of memory is tried again, and
-// until a connection for which the device has no room is (Backoff). Each try may cost pins that are
-// used again.
+// No test sets these constants. They are milliseconds until Tern tries again what was refused for
+// want of memory, and a connection for which the device has no room (Backoff). Each try may cost
+// pins that are used again.
 inline constexpr uint32_t kMemoryRetry = 1000;
 inline constexpr uint32_t kRoomRetry = 1;
 // Bytes of a message that may stay in its receive buffer until the program expects it. Shorter ones
 // are copied, since a buffer has 8 KiB.
 inline constexpr uint32_t kLeastKept = 1024;
 
-// Those of this process. Only tests have others: TERN_TUNABLES=hot_window=64,hot_keep=8. False: it
-// is malformed; `why` says where.
+// The tunables of this process. Only tests change them: TERN_TUNABLES=hot_window=64,hot_keep=8.
+// False: the variable is malformed; `why` says where.
 bool read_tunables(Tunables& tunables, std::string& why);
 
 }  // namespace tern

@@ -311,7 +311,7 @@ std::optional<PortAddress> read_device_address(const std::byte* device) {
     const auto* const next = reinterpret_cast<const uint8_t*>(device + 1);
     const PortAddress read =
         (flags & kOnEthernet) != 0 ? ethernet_port(next) : infiniband_port(flags, next);
-    // As strict with it as with an own address.
+    // Packs and unpacks it, to be as strict with it as with an address of Tern.
     std::array<std::byte, PortAddress::kMaxPacked> packed;
     read.pack(packed.data());
     auto port = PortAddress::unpack(std::span(packed).first(read.packed_size()));

@@ -108,8 +108,8 @@ struct PeerAddress {
     std::string to_string() const;
 };
 
-// As above, for a connection of the own interface to a peer, on the peer's path. `lmc`: of the
-// peer's port.
+// The address vector for a connection of the own interface to a peer, on the peer's path. `lmc`: of
+// the peer's port.
 ibv_ah_attr address_vector(const verbs::Port& port, const InterfaceAddress& own,
                            const PeerAddress& peer, uint8_t lmc);
 

@@ -30,8 +30,8 @@ class Admission {
     bool table_is_full() const { return table_.room() <= Acceptor::kMost; }
     // Places of the next connection's send queue.
     uint32_t places_of_next() const { return queues_.places_of_next(table_.places()); }
-    // Makes room in the completion queue for a connection with so many places. False and errno:
-    // impossible.
+    // Makes room in the completion queue for a connection whose send queue has `places`. False and
+    // errno: impossible.
     bool reserve_completions(uint32_t places);
     // Lets the background thread accept connections, or not. To be called when the table changes.
     void update() {

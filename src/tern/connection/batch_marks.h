@@ -6,10 +6,11 @@
 
 namespace tern {
 
-// When frames in a send queue may wait for each other (Batches): once so many work requests are
-// certainly under way. Of unsignaled ones nobody knows whether they are, so some frames are
-// signaled, the marks: while the completion of a mark is still to come, all work requests from that
-// one on are under way. Numbers are those of SendQueue, modulo 2^32; a mark is one after its own.
+// Decides when frames in a send queue may wait for each other (Batches): once a number of work
+// requests is certainly under way. Nobody knows whether unsignaled work requests are under way, so
+// some frames are signaled, the marks: while the completion of a mark is still to come, all work
+// requests from the mark on are under way. Numbers are those of SendQueue, modulo 2^32; a mark is
+// the number after its frame's.
 //
 // If a process sends to many peers before it polls, the work requests of a due frame are mostly
 // complete. It looks in vain, and each mark costs a completion. So marks are twice as far from each
@@ -56,7 +57,7 @@ class BatchMarks {
         if (static_cast<int32_t>(seen_ - mark_) >= 0) mark_ = last_;
         stop_ = (awaits() ? mark_ - 1 : seen_) + after_;
     }
-    // The same, by a poll of the process.
+    // A poll of the process has seen that all before this number are complete.
     void polled(uint32_t completed) {
         const bool awaited = awaits();
         see(completed);

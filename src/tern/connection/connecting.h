@@ -58,7 +58,7 @@ class Connecting {
     void add(Connection& connection) noexcept try {
         by_port_[connection.peer.port].emplace(connection.index, &connection);
     } catch (const std::bad_alloc&) {
-        // It ends by its time limit.
+        // The connection then ends by its time limit.
     }
     // The connection is up, or over.
     void remove(Connection& connection) {
@@ -73,7 +73,7 @@ class Connecting {
         connection.peer = peer;
         if (!connection.established && !connection.failed) add(connection);
     }
-    // Those to this port.
+    // Visits the connections to this port.
     template <class Visit>
     void for_each(const PortAddress& port, Visit&& visit) const {
         const auto found = by_port_.find(port);

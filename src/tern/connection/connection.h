@@ -49,8 +49,8 @@ struct alignas(64) Connection {
     verbs::QueuePair qp;  // null: the connection waits for room; see Connector
     uint64_t tag = 0;     // index and generation, placed as in work request ids
     SendQueue sends;      // takes no data while the connection is not up
-    // As SendQueue::reserve(), for the writes of transfers, which continue while the connection
-    // drains.
+    // The places that the writes of transfers leave free (SendQueue::reserve()); these writes
+    // continue while the connection drains.
     uint32_t transfer_reserve = SendQueue::kAllPlaces;
     uint32_t index;  // in the connector's table; part of every work request's id
     PeerAddress peer;

@@ -38,8 +38,8 @@ class ConnectionTable {
     // Adds a connection that has been made with next_index(), and gives it a tag and its queue
     // pair.
     Connection& add(std::unique_ptr<Connection> connection, verbs::QueuePair qp);
-    // The connection, which has none, gets a queue pair; so many places have been added to its send
-    // queue. Or it loses it.
+    // Gives a queue pair to a connection that has none, and counts `places` more of send queues; or
+    // takes the queue pair away.
     void give(Connection& connection, verbs::QueuePair qp, uint32_t places);
     verbs::QueuePair take(Connection& connection);
     // The connection is over: it stays until destroy(), and still counts in size().

@@ -75,7 +75,7 @@ Connector::~Connector() {
         });
         if (time_is_left) former_.for_each_acquainted(notify);
     } catch (const std::bad_alloc&) {
-        // Those who do not hear of it find out by their time limits, too.
+        // Peers that are not notified find out by their time limits.
     }
     // Queue pairs go first: the connections own memory that the queue pairs access.
     table_.for_each([](Connection& connection) { connection.qp.reset(); });
@@ -134,7 +134,7 @@ unsigned Connector::progress() {
 void Connector::handle(const Packet& packet) {
     if (packet.to != self_.interface)
         return;  // meant for an earlier interface with this queue pair number
-    // It was sent before the peer left.
+    // Packets of a peer that has left were sent before it left.
     if (former_.has_left(packet.from)) return;
     alarm_.expect_packets();
     switch (packet.type) {

@@ -115,7 +115,7 @@ class Connector {
               Refusal refusal = Refusal::kDevice);
     // Peers that ask for a connection are refused from now on.
     void close() { new_.admission().close(); }
-    // The same as fail() for all connections.
+    // Ends all connections at once.
     void fail_all(Status status, const std::string& why);
     // To be called for data that comes over a connection that is not up.
     void data_arrived(Connection& connection);
@@ -131,7 +131,7 @@ class Connector {
 
     // Where connections are found. Data path.
     const ConnectionTable& table() const { return table_; }
-    // As ConnectionTable::find(), after that has returned null: adopts connections first.
+    // Finds a connection that ConnectionTable::find() has not found: adopts accepted ones first.
     [[gnu::cold]] Connection* find_accepted(uint32_t qp_num);
     Datagrams& datagrams() const { return *datagrams_; }
 

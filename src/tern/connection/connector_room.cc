@@ -185,7 +185,8 @@ bool Connector::Room::equip(Connection& connection, std::string& why, bool at_on
 void Connector::Room::try_again(Connection& connection, uint64_t now) {
     if (c_.peers_.current(connection.peer) != &connection)
         return;  // it begins when that one is over
-    // As long as others of this side may end, the wait for them goes on; but a dead peer is told.
+    // While other connections of this side may end, the wait for room goes on; but a dead peer is
+    // told.
     if (!connection.wait.unanswered && c_.owner_.used(connection) &&
         c_.new_.queue().has(connection) && c_.table_.live() > c_.new_.queue().size() &&
         now >= wait_limit(connection))

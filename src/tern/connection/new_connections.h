@@ -53,17 +53,17 @@ class NewConnections {
         return queue_pairs_.connect(connection.qp.get(), connection.peer, connection.handshake);
     }
 
-    // Those that are not up yet.
+    // The connections that are not up yet.
     Connecting& connecting() { return connecting_; }
     // Where the background thread accepts connections.
     Acceptor& acceptor() { return acceptor_; }
     // Enters the connections that were accepted in the background into the tables.
     void adopt();
 
-    // Those that wait for room on this side's device.
+    // The connections that wait for room on this side's device.
     RoomQueue& queue() { return queue_; }
     const RoomQueue& queue() const { return queue_; }
-    // The room for more of them.
+    // The room for more connections.
     Admission& admission() { return admission_; }
 
   private:

@@ -61,7 +61,7 @@ class FormerPeers {
     void on_over(const PeerAddress& peer) {
         if (!has_left(peer)) acquainted_.insert(peer.on_path(0));
     }
-    // Those that may have endpoints to this interface. `visit` returns false to stop.
+    // Visits the peers that may have endpoints to this interface. `visit` returns false to stop.
     template <class Visit>
     void for_each_acquainted(Visit&& visit) const {
         acquainted_.for_each(std::forward<Visit>(visit));

@@ -80,7 +80,7 @@ class SendQueue {
         return static_cast<int32_t>(stop_ - posted_) >= count;
     }
 
-    // As takes_unsignaled(), for frames: false also if one may have to wait, or to be a mark.
+    // Whether a frame may be posted unsignaled: false also if it may have to wait, or to be a mark.
     bool takes_frames() const { return static_cast<int32_t>(frame_stop_ - posted_) >= 1; }
     const BatchMarks& marks() const { return marks_; }
     template <class Change>

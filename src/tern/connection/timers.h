@@ -21,7 +21,7 @@ class Alarm {
         deadline_ = std::min(deadline_, time);
         decide();
     }
-    // The same for a handshake or a probe: its packets are expected soon.
+    // Progress for a handshake or a probe, whose packets are expected soon, is needed at `time`.
     void wake_at(uint64_t time) {
         expect_packets();
         set(time);

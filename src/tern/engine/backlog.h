@@ -35,7 +35,7 @@ class Backlog {
         SendPool::Buffer* buffer = nullptr;
         void* cookie = nullptr;
         const void* user = nullptr;  // kFlush: the endpoint
-        // Of kAtomic:
+        // Only in an operation of the kind kAtomic:
         ibv_wr_opcode opcode = IBV_WR_ATOMIC_FETCH_AND_ADD;
         uint64_t compare_add = 0;
         uint64_t swap = 0;

@@ -58,7 +58,7 @@ class Batches {
     int enable();
     // Nobody does so any more: posts everything.
     void disable();
-    // The connection has come up. There may be so many.
+    // A connection has come up. make_room(): there may be this many channels.
     void begin(Channel& channel);
     void make_room(size_t channels);
 
@@ -81,8 +81,8 @@ class Batches {
         see_completed(channel);
         return is_due(channel) && open(channel, length) && append(channel, id, length, fill);
     }
-    // The same if there is a batch with room, and no other thread uses it. Without a call, so that
-    // the caller need not keep its registers.
+    // Adds a message to the batch if there is one that has room and that no other thread uses. It
+    // makes no call, so that the caller need not keep its registers.
     template <class Fill>
     [[gnu::always_inline]] bool try_append(Channel& channel, uint32_t id, uint32_t length,
                                            Fill&& fill) {

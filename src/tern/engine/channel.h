@@ -49,12 +49,12 @@ struct Channel final : Connection {
         allowance::Taken allowance;    // of cold messages
         bool waits = false;            // a send has found that there is none
         WriterWords::Words words;      // which the peer may write to, if any
-        // Of RepeatedPuts; null until there is one. And whether the peer has allowed no more of
-        // them for a while.
+        // For RepeatedPuts: the repeated messages, null until there is one, and whether the peer
+        // has allowed no more of them for a while.
         std::unique_ptr<SentRepeats> repeats;
         bool no_repeats = false;
-        // Of OneSided: the number of the last put. And, while `path` is held, the notify word of
-        // the block, and the number of the put that frames in the block must not overtake.
+        // For OneSided: the number of the last put, and, while `path` is held, the number of the
+        // put that frames in the block must not overtake, and the notify word of the block.
         uint32_t last_put = UINT32_MAX;
         uint32_t fenced_for = 0;
         const uint32_t* block_notify = &notify::kNever;
@@ -158,22 +158,22 @@ struct Channel final : Connection {
     Notifying notifying;
     Control control;
 
-    // Of OneSided: reads and atomics under way, which later work requests may overtake. The
-    // handlers of their cookies decrement it.
+    // For OneSided: the number of reads and atomics under way, which later work requests may
+    // overtake. The handlers of their cookies decrement it.
     uint32_t replies = 0;
-    // Of the rendezvous: whether the peer could read the message that was announced to it last,
-    // and whether it asks for such messages nevertheless, because its buffers are new.
+    // For the rendezvous: whether the peer could read the message that was announced to it last,
+    // and whether the peer asks for readable messages nevertheless, because its buffers are new.
     bool readable = false;
     bool fetches = false;
     uint32_t rings = 0;  // lent to transfers from the peer
-    // And the transfers that the peer has asked for, of each half.
+    // The transfers that the peer has asked for, in each direction.
     uint32_t incoming = 0, outgoing = 0;
-    // Of the layer above: its operations that have failed while the connection has not, and the
-    // status of the last one.
+    // For the layer above: the number of its operations that have failed while the connection has
+    // not, and the status of the last one.
     uint32_t failures = 0;
     Status failure = Status::kOk;
-    // The same: the peer has asked for a pause of messages, how many sends it has refused, and
-    // since when, at the last look.
+    // For the layer above: whether the peer has asked for a pause of messages, how many sends the
+    // pause has refused, and since when, at the last look.
     struct Pause {
         bool asked = false;
         uint16_t sends = 0;

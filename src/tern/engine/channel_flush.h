@@ -39,7 +39,7 @@ class ChannelFlush {
     Status check(Channel& channel, const Waiter& waiter);
     // Makes sure that a work request is outstanding whose completion would report the peer's death.
     void request_report(Channel& channel);
-    // The same if the peer has been silent for long; see WorkRequests.
+    // Calls request_report() if the peer has been silent for long (WorkRequests::check_silent).
     void check_silent(Channel& channel, uint64_t& since);
     // Tests the peers of channels that no endpoint uses, at most once in kUnusedPeriod: no one else
     // would find out that such a peer has died. `now`: monotonic, in nanoseconds.

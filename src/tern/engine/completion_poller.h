@@ -51,7 +51,7 @@ class CompletionPoller {
     // Handles the completion of a send.
     template <MessageSink Sink>
     void sent(const ibv_wc& completion, Sink& sink);
-    // The same on a channel that has failed, without taking what has come.
+    // Handles the completion of a send on a channel that has failed, without taking what has come.
     template <OperationSink Sink>
     void flushed(Channel& channel, const ibv_wc& completion, Sink& sink);
     // Gives back buffers, and reports cookies and waiters of complete work requests.
@@ -74,8 +74,8 @@ class CompletionPoller {
     bool still_waits(const Channel& channel, bool& of_others);
     // The most completions that can be in the queue.
     unsigned capacity() const { return static_cast<unsigned>(cq_->cqe); }
-    // Peers may write so many times more (or less) with immediate data to rings of this side's.
-    // Each such write takes a receive. Control path.
+    // Peers may make `writes` more writes with immediate data to rings of this side (less if it is
+    // negative). Each of them takes a receive. Control path.
     void expect_notifications(int32_t writes);
     uint64_t received() const { return received_; }
     uint64_t notifications() const { return notifications_; }
@@ -415,7 +415,7 @@ template <OperationSink Sink>
         if (record.buffer != nullptr) pool_.give(static_cast<SendPool::Buffer*>(record.buffer));
         if (record.cookie != nullptr) sink.completed(record.cookie, status);
     }
-    // Those of a channel that has failed wait for closed(), which follows what has come.
+    // The waiters of a channel that has failed wait for closed(), which follows what has come.
     void* cookie = nullptr;
     while (channel.sends.has_waiters() && !channel.failed && channel.sends.take_waiter(cookie))
         sink.completed(cookie, status);

@@ -26,7 +26,7 @@ EarlySends::EarlySends(const EngineParts& parts)
 
 bool EarlySends::has_room(const Channel& channel) const {
     if (channel.failed || channel.established) return false;
-    // It has no send queue yet if the device has no room.
+    // A channel that waits for room on the device has no send queue yet.
     const uint32_t depth = channel.sends.open() ? channel.sends.depth() : later_queue_;
     const uint32_t most = std::min(kMost, depth - engine_limits::control_places(depth));
     return channel.backlog.sends() + channel.transfers < most && waiting_ < most_of_all_ &&

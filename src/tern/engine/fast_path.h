@@ -86,9 +86,9 @@ class FastPath {
         ibv_sge memory;
         bool copied = false;  // the processor may touch this piece, and `memory` has no lkey
     };
-    // As am_zcopy(), with such memory: never kOk, and no message waits as a copy. At most
-    // Engine::max_pieces() pieces. `fill(std::byte* to)` writes the header when it is certain that
-    // the message goes.
+    // Sends a message of such pieces, at most Engine::max_pieces(), like am_zcopy(); but never
+    // returns kOk, and no message waits as a copy. `fill(std::byte* to)` writes the header when it
+    // is certain that the message goes.
     template <class Fill>
     [[gnu::noinline, gnu::cold]] Status am_gathered(Channel& channel, uint32_t id, uint32_t header,
                                                     Fill&& fill, std::span<const Piece> pieces,

@@ -37,10 +37,11 @@ struct ConnectionUse {
 // raises it by one, to three times what it was at most. Any other new connection takes one back,
 // and after a second without either, half is gone. A small limit is meant as it is.
 //
-// If connections wait for room on the device, the limit is what there is now, less as many as wait.
-// As programs wait for that, the longest unused is asked twice in a row: the peer ends it when it
-// is asked again after no use. So many are asked in a while that it is known how often connections
-// are made anew in a second.
+// If connections wait for room on the device, the limit is the present number of connections, less
+// as many as wait. Because programs wait for this room, the longest unused connection is asked
+// twice in a row: its peer ends it at the second time, if it was not used in between. At most
+// kUrgentAtOnce peers are asked in a window, which bounds how many connections are made anew in a
+// second.
 class IdleChoice {
   public:
     explicit IdleChoice(uint32_t limit)

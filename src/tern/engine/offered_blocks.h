@@ -72,8 +72,8 @@ class OfferedBlocks {
     // Returns credit to the writer: by a write to its credit word, which costs the writer no
     // receive and no completion, or by a frame.
     bool return_credit(Channel& channel);
-    // The same within a poll, if a stream would stop. While the last write of the word is under
-    // way, the poll looks for its completion first.
+    // Returns credit within a poll, if a stream would stop without it. While the last write of the
+    // credit word is under way, the poll looks for its completion first.
     void press_credit(Channel& channel);
     bool send_allowance(Channel& channel);
     // Whether credit is due that no frame has carried.

@@ -43,12 +43,13 @@ class OneSided {
         SendPool::Buffer* copy = nullptr;  // whose bytes `from` is; given back, or ...
         void* cookie = nullptr;            // ... reported, when `from` may be used again
     };
-    // The same as put_word_short(); one request only if both places are multiples of 8, because
-    // packets end at such bytes. kNoResource: the buffer is given back, too.
+    // Posts a put of data and of a word behind them, like put_word_short(). It is one request only
+    // if both places are multiples of 8, because packets end at such bytes. kNoResource: the buffer
+    // is given back, too.
     Status put_word(Channel& channel, const WordPut& put);
     // For the data of a put_word(). Null: none is free now.
     SendPool::Buffer* take_buffer() { return pool_.take(); }
-    // As FastPath::am_bcopy().
+    // Posts a put of data that `pack` writes, like FastPath::am_bcopy().
     template <class Pack>
     Status put_bcopy(Channel& channel, Pack&& pack, uint32_t& length, uint64_t to, uint32_t rkey);
 
@@ -126,7 +127,8 @@ class OneSided {
         ibv_sge piece{};
     };
 
-    // The same for a put and a word: `put` has the data, and also the word if there is no `then`.
+    // The prepared work requests of a put and a word: `put` has the data, and also the word if
+    // there is no `then`.
     struct WordWrite {
         WordWrite() {
             pieces[1].addr = address_of(&value);

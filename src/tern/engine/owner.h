@@ -41,7 +41,8 @@ class EngineOwner {
     // The device reports an error of a completion queue or shared receive queue that is not the
     // engine's; the first argument is the queue's verbs::next_identity().
     virtual void queue_failed(const void*, const std::string&) {}
-    // Gives up so many bytes of pins that nobody uses, if there are as many. False: of none.
+    // Gives up pins that nobody uses, of this many bytes if there are as many. False: there is
+    // none.
     virtual bool give_up(uint64_t) { return false; }
     // Called by few polls: one in some ten or hundred thousand.
     virtual void seldom() {}

@@ -22,8 +22,8 @@ bool PeerBlocks::post_wrap(Channel& channel, uint32_t at) {
                                   channel.sending.block_rkey, false);
 }
 
-// Whether it is the first refusal of a series, for which `refuses` stands. A later one looks from
-// time to time whether the peer lives.
+// Whether a refusal is the first of its series; `refuses` is true during the series. Later refusals
+// test from time to time whether the peer lives.
 bool PeerBlocks::is_first(Channel& channel, bool& refuses) {
     Channel::Sending& sending = channel.sending;
     if (!std::exchange(refuses, true)) {

@@ -65,7 +65,7 @@ class PeerBlocks {
             let_go(channel);
         return with_allowance(channel, channel.sending.path.choose(length));
     }
-    // The same for a payload whose length is not known: it may turn out to go cold.
+    // Chooses the path of a payload whose length is not known: it may turn out to go cold.
     SendPath::Choice choose_unknown(Channel& channel) {
         const SendPath::Choice choice = choose(channel, channel.sending.last_bcopy);
         if (!channel.sending.allowance.overdrawn()) [[likely]]
@@ -101,7 +101,7 @@ class PeerBlocks {
         if (channel.sending.path.hot() && channel.sends.under_way(channel.sending.last_put))
             hold(channel);
     }
-    // The same for all channels.
+    // Fences all channels that have a block.
     void fence_all() {
         for (Channel* channel : hot_) fence(*channel);
     }
@@ -110,7 +110,7 @@ class PeerBlocks {
     static bool puts_overtake(const Channel& channel) {
         return !channel.receiving.polls_memory && channel.sends.under_way(channel.sending.last_put);
     }
-    // Whether no connection has such a device.
+    // Whether all connections have devices that keep the order of puts.
     bool orders_puts() const { return orders_puts_; }
     // The connection has come up.
     void begin(const Channel& channel) {

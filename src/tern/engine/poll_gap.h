@@ -7,8 +7,8 @@
 namespace tern {
 
 // Distinguishes a program that waits, and polls all the time, from one that computes and polls now
-// and then, as by MPI_Test or MPI_Iprobe. In the latter, what a poll leaves to the next one is late
-// by all that the program computes in between.
+// and then, as by MPI_Test or MPI_Iprobe. In a program that computes, work that a poll leaves to
+// the next one is late by the time of the computation in between.
 class PollGap {
   public:
     // Called at each poll. True: the last one was long ago. Takes a few nanoseconds, which

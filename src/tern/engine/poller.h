@@ -94,10 +94,10 @@ class Poller {
     uint64_t polls() const { return budget_.polls(); }
 
   private:
-    // Of the polls that found a frame in a block, one in this many goes on after the blocks, and
-    // all while there is no budget.
+    // One in this many of the polls that find a frame in a block goes on after the blocks; while
+    // there is no budget, all do.
     static constexpr unsigned kBusyPolls = 8;
-    // Of the polls after which an answer is likely, one in this many sends the control frames that
+    // One in this many of the polls after which an answer is likely sends the control frames that
     // are due.
     static constexpr unsigned kDeferredPolls = 8;
     // Whether the next poll that looks at everything calls poll_seldom(). While packets are

@@ -55,7 +55,7 @@ class ReceiveQueue {
     bool may_keep() { return spare_ != nullptr || add_spares(); }
     // The user keeps the frame with this payload, which it has before the buffer is released.
     void keep(std::byte* payload);
-    // It does not need it any more.
+    // The user does not need the frame any more.
     void give_back(std::byte* payload);
 
   private:

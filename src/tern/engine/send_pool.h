@@ -89,7 +89,7 @@ class SendPool {
 
   private:
     bool grow();
-    // As grow(). If memory is exhausted, there is no buffer now.
+    // Grows, unless memory is exhausted: then there is no buffer now.
     bool grow_later() noexcept;
 
     struct Chunk {

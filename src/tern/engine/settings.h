@@ -64,11 +64,12 @@ struct EngineSettings {
     // inline frame, or for the padding and the tail of a gathered one.
     uint32_t receive_buffer() const { return uint32_t{sizeof(Word)} + segment_size; }
     uint32_t send_buffer() const { return padded(segment_size) + 4 * Word::kUnit; }
-    // Entries of a completion queue for all receives and so many connections.
+    // Entries of a completion queue for all receives, and for `first` connections with long send
+    // queues and `later` others.
     uint64_t completions(uint32_t first, uint32_t later) const {
         return receive_most + uint64_t{first} * send_queue + uint64_t{later} * later_queue();
     }
-    // Connections for which so many entries suffice.
+    // Connections for which `entries` suffice.
     uint32_t connections_for(uint64_t entries) const {
         if (entries < completions(0, 0)) return 0;
         if (entries < completions(long_queues, 0))
@@ -101,11 +102,11 @@ inline constexpr uint32_t kFixedLater = 1024;
 constexpr uint64_t resized_completions(uint64_t needed, uint64_t most) {
     return std::min(std::bit_ceil(needed + 1) - 1, most);
 }
-// Connections of an interface beyond which idle ones are ended, if no setting says it: half of what
-// fits into its completion queue, `fitting`, leaves room for connections that are over and still
-// have places. Half of the device's queue pairs are shared by the interfaces of the node's
-// `ranks` (0: not known), of which each process has so many; the others are for ranks that need
-// more, and for other programs.
+// Connections of an interface beyond which idle ones are ended, if no setting says it. Half of the
+// connections that fit into its completion queue (`fitting`) leave room for connections that are
+// over and still have places. Half of the device's queue pairs are shared by the node's `ranks` (0:
+// not known), each with this number of `interfaces`; the other half is for ranks that need more,
+// and for other programs.
 constexpr uint32_t usual_connections(uint32_t queue_pairs, uint32_t fitting, uint32_t ranks,
                                      uint32_t interfaces) {
     const uint32_t share =

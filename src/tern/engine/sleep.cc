@@ -101,7 +101,7 @@ bool Sleep::look_at_blocks() {
         const ReceivePath::Look look = channel.receiving.path.look(word);
         polled_.update(channel);
         if (look != ReceivePath::Look::kNothing) return false;
-        // It has stepped over a wrap.
+        // The look has stepped over a wrap, and so freed its place.
         if (channel.receiving.path.credit_due()) {
             control_.schedule(channel, Channel::kCreditDue);
             return false;

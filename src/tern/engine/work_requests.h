@@ -101,14 +101,14 @@ class WorkRequests {
     // Posts an RDMA write of no bytes, whose completion reports all work requests before it. False:
     // there is no room now, or the connection has failed.
     bool post_empty(Channel& channel, bool users);
-    // The same if no completion is due that reports everything posted so far.
+    // Posts such a write unless a completion is due that reports everything posted so far.
     void report_all(Channel& channel) {
         if (!channel.sends.last_is_signaled()) (void)post_empty(channel, false);
     }
     // For a sender that waits: after kSilence, makes sure that a work request is outstanding whose
     // completion would report the peer's death. `since`: of the last look; 0 at first.
     void check_silent(Channel& channel, uint64_t& since);
-    // As post_empty(), for a connection that has failed already.
+    // Posts an RDMA write of no bytes on a connection that has failed already.
     static void post_marker(Channel& channel, bool users = false);
     // Work requests posted from now on begin when all reads and atomics before them are complete.
     bool post_fence(Channel& channel);

@@ -33,7 +33,7 @@ struct DevicePieces {
         }
     }
 
-    // Whether work requests can move them, if the peer's memory has this rkey.
+    // Whether work requests can move the pieces, if the peer's memory has this rkey.
     bool posts(uint32_t rkey) const { return rkey != 0 && short_and_registered; }
     std::span<const ibv_sge> registered() const { return {device, used}; }
 
@@ -97,7 +97,8 @@ ucs_status_t get_to_device(uct_ep_h ep, const uct_iov_t* iov, size_t count, uint
         });
 }
 
-// As UCX's own transport asks: a device that takes DMA buffers says that this descriptor is bad.
+// Asks the device as UCX's own transport does: one that takes DMA buffers says that the descriptor
+// -1 is bad.
 bool takes_dma_buffers(const verbs::Device& device) {
     const verbs::MemoryRegion region(ibv_reg_dmabuf_mr(device.pd.get(), 0,
                                                        static_cast<size_t>(sysconf(_SC_PAGESIZE)),

@@ -26,7 +26,7 @@ inline bool is_of_device(const uct_iov_t& piece) {
     const auto* handle = static_cast<const MemoryHandle*>(piece.memh);
     return handle != nullptr && handle->of_device != nullptr;
 }
-// Whether a piece is in such memory.
+// Whether a piece is in memory of another device.
 [[gnu::always_inline]] inline bool touches_device(const uct_iov_t* iov, size_t count) {
     if (count == 1) [[likely]]
         return is_of_device(*iov);

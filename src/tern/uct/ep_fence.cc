@@ -61,7 +61,7 @@ struct OwnRequest {
 
 namespace {
 
-// Of an endpoint. UCP sends a few messages to set one up.
+// The most messages that an endpoint keeps. UCP sends a few messages to set one up.
 constexpr unsigned kMostKept = 16;
 
 // A send on this channel now could overtake an earlier one, and the device cannot prevent it.

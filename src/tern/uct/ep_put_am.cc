@@ -21,8 +21,8 @@ namespace {
     return channel != nullptr && open != 0 && nothing_to_fence(ep, *channel) ? channel : nullptr;
 }
 
-// The same in the usual case: without transfers, reads, atomics and direct messages. The key is
-// one.
+// The channel by which a put can be posted at once in the usual case: without transfers, reads,
+// atomics and direct messages. The key is one of open memory.
 [[gnu::always_inline]] inline Channel* channel_in_stream(uct_ep_h uct_ep, uct_rkey_t rkey,
                                                          uint32_t& open) {
     Channel* const channel = ep_of(uct_ep).ready;
@@ -120,7 +120,7 @@ ucs_status_t tern_uct_ep_put_am_short(uct_ep_h uct_ep, const void* data, unsigne
                                       uint64_t to, uct_rkey_t rkey, uint8_t id, uint64_t header,
                                       const void* payload, unsigned payload_length) {
     using namespace tern;
-    // Of the messages of rwapi, all of one length: the compiler computes what depends on it.
+    // All messages of rwapi have this length: the compiler computes what depends on it.
     constexpr unsigned kUsual = base::kFewBytes;
     constexpr uint32_t kSize = sizeof header + kUsual;
     static_assert(kSize == repeat::kBytes);

@@ -36,12 +36,12 @@ ucs_status_t copied(Engine& engine, Channel& channel, uint32_t id,
         length));
 }
 
-// A message from memory that is only declared, if that is pinned or worth a pin; nothing: copy it.
-// Of a longer message UCP sends full frames, and waits for all of them together: the copies would
-// delay the message, the first one all of it. A message of a single frame is copied in a burst, or
-// if the peer sends at the same time: its sender then need not wait until the peer has the bytes,
-// and the copy takes less than that. If the two sides send in turns, the sender waits for an answer
-// anyway, and the copy would only delay the message.
+// Sends a message from memory that is only declared, if that is pinned or worth a pin; nothing:
+// copy it. UCP sends a message of several frames in full ones, and waits for all of them together:
+// the copies would delay the message, the first one all of it. A message of a single frame is
+// copied in a burst, or if the peer sends at the same time: its sender then need not wait until the
+// peer has the bytes, and the copy takes less than that. If the two sides send in turns, the sender
+// waits for an answer anyway, and the copy would only delay the message.
 std::optional<Status> send_in_place(TernIface& iface, Channel& channel, uint32_t id,
                                     std::span<const std::byte> header, const uct_iov_t* iov,
                                     size_t count, uct_completion_t* completion) {
@@ -178,7 +178,8 @@ ssize_t send_packed(uct_ep_h ep, Channel& channel, uint8_t id, uct_pack_callback
     return static_cast<ssize_t>(length);
 }
 
-// The same for requests to send. Out of line, so that other messages take no instruction more.
+// Sends a request to send as a short message. Out of line, so that other messages take no
+// instruction more.
 [[gnu::noinline]] ucs_status_t short_request(TernIface& iface, Channel& channel, uint64_t header,
                                              const void* payload, unsigned length) try {
     const Status sent =

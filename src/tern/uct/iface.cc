@@ -98,7 +98,8 @@ void iface_vfs_refresh(uct_iface_h uct_iface) {
 
 static UCS_CLASS_DECLARE_DELETE_FUNC(TernIface, uct_iface_t);
 
-// Of an interface without tag matching, whose functions Matching::offer() replaces or adds.
+// The functions of an interface without tag matching; Matching::offer() replaces some and adds
+// others.
 static constinit auto iface_ops = tern::compat::padded(uct_iface_ops_t{
     .ep_put_short = tern::ep_put_short,
     .ep_put_bcopy = tern::ep_put_bcopy,

@@ -164,9 +164,9 @@ bool nothing_to_fence(TernEp& ep, const Channel& channel);
 // waits. kOver: the caller removes the element; the request is deleted.
 enum class OwnState : uint8_t { kNone, kWaits, kOver };
 OwnState try_own(TernEp& ep, const ucs_arbiter_elem_t* element);
-// Whether `element`, anywhere in the pending queue, is one.
+// Whether `element`, anywhere in the pending queue, is an OwnRequest.
 bool is_own(const TernEp& ep, const ucs_arbiter_elem_t* element);
-// Whether nothing else is queued.
+// Whether no request but OwnRequests is queued.
 bool only_own_wait(TernEp& ep);
 // All requests of the user have been removed.
 void only_own_stay(TernEp& ep);
@@ -252,7 +252,7 @@ void report_ucp_plugin();
 // The counters as a line of JSON.
 std::string counters_of(const Engine& engine, const Rendezvous& rendezvous, const Atomics& atomics,
                         const PinCache& pins, const MatchingCounters& matching, const char* device);
-// The same of an interface, in iface_state.cc.
+// The counters of an interface as a line of JSON (iface_state.cc).
 std::string counters_line(const TernIface& iface);
 // Appends a line to the file that a setting names: "-" is standard error, %p the process id.
 void append_counters(const std::string& path, const std::string& line);

@@ -73,7 +73,7 @@ constexpr OperationCosts costs_of(uct_ep_operation_t operation) {
     }
 }
 
-// Of frames of `size` bytes, one after the other.
+// The bandwidth of frames of `size` bytes, one after the other, with a gap behind each.
 double with_gaps(double bandwidth, double size, double gap) {
     return size / (size / bandwidth + gap);
 }

@@ -86,7 +86,7 @@ template <class Iface>
     return 1;
 }
 
-// The same after a look at the blocks has found nothing, if the rest is due: in the usual case, the
+// Progress after a look at the blocks has found nothing, if the rest is due: in the usual case, the
 // completion queue is empty, and there is nothing else.
 template <class Iface>
 [[gnu::noinline]] unsigned progress_queue(Iface& iface) {

@@ -138,7 +138,7 @@ struct TernIface::State final : tern::EngineOwner, tern::RendezvousOwner {
                                                   : iface.super.config.failure_level;
     }
 
-    // Of both EngineOwner and RendezvousOwner.
+    // Both EngineOwner and RendezvousOwner declare completed().
     void completed(void* cookie, tern::Status status) override { iface.completed(cookie, status); }
     void fetched(bool waited) override {
         tern::memory_domain(iface.super.md).lateness.note(waited);

@@ -55,7 +55,7 @@ class Matching {
     virtual Status ended(Channel&, Status status) { return status; }
     // The endpoint is destroyed.
     virtual void left(const TernEp&) {}
-    // As EngineOwner's, of all channels.
+    // These answer the calls of the same names of EngineOwner, for all channels.
     virtual bool may_end() const { return true; }
     virtual void broken() {}
     virtual void queue_failed(const void*, const std::string&) {}

@@ -28,7 +28,7 @@ struct MemoryHandle {
     // The program has packed a key of the memory, so that peers may access it at any time, open or
     // not. It stays so.
     std::atomic<bool> published = false;
-    // Of memory of another device, which was registered when it was declared: its pin, with a
+    // Memory of another device was registered when it was declared; this is its pin, with a
     // reference, to which the registration in `open` belongs. Null: memory of the host.
     Pin* of_device = nullptr;
     // The pins whose rkeys were packed for messages, each with a reference: peers may read by them

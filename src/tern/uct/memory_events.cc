@@ -28,7 +28,7 @@ constexpr int kAfter = 1;
 
 constexpr int kGuardInstall = 102;  // MADV_GUARD_INSTALL of Linux 6.13
 
-// Of these changes no monitor is told.
+// Tells the cache of changes that no monitor is told of.
 void tell_of_silent(ucm_event_type_t type, const ucm_event_t& event, PinCache& cache) {
     const void* address = nullptr;
     size_t length = 0;

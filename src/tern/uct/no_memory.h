@@ -7,10 +7,11 @@
 //   one of an interface or its endpoints              the same, and the interface fails, because
 //                                                     nobody knows what it was about to note down
 //
-// Short messages and atomics catch nothing, because that would cost them nine instructions each.
-// They find their channel and send UCP's requests by functions that do; besides, they allocate only
-// where a lack of memory means that there is no room now (SendPool, Atomics, Backlog), and enter
-// channels in lists that have room for all (common/make_room.h).
+// The functions for short messages and atomics catch nothing, because that would cost them nine
+// instructions each. Other functions, which catch it, find their channel and send UCP's requests.
+// Apart from that, short messages and atomics allocate only where a lack of memory means that there
+// is no room now (SendPool, Atomics, Backlog), and enter channels in lists that have room for all
+// (common/make_room.h).
 
 #pragma once
 

@@ -27,7 +27,7 @@ Rma::Rma(Engine& engine, PinCache& pins, const Decider& decider)
       segment_(engine.settings().segment_size),
       longest_pin_(std::min(longest_pin(pins),
                             ProgressBudget::longest_registration(decider.model().costs()))) {
-    // As if nothing had to be paid for the pin.
+    // The least length that is read in place, as if the pin cost nothing.
     constexpr size_t kLeast = 64;
     const BufferState pinned{.pinned = true};
     least_in_place_ = kLeast;
@@ -83,7 +83,7 @@ Status Rma::get_open(Channel& channel, const ibv_sge& to, const Remote& from, vo
     return posted;
 }
 
-// Whether so many work requests can be posted now, and need not go by transfers.
+// Whether `count` work requests can be posted now, and need not go by transfers.
 bool Rma::takes_pieces(const Channel& channel, size_t count) {
     return channel.sends.room() > channel.transfer_reserve + (count - 1) &&
            (count != 1 || channel.transfers == 0);

@@ -86,7 +86,7 @@ class Rma {
             Operation* next = nullptr;  // free
         };
         HeldPins::Use pin;  // of an operation in place
-        // Of a get through a buffer:
+        // Only for a get through a buffer:
         SendPool::Buffer* buffer = nullptr;
         Unpack unpack = nullptr;
         void* argument = nullptr;

@@ -49,7 +49,8 @@ void request_begins();
 // announces, if it is a request to send of UCP with the one key that has been packed since it
 // began.
 void request_sent(TernIface& iface, Channel& channel);
-// The same for a message that UCP packed before the call: it must contain the key.
+// To be called when a message has been sent that UCP packed before the call: it must contain the
+// key.
 void request_sent(TernIface& iface, Channel& channel, std::span<const std::byte> message);
 
 }  // namespace tern

@@ -9,7 +9,7 @@
 
 namespace tern {
 
-// Of a memory domain.
+// A site's settings for a memory domain.
 struct SiteMemoryConfig {
 #define SITE_MEMORY_SETTING(type, member, ...) type member;
 #include "tern/uct/settings.def"
@@ -19,7 +19,7 @@ extern ucs_config_field_t site_memory_config_table[];
 // `setting`: SiteMemoryConfig::relaxed_ordering. Warns if the device refuses what the user demands.
 bool relaxes_order(int setting, const verbs::Device& device);
 
-// Of a port. UCX writes 8 bytes for a PKEY of "auto", and 4 for a number.
+// A site's settings for a port. UCX writes 8 bytes for a PKEY of "auto", and 4 for a number.
 struct SitePortConfig {
 #define SITE_SETTING(type, member, ...) type member;
 #include "tern/uct/settings.def"

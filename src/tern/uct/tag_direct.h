@@ -19,7 +19,7 @@ class DirectTags final : public TagInterface, public TupleQOwner {
 
     // Handles a frame of kind kTag. False: the frame is malformed.
     bool tagged(Channel& channel, uint32_t id, const std::byte* data, uint32_t length);
-    // As those of TagReceives.
+    // Post and cancel a receive, like TagReceives.
     ucs_status_t post(uct_tag_t tag, uct_tag_t mask, const uct_iov_t* iov, size_t count,
                       uct_tag_context_t* context);
     ucs_status_t cancel(uct_tag_context_t* context, bool force);

@@ -48,9 +48,10 @@ void TagInterface::query(const Engine& engine, uct_iface_attr_t& attributes) con
     tag.eager.max_bcopy = longest;
     tag.eager.max_zcopy = longest;
     tag.eager.max_iov = engine.max_pieces();
-    // As long as most devices' messages, whatever this one's are: Tern reads in chunks. UCX
-    // announces longer ones by itself, and if it then puts them (RNDV_SCHEME=put_zcopy, before
-    // protocols v2), it has deregistered the receive's memory before they come.
+    // Announced messages may be as long as the messages of most devices, even if those of this
+    // device are shorter: Tern reads in chunks. UCX announces longer ones by itself, and if it then
+    // puts them (RNDV_SCHEME=put_zcopy, before protocols v2), it has deregistered the receive's
+    // memory before they come.
     tag.rndv.max_zcopy = std::min(attributes.cap.get.max_zcopy, size_t{1} << 30);
     tag.rndv.max_hdr = longest + sizeof(ImmediateHeader) - sizeof(RequestHeader);
     tag.rndv.max_iov = 1;

@@ -16,7 +16,7 @@
 namespace tern {
 namespace {
 
-// As UCX's tables name the schemes.
+// The names of the schemes in UCX's tables.
 const char* text_of(Scheme scheme) {
     return scheme == Scheme::kStaged ? "superpipeline" : "zero-copy";
 }

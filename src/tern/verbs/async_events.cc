@@ -29,7 +29,7 @@ DeviceEvent describe(const ibv_async_event& event) {
         case IBV_EVENT_PATH_MIG:
         case IBV_EVENT_PATH_MIG_ERR:
         case IBV_EVENT_QP_LAST_WQE_REACHED:
-            // It exists until the event is acknowledged.
+            // The queue pair exists until the event is acknowledged.
             described.qp_num = event.element.qp->qp_num;
             described.identity = event.element.qp->qp_context;
             break;

@@ -63,7 +63,7 @@ struct GidSet {
 // The family that two ports use, which is the same seen from both; empty if they have none in
 // common.
 std::optional<GidFamily> common_family(const GidSet& a, const GidSet& b);
-// Of a port by itself; the set is not empty.
+// The family that a port prefers; the set is not empty.
 GidFamily first_family(const GidSet& set);
 
 inline ibv_gid to_gid(const std::array<uint8_t, 16>& bytes) {

@@ -18,8 +18,8 @@ class LateCompletion {
     LateCompletion() { aside_.reserve(kRoom); }
 
     bool waits() const { return waits_; }
-    // Whether so many may be set aside without an allocation. One that sleeps, and what poll() has
-    // returned, have room besides.
+    // Whether `count` completions may be set aside without an allocation. The one that take()
+    // finds, and those that poll() has returned, have room besides.
     bool has_room(size_t count) const { return aside_.size() + count <= kRoom / 2; }
     // Call after ibv_req_notify_cq(). True: do not sleep; there is a completion, or the queue has
     // failed.
@@ -38,7 +38,7 @@ class LateCompletion {
         aside_.insert(aside_.begin(), completions, completions + count);
         waits_ = true;
     }
-    // As ibv_poll_cq(): negative if the queue fails.
+    // Polls like ibv_poll_cq(): negative if the queue fails.
     int poll(ibv_cq* cq, int most, ibv_wc* completions) {
         if (!waits_) [[likely]]
             return ibv_poll_cq(cq, most, completions);

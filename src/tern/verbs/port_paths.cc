@@ -12,7 +12,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Of a bond, or of what is on top of one, as a VLAN. 0: there is none.
+// The number of ports of a bond, or of the bond below a VLAN and the like. 0: there is no bond.
 unsigned ports_of_bond(const fs::path& interface, unsigned depth = 0) {
     constexpr unsigned kMostDepth = 4;
     unsigned ports = 0;

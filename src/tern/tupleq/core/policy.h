@@ -30,8 +30,9 @@ class TuplePolicy {
     struct Limits {
         uint32_t after = kTunables.tm_tuple_after;  // messages until a tuple gets a queue
         uint64_t least = 4096;                      // bytes; shorter messages do not count
-        // Nor do longer ones. A direct message is one work request, behind which the sender's
-        // frames may have to wait: those that ask for messages in the other direction, too.
+        // Bytes; longer messages do not count. A direct message is one work request, behind which
+        // the sender's frames may have to wait, also frames that ask for messages in the other
+        // direction.
         uint64_t most = 4 << 20;
         uint32_t idle = 16;  // a tuple may lose its queue if its last direct message is this many
                              // messages ago for each queue there is

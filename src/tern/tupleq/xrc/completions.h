@@ -28,7 +28,7 @@ class XrcCompletions {
     // False: no completion can come yet. Data path.
     bool in_use() const { return sources_ != 0; }
 
-    // As ibv_poll_cq(). Owner only; data path. Waits for threads that destroy a queue.
+    // Polls like ibv_poll_cq(), but waits for threads that destroy a queue. Owner only; data path.
     int poll(int most, ibv_wc* completions) {
         inside_.store(1, std::memory_order_seq_cst);
         if (wanted_.load(std::memory_order_seq_cst) != 0) [[unlikely]]

@@ -44,7 +44,7 @@ class DirectReceiver {
     // delivered(), because actions may reach the user, who must find the message delivered.
     Arrival ordinary(Channel& channel, uint64_t tag, const TupleMark* mark, uint64_t length);
     void delivered() { actor_.act(); }
-    // As ordinary(), for a held message of the peer with this number.
+    // Matches a held message of the peer with this number, like ordinary().
     Arrival retry(uint32_t peer, uint64_t tag);
     // Keeps the message of an Arrival that is to be held; retry() takes it from held().
     void hold(Channel& channel, uint32_t id, const std::byte* data, uint32_t length);

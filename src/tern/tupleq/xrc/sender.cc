@@ -109,7 +109,7 @@ bool DirectSender::ended(const Channel& channel) {
     senders_.peer_died(number);
     Peer* const peer = peers_.find(number);
     if (peer == nullptr) return false;
-    // They hold the channel until then.
+    // Posted messages hold the channel until they are complete.
     TERN_ASSERT(peer->completed == peer->posted);
     const bool lost = peer->lost;
     peers_.erase(channel);

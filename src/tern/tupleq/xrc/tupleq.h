@@ -74,7 +74,7 @@ class TupleQ {
         return completions_.in_use() || answers_.any() || receiver_.any_deferred();
     }
     unsigned progress() { return has_work() ? advance() : 0; }
-    // As Engine::arm().
+    // Prepares for sleep, like Engine::arm().
     Status arm();
 
     // The completion of a work request on a channel, if the cookie is TupleQ's.
