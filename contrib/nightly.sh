@@ -4,8 +4,8 @@
 #
 # Usage: contrib/nightly.sh [--list | PHASE...]
 #
-# What takes too long for contrib/check.sh, which is to pass first: clang-tidy on all files; builds with clang++ and of
-# each file by itself; packages of Debian 12 and 13 in clean roots; the unit tests and the engine's for arm64; every
+# What takes too long for contrib/check.sh, which is to pass first: clang-tidy on all files; builds with clang++, of
+# each file by itself, and of the software HCA alone; packages of Debian 12 and 13 in clean roots; the unit tests and the engine's for arm64; every
 # test with all its settings; the tests of Tern and of verbs, and CI's selection of UCX's own, with each personality of
 # the software HCA; all rows of the gate; ten minutes of random jobs; all of UCX's own tests; all tests on rdma_rxe; all
 # tests that the sanitizers can run. Takes about five hours on two processors. Of these, a personality takes some ten
@@ -35,6 +35,14 @@ counted() { # command...
 
 build_with_tests() { # FOLDER [configure option...]
     build "$@" && build_tests "$1"
+}
+
+# The device needs no UCX, and tests itself.
+softhca_alone() {
+    counted build_with_tests build/nightly-softhca --enable-werror --disable-tern --disable-rwapi CXXFLAGS='-g1 -O2'
+    run_tests build/nightly-softhca check \
+        TESTS='softhca/unit.sh softhca/conformance_inline.sh softhca/device.sh softhca/tool.sh'
+    ! ldd build/nightly-softhca/src/softhca/.libs/libsofthca.so | grep -E 'libuc[pst]' || failed=$((failed + 1))
 }
 
 # That a release builds outside of its source tree, installs, uninstalls and cleans up; without tests, which run anyway.
@@ -103,6 +111,7 @@ optimization=-O0 phase 'build of each file by itself' counted build_with_tests b
     --enable-werror --disable-units CXXFLAGS=-O0
 phase 'build without the commands' counted build build/nightly-libraries \
     --enable-werror --disable-tools CXXFLAGS='-g1 -O2'
+phase 'the software HCA by itself' softhca_alone
 phase 'files of a release' run_tap build/dist.log test/common/packaging/dist.sh build/check
 phase 'source package' source_package
 phase 'Debian packages' packages
