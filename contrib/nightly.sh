@@ -5,12 +5,12 @@
 # Usage: contrib/nightly.sh [--list | PHASE...]
 #
 # What takes too long for contrib/check.sh, which is to pass first: clang-tidy on all files; builds with clang++, of
-# each file by itself, and of the software HCA alone; packages of Debian 12 and 13 in clean roots; the unit tests and the engine's for arm64; every
-# test with all its settings; the tests of Tern and of verbs, and CI's selection of UCX's own, with each personality of
-# the software HCA; all rows of the gate; ten minutes of random jobs; all of UCX's own tests; all tests on rdma_rxe; all
-# tests that the sanitizers can run. Takes about five hours on two processors. Of these, a personality takes some ten
-# minutes; on processors that had other work, the suites took 36 minutes under mlx5. The last line is "N passed, N
-# failed, N skipped".
+# each file by itself, and of the software HCA alone; packages of Debian 12 and 13 in clean roots; the unit tests and
+# the engine's for arm64; every test with all its settings; the tests of Tern and of verbs, and CI's selection of UCX's
+# own, with each personality of the software HCA; all rows of the gate; ten minutes of random jobs; all of UCX's own
+# tests; all tests on rdma_rxe; all tests that the sanitizers can run. Takes about five hours on two processors. Of
+# these, a personality takes some ten minutes; on processors that had other work, the suites took 36 minutes under
+# mlx5. The last line is "N passed, N failed, N skipped".
 #
 # PHASE is a name that --list prints, or a pattern: contrib/nightly.sh 'build *' arm64 runs only these phases. The phases
 # that test build/check need 'build' and 'build of the tests' before them, once.
