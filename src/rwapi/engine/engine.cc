@@ -100,8 +100,7 @@ void Engine::serve_peers() {
 // Sends and posts what waits for a peer. Returns whether more is left.
 bool Engine::serve(Peer& peer) {
     if (peer.failed) return false;
-    connector_.connect(peer);
-    if (peer.failed) return false;
+    if (!connector_.connect(peer) || peer.failed) return false;
     if (!send_control(peer)) return true;
     return sequencer_.post_waiting(peer) || (!peer.failed && peer.connection.wireup_due);
 }

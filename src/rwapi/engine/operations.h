@@ -16,8 +16,8 @@ namespace rwapi {
 // The operations of a context, their results, and how they end.
 class Operations {
   public:
-    Operations(IdRanges& ids, uint32_t capacity, const Transport& transport,
-               RemoteRegions& remotes, Peers& peers)
+    Operations(IdRanges& ids, uint32_t capacity, const Transport& transport, RemoteRegions& remotes,
+               Peers& peers)
         : transport_(transport),
           remotes_(remotes),
           peers_(peers),

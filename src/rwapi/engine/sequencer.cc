@@ -16,8 +16,7 @@ Stage after_order(const Operation& operation) {
 rwapi_id Sequencer::start(Operation& operation) {
     Peer& peer = *operation.peer;
     const rwapi_id id = operations_.id(operation);
-    if (peer.state == PeerState::kNew) connector_.connect(peer);
-    if (peer.failed) {
+    if (!connector_.connect(peer) || peer.failed) {
         operations_.finish(operation, RWAPI_ERR_PEER);
         return RWAPI_ERR_PEER;
     }

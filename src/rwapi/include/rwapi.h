@@ -27,8 +27,9 @@
  *   rwapi_context_create, rwapi_context_destroy, rwapi_share, rwapi_barrier: all processes of the
  *   job make these in the same order), or if it sends or begins an operation and a queue is full:
  *   then it makes progress until there is room, or returns RWAPI_ERR_AGAIN if the context has
- *   RWAPI_FULL_AGAIN. At the first use of a peer, it requests the peer's address from the launcher.
- *   Signals do not end a wait.
+ *   RWAPI_FULL_AGAIN. At the first use of a peer, it requests the peer's address from the launcher;
+ *   if that fails, the call returns RWAPI_ERR_START, and the peer does not count as dead. Signals do
+ *   not end a wait.
  * - A child of fork must not call any of them.
  * - NULL as a context means the one of rwapi_init, which the paper's ten calls use.
  * - Lengths and offsets are in bytes, times in microseconds; a negative time limit means none.
@@ -78,7 +79,7 @@ enum {
     RWAPI_ERR_PEER = -10,        /* the peer is dead or leaves, or its connection has failed */
     RWAPI_ERR_MEMORY = -11,      /* no memory, or the limit of locked memory */
     RWAPI_ERR_TRANSPORT = -12,   /* UCX or the device has failed */
-    RWAPI_ERR_START = -13,       /* the start-up by the launcher has failed */
+    RWAPI_ERR_START = -13,       /* the launcher has failed, at the start or later */
     RWAPI_ERR_UNSUPPORTED = -14, /* the transport cannot do this */
     RWAPI_ERR_BUSY = -15         /* rwapi_arm: events are waiting already; make progress */
 };
@@ -114,8 +115,9 @@ RWAPI_EXPORT int rwapi_init(int* argc, char*** argv);
 /* Completes the operations of this process, waits for the other processes, and frees everything. If
  * a peer has died, it waits for 30 s (RWAPI_FINALIZE_TIMEOUT) at most, and fails
  * (RWAPI_ERR_TIMEOUT) if writes to other peers are not complete by then, or if others may not have
- * come to their end: they may still write to memory that is gone. Errors of writes to
- * living peers that no other call has returned are its errors. */
+ * come to their end: they may still write to memory that is gone. So they may if the launcher has
+ * failed (RWAPI_ERR_START). Errors of writes to living peers that no other call has returned are
+ * its errors. */
 RWAPI_EXPORT int rwapi_finalize(void);
 
 /* The number of nodes (processes), and the number of this node, from 0; or an error. */
