@@ -329,6 +329,11 @@ void freed_memory() {
         while ((error = rwapi_peer_status(nullptr, 1)) == 0) CHECK(rwapi_progress(nullptr) >= 0);
         CHECK_EQ(error, RWAPI_ERR_PEER);
     }
+    if (rank() == 1) {  // the connection ends for the owner, too, which learns it by a probe
+        int error;
+        while ((error = rwapi_peer_status(nullptr, 0)) == 0) CHECK(rwapi_progress(nullptr) >= 0);
+        CHECK_EQ(error, RWAPI_ERR_PEER);
+    }
     // All but the connection of the two goes on: each tells the last process.
     const int last = size() - 1;
     for (uint64_t round = 1; round <= 50; ++round) {

@@ -130,8 +130,8 @@ RWAPI_EXPORT int rwapi_rank(void);
  */
 RWAPI_EXPORT void* rwapi_alloc(size_t size, rwapi_net* net);
 
-/* Frees memory of rwapi_alloc. Later writes of peers to it fail at the peer. RWAPI_ERR_INVALID if
- * rwapi_alloc did not return this address, RWAPI_ERR_BUSY while writes from it are under way. */
+/* Frees memory of rwapi_alloc. As rwapi_deregister. RWAPI_ERR_INVALID if rwapi_alloc did not return
+ * this address. */
 RWAPI_EXPORT int rwapi_free(void* memory);
 
 /* The address `bytes` after net; the calls that use it check the bounds. */
@@ -259,14 +259,16 @@ RWAPI_EXPORT int rwapi_register(rwapi_context* context, void* memory, size_t len
                                 rwapi_net* net);
 
 /* Deregisters memory of rwapi_register, or frees that of rwapi_alloc, by any address within it.
- * RWAPI_ERR_BUSY: operations of this process use it. */
+ * Peers must have finished with it. If the device refuses a later write, this ends the connection
+ * of the two, which count as dead for each other: for the writer at once, for the owner when it
+ * sends to the writer or probes it. RWAPI_ERR_BUSY: operations of this process use it. */
 RWAPI_EXPORT int rwapi_deregister(rwapi_context* context, rwapi_net net);
 
 /* Collective. Gives each process the addresses of all: peers[i] becomes what node i has given as
  * `local`, any address of its own, or zeros. The keys of the memory come with them, so that the
  * first operation there needs nothing of its owner; some 100 bytes for each are kept until then. If
- * the owner has deregistered the memory in between, that operation is not RWAPI_ERR_STALE: it ends
- * as the device refuses it, and the owner counts as dead.
+ * the owner has deregistered the memory in between, that operation is not RWAPI_ERR_STALE, but one
+ * that the device refuses; see rwapi_deregister.
  * RWAPI_ERR_PEER: processes have died or are in rwapi_finalize; their addresses are zeros, and so
  * may be those of others, which could not come. RWAPI_ERR_BUSY: another thread is in it or in
  * rwapi_barrier. */
