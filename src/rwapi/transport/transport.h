@@ -43,8 +43,8 @@ struct Limits {
     bool atomics;
 };
 
-// Functions that post a put and a message, or a put and a word, in one call. Null: the transport
-// has no such function.
+// Functions that post a put and a message, or a put and a word, in one call. Null, all of them: the
+// transport has no such functions.
 struct PutFunctions {
     decltype(&tern_uct_ep_put_am_short) put_am = nullptr;
     decltype(&tern_uct_ep_put_am_bcopy) put_am_copy = nullptr;
