@@ -7,7 +7,6 @@
 
 #include "rwapi/base/log.h"
 #include "rwapi/base/settings.h"
-#include "rwapi/engine/message_handler.h"
 
 namespace rwapi {
 namespace {
