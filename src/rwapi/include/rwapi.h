@@ -28,8 +28,8 @@
  *   job make these in the same order), or if it sends or begins an operation and a queue is full:
  *   then it makes progress until there is room, or returns RWAPI_ERR_AGAIN if the context has
  *   RWAPI_FULL_AGAIN. At the first use of a peer, it requests the peer's address from the launcher;
- *   if that fails, the call returns RWAPI_ERR_START, and the peer does not count as dead. Signals do
- *   not end a wait.
+ *   if that fails, the call returns RWAPI_ERR_START, and the peer does not count as dead. Signals
+ *   do not end a wait.
  * - A child of fork must not call any of them.
  * - NULL as a context means the one of rwapi_init, which the paper's ten calls use.
  * - Lengths and offsets are in bytes, times in microseconds; a negative time limit means none.
