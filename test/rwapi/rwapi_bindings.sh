@@ -88,6 +88,16 @@ if command -v "$fortran" >/dev/null; then
     check 'Fortran: the program of the manual compiles' \
         "$fortran" "${flags[@]}" -o "$tmp/first-f" "$tmp/first.f90" "$tmp/rwapi.o" "${link[@]}"
     greets Fortran "$tmp/first-f"
+    # Another compiler, which makes a module file of its own.
+    flang=$(compgen -c flang-new | head -n 1)
+    if [ -n "$flang" ]; then
+        mkdir -p "$tmp/flang"
+        check 'Fortran: the module and job.f90 compile with flang' \
+            "$flang" -module-dir "$tmp/flang" -o "$tmp/job-flang" "$tmp/rwapi.f90" "$bindings/job.f90" "${link[@]}"
+        job 'Fortran, flang' "$tmp/job-flang"
+    else
+        skip 'Fortran, flang' 'flang is not installed'
+    fi
 else
     skip 'Fortran' 'gfortran is not installed'
 fi

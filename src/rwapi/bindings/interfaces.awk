@@ -119,6 +119,7 @@ function interface(text,    result, call, n, i, list, body) {
         for (i = 1; i <= n; ++i) body = body ", " python_type(list[i])
         return "    \"" call "\": (" body ",),\n"
     }
+    if (call == "rwapi_net_add") return "" # rwapi.f90.in has it
     for (i = 1; i <= n; ++i) body = body "      " declaration(list[i], call) "\n"
     gsub(/ /, "", result)
     result = result ~ /\*/ ? "type(c_ptr)" : type_of(result)
@@ -150,7 +151,8 @@ FNR == NR {
     gsub(/ +/, " ")
     text = text $0
     if (/;/) {
-        interfaces = interfaces (interfaces == "" || python ? "" : "\n") interface(text)
+        made = interface(text)
+        interfaces = interfaces (interfaces == "" || made == "" || python ? "" : "\n") made
         text = ""
     }
     next

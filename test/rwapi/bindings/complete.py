@@ -83,7 +83,7 @@ def fortran():
     text = re.sub(r"!.*", "", re.sub(r"&\s*\n\s*", "", pathlib.Path(sys.argv[3]).read_text()))
     found = {}
     for result, name, names, body in re.findall(
-            r"(\S+) function (rwapi_\w+)\(([^)]*)\)\s*bind\(C\)(.*?)end function", text, flags=re.S):
+            r"(\S+) function (rwapi_\w+)\(([^)]*)\)\s*(?:bind\(C\))?(.*?)end function", text, flags=re.S):
         declared = {}
         for attributes, listed in re.findall(r"^\s*(\S.*?) :: (.*)$", body, flags=re.M):
             for each in listed.split(","):
