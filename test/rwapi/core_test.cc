@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <deque>
 #include <map>
+#include <memory>
 #include <random>
 #include <vector>
 
@@ -66,14 +67,32 @@ TEST(HandleTable, EndsWithTheGenerations) {
     EXPECT_NE(Handle::index_of(table.add(2)), Handle::index_of(last)) << "in another place";
 }
 
+// However many contexts come and go between.
+TEST(IdRanges, LivingContextsDifferInTheirTags) {
+    constexpr int kTags = (1 << IdRange::kTagBits) - 1;
+    IdRanges ranges;
+    const IdRange first = ranges.take();
+    for (int i = 0; i < 2 * kTags; ++i) {
+        const IdRange next = ranges.take();
+        ASSERT_NE(next.tag, 0u);
+        ASSERT_NE(next.tag, first.tag);
+        ranges.give_back({next.tag, next.used + 3});
+    }
+    EXPECT_EQ(ranges.take().used, 6u * kTags) << "of those that have ended";
+    for (int i = 2; i < kTags; ++i) ASSERT_NE(ranges.take().tag, 0u);
+    EXPECT_EQ(ranges.take().tag, 0u) << "all are in use";
+    ranges.give_back(first);
+    EXPECT_EQ(ranges.take().tag, first.tag);
+}
+
 // Ids of contexts that have ended are never taken for those of a later one with the same tag.
 TEST(OperationPool, TellsContextsOfThePastApart) {
     const uint32_t seed = tern::test::any_seed();
     std::mt19937 random(seed);
-    IdRange range{7, 0};
+    IdRanges ranges;
     std::vector<rwapi_id> past_ids, ids;
     for (int round = 0; round < 300; ++round) {
-        OperationPool<int> operations(range, 64);
+        OperationPool<int> operations(ranges, 64);
         for (uint64_t uses = random() % 6; uses > 0; --uses) {
             int* const operation = operations.allocate();
             ids.push_back(operations.id(operation));
@@ -84,7 +103,6 @@ TEST(OperationPool, TellsContextsOfThePastApart) {
         for (const rwapi_id id : ids) ASSERT_EQ(operations.test(id), 1);
         past_ids.insert(past_ids.end(), ids.begin(), ids.end());
         ids.clear();
-        range.used = operations.highest();
     }
 }
 
@@ -93,7 +111,8 @@ TEST(OperationPool, KeepsResultsAsLongAsItCan) {
     constexpr uint32_t kPlaces = 8;
     const uint32_t seed = tern::test::any_seed();
     std::mt19937 random(seed);
-    OperationPool<int> pool({3, 0}, kPlaces);
+    IdRanges ranges;
+    OperationPool<int> pool(ranges, kPlaces);
     std::map<rwapi_id, int*> under_way;
     std::deque<std::pair<rwapi_id, int>> over;  // the latest last
     for (int step = 0; step < 20'000; ++step) {
@@ -126,7 +145,8 @@ TEST(OperationPool, KeepsResultsAsLongAsItCan) {
 }
 
 TEST(OperationPool, AnErrorThatNobodyHasAskedForIsHandedOnOnce) {
-    OperationPool<int> pool({3, 0}, 1);
+    IdRanges ranges;
+    OperationPool<int> pool(ranges, 1);
     const auto next = [&] {
         int lost = RWAPI_OK;
         EXPECT_NE(pool.allocate(&lost), nullptr);
@@ -150,7 +170,8 @@ TEST(OperationPool, AnErrorThatNobodyHasAskedForIsHandedOnOnce) {
 }
 
 TEST(OperationPool, RefusesIdsThatItNeverGave) {
-    OperationPool<int> pool({3, 0}, 4), other({4, 0}, 4);
+    IdRanges ranges;
+    OperationPool<int> pool(ranges, 4), other(ranges, 4);
     int* const operation = pool.allocate();
     const rwapi_id id = pool.id(operation);
     EXPECT_EQ(pool.test(0), 1);
@@ -165,20 +186,22 @@ TEST(OperationPool, RefusesIdsThatItNeverGave) {
 
 TEST(OperationPool, GoesOnBehindTheGenerationsThatFit) {
     constexpr uint64_t kMany = (uint64_t{1} << 33) - 2;
-    OperationPool<int> pool({1, kMany}, 2);
+    IdRanges ranges(kMany);
     rwapi_id past = 0;
+    auto pool = std::make_unique<OperationPool<int>>(ranges, 2);
     for (int i = 0; i < 8; ++i) {
-        int* const operation = pool.allocate();
-        const rwapi_id id = pool.id(operation);
+        int* const operation = pool->allocate();
+        const rwapi_id id = pool->id(operation);
         ASSERT_GT(id, 0);
-        EXPECT_EQ(pool.test(id), 0);
+        EXPECT_EQ(pool->test(id), 0);
         if (past != 0) {
-            EXPECT_EQ(pool.test(past), 1);
+            EXPECT_EQ(pool->test(past), 1);
         }
-        pool.finish(operation, RWAPI_OK, true);
+        pool->finish(operation, RWAPI_OK, true);
         past = id;
     }
-    EXPECT_EQ(pool.highest(), kMany + 4);
+    pool.reset();
+    EXPECT_EQ(ranges.take().used, kMany + 4);
 }
 
 TEST(Slots, FindsTheFirstThatIsSet) {

@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -190,6 +191,61 @@ struct OddStart {
     const rwapi_bootstrap bootstrap;
     rwapi_params params{};
 };
+
+// The connection to the launcher breaks. Nobody counts as dead: peers that have spoken with each
+// other go on, and only what needs another peer's address fails, as does the end.
+void lost_launcher() {
+    if (size() < 4) return;
+    rwapi_context* context = nullptr;
+    const rwapi_params params{.size = sizeof params, .on_peer_death = RWAPI_DEATH_REPORT};
+    CHECK_OK(rwapi_context_create(&params, &context));
+    static uint64_t word;
+    rwapi_net own;
+    CHECK_OK(rwapi_register(context, &word, sizeof word, RWAPI_ALL, &own));
+    const auto nets = [&] {  // by the other context
+        std::vector<rwapi_net> all(at(size()));
+        for (int node = 0; node < size(); ++node)
+            for (uint32_t i = 0; i < 2; ++i) send(node, {i, 0, own.word[i]});
+        for (int node = 0; node < size(); ++node)
+            for (uint32_t i = 0; i < 2; ++i) all[at(node)].word[i] = receive(node, i).word;
+        return all;
+    }();
+    const int next = (rank() + 1) % size(), across = (rank() + 2) % size();
+    const int previous = (rank() + size() - 1) % size();
+    const auto talk = [&] {
+        for (const int node : {previous, next}) send(node, {1, 0, 0}, context);
+        for (const int node : {previous, next}) receive(node, 1, context);
+    };
+    talk();
+    barrier();
+    const int fd = std::atoi(std::getenv("PMI_FD")), kept = dup(fd);
+    int ends[2];
+    CHECK_OK(socketpair(AF_UNIX, SOCK_STREAM, 0, ends));
+    CHECK_EQ(dup2(ends[0], fd), fd);
+    for (const int end : ends) close(end);
+    const uint64_t value = 7;
+    const rwapi_small small{};
+    for (int round = 0; round < 2; ++round) {
+        CHECK_EQ(rwapi_context_send(context, across, &small), RWAPI_ERR_START);
+        CHECK_EQ(rwapi_put(context, nets[at(across)], 0, &value, 8, nullptr), RWAPI_ERR_START);
+        // It probes meanwhile.
+        CHECK_EQ(rwapi_notify_wait(context, 5, nullptr, 500'000), RWAPI_ERR_TIMEOUT);
+        for (int node = 0; node < size(); ++node) CHECK_OK(rwapi_peer_status(context, node));
+        talk();
+        CHECK_OK(rwapi_put_notify(context, nets[at(next)], 0, &value, 8, 6, 1, nullptr));
+        CHECK_OK(rwapi_notify_wait(context, 6, nullptr, kLimit));
+        CHECK_EQ(rwapi_notify_reset(context, 6, nullptr), 1);
+        CHECK_EQ(word, value);
+    }
+    barrier();
+    CHECK_EQ(rwapi_context_destroy(context), RWAPI_ERR_START);
+    barrier();
+    CHECK_EQ(rwapi_finalize(), RWAPI_ERR_START);
+    // The test's launcher is to take this for a good end.
+    char answer[64];
+    CHECK_EQ(write(kept, "cmd=finalize\n", 13), 13);
+    CHECK(read(kept, answer, sizeof answer) > 0);
+}
 
 // The last process leaves a context in good order, which does not wait for the others. They only
 // wait, and notice it.
@@ -554,6 +610,7 @@ const std::vector<Case> life_cases = {{"killed-peer", killed_peer},
                                       {"shared-keys", shared_keys},
                                       {"parameters", parameters},
                                       {"left", left},
+                                      {"lost-launcher", lost_launcher},
                                       {"damaged-addresses", damaged_addresses},
                                       {"threads", threads},
                                       {"sleeps-beside-a-thread", sleeps_beside_a_thread},

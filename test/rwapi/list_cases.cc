@@ -2,12 +2,30 @@
 
 // Puts and gets of many pieces.
 
+#include <dlfcn.h>
 #include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 
 #include "job.h"
+
+namespace {
+
+std::atomic<unsigned> registrations;
+
+}  // namespace
+
+// In the place of UCX's function, which it calls: librwapi's registrations are counted.
+extern "C" __attribute__((visibility("default"))) int uct_md_mem_reg(void* domain, void* address,
+                                                                     size_t length, unsigned flags,
+                                                                     void** registered) {
+    using Function = decltype(&uct_md_mem_reg);
+    static const auto of_ucx = reinterpret_cast<Function>(dlsym(RTLD_NEXT, "uct_md_mem_reg"));
+    ++registrations;
+    return of_ucx(domain, address, length, flags, registered);
+}
 
 namespace job {
 namespace {
@@ -317,6 +335,49 @@ void full_lists() {
     CHECK_OK(rwapi_barrier(context.get()));
 }
 
+// A list that finds no place for its operation registers nothing, however often it is begun; when
+// there is one, each long element is registered once.
+void lists_register_once() {
+    if (size() == 1) return;
+    constexpr size_t kLong = 20'000;
+    const Context context({.operations = 4, .full = RWAPI_FULL_AGAIN});
+    Memories memories(context.get());
+    const int next = (rank() + 1) % size();
+    const auto put = [&] {
+        const size_t apart = kBytes / 2;  // is not registered
+        const rwapi_element elements[] = {memories.element(next, 0, 0, apart, kLong),
+                                          memories.element(next, 1, 0, apart + kLong, kLong)};
+        return rwapi_put_list(context.get(), elements, 2, nullptr);
+    };
+    barrier();
+    // The next process is in no call of this context meanwhile, so that no key comes.
+    for (int turn = 0; turn < size(); ++turn) {
+        if (turn == rank()) {
+            for (uint64_t i = 0; i < 4; ++i)
+                CHECK_OK(rwapi_put(context.get(), memories.nets[0][at(next)], 50'000 + 8 * i,
+                                   memories.source.data(), 8, nullptr));
+            const unsigned before = registrations;
+            for (int i = 0; i < 20; ++i) {
+                CHECK_EQ(put(), RWAPI_ERR_AGAIN);
+                CHECK(rwapi_progress(context.get()) >= 0);
+            }
+            CHECK_EQ(registrations, before);
+        }
+        barrier();
+    }
+    const unsigned before = registrations;
+    int error;
+    while ((error = put()) == RWAPI_ERR_AGAIN) CHECK(rwapi_progress(context.get()) >= 0);
+    CHECK_OK(error);
+    CHECK_EQ(registrations, before + 2);
+    rwapi_id id = 0;
+    while ((error = rwapi_flush(context.get(), next, &id)) == RWAPI_ERR_AGAIN)
+        CHECK(rwapi_progress(context.get()) >= 0);
+    CHECK_OK(error);
+    wait(id, context.get());
+    CHECK_OK(rwapi_barrier(context.get()));
+}
+
 // The last process dies amid lists and reads. They end with its error, and what they held is free
 // for the others.
 void killed_lists() {
@@ -366,6 +427,7 @@ void killed_lists() {
 const std::vector<Case> list_cases = {{"lists", lists},
                                       {"wrong-lists", wrong_lists},
                                       {"full-lists", full_lists},
+                                      {"lists-register-once", lists_register_once},
                                       {"killed-lists", killed_lists}};
 
 }  // namespace job

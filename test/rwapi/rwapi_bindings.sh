@@ -88,6 +88,16 @@ if command -v "$fortran" >/dev/null; then
     check 'Fortran: the program of the manual compiles' \
         "$fortran" "${flags[@]}" -o "$tmp/first-f" "$tmp/first.f90" "$tmp/rwapi.o" "${link[@]}"
     greets Fortran "$tmp/first-f"
+    # Another compiler, which makes a module file of its own.
+    flang=$(compgen -c flang-new | head -n 1)
+    if [ -n "$flang" ]; then
+        mkdir -p "$tmp/flang"
+        check 'Fortran: the module and job.f90 compile with flang' \
+            "$flang" -module-dir "$tmp/flang" -o "$tmp/job-flang" "$tmp/rwapi.f90" "$bindings/job.f90" "${link[@]}"
+        job 'Fortran, flang' "$tmp/job-flang"
+    else
+        skip 'Fortran, flang' 'flang is not installed'
+    fi
 else
     skip 'Fortran' 'gfortran is not installed'
 fi
@@ -103,6 +113,24 @@ with rwapi.init() as context:
     if context.rank == 0:
         raise ValueError("an error of the program")
     context.notify_wait(1)'
+    cat >"$tmp/late.py" <<'END'
+import os, rwapi, signal, sys, time
+call = sys.argv[1]
+context = rwapi if call == "init" else rwapi.init()
+if os.environ["PMI_RANK"] == "1":
+    time.sleep(60)
+signal.signal(signal.SIGALRM, signal.default_int_handler)
+signal.setitimer(signal.ITIMER_REAL, 0.3)
+try:
+    getattr(context, call)()
+except KeyboardInterrupt:
+    print("it is heard", file=sys.stderr, flush=True)
+    os._exit(1)
+END
+    for call in init share barrier close; do
+        refuses "Python: Ctrl-C in $call(), for which the other process does not come" 1 '^it is heard' \
+            "${hca[@]}" ./rwapi-launch -np 2 "$python" "$tmp/late.py" $call
+    done
     for binding in cpp fortran python; do
         check "$binding: each call of rwapi.h is there" "$python" "$bindings/complete.py" $binding "$rwapi" "$tmp/rwapi.f90"
     done

@@ -151,7 +151,7 @@ TEST(Pmi1Launcher, LearnsThatABarrierHasFailed) {
     launcher.answers["cmd=barrier_in"] = "cmd=barrier_out rc=-1 msg=process_2_has_ended";
     launcher.serve();
     ASSERT_EQ(launcher.process->start(), 0);
-    EXPECT_EQ(launcher.process->barrier(), RWAPI_ERR_START);
+    EXPECT_EQ(launcher.process->barrier(), RWAPI_ERR_PEER);
 }
 
 // A refusal is no reason to give up the launcher.
@@ -160,7 +160,7 @@ TEST(Pmi1Launcher, GoesOnAfterARefusal) {
     launcher.answers["cmd=barrier_in"] = "cmd=barrier_out rc=-1 msg=process_2_has_ended";
     launcher.serve();
     ASSERT_EQ(launcher.process->start(), 0);
-    EXPECT_EQ(launcher.process->barrier(), RWAPI_ERR_START);
+    EXPECT_EQ(launcher.process->barrier(), RWAPI_ERR_PEER);
     std::vector<std::byte> address;
     EXPECT_EQ(launcher.process->get(0, 2, address), 0);
     EXPECT_EQ(address, bytes_of("\xab\xcd"));

@@ -25,14 +25,7 @@ std::atomic<rwapi_context*> default_context_pointer{nullptr};
 struct Contexts {
     std::mutex mutex;
     std::vector<std::unique_ptr<rwapi_context>> list;
-    uint32_t made = 0;
-    uint64_t used = 0;  // the highest generation of ids of contexts that have ended
-
-    IdRange next_ids() {
-        const std::lock_guard guard(mutex);
-        constexpr uint32_t kTags = (1u << IdRange::kTagBits) - 1;
-        return {static_cast<uint16_t>(made++ % kTags + 1), used};
-    }
+    IdRanges ids;
 };
 
 Contexts& contexts() {
@@ -72,11 +65,10 @@ int create(const rwapi_params* given, rwapi_context*& created) {
     std::unique_ptr<Bootstrap> bootstrap = make_bootstrap(params.bootstrap, error);
     if (!bootstrap) return error;
     auto context = std::make_unique<rwapi_context>();
-    settings.ids = contexts().next_ids();
     context->multiple = params.threads == RWAPI_THREAD_MULTIPLE;
     context->sleeps = params.wait == RWAPI_WAIT_SLEEP;
     context->says_again = params.full == RWAPI_FULL_AGAIN;
-    context->engine = std::make_unique<Engine>(settings, std::move(bootstrap));
+    context->engine = std::make_unique<Engine>(settings, contexts().ids, std::move(bootstrap));
     error = context->engine->open();
     if (error != RWAPI_OK) return error;
     if (!context->multiple) context->unlocked = context->engine.get();
@@ -123,11 +115,8 @@ int rwapi_context_destroy(rwapi_context* context) {
     const int result = with(context, [=](Engine& engine) { return engine.close(context->sleeps); });
     const std::lock_guard guard(context->mutex);
     if (!context->engine) return result;
-    const uint64_t used = context->engine->generations();
     context->unlocked = nullptr;
     context->engine.reset();
-    const std::lock_guard all(contexts().mutex);
-    contexts().used = std::max(contexts().used, used);
     return result;
 }
 

@@ -28,7 +28,7 @@ constexpr const char* kTexts[] = {
     "the peer is dead, or its connection has failed",
     "out of memory: also check the limit of locked memory (ulimit -l)",
     "UCX or the device has failed: set UCX_LOG_LEVEL=info for details",
-    "the start-up failed: use a launcher with PMIx or PMI-1",
+    "the launcher has failed, or is none with PMIx or PMI-1",
     "the transport cannot do this",
     "events are waiting, or the memory is in use: make progress",
 };

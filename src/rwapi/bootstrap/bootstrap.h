@@ -31,7 +31,8 @@ class Bootstrap {
     virtual int lookup(uint32_t node, std::vector<std::byte>& address) = 0;
     // Collective: begins a barrier, which is over when all processes have begun it.
     virtual int begin_barrier() = 0;
-    // Of the barrier that was begun. 1: it is over; 0: not yet; an error: it never will be.
+    // Of the barrier that was begun. 1: it is over; 0: not yet; RWAPI_ERR_PEER: it is over for
+    // those that live; another error: it never will be.
     virtual int test_barrier() = 0;
 };
 

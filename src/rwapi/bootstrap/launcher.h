@@ -27,6 +27,7 @@ class Launcher {
     virtual int put(uint32_t number, std::span<const std::byte> address) = 0;
     // node < size().
     virtual int get(uint32_t number, uint32_t node, std::vector<std::byte>& address) = 0;
+    // RWAPI_ERR_PEER: processes have ended.
     virtual int barrier() = 0;
     // Leaves the job; without this, the launcher treats the end of the process as a failure. Does
     // nothing while another thread is in a call.

@@ -121,7 +121,8 @@ std::optional<int> Pmi1Launcher::check_barrier() {
     if (broken_) return RWAPI_ERR_START;
     if (!barrier_out_) return std::nullopt;
     in_barrier_ = false;
-    return checked(*barrier_out_, "barrier_out", kBarrier) ? 0 : RWAPI_ERR_START;
+    if (checked(*barrier_out_, "barrier_out", kBarrier)) return 0;
+    return broken_ ? RWAPI_ERR_START : RWAPI_ERR_PEER;
 }
 
 bool Pmi1Launcher::readable(int milliseconds) const {

@@ -117,7 +117,9 @@ class PmixLauncher final : public Launcher {
         PMIX_INFO_LOAD(&collect, PMIX_COLLECT_DATA, &yes, PMIX_BOOL);
         const pmix_status_t status = PMIx_Fence(nullptr, 0, &collect, 1);
         PMIX_INFO_DESTRUCT(&collect);
-        return status == PMIX_SUCCESS ? 0 : fail("PMIx_Fence", status);
+        if (status == PMIX_SUCCESS) return 0;
+        const int error = fail("PMIx_Fence", status);
+        return status == PMIX_ERR_LOST_CONNECTION ? error : RWAPI_ERR_PEER;
     }
 
     void finish() override {

@@ -4,18 +4,46 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <mutex>
+#include <vector>
 
 #include "common/assert.h"
 #include "rwapi/include/rwapi.h"
 
 namespace rwapi {
 
-// What distinguishes the ids of a context's operations from those of other contexts: the tag, and,
-// of contexts that have ended and had the same tag, generations up to `used`.
+// What distinguishes the ids of a context's operations from those of other contexts: the tag, which
+// no other living context has, and, of contexts that have ended, generations up to `used`.
 struct IdRange {
     static constexpr unsigned kTagBits = 10;
-    uint16_t tag;  // not 0, so that no id is 0
+    uint32_t tag;  // not 0, so that no id is 0
     uint64_t used;
+};
+
+// Those of the contexts of a process. For any thread.
+class IdRanges {
+  public:
+    explicit IdRanges(uint64_t used = 0) : used_(used) {}
+
+    // The tag is 0 if living contexts have all of them.
+    IdRange take() {
+        const std::lock_guard guard(mutex_);
+        const auto free = std::find(taken_.begin() + 1, taken_.end(), false);
+        if (free == taken_.end()) return {0, used_};
+        *free = true;
+        return {static_cast<uint32_t>(free - taken_.begin()), used_};
+    }
+    // used: the highest generation of its ids.
+    void give_back(const IdRange& range) {
+        const std::lock_guard guard(mutex_);
+        if (range.tag != 0) taken_[range.tag] = false;
+        used_ = std::max(used_, range.used);
+    }
+
+  private:
+    std::mutex mutex_;
+    uint64_t used_;
+    std::vector<bool> taken_ = std::vector<bool>(1u << IdRange::kTagBits);
 };
 
 // The operations of a context, in places that are allocated once. A place keeps the result of its
@@ -26,15 +54,25 @@ struct IdRange {
 template <class T>
 class OperationPool {
   public:
-    OperationPool(const IdRange& ids, uint32_t capacity)
-        : tag_(ids.tag), capacity_(capacity), used_(ids.used), places_(new Place[capacity]) {
+    OperationPool(IdRanges& ranges, uint32_t capacity)
+        : ranges_(ranges), ids_(ranges.take()), capacity_(capacity), places_(new Place[capacity]) {
         for (uint32_t i = 0; i < capacity; ++i) {
-            places_[i].generation = used_;
+            places_[i].generation = ids_.used;
             places_[i].next = i + 1 < capacity ? i + 1 : kNone;
         }
         first_ = 0;
         last_ = capacity - 1;
     }
+    ~OperationPool() {
+        uint64_t highest = ids_.used;
+        for (uint32_t i = 0; i < capacity_; ++i) highest = std::max(highest, places_[i].generation);
+        ranges_.give_back({ids_.tag, highest});
+    }
+    OperationPool(const OperationPool&) = delete;
+    OperationPool& operator=(const OperationPool&) = delete;
+
+    // False: too many contexts live.
+    bool has_ids() const { return ids_.tag != 0; }
 
     // A place for an operation; null: all are in use. Its object is still that of the operation
     // that had the place before. *lost is that operation's error, if test() has not returned it.
@@ -82,7 +120,7 @@ class OperationPool {
 
     rwapi_id id(const T* operation) const {
         const Place* place = reinterpret_cast<const Place*>(operation);
-        return static_cast<int64_t>(uint64_t{tag_} << kTagShift |
+        return static_cast<int64_t>(uint64_t{ids_.tag} << kTagShift |
                                     (place->generation & kGenerationMask) << kIndexBits |
                                     static_cast<uint64_t>(place - places_.get()));
     }
@@ -108,13 +146,6 @@ class OperationPool {
             if (places_[i].unread) function(places_[i].object, places_[i].result);
     }
 
-    // The highest generation of the ids, with the bits that ids do not have.
-    uint64_t highest() const {
-        uint64_t highest = used_;
-        for (uint32_t i = 0; i < capacity_; ++i) highest = std::max(highest, places_[i].generation);
-        return highest;
-    }
-
     uint32_t in_use() const { return in_use_; }
     uint32_t capacity() const { return capacity_; }
 
@@ -138,11 +169,11 @@ class OperationPool {
         const auto word = static_cast<uint64_t>(id);
         const uint64_t index = word & kIndexMask;
         result = id == 0 ? 1 : id < 0 ? RWAPI_ERR_INVALID : RWAPI_ERR_FOREIGN;
-        if (id <= 0 || word >> kTagShift != tag_ || index >= capacity_) return nullptr;
+        if (id <= 0 || word >> kTagShift != ids_.tag || index >= capacity_) return nullptr;
         Place& place = places_[index];
         // How many times the place has been used since. An id of the future seems to be very old.
         const uint64_t ago = (place.generation - (word >> kIndexBits)) & kGenerationMask;
-        if (ago >= place.generation - used_) return nullptr;
+        if (ago >= place.generation - ids_.used) return nullptr;
         result = ago != 0 ? 1 : place.result;
         return ago != 0 ? nullptr : &place;
     }
@@ -151,9 +182,9 @@ class OperationPool {
         return static_cast<uint32_t>(place_of(operation) - places_.get());
     }
 
-    const uint16_t tag_;
+    IdRanges& ranges_;
+    const IdRange ids_;
     const uint32_t capacity_;
-    const uint64_t used_;
     const std::unique_ptr<Place[]> places_;
     uint32_t first_, last_;  // free places, the one that has been free for longest first
     uint32_t in_use_ = 0;

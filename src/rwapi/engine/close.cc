@@ -63,7 +63,7 @@ void Engine::end_failed_peer(Peer& peer) {
 void Engine::say_goodbye(Peer& peer) {
     if (peer.node == self_.rank) return;
     if (peer.state == PeerState::kNew && peer.heard && !transport_.needs_wireup())
-        connector_.connect(peer);
+        (void)connector_.connect(peer);
     if (peer.failed || peer.state != PeerState::kReady) return;
     peer.goodbye_due = true;
     peers_.add_work(peer);
@@ -111,7 +111,8 @@ int Engine::close(bool sleeps) {
                   rwapi_strerror(result));
     // Progress goes on for peers that have not come to the barrier.
     if (const int error = bootstrap_->begin_barrier()) return error;
-    while (bootstrap_->test_barrier() == 0) {
+    int over;
+    while ((over = bootstrap_->test_barrier()) == 0) {
         if (make_progress()) continue;
         if (result != RWAPI_OK) return result;
         log_error("not all processes have come to the end within %llu s (RWAPI_FINALIZE_TIMEOUT)",
@@ -119,8 +120,8 @@ int Engine::close(bool sleeps) {
         return RWAPI_ERR_TIMEOUT;
     }
     // The barrier itself has logged its failure. Peers that have died are no failure of this
-    // process.
-    return result;
+    // process; of the launcher's, it is unknown who has come.
+    return over < 0 && over != RWAPI_ERR_PEER && result == RWAPI_OK ? over : result;
 }
 
 }  // namespace rwapi

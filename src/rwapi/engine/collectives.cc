@@ -61,7 +61,10 @@ void Collectives::advance() {
 bool Collectives::send_step(Gathering& current) {
     const uint32_t step = current.step();
     Peer& peer = peers_.at(current.to(step));
-    if (peer.state == PeerState::kNew) connector_.connect(peer);
+    if (!connector_.connect(peer)) {
+        current.miss();
+        return true;
+    }
     const auto most =
         static_cast<uint32_t>((transport_.limits().am_bcopy - kBeforeItems) / item_bytes());
     for (bool last = false; !last;) {
@@ -85,7 +88,7 @@ bool Collectives::has_come(Gathering& current) {
     if (current.has_come(step)) return true;
     Peer& peer = peers_.at(current.from(step));
     // A peer that is in use is probed.
-    if (peer.state == PeerState::kNew) connector_.connect(peer);
+    (void)connector_.connect(peer);
     if (!peer.failed && !peer.left && ahead_[step] < number_) return false;
     current.miss(step);
     return true;

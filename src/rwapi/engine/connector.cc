@@ -63,15 +63,16 @@ void Connector::log_other_transport(uint32_t node, const AddressHeader& header) 
               header.transport.data(), transport_.transport().c_str());
 }
 
-bool Connector::look_up(Peer& peer) {
+int Connector::look_up(Peer& peer) {
     Connection& connection = peer.connection;
-    if (connection.address_known) return true;
+    if (peer.failed) return RWAPI_ERR_PEER;
+    if (connection.address_known) return RWAPI_OK;
     const auto refuse = [&](ucs_status_t status) {
         peers_.mark_failed(peer, status);
-        return false;
+        return RWAPI_ERR_PEER;
     };
     std::vector<std::byte> published;
-    if (bootstrap_.lookup(peer.node, published) != RWAPI_OK) return refuse(UCS_ERR_UNREACHABLE);
+    if (const int error = bootstrap_.lookup(peer.node, published)) return error;
     if (published.size() == 1 && published[0] == kNoTransport) {
         log_error("node %u has no transport: its own messages say why", peer.node);
         return refuse(UCS_ERR_UNREACHABLE);
@@ -98,7 +99,7 @@ bool Connector::look_up(Peer& peer) {
     connection.incarnation = address.header.incarnation;
     connection.address_known = true;
     peer.sender.open(address.header.credit);
-    return true;
+    return RWAPI_OK;
 }
 
 int Connector::check(const rwapi_net& net) {
@@ -107,14 +108,15 @@ int Connector::check(const rwapi_net& net) {
     uint64_t incarnation = self_.incarnation;
     if (node != self_.rank) {
         Peer& peer = peers_.at(node);
-        if (peer.failed || !look_up(peer)) return RWAPI_ERR_PEER;
+        if (const int error = look_up(peer)) return error;
         incarnation = peer.connection.incarnation;
     }
     return NetAddress::made_by(incarnation, net) ? RWAPI_OK : RWAPI_ERR_FOREIGN;
 }
 
-void Connector::connect(Peer& peer) {
-    if (peer.state != PeerState::kNew || peer.failed || !look_up(peer)) return;
+bool Connector::connect(Peer& peer) {
+    if (peer.state != PeerState::kNew) return true;
+    if (look_up(peer) != RWAPI_OK) return false;
     Connection& connection = peer.connection;
     if (transport_.needs_wireup() && peer.node == self_.rank) {
         // For atomic operations: no message goes this way.
@@ -138,6 +140,7 @@ void Connector::connect(Peer& peer) {
     log_debug("node %u: %s", peer.node,
               peer.state == PeerState::kReady ? "connected" : "wireup begins");
     peers_.add_work(peer);
+    return true;
 }
 
 bool Connector::send_wireup(Peer& peer) {
@@ -181,8 +184,7 @@ void Connector::process_wireups() {
 void Connector::process(const Wireup& wireup) {
     Peer& peer = peers_.at(wireup.node);
     Connection& connection = peer.connection;
-    connect(peer);
-    if (peer.failed || peer.state == PeerState::kReady) return;
+    if (!connect(peer) || peer.failed || peer.state == PeerState::kReady) return;
     // A process of an earlier job may have had this number, in a fabric that still exists.
     if (wireup.incarnation != connection.incarnation) return;
     if (!connection.connected) {

@@ -29,12 +29,14 @@ class Connector {
     // Collective, in its place: tells the others that this process has no transport.
     void publish_nothing();
 
-    // Looks up what the peer has published, unless that is known. False: the peer has failed.
-    bool look_up(Peer& peer);
+    // Looks up what the peer has published, unless that is known. RWAPI_ERR_PEER: the peer has
+    // failed, or this process cannot connect to it; RWAPI_ERR_START: the launcher has failed, which
+    // says nothing of the peer.
+    int look_up(Peer& peer);
     // Whether a network address was made by the current context of its node. RWAPI_OK or an error.
     int check(const rwapi_net& net);
-    // Begins to connect a peer in state kNew.
-    void connect(Peer& peer);
+    // Begins to connect a peer that is in state kNew. False: its address cannot be had.
+    bool connect(Peer& peer);
 
     // Sends the wireup message that is due, if any. False: the send queue is full.
     bool send_wireup(Peer& peer);

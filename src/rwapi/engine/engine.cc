@@ -7,7 +7,6 @@
 
 #include "rwapi/base/log.h"
 #include "rwapi/base/settings.h"
-#include "rwapi/engine/message_handler.h"
 
 namespace rwapi {
 namespace {
@@ -21,7 +20,7 @@ Self make_self(const EngineSettings& settings, const Bootstrap& bootstrap) {
 
 }  // namespace
 
-Engine::Engine(const EngineSettings& settings, std::unique_ptr<Bootstrap> bootstrap)
+Engine::Engine(const EngineSettings& settings, IdRanges& ids, std::unique_ptr<Bootstrap> bootstrap)
     : bootstrap_(std::move(bootstrap)),
       self_(make_self(settings, *bootstrap_)),
       deaths_end_waits_(settings.on_peer_death == RWAPI_DEATH_REPORT),
@@ -34,7 +33,7 @@ Engine::Engine(const EngineSettings& settings, std::unique_ptr<Bootstrap> bootst
       notifications_(self_, regions_, peers_),
       small_(self_, peers_),
       posting_(self_, transport_),
-      operations_(settings.ids, settings.operations, transport_, remotes_, peers_),
+      operations_(ids, settings.operations, transport_, remotes_, peers_),
       sequencer_(peers_, connector_, operations_, posting_, remotes_, small_),
       flushes_(self_, peers_, operations_, sequencer_),
       collectives_(self_, transport_, connector_, peers_, remotes_) {}
@@ -57,6 +56,7 @@ int Engine::open() {
 int Engine::open_transport() {
     if (self_.rank >= self_.size || self_.size - 1 > NetAddress::kMaxNode || self_.incarnation == 0)
         return RWAPI_ERR_START;
+    if (!operations_.has_ids()) return RWAPI_ERR_MEMORY;
     if (!read_setting("RWAPI_FINALIZE_TIMEOUT", 0, 1'000'000, close_timeout_s_))
         return RWAPI_ERR_INVALID;
     TransportEvents events{};
@@ -99,8 +99,7 @@ void Engine::serve_peers() {
 // Sends and posts what waits for a peer. Returns whether more is left.
 bool Engine::serve(Peer& peer) {
     if (peer.failed) return false;
-    connector_.connect(peer);
-    if (peer.failed) return false;
+    if (!connector_.connect(peer) || peer.failed) return false;
     if (!send_control(peer)) return true;
     return sequencer_.post_waiting(peer) || (!peer.failed && peer.connection.wireup_due);
 }

@@ -20,7 +20,6 @@
 namespace rwapi {
 
 struct EngineSettings {
-    IdRange ids;  // of operations
     int threads;
     uint32_t slots;
     uint32_t operations;
@@ -33,7 +32,8 @@ struct EngineSettings {
 // id.
 class Engine {
   public:
-    Engine(const EngineSettings& settings, std::unique_ptr<Bootstrap> bootstrap);
+    // ids: for operations.
+    Engine(const EngineSettings& settings, IdRanges& ids, std::unique_ptr<Bootstrap> bootstrap);
     ~Engine();
     Engine(const Engine&) = delete;
     Engine& operator=(const Engine&) = delete;
@@ -43,9 +43,6 @@ class Engine {
     // Collective: completes all operations and waits for the other processes.
     // sleeps: if nothing happens for a while.
     int close(bool sleeps);
-
-    // The highest generation of ids, for later contexts.
-    uint64_t generations() const { return operations_.highest_generation(); }
 
     uint32_t rank() const { return self_.rank; }
     uint32_t size() const { return self_.size; }

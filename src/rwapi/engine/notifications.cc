@@ -3,8 +3,6 @@
 
 #include <algorithm>
 
-#include "rwapi/engine/message_handler.h"
-
 namespace rwapi {
 
 ucs_status_t Notifications::drop(std::span<const std::byte> message) noexcept {

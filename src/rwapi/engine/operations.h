@@ -16,8 +16,8 @@ namespace rwapi {
 // The operations of a context, their results, and how they end.
 class Operations {
   public:
-    Operations(const IdRange& ids, uint32_t capacity, const Transport& transport,
-               RemoteRegions& remotes, Peers& peers)
+    Operations(IdRanges& ids, uint32_t capacity, const Transport& transport, RemoteRegions& remotes,
+               Peers& peers)
         : transport_(transport),
           remotes_(remotes),
           peers_(peers),
@@ -48,7 +48,7 @@ class Operations {
     int lost_error() const;
     uint32_t capacity() const { return pool_.capacity(); }
     bool full() const { return pool_.in_use() == pool_.capacity(); }
-    uint64_t highest_generation() const { return pool_.highest(); }
+    bool has_ids() const { return pool_.has_ids(); }
 
   private:
     static void on_completion(uct_completion_t* completion);

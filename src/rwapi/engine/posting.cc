@@ -86,24 +86,21 @@ int Posting::open() {
     }
     // Functions that post two writes are only Tern's.
     flush_before_write_ = transport_.put_functions().put_word == nullptr;
-    if (!flush_before_notification_) together_ = transport_.put_functions();
     const Limits& limits = transport_.limits();
     put_short_max_ = limits.put_short;
-    if (together_.put_am != nullptr) put_then_max_ = put_short_max_;
-    if (together_.put_am_copy != nullptr)
-        copied_then_max_ = std::min(limits.put_bcopy, kMostCopied);
-    if (together_.put_word != nullptr && put_short_max_ > sizeof(uint64_t))
-        word_behind_max_ = put_short_max_ - sizeof(uint64_t);
-    if (together_.put_word_copy != nullptr)
-        copied_word_max_ = std::min(limits.put_bcopy, kMostCopied);
+    if (flush_before_notification_ || flush_before_write_) return RWAPI_OK;
+    together_ = transport_.put_functions();
+    put_then_max_ = put_short_max_;
+    word_behind_max_ = std::max(put_short_max_, sizeof(uint64_t)) - sizeof(uint64_t);
+    copied_max_ = std::min(limits.put_bcopy, kMostCopied);
     return RWAPI_OK;
 }
 
-// A put that UCT copies, and its notification.
-ucs_status_t Posting::post_copied(const RemoteRegion& region, const Transfer& transfer) const {
-    auto* const put = transfer.length <= put_then_max_      ? together_.put_am
-                      : transfer.length <= copied_then_max_ ? together_.put_am_copy
-                                                            : nullptr;
+ucs_status_t Posting::post_copied(const RemoteRegion& region, const Transfer& transfer,
+                                  size_t most) const {
+    auto* const put = transfer.length <= put_then_max_ ? together_.put_am
+                      : transfer.length <= most        ? together_.put_am_copy
+                                                       : nullptr;
     if (put == nullptr) return UCS_ERR_UNSUPPORTED;
     const Notification notification = notification_of(region, transfer);
     return put(region.peer->connection.endpoint.get(), transfer.local,
@@ -114,9 +111,9 @@ ucs_status_t Posting::post_copied(const RemoteRegion& region, const Transfer& tr
 
 // The same with a word.
 ucs_status_t Posting::post_word(const RemoteRegion& region, const Transfer& transfer) const {
-    auto* const put = transfer.length <= word_behind_max_   ? together_.put_word
-                      : transfer.length <= copied_word_max_ ? together_.put_word_copy
-                                                            : nullptr;
+    auto* const put = transfer.length <= word_behind_max_ ? together_.put_word
+                      : transfer.length <= copied_max_    ? together_.put_word_copy
+                                                          : nullptr;
     if (put == nullptr) return UCS_ERR_UNSUPPORTED;
     return put(region.peer->connection.endpoint.get(), transfer.local,
                static_cast<unsigned>(transfer.length), region.key.address + transfer.offset,
@@ -126,46 +123,29 @@ ucs_status_t Posting::post_word(const RemoteRegion& region, const Transfer& tran
 ucs_status_t Posting::post_together(Operation& operation) const {
     const RemoteRegion& region = *operation.target.region;
     const Operation::Local& local = operation.local;
-    if (operation.task != Task::kPut || local.posted != 0) return UCS_ERR_UNSUPPORTED;
-    if (sets_directly(region, operation.kind)) return post_word_together(operation);
+    const Limits& limits = transport_.limits();
+    const Transfer transfer = transfer_of(operation);
+    const ucs_status_t status = post_notified(region, transfer);
+    if (status != UCS_ERR_UNSUPPORTED || together_.put_am == nullptr || local.posted != 0)
+        return status;
+    const bool with_word = sets_directly(region, operation.kind);
     uct_ep_h const ep = endpoint_of(operation);
-    const uint64_t header = header_of(operation.kind);
-    const Notification& notification = operation.notification;
+    const uint64_t at = remote_address(operation), word_at = region.key.address + transfer.place;
     if (local.region == nullptr) {
-        if (together_.put_am_copy == nullptr || local.length > transport_.limits().put_bcopy)
-            return UCS_ERR_UNSUPPORTED;
-        return together_.put_am_copy(
-            ep, local.memory, static_cast<unsigned>(local.length), remote_address(operation),
-            region.rkey.rkey, kNotificationMessage, header, &notification, sizeof notification);
+        if (!with_word) return post_copied(region, transfer, limits.put_bcopy);
+        if (local.length > limits.put_bcopy) return UCS_ERR_UNSUPPORTED;
+        return together_.put_word_copy(ep, local.memory, static_cast<unsigned>(local.length), at,
+                                       region.rkey.rkey, word_at, transfer.value);
     }
-    if (together_.put_am_in_place == nullptr || local.length > transport_.limits().put_zcopy)
-        return UCS_ERR_UNSUPPORTED;
+    if (local.length > limits.put_zcopy) return UCS_ERR_UNSUPPORTED;
     const uct_iov_t iov = iov_of(operation, local.length);
     return with_completion(operation, [&] {
-        return together_.put_am_in_place(ep, &iov, remote_address(operation), region.rkey.rkey,
-                                         kNotificationMessage, header, &notification,
-                                         sizeof notification, &operation.completion);
-    });
-}
-
-ucs_status_t Posting::post_word_together(Operation& operation) const {
-    const RemoteRegion& region = *operation.target.region;
-    const Operation::Local& local = operation.local;
-    uct_ep_h const ep = endpoint_of(operation);
-    const uint64_t word_at = region.key.address + operation.notification.place;
-    const uint64_t word = operation.notification.value;
-    if (local.region == nullptr) {
-        if (together_.put_word_copy == nullptr || local.length > transport_.limits().put_bcopy)
-            return UCS_ERR_UNSUPPORTED;
-        return together_.put_word_copy(ep, local.memory, static_cast<unsigned>(local.length),
-                                       remote_address(operation), region.rkey.rkey, word_at, word);
-    }
-    if (together_.put_word_in_place == nullptr || local.length > transport_.limits().put_zcopy)
-        return UCS_ERR_UNSUPPORTED;
-    const uct_iov_t iov = iov_of(operation, local.length);
-    return with_completion(operation, [&] {
-        return together_.put_word_in_place(ep, &iov, remote_address(operation), region.rkey.rkey,
-                                           word_at, word, &operation.completion);
+        if (with_word)
+            return together_.put_word_in_place(ep, &iov, at, region.rkey.rkey, word_at,
+                                               transfer.value, &operation.completion);
+        return together_.put_am_in_place(ep, &iov, at, region.rkey.rkey, kNotificationMessage,
+                                         header_of(operation.kind), &operation.notification,
+                                         sizeof operation.notification, &operation.completion);
     });
 }
 

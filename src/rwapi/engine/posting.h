@@ -76,7 +76,7 @@ class Posting {
     // UCS_ERR_UNSUPPORTED: nothing is posted, and they must be posted one after the other.
     ucs_status_t post_notified(const RemoteRegion& region, const Transfer& transfer) const {
         if (sets_directly(region, transfer.kind)) return post_word(region, transfer);
-        if (transfer.length != 0) return post_copied(region, transfer);
+        if (transfer.length != 0) return post_copied(region, transfer, copied_max_);
         if (flush_before_notification_) return UCS_ERR_UNSUPPORTED;
         uct_ep_h const endpoint = region.peer->connection.endpoint.get();
         if (const ucs_status_t status = uct_ep_fence(endpoint, 0); status != UCS_OK) return status;
@@ -115,10 +115,11 @@ class Posting {
     static bool sets_directly(const RemoteRegion& region, NotificationKind kind) {
         return kind == NotificationKind::kSet && (region.key.rights & RWAPI_POLLED);
     }
-    ucs_status_t post_copied(const RemoteRegion& region, const Transfer& transfer) const;
-    ucs_status_t register_local(Operation::Local& local, size_t length, Task task) const;
+    // A put that UCT copies, if it has at most so many bytes, and its notification.
+    ucs_status_t post_copied(const RemoteRegion& region, const Transfer& transfer,
+                             size_t most) const;
     ucs_status_t post_word(const RemoteRegion& region, const Transfer& transfer) const;
-    ucs_status_t post_word_together(Operation& operation) const;
+    ucs_status_t register_local(Operation::Local& local, size_t length, Task task) const;
     uint64_t header_of(NotificationKind kind) const { return headers_[static_cast<size_t>(kind)]; }
 
     const Transport& transport_;
@@ -126,13 +127,12 @@ class Posting {
     bool flush_before_notification_ = false;
     bool flush_before_write_ = false;
     PutFunctions together_;  // null: what belongs together is posted one by one
-    // The most bytes that go by one call: with no notification, before a word, and before a
-    // notification (of both, the first need no buffer).
+    // The most bytes that go by one call: with no notification, before a word, before a
+    // notification, and before either of them by a buffer.
     size_t put_short_max_ = 0;
     size_t word_behind_max_ = 0;
-    size_t copied_word_max_ = 0;
     size_t put_then_max_ = 0;
-    size_t copied_then_max_ = 0;
+    size_t copied_max_ = 0;
 };
 
 }  // namespace rwapi

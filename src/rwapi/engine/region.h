@@ -11,6 +11,7 @@
 #include "rwapi/core/key.h"
 #include "rwapi/core/messages.h"
 #include "rwapi/core/net.h"
+#include "rwapi/engine/operation.h"
 
 namespace rwapi {
 
@@ -32,6 +33,13 @@ struct Transfer {
                 static_cast<std::byte*>(const_cast<void*>(local)), length};
     }
 };
+
+// What is to be posted next of an operation.
+inline Transfer transfer_of(const Operation& operation) {
+    return {operation.target.name,       operation.target.offset, operation.local.memory,
+            operation.local.length,      operation.kind,          operation.notification.place,
+            operation.notification.value};
+}
 
 // Memory of this process that the user has registered.
 struct OwnRegion {

@@ -16,8 +16,7 @@ Stage after_order(const Operation& operation) {
 rwapi_id Sequencer::start(Operation& operation) {
     Peer& peer = *operation.peer;
     const rwapi_id id = operations_.id(operation);
-    if (peer.state == PeerState::kNew) connector_.connect(peer);
-    if (peer.failed) {
+    if (!connector_.connect(peer) || peer.failed) {
         operations_.finish(operation, RWAPI_ERR_PEER);
         return RWAPI_ERR_PEER;
     }
@@ -87,11 +86,8 @@ ucs_status_t Sequencer::post_stage(Operation& operation) {
 
 ucs_status_t Sequencer::post_data_stage(Operation& operation) {
     const bool notified = operation.kind != NotificationKind::kNone;
-    if (const RemoteRegion* const region = operation.target.region; notified && region != nullptr) {
-        ucs_status_t status = posting_.post_notified(
-            *region, {0, operation.target.offset, operation.local.memory, operation.local.length,
-                      operation.kind, operation.notification.place, operation.notification.value});
-        if (status == UCS_ERR_UNSUPPORTED) status = posting_.post_together(operation);
+    if (notified && operation.target.region != nullptr) {
+        ucs_status_t status = posting_.post_together(operation);
         if (status == UCS_INPROGRESS) status = UCS_OK;
         if (status == UCS_OK) operation.stage = Stage::kPosted;
         if (status != UCS_ERR_UNSUPPORTED) return status;
@@ -171,11 +167,11 @@ Sequencer::Step Sequencer::resolve(Operation& operation, Operation::Target& targ
         remotes_.request(peer, target.name);
         return Step::kBlocked;
     }
+    Transfer what = transfer_of(operation);
+    what.offset = target.offset;
+    what.length = length;
     if (operation.status == RWAPI_OK)
-        operation.status = check_access(
-            region->key, operation.task,
-            {target.name, target.offset, operation.local.memory, length, operation.kind,
-             operation.notification.place, operation.notification.value});
+        operation.status = check_access(region->key, operation.task, what);
     if (operation.status != RWAPI_OK) return fail(operation, UCS_OK);
     target.region = region;
     RemoteRegions::use(*region);

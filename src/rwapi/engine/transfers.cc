@@ -70,7 +70,8 @@ int Engine::find_at_self(const rwapi_net& net, RemoteRegion*& region) {
     int error;
     if (regions_.find(net, error) == nullptr) return error;
     Peer& self = peers_.at(self_.rank);
-    if (self.failed || !connector_.look_up(self)) return RWAPI_ERR_TRANSPORT;
+    error = connector_.look_up(self);
+    if (error != RWAPI_OK) return error;
     const NetAddress address = NetAddress::unpack(net);
     error = RemoteRegions::find(self, address, region);
     if (error != RWAPI_OK || region != nullptr) return error;
@@ -142,7 +143,8 @@ int Engine::send(uint32_t node, const rwapi_small& small) {
     if (node >= self_.size) return RWAPI_ERR_NODE;
     if (node == self_.rank) return small_.send_to_self(small) ? RWAPI_OK : RWAPI_ERR_AGAIN;
     Peer& peer = peers_.at(node);
-    if (peer.failed || peer.left || !connector_.look_up(peer)) return RWAPI_ERR_PEER;
+    if (peer.left) return RWAPI_ERR_PEER;
+    if (const int error = connector_.look_up(peer)) return error;
     if (peer.sender.left() == 0) return RWAPI_ERR_AGAIN;
     if (peer.can_post() && !posting_.flushes() && small_.post(peer, small) == UCS_OK) {
         peer.sender.spend();

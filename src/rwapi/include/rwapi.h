@@ -27,8 +27,9 @@
  *   rwapi_context_create, rwapi_context_destroy, rwapi_share, rwapi_barrier: all processes of the
  *   job make these in the same order), or if it sends or begins an operation and a queue is full:
  *   then it makes progress until there is room, or returns RWAPI_ERR_AGAIN if the context has
- *   RWAPI_FULL_AGAIN. At the first use of a peer, it requests the peer's address from the launcher.
- *   Signals do not end a wait.
+ *   RWAPI_FULL_AGAIN. At the first use of a peer, it requests the peer's address from the launcher;
+ *   if that fails, the call returns RWAPI_ERR_START, and the peer does not count as dead. Signals
+ *   do not end a wait.
  * - A child of fork must not call any of them.
  * - NULL as a context means the one of rwapi_init, which the paper's ten calls use.
  * - Lengths and offsets are in bytes, times in microseconds; a negative time limit means none.
@@ -78,7 +79,7 @@ enum {
     RWAPI_ERR_PEER = -10,        /* the peer is dead or leaves, or its connection has failed */
     RWAPI_ERR_MEMORY = -11,      /* no memory, or the limit of locked memory */
     RWAPI_ERR_TRANSPORT = -12,   /* UCX or the device has failed */
-    RWAPI_ERR_START = -13,       /* the start-up by the launcher has failed */
+    RWAPI_ERR_START = -13,       /* the launcher has failed, at the start or later */
     RWAPI_ERR_UNSUPPORTED = -14, /* the transport cannot do this */
     RWAPI_ERR_BUSY = -15         /* rwapi_arm: events are waiting already; make progress */
 };
@@ -114,8 +115,9 @@ RWAPI_EXPORT int rwapi_init(int* argc, char*** argv);
 /* Completes the operations of this process, waits for the other processes, and frees everything. If
  * a peer has died, it waits for 30 s (RWAPI_FINALIZE_TIMEOUT) at most, and fails
  * (RWAPI_ERR_TIMEOUT) if writes to other peers are not complete by then, or if others may not have
- * come to their end: they may still write to memory that is gone. Errors of writes to
- * living peers that no other call has returned are its errors. */
+ * come to their end: they may still write to memory that is gone. So they may if the launcher has
+ * failed (RWAPI_ERR_START). Errors of writes to living peers that no other call has returned are
+ * its errors. */
 RWAPI_EXPORT int rwapi_finalize(void);
 
 /* The number of nodes (processes), and the number of this node, from 0; or an error. */
@@ -128,8 +130,8 @@ RWAPI_EXPORT int rwapi_rank(void);
  */
 RWAPI_EXPORT void* rwapi_alloc(size_t size, rwapi_net* net);
 
-/* Frees memory of rwapi_alloc. Later writes of peers to it fail at the peer. RWAPI_ERR_INVALID if
- * rwapi_alloc did not return this address, RWAPI_ERR_BUSY while writes from it are under way. */
+/* Frees memory of rwapi_alloc. As rwapi_deregister. RWAPI_ERR_INVALID if rwapi_alloc did not return
+ * this address. */
 RWAPI_EXPORT int rwapi_free(void* memory);
 
 /* The address `bytes` after net; the calls that use it check the bounds. */
@@ -257,14 +259,16 @@ RWAPI_EXPORT int rwapi_register(rwapi_context* context, void* memory, size_t len
                                 rwapi_net* net);
 
 /* Deregisters memory of rwapi_register, or frees that of rwapi_alloc, by any address within it.
- * RWAPI_ERR_BUSY: operations of this process use it. */
+ * Peers must have finished with it. If the device refuses a later write, this ends the connection
+ * of the two, which count as dead for each other: for the writer at once, for the owner when it
+ * sends to the writer or probes it. RWAPI_ERR_BUSY: operations of this process use it. */
 RWAPI_EXPORT int rwapi_deregister(rwapi_context* context, rwapi_net net);
 
 /* Collective. Gives each process the addresses of all: peers[i] becomes what node i has given as
  * `local`, any address of its own, or zeros. The keys of the memory come with them, so that the
  * first operation there needs nothing of its owner; some 100 bytes for each are kept until then. If
- * the owner has deregistered the memory in between, that operation is not RWAPI_ERR_STALE: it ends
- * as the device refuses it, and the owner counts as dead.
+ * the owner has deregistered the memory in between, that operation is not RWAPI_ERR_STALE, but one
+ * that the device refuses; see rwapi_deregister.
  * RWAPI_ERR_PEER: processes have died or are in rwapi_finalize; their addresses are zeros, and so
  * may be those of others, which could not come. RWAPI_ERR_BUSY: another thread is in it or in
  * rwapi_barrier. */

@@ -46,16 +46,16 @@ bool set_handlers(uct_iface_h iface, const TransportEvents& events) {
 }
 
 // A function of uct/put_am.h. UCX loads transports with RTLD_LOCAL, so it is looked up in the
-// library that has the interface's functions. It becomes null if there is none.
+// library that has the interface's functions. False: there is none.
 template <class Function>
-void find_of_tern(Function& function, uct_iface_h iface, const char* name) {
-    function = nullptr;
+bool find_of_tern(Function& function, uct_iface_h iface, const char* name) {
     Dl_info library;
-    if (dladdr(reinterpret_cast<void*>(iface->ops.ep_put_short), &library) == 0) return;
+    if (dladdr(reinterpret_cast<void*>(iface->ops.ep_put_short), &library) == 0) return false;
     void* const handle = dlopen(library.dli_fname, RTLD_NOW | RTLD_NOLOAD);
-    if (handle == nullptr) return;
+    if (handle == nullptr) return false;
     function = reinterpret_cast<Function>(dlsym(handle, name));
     dlclose(handle);
+    return function != nullptr;
 }
 
 }  // namespace
@@ -164,12 +164,15 @@ bool Transport::open_resource(const Resource& resource, const TransportEvents& e
     endpoint_length_ = attributes.ep_addr_len;
     connects_endpoints_ = !(cap.flags & UCT_IFACE_FLAG_CONNECT_TO_IFACE);
     can_check_ = cap.flags & UCT_IFACE_FLAG_EP_CHECK;
-    find_of_tern(put_functions_.put_am, interface_.get(), "tern_uct_ep_put_am_short");
-    find_of_tern(put_functions_.put_am_copy, interface_.get(), "tern_uct_ep_put_am_bcopy");
-    find_of_tern(put_functions_.put_am_in_place, interface_.get(), "tern_uct_ep_put_am_zcopy");
-    find_of_tern(put_functions_.put_word, interface_.get(), "tern_uct_ep_put_word_short");
-    find_of_tern(put_functions_.put_word_copy, interface_.get(), "tern_uct_ep_put_word_bcopy");
-    find_of_tern(put_functions_.put_word_in_place, interface_.get(), "tern_uct_ep_put_word_zcopy");
+    put_functions_ = {};
+    if (PutFunctions found;
+        find_of_tern(found.put_am, interface_.get(), "tern_uct_ep_put_am_short") &&
+        find_of_tern(found.put_am_copy, interface_.get(), "tern_uct_ep_put_am_bcopy") &&
+        find_of_tern(found.put_am_in_place, interface_.get(), "tern_uct_ep_put_am_zcopy") &&
+        find_of_tern(found.put_word, interface_.get(), "tern_uct_ep_put_word_short") &&
+        find_of_tern(found.put_word_copy, interface_.get(), "tern_uct_ep_put_word_bcopy") &&
+        find_of_tern(found.put_word_in_place, interface_.get(), "tern_uct_ep_put_word_zcopy"))
+        put_functions_ = found;
     limits_ = {.put_short = cap.put.max_short,
                .put_bcopy = cap.put.max_bcopy,
                .put_zcopy = std::min(cap.put.max_zcopy, max_transfer_),

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <span>
 #include <string>
@@ -10,6 +11,7 @@
 
 #include "common/ucx/resources.h"
 #include "common/ucx/worker_progress.h"
+#include "rwapi/base/log.h"
 #include "rwapi/transport/shared_domain.h"
 #include "tern/uct/put_am.h"
 
@@ -20,6 +22,32 @@ struct MessageHandler {
     uct_am_callback_t function = nullptr;  // null: there are no such messages
     void* argument = nullptr;
 };
+
+inline void log_lost_message(const std::exception& error) {
+    log_error("a message is lost: %s", error.what());
+}
+
+// Makes a member function `void Object::handler(std::span<const std::byte> message)` UCT's callback
+// for messages. No exception leaves it. The function may also return UCT's status, if it throws
+// nothing.
+template <auto Handler, class Object>
+MessageHandler handler_of(Object& object) {
+    const auto call = [](void* argument, void* data, size_t length, unsigned) {
+        auto& receiver = *static_cast<Object*>(argument);
+        const std::span message(static_cast<const std::byte*>(data), length);
+        if constexpr (noexcept((receiver.*Handler)(message))) {
+            return (receiver.*Handler)(message);
+        } else {
+            try {
+                (receiver.*Handler)(message);
+            } catch (const std::exception& error) {
+                log_lost_message(error);
+            }
+            return UCS_OK;
+        }
+    };
+    return {call, &object};
+}
 
 // What UCT calls within Transport::progress().
 struct TransportEvents {
@@ -43,8 +71,8 @@ struct Limits {
     bool atomics;
 };
 
-// Functions that post a put and a message, or a put and a word, in one call. Null: the transport
-// has no such function.
+// Functions that post a put and a message, or a put and a word, in one call. Null, all of them: the
+// transport has no such functions.
 struct PutFunctions {
     decltype(&tern_uct_ep_put_am_short) put_am = nullptr;
     decltype(&tern_uct_ep_put_am_bcopy) put_am_copy = nullptr;

@@ -25,7 +25,7 @@ transfer_forged_sources =
 tuple_sources = test/tern/unit/tuple_world.cc test/tern/unit/tuple_reference.cc test/tern/unit/tuple_scenario.cc \
 	test/tern/unit/tuple_arrivals.cc src/tern/tupleq/core/senders.cc src/tern/matching/posted_receives.cc
 tuple_forged_sources = src/tern/tupleq/core/senders.cc src/tern/matching/posted_receives.cc
-rwapi_sources = src/rwapi/core/key.cc src/rwapi/core/published_address.cc src/rwapi/bootstrap/pmi1_message.cc
+rwapi_sources = src/rwapi/bootstrap/pmi1_message.cc
 trace_sources = src/bench/replay/trace.cc src/bench/report/text.cc
 settings_sources = src/softhca/settings.cc src/softhca/model_file.cc src/softhca/core/faults.cc \
 	src/softhca/core/nic_model.cc src/softhca/core/nic_parameters.cc src/softhca/core/nic_profiles.cc \

@@ -181,6 +181,8 @@ contains
     ! Mistakes.
     call expect(rwapi_notify_wait(context, 6, timeout=1000_c_int64_t) == rwapi_err_timeout, 'a time limit')
     call expect(rwapi_put(context, nets(next), 8 * words, value, 8_c_size_t) == rwapi_err_range, 'out of bounds')
+    call expect(rwapi_put(context, rwapi_net_add(nets(next), huge(0_c_size_t)), 0_c_int64_t, value, 8_c_size_t) &
+        == rwapi_err_range, 'far out of bounds')
     call expect(rwapi_put(context, rwapi_net(), 0_c_int64_t, value, 8_c_size_t) == rwapi_err_foreign, 'no address')
     call expect(rwapi_context_send(context, nodes, small) == rwapi_err_node, 'no node')
     call expect(rwapi_notify_test(context, 64, answer) == rwapi_err_range, 'no slot')

@@ -468,6 +468,6 @@ def _table(bootstrap):
         bootstrap.barrier_begin()
         return 0
 
-    return Bootstrap(None, bootstrap.rank, bootstrap.size, Bootstrap.EXCHANGE(guarded(exchange)),
-                      Bootstrap.BARRIER(guarded(barrier_begin)),
-                      Bootstrap.BARRIER(guarded(lambda _: int(bool(bootstrap.barrier_test())))))
+    functions = exchange, barrier_begin, lambda _: int(bool(bootstrap.barrier_test()))
+    kinds = [kind for _, kind in Bootstrap._fields_[3:]]
+    return Bootstrap(None, bootstrap.rank, bootstrap.size, *(kind(guarded(each)) for kind, each in zip(kinds, functions)))
