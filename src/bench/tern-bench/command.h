@@ -163,7 +163,6 @@ int run_gate(int argc, char** argv);
 int run_scale(int argc, char** argv);
 int run_program(int argc, char** argv);
 int run_order(int argc, char** argv);
-int run_compare(int argc, char** argv);
 
 // What the workers of arms open, each over one programming interface of UCX or above it.
 struct PortKind {

@@ -39,11 +39,10 @@ constexpr struct {
     {"scale", "one process with up to 100,000 peers, simulated", run_scale},
     {"program", "a program of yours", run_program},
     {"order", "the bytes of writes between two machines, and their order", run_order},
-    {"compare", "what differs between two results", run_compare},
 };
 
 // Commands of earlier versions.
-constexpr std::string_view kGone[] = {"rate", "bandwidth", "onesided", "mpi", "overlap"};
+constexpr std::string_view kGone[] = {"rate", "bandwidth", "onesided", "mpi", "overlap", "compare"};
 
 const Command& command_of(const Options& options) {
     return *std::ranges::find(kCommands, options.command, &Command::name);
@@ -80,7 +79,7 @@ void add_options(CLI::App& app, std::vector<uint32_t>& sizes, Options* options) 
     const auto refuse_gone = [](const std::string& name) {
         return std::ranges::count(kGone, name) == 0
                    ? ""
-                   : name + " is gone: 'tern-bench program' compares OSU's or other programs";
+                   : name + " is gone: 'tern-bench program' compares programs, such as OSU's";
     };
     app.add_option("COMMAND", options->command)
         ->required()
