@@ -71,4 +71,4 @@ _ucx_tern() {
     esac
 }
 
-complete -o bashdefault -o default -F _ucx_tern tern-run tern-first-run softhca softhca-bench tern-bench
+complete -o bashdefault -o default -F _ucx_tern tern-run tern-first-run softhca tern-bench

@@ -1,15 +1,14 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# The benchmarks `tern-bench` and `softhca-bench`, and the simulations of `paper-tables`: every measurement runs and
-# prints what it should, wrong options are refused, and no files remain. The speed itself is not tested.
+# The benchmarks of `tern-bench`, and the simulations of `paper-tables`: every measurement runs and prints what it
+# should, wrong options are refused, and no files remain. The speed itself is not tested.
 # shellcheck disable=SC2016 # conditions for awk, commands for an inner shell
 # shellcheck source-path=SCRIPTDIR source=../common/lib.sh
 . "$(dirname "$0")/../common/lib.sh"
 # shellcheck source-path=SCRIPTDIR source=../tern/tern.sh
 . "$(dirname "$0")/../tern/tern.sh"
 tern_bench=$(dirname "$SOFTHCA")/tern-bench
-softhca_bench=$(dirname "$SOFTHCA")/softhca-bench
 paper_tables=$(dirname "$SOFTHCA")/paper-tables # not installed
 unset UCX_TLS SOFTHCA_SHARED "${!UCX_TERN_@}"
 
@@ -90,8 +89,6 @@ refusal_tests() {
         env UCX_TERN_SEG_SIZE=1 "${hca[@]}" "$tern_bench" latency --quick
     refuses 'a file that cannot be written' 1 'No such file' \
         "${hca[@]}" "$tern_bench" memory --peers 1 --json "$tmp/none/x"
-    refuses 'softhca-bench: wrong section' 2 '^softhca-bench: --section: x not in' "$softhca_bench" --section x
-    refuses 'softhca-bench: no such device' 1 'no such device: nosuch' "$softhca_bench" --device nosuch
 }
 
 # json_has NAME FILE PYTHON-CONDITION: of the object `r` that the file holds.
@@ -168,21 +165,6 @@ paper_figures_tests() {
         "$(value "$tmp/pinning-costs" 'throughput lost by pinning for each message, 1 MiB' 'Xeon E5460')" \
         "$(value "$tmp/pinning-costs" 'throughput lost by pinning for each message, 1 MiB' 'Opteron 265')" \
         "$(value "$tmp/pinning-costs" 'throughput lost if pieces are pinned behind the wire, 1 MiB' 'Xeon E5460')"
-}
-
-softhca_bench_tests() {
-    local rows=$tmp/softhca-bench
-    check 'softhca-bench: small messages' "$softhca_bench" --section small --rounds 1 --iterations 100
-    cp "$tmp/output" "$rows"
-    check_match 'softhca-bench: ratios and targets' '^  write, half round trip / one call .* x .* <= 1\.50: ' cat "$rows"
-    check_match 'softhca-bench: shared memory' '^  write, shared memory, half round trip +[0-9.]+  us' cat "$rows"
-    check_match 'softhca-bench: bandwidth' '^  send / process_vm_writev .* >= 0\.90: ' \
-        "$softhca_bench" --section bandwidth --rounds 1 --only '1 MiB send'
-    check 'softhca-bench: json' sh -c '"$0" --section bandwidth --only "8 KiB send" --rounds 1 --json >"$1"' \
-        "$softhca_bench" "$rows.json"
-    is_json 'softhca-bench: the json is json' "$rows.json"
-    check_match 'softhca-bench: on a device that is there' '^bandwidth, softhca0, 8 KiB' \
-        "${hca[@]}" "$softhca_bench" --section bandwidth --rounds 1 --only '8 KiB'
 }
 
 latency_tests() {
@@ -333,7 +315,6 @@ rwapi_tests
 rwapi_launcher_tests
 tune_tests
 memory_tests
-softhca_bench_tests
 # Without a device, the benchmark starts a software HCA on its own fabric.
 leaves_no_fabric 'on a device of its own, which is gone afterwards' tern-bench "$tern_bench" memory --quick --peers 1
 finish

@@ -90,20 +90,18 @@ void Link::connect(Device& device) {
 
 void Link::post(ibv_wr_opcode opcode, uint64_t offset, uint32_t length, bool signaled) {
     if (outstanding() == kDepth) reap_until(kDepth - 1);
-    const bool reads = opcode == IBV_WR_RDMA_READ;
-    ibv_sge piece = {reinterpret_cast<uint64_t>(memory_ + (reads ? half_ : 0) + offset), length,
-                     mr_->lkey};
+    ibv_sge piece = {reinterpret_cast<uint64_t>(out() + offset), length, mr_->lkey};
     ibv_send_wr work = {};
     work.wr_id = ++posted_;
     work.sg_list = &piece;
     work.num_sge = 1;
     work.opcode = opcode;
-    work.wr.rdma.remote_addr = (reads ? remote_out() : remote_in()) + offset;
+    work.wr.rdma.remote_addr = remote_.in + offset;
     work.wr.rdma.rkey = remote_.key;
     // A send queue without a signaled request could stay full for ever, so each quarter of it has
     // one.
     if (signaled || posted_ % (kDepth / 4) == 0) work.send_flags = IBV_SEND_SIGNALED;
-    if (!reads && length <= inline_limit_) work.send_flags |= IBV_SEND_INLINE;
+    if (length <= inline_limit_) work.send_flags |= IBV_SEND_INLINE;
     ibv_send_wr* bad = nullptr;
     errno = ibv_post_send(qp_.get(), &work, &bad);
     if (errno != 0) throw call_failed("ibv_post_send");

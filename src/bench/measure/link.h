@@ -63,12 +63,9 @@ class Link {
     size_t half() const { return half_; }
     // Whether the device promises the order of the bytes of a request of the peer.
     bool in_order() const { return tern::verbs::writes_in_order(qp_.get()); }
-    uint64_t remote_in() const { return remote_.in; }
-    uint64_t remote_out() const { return remote_.in - half_; }
 
-    // Posts a request: from `offset` of out() to `offset` of the peer's in(). A read goes from the
-    // peer's out() to in(). Waits for room in the send queue. Those that are not signaled count as
-    // done when a later one is done.
+    // Posts a request: from `offset` of out() to `offset` of the peer's in(). Waits for room in the
+    // send queue. Those that are not signaled count as done when a later one is done.
     void post(ibv_wr_opcode opcode, uint64_t offset, uint32_t length, bool signaled = true);
     // Polls for completions. Returns how many requests are done. Throws if one failed.
     int reap();

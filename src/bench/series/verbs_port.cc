@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The bare device, which is the limit for all transports; the parts of the cost of long messages;
-// and the machine without the device.
-#include <sys/prctl.h>
-
+// The bare device, which is the limit for all transports; the parts of the cost of long messages.
 #include <optional>
 
 #include "bench/measure/exchange.h"
@@ -70,30 +67,13 @@ Samples trips(Peer& peer, Link& link, const Order& order, Way&& way) {
     return samples;
 }
 
-// The duration of one process_vm_writev of 8 bytes, while the other process polls these bytes.
-Samples copy_calls(Peer& peer, Link& link, const Order& order) {
-    peer.meet();
-    if (peer.measures()) {
-        return timed(order.count, 1, [&] {
-            ++link.sequence;
-            copy_across(peer, &link.sequence, link.remote_in(), kWord);
-        });
-    }
-    link.sequence += order.count;
-    wait_for_end({link.in(), kWord}, link.sequence, [] {});
-    return {};
-}
-
 class VerbsPort : public Port {
   public:
     VerbsPort(Peer& peer, const WorkerJob& job)
         : peer_(peer),
           device_(DeviceName(job.device), job.gid_index),
           wire_(job.memory, kWire),
-          link_(device_, peer, wire_.data(), kWire) {
-        // The kernel may restrict process_vm_writev to debuggers.
-        ::prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
-    }
+          link_(device_, peer, wire_.data(), kWire) {}
 
     Samples run(const Order& order) override {
         switch (order.kind) {
@@ -101,12 +81,6 @@ class VerbsPort : public Port {
                 return trips(peer_, link_, order, Writes(link_, order));
             case Order::Kind::kSends:
                 return trips(peer_, link_, order, Sends{link_, order});
-            case Order::Kind::kCopyCalls:
-                return copy_calls(peer_, link_, order);
-            case Order::Kind::kSpacings:
-                return message_spacings(peer_, link_, order);
-            case Order::Kind::kCopySpacings:
-                return copy_spacings(peer_, link_, order);
             default:
                 return alone(order);
         }
@@ -117,7 +91,7 @@ class VerbsPort : public Port {
 
     // Carries out an order of the process that measures; the other process only waits.
     Samples alone(const Order& order) {
-        if (peer_.measures() && order.kind != Order::Kind::kStream && !ground_)
+        if (peer_.measures() && order.kind == Order::Kind::kPinnings && !ground_)
             ground_.emplace(Memory::Kind::kPrivate, kLongest);
         peer_.meet();
         Samples samples;
@@ -129,16 +103,11 @@ class VerbsPort : public Port {
         switch (order.kind) {
             case Order::Kind::kStream:
                 return bursts(order);
+            case Order::Kind::kSpacings:
+                return message_spacings(link_, order);
             case Order::Kind::kPinnings:
                 return timed(order.count, 1,
                              [&] { device_.register_memory(ground_->data(), order.size); });
-            case Order::Kind::kRegistrations: {
-                std::vector<tern::verbs::MemoryRegion> kept;  // deregistration is not timed
-                kept.reserve(order.count);
-                return timed(order.count, 1, [&] {
-                    kept.push_back(device_.register_memory(ground_->data(), order.size));
-                });
-            }
             case Order::Kind::kPosts: {
                 Samples samples =
                     timed(order.count, 1, [&] { link_.post(IBV_WR_RDMA_WRITE, 0, order.size); });

@@ -56,9 +56,8 @@ void work(OpenPort open_port, Channel& control) {
     const auto job = control.take<WorkerJob>();
     Peer peer = meet_peer(control, job);
     // Threads that libraries start inherit the CPU.
-    if (job.device_cpu >= 0) stay_on(job.device_cpu);
-    const std::unique_ptr<Port> port = open_port(peer, job);
     if (job.cpu >= 0) stay_on(job.cpu);
+    const std::unique_ptr<Port> port = open_port(peer, job);
     say(control, "");
     // The loop also ends when the process that gives the orders has ended.
     for (Order order; control.receive(&order, sizeof order, 0);) {
@@ -83,7 +82,6 @@ WorkerJob job_of(const Arm& arm, const Setup& setup, bool measures) {
     job.memory = arm.shared ? Memory::Kind::kShared : Memory::Kind::kPrivate;
     job.gid_index = setup.gid_index;
     if (setup.cpus) job.cpu = measures ? setup.cpus->first : setup.cpus->second;
-    if (arm.threads_beside) job.device_cpu = job.cpu;
     return job;
 }
 
@@ -92,7 +90,6 @@ WorkerJob job_of(const Arm& arm, const Setup& setup, bool measures) {
 Pair::Pair(const Arm& arm, const Setup& setup) : name_(arm.name), workers_(2) {
     Meeting meeting;
     Words words = arm.launcher;
-    words.insert(words.end(), setup.launcher.begin(), setup.launcher.end());
     words.insert(words.end(), {tools::program_path(), kWorkerCommand, meeting.name()});
     Environment changes = arm.preloads_tern ? setup.with_tern : setup.without_tern;
     changes.insert(changes.end(), arm.environment.begin(), arm.environment.end());

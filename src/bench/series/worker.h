@@ -24,8 +24,7 @@ struct Arm {
     Environment environment = {};  // changes to the environment of this process
     bool preloads_tern = false;    // and the changes that load Tern
     Order::Kind warm_up = Order::Kind::kWrites;
-    bool threads_beside = true;  // the device's: on the processor of the process that uses it
-    Words launcher = {};         // words before a command that start both processes: mpirun -np 2
+    Words launcher = {};  // words before a command that start both processes: mpirun -np 2
 
     bool operator==(const Arm&) const = default;
 };
@@ -41,9 +40,7 @@ struct Setup {
     Cpus cpus;
     Environment with_tern = {};  // for arms that preload Tern
     Environment without_tern = {};
-    std::string fabric = {};  // of a software HCA; empty: the environment decides
-    Words launcher = {};      // words before a worker's command
-    Gaps* gaps = nullptr;     // null: an arm that fails ends the series
+    Gaps* gaps = nullptr;  // of those who run a series
 };
 
 struct Outcome {
@@ -89,8 +86,7 @@ struct WorkerJob {
     char meeting[32] = {};  // of the worker that measures; empty: it is this worker
     Memory::Kind memory = Memory::Kind::kPrivate;
     int gid_index = 0;
-    int cpu = -1;         // -1: any
-    int device_cpu = -1;  // for threads that libraries start
+    int cpu = -1;  // -1: any
 };
 
 // The command line of a worker has this word and the name of the Meeting where it gets its orders.
