@@ -186,25 +186,12 @@ latency_tests() {
 }
 
 rwapi_tests() {
-    local test memory unit columns messages='' puts='' mpi name
-    for mpi in 'openmpi:Open MPI' mpich:MPICH; do
-        name=${mpi#*:}
-        command -v "mpirun.${mpi%:*}" >/dev/null || continue
-        check "rwapi: mpi_shim.c compiles without warnings: $name" "mpicc.${mpi%:*}" -std=gnu11 -O2 -Wall -Wextra -Werror \
-            -fsyntax-only -I"$srcdir/../src" "$srcdir/../src/bench/tern-bench/mpi_shim.c"
-        messages+=" +$name, tern( +$name, tern, private)? +$name, rc_v"
-        puts+=" +$name, tern +$name, rc_v"
-    done
-    command -v oshrun >/dev/null && puts+=' +OpenSHMEM, tern +OpenSHMEM, rc_v'
+    local test memory unit columns
     check 'rwapi' "${hca[@]}" "$tern_bench" rwapi --quick --sizes 1:64 --step 8 --json "$tmp/rwapi.json"
     cp "$tmp/output" "$tmp/rwapi"
     for test in ping-pong:us burst:MB/s 'put and signal:us' 'puts and signals:MB/s'; do
-        unit=${test#*:}
-        case $test in
-            put*) columns=$puts ;;
-            ping-pong*) columns=" +tern, rwapi_put$messages" ;;
-            *) columns="$messages" ;;
-        esac
+        unit=${test#*:} columns=
+        [ "${test%:*}" != ping-pong ] || columns=' +tern, rwapi_put'
         for memory in private shared; do
             check_match "rwapi: ${test%:*}, $memory memory" \
                 "^${test%:*}, $memory memory, $unit +tern +rc_verbs +RDMA write$columns\$" \
@@ -217,51 +204,12 @@ rwapi_tests() {
     verdicts 'rwapi' 2 "$tmp/rwapi"
     check_match 'rwapi: an upper limit for latency' '"at_most": 1.1' cat "$tmp/rwapi.json"
     check_match 'rwapi: a lower limit for the rate' '"at_least": 0.9' cat "$tmp/rwapi.json"
-    if [ -n "$messages" ]; then
-        check_match 'rwapi: a limit for puts with signals' '"at_most": 0.6' cat "$tmp/rwapi.json"
-    else
-        skip 'rwapi: a limit for puts with signals' 'there is no MPI'
-    fi
     is_json 'rwapi: the json is json' "$tmp/rwapi.json"
     refuses 'rwapi: too long a message' 1 'at most 8M' "${hca[@]}" "$tern_bench" rwapi --quick --sizes 16M
     refuses 'only rwapi has a message of one byte' 2 'messages of tune have at least 8 bytes' "$tern_bench" tune --sizes 1:8
-    # Without the MPIs, whose jobs take most of the time.
-    more check_match 'rwapi: the longest message' '^  8 MiB( +[0-9.]+\?){3}' \
-        env PATH="$tmp/none" "$tern_bench" rwapi --quick --sizes 8M
+    more check_match 'rwapi: the longest message' '^  8 MiB( +[0-9.]+\?){3}' "$tern_bench" rwapi --quick --sizes 8M
     more check_match "rwapi: the throughput of the paper's cluster" \
-        '^tern / RDMA write: target met at [01] of 1 sizes' \
-        env PATH="$tmp/none" "$tern_bench" rwapi --quick --profile muse --sizes 4K
-}
-
-# The launcher of rwapi's processes: it does not start them, or not at all.
-rwapi_launcher_tests() {
-    local run=(env PATH="$tmp/fake" TMPDIR="$tmp/made" "${hca[@]}" "$tern_bench" rwapi --quick --sizes 8)
-    mkdir -p "$tmp/fake" "$tmp/made"
-    check 'rwapi: no MPI' "${run[@]}"
-    cp "$tmp/output" "$tmp/rwapi"
-    for name in 'Open MPI' MPICH OpenSHMEM; do
-        check_match "rwapi: $name is left out" "^$name is left out" cat "$tmp/rwapi"
-    done
-    printf '#!/bin/sh\nwhile [ "$1" != -o ]; do shift; done\necho >"$2"\n' >"$tmp/fake/mpicc.openmpi"
-    printf '#!/bin/sh\necho never started\nexit 1\n' >"$tmp/fake/mpirun.openmpi"
-    chmod +x "$tmp/fake"/*
-    refuses 'rwapi: a launcher that fails' 3 'Open MPI, tern: the launcher has ended' "${run[@]}"
-    printf '#!/bin/sh\nshift 2\n"$@" &\n"$@"\n' >"$tmp/fake/mpirun.openmpi"
-    refuses 'rwapi: a library that is none' 3 'Open MPI, tern: .*file too short' "${run[@]}"
-    printf '#!/bin/sh\necho $$ >"%s"\nexec /bin/sleep 60\n' "$tmp/launcher" >"$tmp/fake/mpirun.openmpi"
-    start "$tmp/ended" "${run[@]}"
-    becomes test -s "$tmp/launcher"
-    kill "$pid"
-    check 'rwapi: its end is the end of the launcher' bash -c 'for _ in {1..4000}; do
-        case $(ps -o stat= -p "$(cat "$0")") in "" | Z*) exit 0 ;; esac
-        sleep 0.05
-    done
-    exit 1' "$tmp/launcher"
-    wait "$pid"
-    printf '#!/bin/sh\necho no such header\nexit 1\n' >"$tmp/fake/mpicc.openmpi"
-    refuses 'rwapi: a compiler that fails' 1 'no such header' "${run[@]}"
-    rm -r "$tmp/fake"
-    check 'rwapi: no folder is left' rmdir "$tmp/made"
+        '^tern / RDMA write: target met at [01] of 1 sizes' "$tern_bench" rwapi --quick --profile muse --sizes 4K
 }
 
 tune_tests() {
@@ -312,7 +260,6 @@ interrupt_tests INT 130 env --default-signal=INT "$tern_bench"
 paper_figures_tests
 latency_tests
 rwapi_tests
-rwapi_launcher_tests
 tune_tests
 memory_tests
 # Without a device, the benchmark starts a software HCA on its own fabric.

@@ -29,7 +29,7 @@ struct Order {
     uint64_t per_sample = 1;            // round trips, or messages of a burst, for each sample
     bool one_sided = false;             // needs no processor time of the answering worker
     bool reaps = false;                 // kWrites, kStream: takes completions meanwhile
-    Request request = Request::kWrite;  // of rwapi and MPI
+    Request request = Request::kWrite;  // of rwapi
 
     // The number of round trips, which make up whole samples.
     uint64_t trips() const { return count / per_sample * per_sample; }

@@ -49,7 +49,7 @@ class Channel {
     std::string whom_;
 };
 
-// Where other processes of this user get a channel to this one, also those that a launcher starts.
+// Where other processes of this user get a channel to this one.
 class Meeting {
   public:
     Meeting();

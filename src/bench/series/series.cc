@@ -184,7 +184,6 @@ bool Series::run_round(int round, Pairs& pairs, Lateness& lateness, Progress& pr
             try {
                 measure(group, entry, *pair, lateness);
             } catch (const Failure& failure) {
-                // The processes of a job are interrupted with this one.
                 if (interrupted() != 0) return false;
                 pair.reset();
                 give_up(entry.arm_index, failure, &progress);

@@ -89,20 +89,15 @@ WorkerJob job_of(const Arm& arm, const Setup& setup, bool measures) {
 
 Pair::Pair(const Arm& arm, const Setup& setup) : name_(arm.name), workers_(2) {
     Meeting meeting;
-    Words words = arm.launcher;
-    words.insert(words.end(), {tools::program_path(), kWorkerCommand, meeting.name()});
+    const Words words = {tools::program_path(), kWorkerCommand, meeting.name()};
     Environment changes = arm.preloads_tern ? setup.with_tern : setup.without_tern;
     changes.insert(changes.end(), arm.environment.begin(), arm.environment.end());
-    const bool launched = !arm.launcher.empty();
-    while (processes_.size() < (launched ? 1 : workers_.size()))
-        processes_.emplace_back(words, changes);
+    while (processes_.size() < workers_.size()) processes_.emplace_back(words, changes);
     for (Channel& worker : workers_) {
         worker = meeting.wait(name_ + ": a worker process", [&] {
             if (interrupted() != 0) throw Failure(name_ + ": interrupted");
             for (Process& process : processes_) {
-                if (!process.wait_for(0)) continue;
-                throw Failure(name_ +
-                              (launched ? ": the launcher has ended" : ": a worker has ended"));
+                if (process.wait_for(0)) throw Failure(name_ + ": a worker has ended");
             }
         });
     }

@@ -18,13 +18,12 @@ namespace bench {
 // environment.
 struct Arm {
     std::string name;
-    std::string port;              // raw, uct, ucp, rma, rwapi, shim
-    std::string what;              // of the port: a transport, protocol or library
+    std::string port;              // raw, uct, ucp, rwapi
+    std::string what;              // of the port: a transport
     bool shared = false;           // the kind of memory of the port
     Environment environment = {};  // changes to the environment of this process
     bool preloads_tern = false;    // and the changes that load Tern
     Order::Kind warm_up = Order::Kind::kWrites;
-    Words launcher = {};  // words before a command that start both processes: mpirun -np 2
 
     bool operator==(const Arm&) const = default;
 };
@@ -62,7 +61,7 @@ class Pair {
 
   private:
     const std::string name_;
-    std::vector<Process> processes_;  // the workers, or their launcher
+    std::vector<Process> processes_;  // the workers
     std::vector<Channel> workers_;    // the first measures, the other one answers
 };
 
