@@ -27,32 +27,6 @@ compares() {
     result $? "$name: $condition" "$tmp/values"
 }
 
-# verdicts NAME LINES FILE: each target's verdict follows from the figure beside it, and there are at least so many lines
-# with targets. Which verdict it is depends on the machine.
-verdicts() {
-    awk -v least="$2" '
-        function problem(what) { print what ": " $0; wrong = 1 }
-        match($0, / (<=|>=) [0-9.]+: (met|missed)/) {
-            split(substr($0, RSTART + 1, RLENGTH - 1), target, /[ :]+/)
-            split(substr($0, 1, RSTART), words, /  +x /)
-            sub(/.* /, "", words[1])
-            ratio = words[1] - target[2]
-            if (ratio != 0 && (target[3] == "met") != (target[1] == "<=" ? ratio < 0 : ratio > 0)) problem("not so")
-            ++lines
-        }
-        match($0, /target met at [0-9]+ of [0-9]+/) {
-            split(substr($0, RSTART, RLENGTH), target, " ")
-            missed = gsub(/ target [0-9.]+\)/, "&")
-            if (target[4] + missed != target[6]) problem("does not add up")
-            ++lines
-        }
-        END {
-            if (lines < least) { print lines " lines with targets"; wrong = 1 }
-            exit wrong
-        }' "$3" >"$tmp/verdicts"
-    result $? "$1: the verdicts follow from the figures" "$tmp/verdicts"
-}
-
 is_json() { # NAME FILE
     if command -v python3 >/dev/null; then
         check "$1" python3 -m json.tool "$2"
@@ -176,11 +150,9 @@ latency_tests() {
     check_match 'latency: every round' '^ +"rounds": \[$' cat "$tmp/latency.json"
     check_match 'latency: the sizes' '^ "sizes": \[ 8, 1024 \]' sh -c 'tr -s "\n " " " <"$0" | grep -o " .sizes[^]]*]"' "$tmp/latency.json"
     for layer in UCT:rc_verbs UCP:rc_v; do
-        check_match "latency: ${layer%:*}, tern against rc_verbs, and its target" \
-            "^  tern / ${layer#*:} .* x .* <= 0\\.[0-9]+: (met|missed)" cat "$tmp/latency"
+        check_match "latency: ${layer%:*}, tern against rc_verbs" "^  tern / ${layer#*:} +[0-9.]+ +x " cat "$tmp/latency"
     done
-    verdicts 'latency' 7 "$tmp/latency"
-    check_match 'latency: against RDMA writes' '^  tern / RDMA write, shared .* <= 1\.25: ' cat "$tmp/latency"
+    check_match 'latency: against RDMA writes' '^  tern / RDMA write, shared +[0-9.]+ +x ' cat "$tmp/latency"
     check_match 'latency: like with like' '^  tern, private / RDMA write, private ' cat "$tmp/latency"
     check_match 'latency: few rounds are doubted' '\? few rounds' cat "$tmp/latency"
 }
@@ -200,16 +172,13 @@ rwapi_tests() {
     done
     check_match 'rwapi: one byte' '^  1 B( +[0-9.]+\??){3}' cat "$tmp/rwapi"
     check_match 'rwapi: a column for each way' '^  64 B( +[0-9.]+\??){3}' cat "$tmp/rwapi"
-    check_match 'rwapi: targets' '^tern / RDMA write: target met at [01] of 1 sizes' cat "$tmp/rwapi"
-    verdicts 'rwapi' 2 "$tmp/rwapi"
-    check_match 'rwapi: an upper limit for latency' '"at_most": 1.1' cat "$tmp/rwapi.json"
-    check_match 'rwapi: a lower limit for the rate' '"at_least": 0.9' cat "$tmp/rwapi.json"
+    check_match 'rwapi: ratios' '^ratios of ping-pong, private memory +tern / RDMA write' cat "$tmp/rwapi"
     is_json 'rwapi: the json is json' "$tmp/rwapi.json"
     refuses 'rwapi: too long a message' 1 'at most 8M' "${hca[@]}" "$tern_bench" rwapi --quick --sizes 16M
     refuses 'only rwapi has a message of one byte' 2 'messages of tune have at least 8 bytes' "$tern_bench" tune --sizes 1:8
     more check_match 'rwapi: the longest message' '^  8 MiB( +[0-9.]+\?){3}' "$tern_bench" rwapi --quick --sizes 8M
-    more check_match "rwapi: the throughput of the paper's cluster" \
-        '^tern / RDMA write: target met at [01] of 1 sizes' "$tern_bench" rwapi --quick --profile muse --sizes 4K
+    more check_match "rwapi: the paper's cluster" '^  4 KiB( +([0-9.]+\?|late)){3}' \
+        "$tern_bench" rwapi --quick --profile muse --sizes 4K
 }
 
 tune_tests() {

@@ -10,13 +10,9 @@
 namespace bench {
 namespace {
 
-bool is_rate(const Group& group) {
-    return group.unit.ends_with("/s");
-}
-
 // Samples of workers are us for each message.
 Samples converted(const Group& group, Samples samples) {
-    if (is_rate(group))
+    if (group.unit.ends_with("/s"))
         for (double& sample : samples) sample = group.size / sample;
     return samples;
 }
@@ -34,7 +30,6 @@ Figure outline(const Group& group, std::string name) {
     figure.x = group.size;
     figure.x_text = size_text(group.size);
     figure.name = std::move(name);
-    figure.at_most = !is_rate(group);
     return figure;
 }
 
@@ -242,7 +237,6 @@ void Series::add_figures(const Group& group, std::vector<Figure>* figures) const
         const Entry& yardstick = find(group, ratio.yardstick);
         if (!has_figures(entry) || !has_figures(yardstick)) continue;
         Figure figure = outline(group, entry.name + " / " + yardstick.name);
-        figure.target = ratio.target;
         figure.late_share = late_share(entry, yardstick);
         figures->push_back(
             ratio_figure(std::move(figure), entry.measured.medians, yardstick.measured.medians));

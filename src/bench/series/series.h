@@ -39,21 +39,14 @@ struct Entry {
 // Notes what a result lacks, and says it on stderr.
 void add_gap(const Setup& setup, const std::string& text);
 
-// Of two entries. An upper limit of a time, a lower limit of a rate.
+// Of two entries.
 struct Ratio {
     std::string entry;
     std::string yardstick;
-    double target = kNone;
 };
 
 // All that is compared in one test with messages of one size.
 struct Group {
-    // What an entry is compared with.
-    struct Against {
-        std::string yardstick;
-        double target = kNone;
-    };
-
     std::string test;
     uint32_t size = 0;        // of messages
     std::string unit = "us";  // or "MB/s"
@@ -61,13 +54,12 @@ struct Group {
     std::vector<Ratio> ratios = {};
 
     void add(std::string name, const Arm& arm, const Order& order,
-             const std::vector<Against>& yardsticks = {}) {
-        for (const auto& [yardstick, target] : yardsticks)
-            ratios.push_back({name, yardstick, target});
+             const std::vector<std::string>& yardsticks = {}) {
+        for (const std::string& yardstick : yardsticks) compare(name, yardstick);
         entries.push_back({std::move(name), arm, order});
     }
-    void compare(std::string entry, std::string yardstick, double target = kNone) {
-        ratios.push_back({std::move(entry), std::move(yardstick), target});
+    void compare(std::string entry, std::string yardstick) {
+        ratios.push_back({std::move(entry), std::move(yardstick)});
     }
 };
 

@@ -69,7 +69,6 @@ void check_profile(const std::string& profile);
 Facts facts_of(const Options& options, const Setup& setup);
 
 // What several commands share.
-constexpr uint32_t kTargetSize = 8;         // of short messages, for other targets
 constexpr uint32_t kShort = 8 << 10;        // up to here, reading the clock each time would show
 constexpr uint64_t kOrderBytes = 16 << 20;  // of an order, in each direction
 

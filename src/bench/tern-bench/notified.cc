@@ -4,17 +4,11 @@
 // messages in the time t, counted in both directions. And what a put with a signal costs.
 #include <algorithm>
 
+#include "bench/measure/mark.h"
 #include "bench/tern-bench/command.h"
 
 namespace bench {
 namespace {
-
-// Targets for 8 bytes: compared with RDMA writes in the same kind of memory.
-constexpr double kNotifiedToWrite = 1.10;
-constexpr double kNotifiedRateToWrite = 0.9;
-// Of bursts on the model of the paper's cluster, compared with RDMA writes.
-constexpr double kThroughput = 0.97;
-constexpr uint32_t kThroughputSize = 4 << 10;
 
 constexpr uint64_t kBurstBytes = 16 << 20;  // of a burst
 
@@ -23,7 +17,7 @@ constexpr const char* kRwapiNotes =
     "the target waits for the end of\n"
     "the data in memory; in a burst nobody reads what it writes. rwapi_put: the same by rwapi. put "
     "and signal: rwapi_put_signal.\n"
-    "`?`: see behind the line; `<`, `>`: misses the target.\n";
+    "`?`: see behind the line.\n";
 constexpr const char* kRwapiSharedNote =
     "The software HCA copies into shared memory directly and into private memory by a system call: "
     "compare lines of the\n"
@@ -32,7 +26,7 @@ constexpr const char* kRwapiSharedNote =
 
 std::vector<uint32_t> notified_sizes(const Options& options) {
     std::vector<uint32_t> sizes = long_sizes(options);
-    if (options.low <= kTargetSize && kTargetSize <= options.high) sizes.push_back(kTargetSize);
+    if (options.low <= kWord && kWord <= options.high) sizes.push_back(kWord);
     std::ranges::sort(sizes);
     sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
     return sizes;
@@ -56,12 +50,6 @@ struct NotifiedLine {
     bool quick;
 
     bool burst() const { return test.kind == Order::Kind::kStream; }
-    // Of the ratio to RDMA writes.
-    double target() const {
-        if (size == kTargetSize) return burst() ? kNotifiedRateToWrite : kNotifiedToWrite;
-        const bool is_of_paper = burst() && device_profile() == "muse";
-        return is_of_paper && size >= kThroughputSize ? kThroughput : kNone;
-    }
     Order order() const {
         Order order;
         order.kind = test.kind;
@@ -89,14 +77,13 @@ struct NotifiedLine {
 
 void add_line(Group& group, const Options& options, const NotifiedLine& line) {
     const std::string& tls = options.transport;
-    group.add(tls, rwapi_arm(tls, line.memory), line.order(),
-              {{"RDMA write", line.test.signals ? kNone : line.target()}, {"rc_verbs"}});
+    group.add(tls, rwapi_arm(tls, line.memory), line.order(), {"RDMA write", "rc_verbs"});
     group.add("rc_verbs", rwapi_arm("rc_verbs", line.memory), line.order());
     group.add("RDMA write", raw_arm(line.memory), line.raw_order());
     if (line.burst() || line.test.signals) return;
     Order put = line.order();
     put.request = Order::Request::kPut;
-    group.add(tls + ", rwapi_put", rwapi_arm(tls, line.memory), put, {{"RDMA write", kNone}});
+    group.add(tls + ", rwapi_put", rwapi_arm(tls, line.memory), put, {"RDMA write"});
 }
 
 }  // namespace
