@@ -17,13 +17,6 @@ namespace bench {
 // What carries out orders. Both processes call a function at the same time. Only the one that
 // measures gets samples, in us.
 
-// Waits for the end of a message to have its number; calls idle() in between.
-template <typename Idle>
-void wait_for_end(Tail end, uint64_t number, Idle&& idle) {
-    wait_until(
-        "a word in memory", [&] { return end.has(number); }, idle);
-}
-
 // The times of `count` calls of action(), divided by `parts`. Reads the clock once for each call,
 // because reading it takes as long as a message in shared memory.
 template <typename Action>

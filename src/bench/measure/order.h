@@ -10,7 +10,6 @@ namespace bench {
 struct Order {
     enum class Kind : uint8_t {
         kWrites,    // round trips of RDMA writes
-        kSends,     // round trips of sends and receives
         kMessages,  // round trips of messages
         kStream,    // bursts
         // Verbs: streams of writes, registrations and deregistrations, and posts.

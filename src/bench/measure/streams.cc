@@ -44,7 +44,7 @@ Samples message_spacings(Link& link, const Order& order) {
         };
         for (uint64_t i = 0; i < order.per_sample; ++i) {
             reap_until(kWindow - 1);
-            link.post(IBV_WR_RDMA_WRITE, place_of(i, order.size, kWindow, link.half()), order.size);
+            link.write(place_of(i, order.size, kWindow, link.half()), order.size);
         }
         reap_until(0);
         samples.push_back(pace.spacing());

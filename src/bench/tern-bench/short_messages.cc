@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Half round trips of messages of up to 8 KiB, compared with RDMA writes.
-#include "bench/measure/mark.h"
 #include "bench/tern-bench/command.h"
 
 namespace bench {
@@ -15,7 +14,6 @@ Order trips(const Options& options, Kind kind, uint32_t size) {
 void add_uct(Group& group, const Options& options, bool differs) {
     const Order messages = trips(options, Kind::kMessages, group.size);
     const Order writes = trips(options, Kind::kWrites, group.size);
-    const Order sends = trips(options, Kind::kSends, group.size);
     const Arm tern = uct_arm(options.transport);
     const Arm tern_private = in_private_memory(tern);
     const std::vector<std::string> limits = {"rc_verbs", "RDMA write, private"};
@@ -26,11 +24,6 @@ void add_uct(Group& group, const Options& options, bool differs) {
     group.add("RDMA write, shared", raw_arm("shared"), writes);
     group.compare(tern.name, "RDMA write, shared");
     group.add(tern_private.name, tern_private, messages, limits);
-    if (group.size != kWord) return;
-    // The limit for transports that receive by a completion queue.
-    group.add("send/recv, shared", raw_arm("shared"), sends);
-    group.add("send/recv, private", raw_arm("private"), sends);
-    group.compare(tern.name, "send/recv, shared");
 }
 
 // Tern, rc_v, and Tern in the memory that rc_v has.
