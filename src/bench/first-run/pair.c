@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the two ranks of the step mpi send to each other: lengths around all powers of two, at once, and each byte is
-   checked; with 0 rounds the times of long messages. The build makes it part of tern-first-run. */
+/* What the two ranks of the step mpi send to each other: lengths around all powers of two, at once,
+   and each byte is checked; with 0 rounds the times of long messages. The build makes it part of
+   tern-first-run. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,8 +12,8 @@ static int compare(const void* a, const void* b) {
 static void work(double until) {
     while (MPI_Wtime() < until) continue;
 }
-/* Medians at rank 1: of a message between buffers of its own or of all, and of what is left of one to wait for after
-   both ranks have worked for twice its time. */
+/* Medians at rank 1: of a message between buffers of its own or of all, and of what is left of one
+   to wait for after both ranks have worked for twice its time. */
 static void measure(int rank) {
     enum { FRESH, REUSED, LEFT, KINDS, TIMES = 31 };
     static const char* const names[] = {"fresh buffers", "reused buffers", "left after work"};
@@ -59,17 +60,22 @@ int main(int argc, char** argv) {
             for (int i = 0; i < AT_ONCE; ++i) {
                 out[i] = malloc(bytes + 1);
                 in[i] = calloc(1, bytes + 1);
-                for (int b = 0; b < bytes; ++b) out[i][b] = (unsigned char)(b * 7 + b / 251 + round + i + rank);
+                for (int b = 0; b < bytes; ++b)
+                    out[i][b] = (unsigned char)(b * 7 + b / 251 + round + i + rank);
                 MPI_Irecv(in[i], bytes, MPI_BYTE, 1 - rank, i, MPI_COMM_WORLD, &requests[i]);
-                MPI_Isend(out[i], bytes, MPI_BYTE, 1 - rank, i, MPI_COMM_WORLD, &requests[AT_ONCE + i]);
+                MPI_Isend(out[i], bytes, MPI_BYTE, 1 - rank, i, MPI_COMM_WORLD,
+                          &requests[AT_ONCE + i]);
             }
             MPI_Waitall(2 * AT_ONCE, requests, MPI_STATUSES_IGNORE);
             for (int i = 0; i < AT_ONCE; ++i, ++messages) {
                 for (int b = 0; b < bytes; ++b) {
-                    const unsigned char byte = (unsigned char)(b * 7 + b / 251 + round + i + 1 - rank);
+                    const unsigned char byte =
+                        (unsigned char)(b * 7 + b / 251 + round + i + 1 - rank);
                     if (in[i][b] == byte) continue;
-                    printf("wrong byte: rank %d, round %d, message %d of %d bytes: byte %d is 0x%02x, not 0x%02x\n",
-                           rank, round, i, bytes, b, in[i][b], byte);
+                    printf(
+                        "wrong byte: rank %d, round %d, message %d of %d bytes: byte %d is 0x%02x, "
+                        "not 0x%02x\n",
+                        rank, round, i, bytes, b, in[i][b], byte);
                     fflush(stdout);
                     MPI_Abort(MPI_COMM_WORLD, 3);
                 }
