@@ -428,8 +428,15 @@ def machines_of(options):
 def main():
     options = options_of(sys.argv[1:])
     run = Run(options, machines_of(options))
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda number, _: sys.exit(128 + number))
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+    def end(number, _):
+        # A second one would end the report, and leave the folders.
+        for other in numbers:
+            signal.signal(other, signal.SIG_IGN)
+        sys.exit(128 + number)
+    for number in numbers:
+        signal.signal(number, end)
     verdict, status = "ended early by a signal", None
     try:
         run.step = "check"
