@@ -15,7 +15,7 @@ tools=$folder/src/tools
 build_what_runs() {
     set_up $folder CXXFLAGS=-O2 >"$log" 2>&1 || return
     make -C $folder/src -j"$(nproc)" transport softhca/libsofthca.la tools/softhca tools/tern-run \
-        tools/tern-bench tools/tern_results.py 2>&1 | tee -a "$log" | awk -v terminal="$([ -t 1 ] && echo 1)" '
+        tools/tern-bench 2>&1 | tee -a "$log" | awk -v terminal="$([ -t 1 ] && echo 1)" '
             /^  (CC|CXX|CCLD|CXXLD) / { ++steps; if (terminal) printf "\r   %d steps, %-60s", steps, $NF; fflush() }
             END { printf "%s   %d steps%s\n", terminal ? "\r" : "", steps, terminal ? sprintf("%60s", "") : "" }'
 }

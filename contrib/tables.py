@@ -8,9 +8,9 @@
                                       figure, a line for each figure
     tables.py --list RESULT.json      what a file has: its tests, and their names and sizes
 
-Without documents: README.md, and all of docs. A RESULT.json is what tern-bench and paper-tables write, and what
-softhca-bench prints with --json. Its name is relative to the folder of the document. What a document takes from results
-stands between two comments, each on a line of its own; blank lines beside them are kept.
+Without documents: README.md, and all of docs. A RESULT.json is what tern-bench and paper-tables write. Its name
+is relative to the folder of the document. What a document takes from results stands between two comments, each on a
+line of its own; blank lines beside them are kept.
 
     <!-- table: results/latency.json test="UCT active messages, half round trip" names="tern; rc_verbs" -->
     <!-- end -->
@@ -253,7 +253,7 @@ def source(files, results):
     text = ""
     for name, result in zip(files, results):
         machine = result["machine"]
-        what = [f"[{os.path.basename(name)}]({name}): `{result.get('command', 'softhca-bench')}`",
+        what = [f"[{os.path.basename(name)}]({name}): `{result['command']}`",
                 f"commit `{result['commit']}`", result["date"][:10],
                 f"{machine['cpu']}, {machine['cores']} cores" + (", virtual" if machine["virtual"] else "")]
         if "ucx" in result:

@@ -50,7 +50,7 @@ _ucx_tern() {
                 ;;
             *)
                 # A file, or the command that is to be run.
-                case ${command[1]:-} in replay | compare) continue ;; esac
+                [ "${command[1]:-}" != replay ] || continue
                 if declare -F _command_offset >/dev/null; then _command_offset "$i"; fi
                 return
                 ;;
@@ -61,7 +61,7 @@ _ucx_tern() {
         *)
             case ${command[*]##*/} in
                 tern-bench) options=$(_ucx_tern_section Commands "${command[@]}" | sed 's/ .*//') ;;
-                'tern-bench replay' | 'tern-bench compare') return ;; # files
+                'tern-bench replay') return ;; # files
                 'softhca help') options="$(_ucx_tern_section Commands softhca | sed 's/ .*//') settings personalities faults" ;;
                 'softhca inject') options=$(_ucx_tern_section Faults "${command[@]}" | sed 's/[ =[].*//') ;;
                 *) options= ;;
@@ -71,4 +71,4 @@ _ucx_tern() {
     esac
 }
 
-complete -o bashdefault -o default -F _ucx_tern tern-run tern-first-run softhca softhca-bench tern-bench
+complete -o bashdefault -o default -F _ucx_tern tern-run tern-first-run softhca tern-bench

@@ -1,15 +1,14 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# The benchmarks `tern-bench` and `softhca-bench`, and the simulations of `paper-tables`: every measurement runs and
-# prints what it should, wrong options are refused, and no files remain. The speed itself is not tested.
+# The benchmarks of `tern-bench`, and the simulations of `paper-tables`: every measurement runs and prints what it
+# should, wrong options are refused, and no files remain. The speed itself is not tested.
 # shellcheck disable=SC2016 # conditions for awk, commands for an inner shell
 # shellcheck source-path=SCRIPTDIR source=../common/lib.sh
 . "$(dirname "$0")/../common/lib.sh"
 # shellcheck source-path=SCRIPTDIR source=../tern/tern.sh
 . "$(dirname "$0")/../tern/tern.sh"
 tern_bench=$(dirname "$SOFTHCA")/tern-bench
-softhca_bench=$(dirname "$SOFTHCA")/softhca-bench
 paper_tables=$(dirname "$SOFTHCA")/paper-tables # not installed
 unset UCX_TLS SOFTHCA_SHARED "${!UCX_TERN_@}"
 
@@ -26,32 +25,6 @@ compares() {
     echo "values: $*" >"$tmp/values"
     echo "$*" | awk "{ exit !(NF == $# && $condition) }"
     result $? "$name: $condition" "$tmp/values"
-}
-
-# verdicts NAME LINES FILE: each target's verdict follows from the figure beside it, and there are at least so many lines
-# with targets. Which verdict it is depends on the machine.
-verdicts() {
-    awk -v least="$2" '
-        function problem(what) { print what ": " $0; wrong = 1 }
-        match($0, / (<=|>=) [0-9.]+: (met|missed)/) {
-            split(substr($0, RSTART + 1, RLENGTH - 1), target, /[ :]+/)
-            split(substr($0, 1, RSTART), words, /  +x /)
-            sub(/.* /, "", words[1])
-            ratio = words[1] - target[2]
-            if (ratio != 0 && (target[3] == "met") != (target[1] == "<=" ? ratio < 0 : ratio > 0)) problem("not so")
-            ++lines
-        }
-        match($0, /target met at [0-9]+ of [0-9]+/) {
-            split(substr($0, RSTART, RLENGTH), target, " ")
-            missed = gsub(/ target [0-9.]+\)/, "&")
-            if (target[4] + missed != target[6]) problem("does not add up")
-            ++lines
-        }
-        END {
-            if (lines < least) { print lines " lines with targets"; wrong = 1 }
-            exit wrong
-        }' "$3" >"$tmp/verdicts"
-    result $? "$1: the verdicts follow from the figures" "$tmp/verdicts"
 }
 
 is_json() { # NAME FILE
@@ -90,8 +63,6 @@ refusal_tests() {
         env UCX_TERN_SEG_SIZE=1 "${hca[@]}" "$tern_bench" latency --quick
     refuses 'a file that cannot be written' 1 'No such file' \
         "${hca[@]}" "$tern_bench" memory --peers 1 --json "$tmp/none/x"
-    refuses 'softhca-bench: wrong section' 2 '^softhca-bench: --section: x not in' "$softhca_bench" --section x
-    refuses 'softhca-bench: no such device' 1 'no such device: nosuch' "$softhca_bench" --device nosuch
 }
 
 # json_has NAME FILE PYTHON-CONDITION: of the object `r` that the file holds.
@@ -170,21 +141,6 @@ paper_figures_tests() {
         "$(value "$tmp/pinning-costs" 'throughput lost if pieces are pinned behind the wire, 1 MiB' 'Xeon E5460')"
 }
 
-softhca_bench_tests() {
-    local rows=$tmp/softhca-bench
-    check 'softhca-bench: small messages' "$softhca_bench" --section small --rounds 1 --iterations 100
-    cp "$tmp/output" "$rows"
-    check_match 'softhca-bench: ratios and targets' '^  write, half round trip / one call .* x .* <= 1\.50: ' cat "$rows"
-    check_match 'softhca-bench: shared memory' '^  write, shared memory, half round trip +[0-9.]+  us' cat "$rows"
-    check_match 'softhca-bench: bandwidth' '^  send / process_vm_writev .* >= 0\.90: ' \
-        "$softhca_bench" --section bandwidth --rounds 1 --only '1 MiB send'
-    check 'softhca-bench: json' sh -c '"$0" --section bandwidth --only "8 KiB send" --rounds 1 --json >"$1"' \
-        "$softhca_bench" "$rows.json"
-    is_json 'softhca-bench: the json is json' "$rows.json"
-    check_match 'softhca-bench: on a device that is there' '^bandwidth, softhca0, 8 KiB' \
-        "${hca[@]}" "$softhca_bench" --section bandwidth --rounds 1 --only '8 KiB'
-}
-
 latency_tests() {
     local layer
     check 'latency' "${hca[@]}" "$tern_bench" latency --quick --json "$tmp/latency.json"
@@ -194,35 +150,20 @@ latency_tests() {
     check_match 'latency: every round' '^ +"rounds": \[$' cat "$tmp/latency.json"
     check_match 'latency: the sizes' '^ "sizes": \[ 8, 1024 \]' sh -c 'tr -s "\n " " " <"$0" | grep -o " .sizes[^]]*]"' "$tmp/latency.json"
     for layer in UCT:rc_verbs UCP:rc_v; do
-        check_match "latency: ${layer%:*}, tern against rc_verbs, and its target" \
-            "^  tern / ${layer#*:} .* x .* <= 0\\.[0-9]+: (met|missed)" cat "$tmp/latency"
+        check_match "latency: ${layer%:*}, tern against rc_verbs" "^  tern / ${layer#*:} +[0-9.]+ +x " cat "$tmp/latency"
     done
-    verdicts 'latency' 7 "$tmp/latency"
-    check_match 'latency: against RDMA writes' '^  tern / RDMA write, shared .* <= 1\.25: ' cat "$tmp/latency"
+    check_match 'latency: against RDMA writes' '^  tern / RDMA write, shared +[0-9.]+ +x ' cat "$tmp/latency"
     check_match 'latency: like with like' '^  tern, private / RDMA write, private ' cat "$tmp/latency"
     check_match 'latency: few rounds are doubted' '\? few rounds' cat "$tmp/latency"
 }
 
 rwapi_tests() {
-    local test memory unit columns messages='' puts='' mpi name
-    for mpi in 'openmpi:Open MPI' mpich:MPICH; do
-        name=${mpi#*:}
-        command -v "mpirun.${mpi%:*}" >/dev/null || continue
-        check "rwapi: mpi_shim.c compiles without warnings: $name" "mpicc.${mpi%:*}" -std=gnu11 -O2 -Wall -Wextra -Werror \
-            -fsyntax-only -I"$srcdir/../src" "$srcdir/../src/bench/tern-bench/mpi_shim.c"
-        messages+=" +$name, tern( +$name, tern, private)? +$name, rc_v"
-        puts+=" +$name, tern +$name, rc_v"
-    done
-    command -v oshrun >/dev/null && puts+=' +OpenSHMEM, tern +OpenSHMEM, rc_v'
+    local test memory unit columns
     check 'rwapi' "${hca[@]}" "$tern_bench" rwapi --quick --sizes 1:64 --step 8 --json "$tmp/rwapi.json"
     cp "$tmp/output" "$tmp/rwapi"
     for test in ping-pong:us burst:MB/s 'put and signal:us' 'puts and signals:MB/s'; do
-        unit=${test#*:}
-        case $test in
-            put*) columns=$puts ;;
-            ping-pong*) columns=" +tern, rwapi_put$messages" ;;
-            *) columns="$messages" ;;
-        esac
+        unit=${test#*:} columns=
+        [ "${test%:*}" != ping-pong ] || columns=' +tern, rwapi_put'
         for memory in private shared; do
             check_match "rwapi: ${test%:*}, $memory memory" \
                 "^${test%:*}, $memory memory, $unit +tern +rc_verbs +RDMA write$columns\$" \
@@ -231,55 +172,13 @@ rwapi_tests() {
     done
     check_match 'rwapi: one byte' '^  1 B( +[0-9.]+\??){3}' cat "$tmp/rwapi"
     check_match 'rwapi: a column for each way' '^  64 B( +[0-9.]+\??){3}' cat "$tmp/rwapi"
-    check_match 'rwapi: targets' '^tern / RDMA write: target met at [01] of 1 sizes' cat "$tmp/rwapi"
-    verdicts 'rwapi' 2 "$tmp/rwapi"
-    check_match 'rwapi: an upper limit for latency' '"at_most": 1.1' cat "$tmp/rwapi.json"
-    check_match 'rwapi: a lower limit for the rate' '"at_least": 0.9' cat "$tmp/rwapi.json"
-    if [ -n "$messages" ]; then
-        check_match 'rwapi: a limit for puts with signals' '"at_most": 0.6' cat "$tmp/rwapi.json"
-    else
-        skip 'rwapi: a limit for puts with signals' 'there is no MPI'
-    fi
+    check_match 'rwapi: ratios' '^ratios of ping-pong, private memory +tern / RDMA write' cat "$tmp/rwapi"
     is_json 'rwapi: the json is json' "$tmp/rwapi.json"
     refuses 'rwapi: too long a message' 1 'at most 8M' "${hca[@]}" "$tern_bench" rwapi --quick --sizes 16M
     refuses 'only rwapi has a message of one byte' 2 'messages of tune have at least 8 bytes' "$tern_bench" tune --sizes 1:8
-    # Without the MPIs, whose jobs take most of the time.
-    more check_match 'rwapi: the longest message' '^  8 MiB( +[0-9.]+\?){3}' \
-        env PATH="$tmp/none" "$tern_bench" rwapi --quick --sizes 8M
-    more check_match "rwapi: the throughput of the paper's cluster" \
-        '^tern / RDMA write: target met at [01] of 1 sizes' \
-        env PATH="$tmp/none" "$tern_bench" rwapi --quick --profile muse --sizes 4K
-}
-
-# The launcher of rwapi's processes: it does not start them, or not at all.
-rwapi_launcher_tests() {
-    local run=(env PATH="$tmp/fake" TMPDIR="$tmp/made" "${hca[@]}" "$tern_bench" rwapi --quick --sizes 8)
-    mkdir -p "$tmp/fake" "$tmp/made"
-    check 'rwapi: no MPI' "${run[@]}"
-    cp "$tmp/output" "$tmp/rwapi"
-    for name in 'Open MPI' MPICH OpenSHMEM; do
-        check_match "rwapi: $name is left out" "^$name is left out" cat "$tmp/rwapi"
-    done
-    printf '#!/bin/sh\nwhile [ "$1" != -o ]; do shift; done\necho >"$2"\n' >"$tmp/fake/mpicc.openmpi"
-    printf '#!/bin/sh\necho never started\nexit 1\n' >"$tmp/fake/mpirun.openmpi"
-    chmod +x "$tmp/fake"/*
-    refuses 'rwapi: a launcher that fails' 3 'Open MPI, tern: the launcher has ended' "${run[@]}"
-    printf '#!/bin/sh\nshift 2\n"$@" &\n"$@"\n' >"$tmp/fake/mpirun.openmpi"
-    refuses 'rwapi: a library that is none' 3 'Open MPI, tern: .*file too short' "${run[@]}"
-    printf '#!/bin/sh\necho $$ >"%s"\nexec /bin/sleep 60\n' "$tmp/launcher" >"$tmp/fake/mpirun.openmpi"
-    start "$tmp/ended" "${run[@]}"
-    becomes test -s "$tmp/launcher"
-    kill "$pid"
-    check 'rwapi: its end is the end of the launcher' bash -c 'for _ in {1..4000}; do
-        case $(ps -o stat= -p "$(cat "$0")") in "" | Z*) exit 0 ;; esac
-        sleep 0.05
-    done
-    exit 1' "$tmp/launcher"
-    wait "$pid"
-    printf '#!/bin/sh\necho no such header\nexit 1\n' >"$tmp/fake/mpicc.openmpi"
-    refuses 'rwapi: a compiler that fails' 1 'no such header' "${run[@]}"
-    rm -r "$tmp/fake"
-    check 'rwapi: no folder is left' rmdir "$tmp/made"
+    more check_match 'rwapi: the longest message' '^  8 MiB( +[0-9.]+\?){3}' "$tern_bench" rwapi --quick --sizes 8M
+    more check_match "rwapi: the paper's cluster" '^  4 KiB( +([0-9.]+\?|late)){3}' \
+        "$tern_bench" rwapi --quick --profile muse --sizes 4K
 }
 
 tune_tests() {
@@ -330,10 +229,8 @@ interrupt_tests INT 130 env --default-signal=INT "$tern_bench"
 paper_figures_tests
 latency_tests
 rwapi_tests
-rwapi_launcher_tests
 tune_tests
 memory_tests
-softhca_bench_tests
 # Without a device, the benchmark starts a software HCA on its own fabric.
 leaves_no_fabric 'on a device of its own, which is gone afterwards' tern-bench "$tern_bench" memory --quick --peers 1
 finish

@@ -39,7 +39,7 @@ check_match 'completion: options' '^--profile$' "${completed[@]}" softhca run --
 check_match 'completion: values' '^mlx5$' "${completed[@]}" softhca run --personality m
 check_match 'completion: faults' '^port-down$' "${completed[@]}" softhca inject port
 check_match 'completion: experiments' '^rwapi$' "${completed[@]}" tern-bench --quick r
-check_match 'completion: commands that read results' '^compare$' "${completed[@]}" tern-bench com
+check_match 'completion: commands that read traces' '^replay$' "${completed[@]}" tern-bench rep
 check_match 'completion: a program of the user' '^true$' "${completed[@]}" tern-bench program --rounds 3 tru
 check_match 'completion: programs' '^true$' "${completed[@]}" tern-run -v tru
 # What zsh would be offered: the functions of its completion that choose among words print these words.
@@ -57,7 +57,7 @@ END
     check_match 'zsh: commands' '^inject$' "${offered[@]}" softhca in
     check_match 'zsh: options' '^--profile$' "${offered[@]}" softhca run --pr
     check_match 'zsh: experiments' '^rwapi$' "${offered[@]}" tern-bench r
-    check_match 'zsh: results' '^files$' "${offered[@]}" tern-bench compare ''
+    check_match 'zsh: traces' '^files$' "${offered[@]}" tern-bench replay ''
     check_match 'zsh: programs, and their arguments' '^normal true arg$' "${offered[@]}" tern-run -v true arg
 else
     skip 'completion for zsh' 'zsh is not installed'

@@ -109,7 +109,7 @@ refusal_tests() {
     else
         refuses 'no library' 1 "cannot find libuct_tern\.so\.0 in any of these places" "$tmp/tern-run" true
     fi
-    for command in tern-run tern-bench softhca softhca-bench; do
+    for command in tern-run tern-bench softhca; do
         check_match "$command --version" "^$command [0-9]" "$(dirname "$tern_run")/$command" --version
     done
     check_match '--help' '^Usage: tern-run ' "$tern_run" --help

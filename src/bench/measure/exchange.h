@@ -17,13 +17,6 @@ namespace bench {
 // What carries out orders. Both processes call a function at the same time. Only the one that
 // measures gets samples, in us.
 
-// Waits for the end of a message to have its number; calls idle() in between.
-template <typename Idle>
-void wait_for_end(Tail end, uint64_t number, Idle&& idle) {
-    wait_until(
-        "a word in memory", [&] { return end.has(number); }, idle);
-}
-
 // The times of `count` calls of action(), divided by `parts`. Reads the clock once for each call,
 // because reading it takes as long as a message in shared memory.
 template <typename Action>
@@ -52,14 +45,9 @@ Samples run_trips(Peer& peer, const Order& order, Trip&& trip) {
     return {};
 }
 
-// A stream of messages at full speed: the time between two messages, without the first ones. A
-// sample has at most Link::kDepth messages, so that a slow receiver does not slow down the sender,
-// and at least three windows.
-Samples message_spacings(Peer& peer, Link& link, const Order& order);
-// Copies between this process and the peer by process_vm_writev, or by process_vm_readv.
-void copy_across(Peer& peer, void* here, uint64_t there, size_t size, bool reads = false);
-// Like message_spacings(), for such copies.
-Samples copy_spacings(Peer& peer, Link& link, const Order& order);
+// Streams of writes at full speed: the time between two of them, without the first ones. A sample
+// has at least three windows.
+Samples message_spacings(Link& link, const Order& order);
 
 // The memory of messages in both directions: half of it for those that go, half for those that
 // come. A word behind them has the number of the last one that came, if nothing else tells.

@@ -9,21 +9,6 @@ namespace {
 constexpr uint32_t kInline = 64;
 constexpr int kBatch = 16;
 
-// Polls at most one batch of completions and passes each to take(). Returns their number.
-template <typename Take>
-int poll(ibv_cq* cq, const char* what, Take&& take) {
-    ibv_wc completions[kBatch];
-    const int got = ibv_poll_cq(cq, kBatch, completions);
-    if (got < 0) throw Failure("ibv_poll_cq failed");
-    for (int i = 0; i < got; ++i) {
-        if (completions[i].status != IBV_WC_SUCCESS) {
-            throw Failure(std::string(what) + ": " + ibv_wc_status_str(completions[i].status));
-        }
-        take(completions[i]);
-    }
-    return got;
-}
-
 }  // namespace
 
 bool has_device(const std::string& name) {
@@ -62,14 +47,11 @@ Link::Link(Device& device, Peer& peer, char* memory, size_t size)
 }
 
 void Link::make_queues(Device& device) {
-    for (auto* cq : {&send_cq_, &receive_cq_}) {
-        cq->reset(ibv_create_cq(device.context(), kDepth, nullptr, nullptr, 0));
-        if (!*cq) throw call_failed("ibv_create_cq");
-    }
+    cq_.reset(ibv_create_cq(device.context(), kDepth, nullptr, nullptr, 0));
+    if (!cq_) throw call_failed("ibv_create_cq");
     ibv_qp_init_attr attributes = {};
-    attributes.send_cq = send_cq_.get();
-    attributes.recv_cq = receive_cq_.get();
-    attributes.cap = {kDepth, kDepth, 1, 1, kInline};
+    attributes.send_cq = attributes.recv_cq = cq_.get();
+    attributes.cap = {kDepth, 1, 1, 1, kInline};
     attributes.qp_type = IBV_QPT_RC;
     qp_.reset(ibv_create_qp(device.pd(), &attributes));
     if (!qp_) throw call_failed("ibv_create_qp");
@@ -88,53 +70,41 @@ void Link::connect(Device& device) {
     if (errno != 0) throw call_failed("ibv_modify_qp to RTR or RTS");
 }
 
-void Link::post(ibv_wr_opcode opcode, uint64_t offset, uint32_t length, bool signaled) {
+void Link::write(uint64_t offset, uint32_t length, bool signaled) {
     if (outstanding() == kDepth) reap_until(kDepth - 1);
-    const bool reads = opcode == IBV_WR_RDMA_READ;
-    ibv_sge piece = {reinterpret_cast<uint64_t>(memory_ + (reads ? half_ : 0) + offset), length,
-                     mr_->lkey};
+    ibv_sge piece = {reinterpret_cast<uint64_t>(out() + offset), length, mr_->lkey};
     ibv_send_wr work = {};
     work.wr_id = ++posted_;
     work.sg_list = &piece;
     work.num_sge = 1;
-    work.opcode = opcode;
-    work.wr.rdma.remote_addr = (reads ? remote_out() : remote_in()) + offset;
+    work.opcode = IBV_WR_RDMA_WRITE;
+    work.wr.rdma.remote_addr = remote_.in + offset;
     work.wr.rdma.rkey = remote_.key;
     // A send queue without a signaled request could stay full for ever, so each quarter of it has
     // one.
     if (signaled || posted_ % (kDepth / 4) == 0) work.send_flags = IBV_SEND_SIGNALED;
-    if (!reads && length <= inline_limit_) work.send_flags |= IBV_SEND_INLINE;
+    if (length <= inline_limit_) work.send_flags |= IBV_SEND_INLINE;
     ibv_send_wr* bad = nullptr;
     errno = ibv_post_send(qp_.get(), &work, &bad);
     if (errno != 0) throw call_failed("ibv_post_send");
 }
 
 int Link::reap() {
+    ibv_wc completions[kBatch];
+    const int got = ibv_poll_cq(cq_.get(), kBatch, completions);
+    if (got < 0) throw Failure("ibv_poll_cq failed");
     const uint64_t before = done_;
-    poll(send_cq_.get(), "request", [&](const ibv_wc& completion) { done_ = completion.wr_id; });
+    for (int i = 0; i < got; ++i) {
+        if (completions[i].status != IBV_WC_SUCCESS)
+            throw Failure(std::string("request: ") + ibv_wc_status_str(completions[i].status));
+        done_ = completions[i].wr_id;
+    }
     return static_cast<int>(done_ - before);
 }
 
 void Link::reap_until(uint32_t outstanding) {
     wait_until(
         "completions", [&] { return this->outstanding() <= outstanding; }, [&] { reap(); });
-}
-
-void Link::post_receive(uint64_t offset, uint32_t length) {
-    ibv_sge piece = {};
-    piece.addr = reinterpret_cast<uint64_t>(in()) + offset;
-    piece.length = length;
-    piece.lkey = mr_->lkey;
-    ibv_recv_wr request = {};
-    request.sg_list = &piece;
-    request.num_sge = 1;
-    ibv_recv_wr* bad = nullptr;
-    errno = ibv_post_recv(qp_.get(), &request, &bad);
-    if (errno != 0) throw call_failed("ibv_post_recv");
-}
-
-int Link::reap_receives() {
-    return poll(receive_cq_.get(), "receive", [](const ibv_wc&) {});
 }
 
 }  // namespace bench

@@ -51,7 +51,7 @@ class Device {
 
 class Link {
   public:
-    static constexpr uint32_t kDepth = 512;  // of the send queue and of the receive queue
+    static constexpr uint32_t kDepth = 512;  // of the send queue
 
     // Connects to the peer, which must construct its link at the same time. Messages are sent from
     // the first half of the memory and received into the second half. The memory stays the
@@ -63,22 +63,15 @@ class Link {
     size_t half() const { return half_; }
     // Whether the device promises the order of the bytes of a request of the peer.
     bool in_order() const { return tern::verbs::writes_in_order(qp_.get()); }
-    uint64_t remote_in() const { return remote_.in; }
-    uint64_t remote_out() const { return remote_.in - half_; }
 
-    // Posts a request: from `offset` of out() to `offset` of the peer's in(). A read goes from the
-    // peer's out() to in(). Waits for room in the send queue. Those that are not signaled count as
-    // done when a later one is done.
-    void post(ibv_wr_opcode opcode, uint64_t offset, uint32_t length, bool signaled = true);
+    // Posts a write: from `offset` of out() to `offset` of the peer's in(). Waits for room in the
+    // send queue. Those that are not signaled count as done when a later one is done.
+    void write(uint64_t offset, uint32_t length, bool signaled = true);
     // Polls for completions. Returns how many requests are done. Throws if one failed.
     int reap();
     // Waits until at most `outstanding` requests are not done.
     void reap_until(uint32_t outstanding);
     uint32_t outstanding() const { return static_cast<uint32_t>(posted_ - done_); }
-
-    void post_receive(uint64_t offset, uint32_t length);
-    // Polls for completions of receives. Returns their number.
-    int reap_receives();
 
     // The number of the last message that was recognised in memory. It only grows, so that old data
     // are never mistaken for the next message.
@@ -99,8 +92,7 @@ class Link {
     char* const memory_;
     const size_t half_;
     tern::verbs::MemoryRegion mr_;
-    tern::verbs::CompletionQueue send_cq_;
-    tern::verbs::CompletionQueue receive_cq_;
+    tern::verbs::CompletionQueue cq_;
     tern::verbs::QueuePair qp_;
     Address remote_ = {};
     uint32_t inline_limit_ = 0;
@@ -113,35 +105,5 @@ class Link {
 inline uint64_t place_of(uint64_t i, uint32_t size, uint32_t places, size_t room) {
     return i % std::min<uint64_t>(places, room / size) * size;
 }
-
-class Receives {
-  public:
-    // Posts as many receives as fit. The caller must take all `count` messages, or receives stay
-    // posted.
-    Receives(Link& link, uint32_t size, uint64_t count) : link_(link), size_(size), count_(count) {
-        refill();
-    }
-
-    void wait_for(uint64_t taken) {
-        wait_until(
-            "messages", [&] { return taken_ >= taken; },
-            [&] { taken_ += static_cast<uint64_t>(link_.reap_receives()); });
-    }
-    void refill() {
-        const size_t room = std::max(std::min(link_.half(), kRoom), size_t{size_});
-        for (; posted_ < count_ && posted_ - taken_ < Link::kDepth; ++posted_) {
-            link_.post_receive(place_of(posted_, size_, Link::kDepth, room), size_);
-        }
-    }
-
-  private:
-    static constexpr size_t kRoom = size_t{4} << 20;  // more would not stay in the cache
-
-    Link& link_;
-    const uint32_t size_;
-    const uint64_t count_;
-    uint64_t posted_ = 0;
-    uint64_t taken_ = 0;
-};
 
 }  // namespace bench

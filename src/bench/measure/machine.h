@@ -28,7 +28,7 @@ std::string load_text();
 // A file in memory, without a name: nothing is left behind, however this process ends.
 class MemoryFile {
   public:
-    explicit MemoryFile(const std::string& text = {});
+    MemoryFile();
 
     int fd() const { return fd_.get(); }
     // For the processes of this machine while this object lives.

@@ -10,22 +10,17 @@ namespace bench {
 struct Order {
     enum class Kind : uint8_t {
         kWrites,    // round trips of RDMA writes
-        kSends,     // round trips of sends and receives
         kMessages,  // round trips of messages
         kStream,    // bursts
-        // Verbs: streams of requests, registrations without and with deregistration, and posts.
+        // Verbs: streams of writes, registrations and deregistrations, and posts.
         kSpacings,
-        kRegistrations,
         kPinnings,
         kPosts,
-        // Without the device: process_vm_writev.
-        kCopyCalls,
-        kCopySpacings,
         kQuit
     };
     // kSignal: a write, and a word behind it that the target waits for.
     // Of rwapi alone: kPut, a write without notification, whose data the target waits for.
-    enum class Request : uint8_t { kWrite, kRead, kSend, kSignal, kPut };
+    enum class Request : uint8_t { kWrite, kSignal, kPut };
 
     Kind kind = Kind::kMessages;
     uint32_t size = 8;
@@ -33,8 +28,7 @@ struct Order {
     uint64_t per_sample = 1;            // round trips, or messages of a burst, for each sample
     bool one_sided = false;             // needs no processor time of the answering worker
     bool reaps = false;                 // kWrites, kStream: takes completions meanwhile
-    Request request = Request::kWrite;  // kSpacings, kCopySpacings; rwapi, MPI: all
-    uint32_t window = 8;                // kSpacings, kCopySpacings: outstanding requests
+    Request request = Request::kWrite;  // of rwapi
 
     // The number of round trips, which make up whole samples.
     uint64_t trips() const { return count / per_sample * per_sample; }

@@ -48,13 +48,13 @@ int make_socket() {
     return fd;
 }
 
-// The process at the other end of a connection; for the one that joined, that of the Meeting.
-ucred process_at(int fd) {
+// The user of the process at the other end of a connection.
+uid_t user_at(int fd) {
     ucred who = {};
     socklen_t size = sizeof who;
     if (::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) != 0)
         throw call_failed("getsockopt");
-    return who;
+    return who.uid;
 }
 
 }  // namespace
@@ -64,10 +64,6 @@ Channel Channel::join(const std::string& name, const std::string& whom) {
     Channel channel(make_socket(), whom);
     if (::connect(channel.fd(), address.get(), address.length) != 0) throw call_failed("connect");
     return channel;
-}
-
-pid_t Channel::pid() const {
-    return process_at(fd()).pid;
 }
 
 void Channel::send(const void* bytes, size_t size) {
@@ -122,7 +118,7 @@ Channel Meeting::wait(const std::string& whom, const std::function<void()>& look
         if (!wait_until_readable(socket_.fd(), kLookNs)) continue;
         Channel channel(::accept4(socket_.fd(), nullptr, nullptr, SOCK_CLOEXEC), whom);
         if (channel.fd() < 0) throw call_failed("accept");
-        if (process_at(channel.fd()).uid == ::getuid()) return channel;
+        if (user_at(channel.fd()) == ::getuid()) return channel;
     }
     throw Failure(whom + " does not start");
 }

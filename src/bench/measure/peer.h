@@ -2,8 +2,6 @@
 // Messages between processes, and the two processes of a measurement.
 #pragma once
 
-#include <sys/types.h>
-
 #include <functional>
 #include <string>
 #include <type_traits>
@@ -24,8 +22,6 @@ class Channel {
     static Channel join(const std::string& name, const std::string& whom);
 
     int fd() const { return fd_.get(); }
-    // Of the process at the other end, if it is on this machine.
-    pid_t pid() const;
     void send(const void* bytes, size_t size);
     // Waits for at most `patience_ns`; 0 means no limit. Returns false if the other end is closed.
     bool receive(void* bytes, size_t size, uint64_t patience_ns);
@@ -53,7 +49,7 @@ class Channel {
     std::string whom_;
 };
 
-// Where other processes of this user get a channel to this one, also those that a launcher starts.
+// Where other processes of this user get a channel to this one.
 class Meeting {
   public:
     Meeting();
@@ -72,11 +68,9 @@ class Meeting {
 // The other process of a measurement. One process measures, the other one answers.
 class Peer {
   public:
-    Peer(Channel channel, bool measures)
-        : channel_(std::move(channel)), measures_(measures), pid_(channel_.pid()) {}
+    Peer(Channel channel, bool measures) : channel_(std::move(channel)), measures_(measures) {}
 
     bool measures() const { return measures_; }
-    pid_t pid() const { return pid_; }
     // Waits until the other process calls it, too.
     void meet() { exchange('.'); }
     // Swaps one message with the other process.
@@ -90,7 +84,6 @@ class Peer {
   private:
     Channel channel_;
     const bool measures_;
-    const pid_t pid_;
 };
 
 }  // namespace bench

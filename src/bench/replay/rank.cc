@@ -19,9 +19,7 @@ constexpr uint64_t down(uint64_t address) {
 constexpr uint64_t up(uint64_t address) {
     return down(address + kPage - 1);
 }
-constexpr ucp_request_param_t kNoParameters = {};
 constexpr ucp_tag_t kConnectTag = ~ucp_tag_t{0} - 1;
-constexpr ucp_tag_t kWholeTag = ~ucp_tag_t{0};
 
 char* map_pages(void* where, uint64_t size, int flags) {
     void* memory = ::mmap(where, size, PROT_READ | PROT_WRITE,
@@ -34,23 +32,7 @@ char* map_pages(void* where, uint64_t size, int flags) {
 
 Rank::Rank(sim::Machine& machine, uint32_t rank, const sim::TransportCosts& costs,
            const Trace& trace, double compute)
-    : machine_(machine),
-      costs_(costs),
-      trace_(trace),
-      compute_(compute),
-      requests_(trace.requests) {
-    machine_.become(rank);
-    sim::own_timers(this);
-    const auto config = created<Owner<ucp_config_t, ucp_config_release>>(
-        "ucp_config_read", ucp_config_read, nullptr, nullptr);
-    ucp_params_t parameters = {};
-    parameters.field_mask = UCP_PARAM_FIELD_FEATURES;
-    parameters.features = UCP_FEATURE_TAG;
-    check("ucp_init", ucp_init(&parameters, config.get(), &context_));
-    ucp_worker_params_t worker = {};
-    worker.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
-    worker.thread_mode = UCS_THREAD_MODE_SINGLE;
-    check("ucp_worker_create", ucp_worker_create(context_, &worker, &worker_));
+    : UcpNode(machine, rank, costs), trace_(trace), compute_(compute), requests_(trace.requests) {
     lay_out_buffers();
 }
 
@@ -84,27 +66,12 @@ void Rank::give_back(uint64_t begin, uint64_t end) const {
     }
 }
 
-std::string Rank::address() const {
-    ucp_address_t* mine = nullptr;
-    size_t size = 0;
-    check("ucp_worker_get_address", ucp_worker_get_address(worker_, &mine, &size));
-    std::string address(reinterpret_cast<const char*>(mine), size);
-    ucp_worker_release_address(worker_, mine);
-    return address;
-}
-
-void Rank::connect(uint32_t peer, const std::string& address) {
-    ucp_ep_params_t parameters = {};
-    parameters.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS;
-    parameters.address = reinterpret_cast<const ucp_address_t*>(address.data());
-    check("ucp_ep_create", ucp_ep_create(worker_, &parameters, &endpoints_[peer]));
+void Rank::connect(uint32_t number, Rank& rank) {
+    endpoints_[number] = UcpNode::connect(rank).endpoint;
     settling_.push_back(
-        ucp_tag_send_nbx(endpoints_[peer], nullptr, 0, kConnectTag, &kNoParameters));
-}
-
-void Rank::expect_connection() {
-    settling_.push_back(
-        ucp_tag_recv_nbx(worker_, nullptr, 0, kConnectTag, kWholeTag, &kNoParameters));
+        ucp_tag_send_nbx(endpoints_[number], nullptr, 0, kConnectTag, &sim::kDefaults));
+    rank.settling_.push_back(
+        ucp_tag_recv_nbx(rank.worker(), nullptr, 0, kConnectTag, sim::kAllBits, &sim::kDefaults));
 }
 
 bool Rank::settled() {
@@ -118,18 +85,17 @@ bool Rank::settled() {
     return settling_.empty();
 }
 
-void Rank::poll() {
-    progressed_ += sim::poll_worker(worker_, machine_, costs_);
-}
-
 void Rank::step() {
     if (next_ == trace_.events.size()) {
         poll();
         std::erase_if(sends_, [this](uint64_t id) { return ended(id); });
         return;
     }
-    if (!execute(trace_.events[next_])) return poll();
-    ++progressed_;
+    if (!execute(trace_.events[next_])) {
+        poll();
+        return;
+    }
+    ++done_;
     if (++next_ < trace_.events.size()) return;
     for (const Event& event : trace_.events)
         if (event.kind == Event::Kind::kSend && !ended(event.id)) sends_.push_back(event.id);
@@ -162,33 +128,33 @@ bool Rank::execute(const Event& event) {
             const auto post = event.flag ? ucp_tag_send_sync_nbx : ucp_tag_send_nbx;
             began(event.id, sim::send_by(machine_, costs_, event.bytes, [&] {
                       return post(endpoints_.at(event.peer), buffer(event.address), event.bytes,
-                                  event.tag, &kNoParameters);
+                                  event.tag, &sim::kDefaults);
                   }));
             return true;
         }
         case Event::Kind::kReceive:
             machine_.spend(sim::ns_of(sim::kUcp.receive));
-            began(event.id, ucp_tag_recv_nbx(worker_, buffer(event.address), event.bytes, event.tag,
-                                             event.mask, &kNoParameters));
+            began(event.id, ucp_tag_recv_nbx(worker(), buffer(event.address), event.bytes,
+                                             event.tag, event.mask, &sim::kDefaults));
             return true;
         case Event::Kind::kProbe: {
             ucp_tag_recv_info_t info;
             const ucp_tag_message_h found =
-                ucp_tag_probe_nb(worker_, event.tag, event.mask, event.flag ? 1 : 0, &info);
+                ucp_tag_probe_nb(worker(), event.tag, event.mask, event.flag ? 1 : 0, &info);
             if (event.flag) probed_ = found;
             return found != nullptr;
         }
         case Event::Kind::kReceiveMessage:
             machine_.spend(sim::ns_of(sim::kUcp.receive));
             if (probed_ == nullptr) throw Failure("a message is received that was not probed");
-            began(event.id, ucp_tag_msg_recv_nbx(worker_, buffer(event.address), event.bytes,
-                                                 std::exchange(probed_, nullptr), &kNoParameters));
+            began(event.id, ucp_tag_msg_recv_nbx(worker(), buffer(event.address), event.bytes,
+                                                 std::exchange(probed_, nullptr), &sim::kDefaults));
             return true;
         case Event::Kind::kWait:
         case Event::Kind::kChoice:
             return ended(event.id);
         case Event::Kind::kCancel:
-            if (requests_[event.id] != nullptr) ucp_request_cancel(worker_, requests_[event.id]);
+            if (requests_[event.id] != nullptr) ucp_request_cancel(worker(), requests_[event.id]);
             return true;
         case Event::Kind::kGiveBack:
             give_back(event.address, event.address + event.bytes);

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A rank that is replayed: a context and a worker of UCP of its own, and the buffers of its trace.
+// A rank that is replayed, with the buffers of its trace.
 #pragma once
-
-#include <ucp/api/ucp.h>
 
 #include <cstdint>
 #include <map>
@@ -10,32 +8,25 @@
 #include <vector>
 
 #include "bench/replay/trace.h"
-#include "bench/sim/machine.h"
+#include "bench/sim/ucp_node.h"
 
 namespace bench::replay {
 
-class Rank {
+class Rank : public sim::UcpNode {
   public:
     // `compute`: by which computations are multiplied.
     Rank(sim::Machine& machine, uint32_t rank, const sim::TransportCosts& costs, const Trace& trace,
          double compute);
-    Rank(const Rank&) = delete;
-    Rank& operator=(const Rank&) = delete;
 
-    std::string address() const;
-    // Makes the endpoint, and begins the exchange of an empty message.
-    void connect(uint32_t peer, const std::string& address);
-    void expect_connection();
+    // Makes the endpoint to a rank, and begins to send it an empty message.
+    void connect(uint32_t number, Rank& rank);
     // Whether all that has been begun has ended.
     bool settled();
 
     // Executes an event, or polls once for what the program waits for.
     void step();
-    void poll();
     // Nothing is left to do but to answer others.
-    bool done() const { return next_ == trace_.events.size() && sends_.empty(); }
-    // Counts what was done, polls that found nothing apart.
-    uint64_t progressed() const { return progressed_; }
+    bool is_over() const { return next_ == trace_.events.size() && sends_.empty(); }
     uint64_t computed() const { return computed_; }  // ns
     // What it does next, for errors.
     std::string place() const;
@@ -56,12 +47,8 @@ class Rank {
     void began(uint64_t id, void* request);
     bool ended(uint64_t id);
 
-    sim::Machine& machine_;
-    const sim::TransportCosts& costs_;
     const Trace& trace_;
     const double compute_;
-    ucp_context_h context_ = nullptr;
-    ucp_worker_h worker_ = nullptr;
     std::map<uint64_t, ucp_ep_h> endpoints_;  // by rank
     std::map<uint64_t, Memory> buffers_;      // by the first address in the trace
     std::vector<void*> requests_;             // by identifier; null: ended
@@ -69,7 +56,6 @@ class Rank {
     std::vector<void*> settling_;
     ucp_tag_message_h probed_ = nullptr;
     size_t next_ = 0;  // event
-    uint64_t progressed_ = 0;
     uint64_t computed_ = 0;
 };
 

@@ -35,7 +35,7 @@ class Replay {
         turns([&](uint32_t rank) {
             if (ends[rank] != 0) return ranks_[rank].poll(), true;
             ranks_[rank].step();
-            if (ranks_[rank].done()) ends[rank] = machine_.now() - begin;
+            if (ranks_[rank].is_over()) ends[rank] = machine_.now() - begin;
             return ends[rank] != 0;
         });
         const std::vector<softhca_inspect_usage> after = sim::usages(count);
@@ -56,8 +56,7 @@ class Replay {
             for (const Event& event : traces[rank].events)
                 if (event.kind == Event::Kind::kSend) pairs.emplace(rank, event.peer);
         for (const auto& [from, to] : pairs) {
-            ranks_[from].connect(static_cast<uint32_t>(to), ranks_[to].address());
-            ranks_[to].expect_connection();
+            ranks_[from].connect(static_cast<uint32_t>(to), ranks_[to]);
         }
         turns([&](uint32_t rank) {
             ranks_[rank].poll();
@@ -77,12 +76,12 @@ class Replay {
             if (time > last + kPatience) stands_still();
             machine_.set(time);
             machine_.leave_out(schedule.slept(rank));
-            const uint64_t before = ranks_[rank].progressed();
+            const uint64_t before = ranks_[rank].done();
             if (turn(rank) && !done[rank]) {
                 done[rank] = true;
                 --left;
             }
-            const bool idle = ranks_[rank].progressed() == before;
+            const bool idle = ranks_[rank].done() == before;
             if (!idle) last = std::max(last, machine_.now());
             now_ = std::max(now_, machine_.now());
             sim::end_turn(schedule, machine_, rank, machine_.now(), idle);
@@ -101,7 +100,7 @@ class Replay {
     std::string places() const {
         std::string text;
         for (size_t rank = 0; rank < ranks_.size(); ++rank)
-            if (!ranks_[rank].done())
+            if (!ranks_[rank].is_over())
                 text += (text.empty() ? "rank " : ", rank ") + std::to_string(rank) + " is at " +
                         ranks_[rank].place();
         return text;

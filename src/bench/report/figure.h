@@ -22,9 +22,7 @@ struct Figure {
     std::string name;  // "tern"; for a ratio "tern / rc_verbs"
     std::string unit;  // kRatioUnit for a ratio
     Summary value = {};
-    Samples rounds = {};  // of a sampled value: the median of each round, or the ratio
-    double target = kNone;
-    bool at_most = true;        // target is an upper limit, otherwise a lower one
+    Samples rounds = {};        // of a sampled value: the median of each round, or the ratio
     double late_share = kNone;  // of the operations, those later than the device's timing model
     double cpu_share = kNone;
     std::vector<std::string> doubts = {};  // why the value is doubtful
@@ -32,9 +30,6 @@ struct Figure {
     bool is_ratio() const { return unit.size() == 1 && unit[0] == kRatioUnit; }
     // The device could not keep up with its timing model: the value is that of the machine.
     bool refused() const { return late_share > kLateShare; }
-    bool has_target() const { return is_set(target); }
-    bool met() const { return !refused() && in_target(); }
-    bool in_target() const { return at_most ? value.median <= target : value.median >= target; }
 };
 
 // A value that is counted or calculated, not sampled.
@@ -50,8 +45,7 @@ std::string doubts_text(const Figure& figure);
 // A line for each figure, grouped by test and x.
 std::string as_table(const std::vector<Figure>& figures);
 // The ratios first, with a line for each x and a column for each name. Below, the same for the
-// other figures, and which targets are met. `names_down`: a line for each name, and a column for
-// each x.
+// other figures. `names_down`: a line for each name, and a column for each x.
 std::string as_matrix(const std::vector<Figure>& figures, bool names_down = false);
 using Facts = std::vector<std::pair<std::string, std::string>>;
 // One JSON object: the version of its form, this program's version and commit, the date, the
@@ -92,7 +86,7 @@ inline void doubt_value(Figure* figure, const Samples& medians, bool own_cpus, d
 }
 
 // Makes the figure a ratio: in each round, the item's median divided by the yardstick's. There are
-// as many of one as of the other. The target, if there is one, is set already.
+// as many of one as of the other.
 inline Figure ratio_figure(Figure figure, const Samples& item, const Samples& yardstick) {
     Samples ratios;
     for (size_t i = 0; i < item.size(); ++i) ratios.push_back(item[i] / yardstick[i]);
@@ -101,10 +95,6 @@ inline Figure ratio_figure(Figure figure, const Samples& item, const Samples& ya
     figure.rounds = ratios;
     if (ratios.size() < kFewRounds) figure.doubts.emplace_back("few rounds");
     if (is_wide(ratios, kWideRatio)) figure.doubts.emplace_back("rounds differ");
-    if (figure.has_target() && figure.value.p10 < figure.target &&
-        figure.target < figure.value.p90) {
-        figure.doubts.emplace_back("target within the spread");
-    }
     return figure;
 }
 

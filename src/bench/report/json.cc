@@ -58,10 +58,6 @@ Json object_of(const Figure& figure) {
         add(&object, "max", figure.value.max);
         object["samples"] = figure.value.count;
     }
-    if (figure.has_target()) {
-        add(&object, figure.at_most ? "at_most" : "at_least", figure.target);
-        object["met"] = figure.met();
-    }
     add(&object, "late_share", figure.late_share);
     add(&object, "cpu_share", figure.cpu_share);
     if (!figure.refused())

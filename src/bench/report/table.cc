@@ -18,13 +18,6 @@ void add_once(std::vector<Value>* values, const Value& value) {
 
 // The cells of a table of figures.
 
-std::string verdict(const Figure& figure) {
-    if (!figure.has_target()) return {};
-    if (figure.refused()) return formatted("%s %.2f", figure.at_most ? "<=" : ">=", figure.target);
-    return formatted("%s %.2f: %s", figure.at_most ? "<=" : ">=", figure.target,
-                     figure.met() ? "met" : "missed");
-}
-
 // Counts have no decimals.
 std::string median_text(const Figure& figure) {
     if (figure.refused()) return "late";
@@ -41,7 +34,6 @@ Cells cells(const Figure& figure) {
             figure.unit,
             sampled ? number_text(figure.value.p10) : "",
             sampled ? number_text(figure.value.p90) : "",
-            verdict(figure),
             doubts_text(figure)};
 }
 
@@ -71,14 +63,11 @@ Names names_of(const Chosen& figures) {
 // The cell of a matrix.
 std::string cell(const Figure& figure) {
     if (figure.refused()) return "late ";
-    if (figure.value.count == 1 && !figure.has_target() && figure.doubts.empty() &&
-        figure.rounds.empty())
+    if (figure.value.count == 1 && figure.doubts.empty() && figure.rounds.empty())
         return number_text(figure.value.median);
-    const char* missed = !figure.has_target() || figure.met() ? "" : figure.at_most ? ">" : "<";
     if (!figure.is_ratio())
-        return number_text(figure.value.median) + missed + (figure.doubts.empty() ? " " : "?");
-    return formatted("%.2f (%.2f..%.2f)%s%s", figure.value.median, figure.value.p10,
-                     figure.value.p90, *missed == '\0' ? "" : " ", missed);
+        return number_text(figure.value.median) + (figure.doubts.empty() ? " " : "?");
+    return formatted("%.2f (%.2f..%.2f)", figure.value.median, figure.value.p10, figure.value.p90);
 }
 
 // The doubts about one line: the names with late operations, and all other doubts.
@@ -144,33 +133,6 @@ Names tests_of(const std::vector<Figure>& figures) {
                                   [](const Figure& figure) { return figure.test; });
 }
 
-// How many targets are met: a line for each name with targets. If `what` is sizes, those that are
-// not met, too.
-std::string targets(const Chosen& figures, const char* at, const std::string& what) {
-    std::string text;
-    for (const std::string& name : names_of(figures)) {
-        int met = 0;
-        int all = 0;
-        std::string missed;
-        for (const Figure* figure : figures) {
-            if (figure->name != name || !figure->has_target()) continue;
-            ++all;
-            met += figure->met();
-            if (figure->met()) continue;
-            append(&missed, ", ",
-                   figure->x_text + (figure->refused()
-                                         ? formatted(" (late, target %.2f)", figure->target)
-                                         : formatted(" (%.2f, target %.2f)", figure->value.median,
-                                                     figure->target)));
-        }
-        if (all == 0) continue;
-        text += name + ": target met " + at + " " + std::to_string(met) + " of " +
-                std::to_string(all) + " " + what;
-        text += (missed.empty() || what != "sizes" ? "" : "; missed at " + missed) + "\n";
-    }
-    return text;
-}
-
 }  // namespace
 
 Figure exact_figure(std::string test, double x, std::string x_text, std::string name,
@@ -196,7 +158,7 @@ std::string doubts_text(const Figure& figure) {
 std::string as_table(const std::vector<Figure>& figures) {
     const bool sampled =
         std::ranges::any_of(figures, [](const Figure& one) { return one.value.count > 1; });
-    const Cells titles = {"", sampled ? "median" : "value", "", "p10", "p90", "target", ""};
+    const Cells titles = {"", sampled ? "median" : "value", "", "p10", "p90", ""};
     std::vector<Cells> lines = {titles};
     std::string group;
     for (const Figure& figure : figures) {
@@ -207,22 +169,18 @@ std::string as_table(const std::vector<Figure>& figures) {
         }
         lines.push_back(cells(figure));
     }
-    return in_columns(lines, "lrlrrll");
+    return in_columns(lines, "lrlrrl");
 }
 
 std::string as_matrix(const std::vector<Figure>& figures, bool names_down) {
     std::string text;
     for (const std::string& test : tests_of(figures)) {
-        std::string met;
-        std::string tables;
         for (const bool ratios : {true, false}) {
             const Chosen part = chosen(figures, [&](const Figure& figure) {
                 return figure.test == test && figure.is_ratio() == ratios;
             });
-            tables += test_table(part, names_down);
-            met.insert(0, targets(part, "at", "sizes"));
+            text += test_table(part, names_down);
         }
-        text += tables + met + (met.empty() ? "" : "\n");
     }
     return text;
 }

@@ -28,17 +28,16 @@ int exit_status(int status) {
 }
 
 // In the new process.
-void connect(const Streams& streams) {
-    ::dup2(streams.input >= 0 ? streams.input : ::open("/dev/null", O_RDONLY | O_CLOEXEC),
-           STDIN_FILENO);
-    if (streams.output < 0) return;
-    ::dup2(streams.output, STDOUT_FILENO);
-    ::dup2(streams.output, STDERR_FILENO);
+void connect(int output) {
+    ::dup2(::open("/dev/null", O_RDONLY | O_CLOEXEC), STDIN_FILENO);
+    if (output < 0) return;
+    ::dup2(output, STDOUT_FILENO);
+    ::dup2(output, STDERR_FILENO);
 }
 
 }  // namespace
 
-Process::Process(Words command, const Environment& environment, const Streams& streams) {
+Process::Process(Words command, const Environment& environment, int output) {
     std::vector<char*> words;
     for (std::string& word : command) words.push_back(word.data());
     words.push_back(nullptr);
@@ -48,7 +47,7 @@ Process::Process(Words command, const Environment& environment, const Streams& s
     if (pid_ != 0) return;
     ::prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (::getppid() != parent) ::_exit(1);
-    connect(streams);
+    connect(output);
     sigset_t none;
     ::sigemptyset(&none);
     ::sigprocmask(SIG_SETMASK, &none, nullptr);

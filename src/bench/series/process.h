@@ -15,20 +15,14 @@ namespace bench {
 using Environment = std::vector<std::pair<std::string, std::string>>;
 using Words = std::vector<std::string>;
 
-// Descriptors for a program's standard streams.
-struct Streams {
-    int input = -1;   // -1: no input
-    int output = -1;  // also for errors; -1: the streams of this process
-};
-
 // A program in another process. It receives SIGTERM if this object or this process ends first, and
 // is killed if that does not end it in some seconds.
 class Process {
   public:
     // Runs the command. `environment` holds changes to the environment of this process; a variable
-    // with an empty value is removed. No signal is blocked in the program.
-    explicit Process(Words command, const Environment& environment = {},
-                     const Streams& streams = {});
+    // with an empty value is removed. Output and errors go to the descriptor `output`; -1: to the
+    // streams of this process. No signal is blocked in the program, and it has no input.
+    explicit Process(Words command, const Environment& environment = {}, int output = -1);
     ~Process();
     Process(Process&& other) noexcept : pid_(std::exchange(other.pid_, 0)) {}
     Process& operator=(Process&&) = delete;

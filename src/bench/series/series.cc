@@ -11,12 +11,9 @@ namespace bench {
 namespace {
 
 // Samples of workers are us for each message.
-Samples converted(const Group& group, const Order& order, Samples samples) {
-    if (!group.unit.ends_with("/s")) return samples;
-    const double per_message = group.unit == "GB/s"   ? order.size / 1000.0
-                               : group.unit == "MB/s" ? order.size
-                                                      : 1;
-    for (double& sample : samples) sample = per_message / sample;
+Samples converted(const Group& group, Samples samples) {
+    if (group.unit.ends_with("/s"))
+        for (double& sample : samples) sample = group.size / sample;
     return samples;
 }
 
@@ -31,9 +28,8 @@ Figure outline(const Group& group, std::string name) {
     Figure figure;
     figure.test = group.test;
     figure.x = group.size;
-    figure.x_text = group.x_text.empty() ? size_text(group.size) : group.x_text;
+    figure.x_text = size_text(group.size);
     figure.name = std::move(name);
-    figure.at_most = group.at_most;
     return figure;
 }
 
@@ -55,7 +51,6 @@ const Entry& find(const Group& group, const std::string& name) {
 }  // namespace
 
 void add_gap(const Setup& setup, const std::string& text) {
-    if (setup.gaps == nullptr) return;
     std::fprintf(stderr, "incomplete: %s\n", text.c_str());
     setup.gaps->push_back(text);
 }
@@ -75,11 +70,10 @@ void Entry::Measured::drop_incomplete(size_t rounds) {
 // How often the software HCA was later than its timing model. Nothing is known of another device.
 class Series::Lateness {
   public:
-    Lateness(const std::string& device, const std::string& fabric) {
-        if (!device.empty() && !device.starts_with("softhca")) return;
+    explicit Lateness(const std::string& device) {
+        if (!device.starts_with("softhca")) return;
         char ignored[1];
-        fabric_ = softhca_inspect_open(fabric.empty() ? nullptr : fabric.c_str(), ignored,
-                                       sizeof ignored);
+        fabric_ = softhca_inspect_open(nullptr, ignored, sizeof ignored);
         share();
     }
     ~Lateness() { softhca_inspect_close(fabric_); }
@@ -106,16 +100,8 @@ class Series::Lateness {
     uint64_t late_ = 0;
 };
 
-void Series::prepare(Group& group) {
-    const auto chosen = [&](const std::string& name) {
-        const std::string title = group.size == 0 ? name : size_text(group.size) + " " + name;
-        return title.find(only_) != std::string::npos;
-    };
+void Series::number_arms(Group& group) {
     for (Entry& entry : group.entries) {
-        entry.offered =
-            chosen(entry.name) || std::ranges::any_of(group.ratios, [&](const auto& one) {
-                return one.yardstick == entry.name && chosen(one.entry);
-            });
         const auto found = std::ranges::find(arms_, entry.arm);
         entry.arm_index = static_cast<size_t>(found - arms_.begin());
         if (found == arms_.end()) arms_.push_back(entry.arm);
@@ -125,7 +111,7 @@ void Series::prepare(Group& group) {
 std::vector<Figure> Series::run() {
     size_t entries = 0;
     for (Group& group : groups_) {
-        prepare(group);
+        number_arms(group);
         entries += group.entries.size();
     }
     failed_.assign(arms_.size(), false);
@@ -134,7 +120,7 @@ std::vector<Figure> Series::run() {
     int round = 0;
     for (int start_number = 0; start_number < starts_ && interrupted() == 0; ++start_number) {
         Pairs pairs = start(progress);
-        Lateness lateness(setup_.device, setup_.fabric);
+        Lateness lateness(setup_.device);
         const int end = rounds_ * (start_number + 1) / starts_;
         for (bool complete = true; round < end && complete; round += complete ? 1 : 0) {
             complete = interrupted() == 0 && run_round(round, pairs, lateness, progress);
@@ -179,8 +165,7 @@ bool Series::run_round(int round, Pairs& pairs, Lateness& lateness, Progress& pr
     const std::string number =
         "round " + std::to_string(round + 1) + " of " + std::to_string(rounds_) + ", ";
     for (Group& group : groups_) {
-        const std::string place =
-            number + group.test + (group.size == 0 ? "" : ", " + size_text(group.size)) + ", ";
+        const std::string place = number + group.test + ", " + size_text(group.size) + ", ";
         const size_t count = group.entries.size();
         for (size_t i = 0; i < count; ++i) {
             if (interrupted() != 0) return false;
@@ -194,7 +179,6 @@ bool Series::run_round(int round, Pairs& pairs, Lateness& lateness, Progress& pr
             try {
                 measure(group, entry, *pair, lateness);
             } catch (const Failure& failure) {
-                // The processes of a job are interrupted with this one.
                 if (interrupted() != 0) return false;
                 pair.reset();
                 give_up(entry.arm_index, failure, &progress);
@@ -228,8 +212,7 @@ void Series::give_up(size_t arm, const Failure& failure, Progress* progress) {
     if (interrupted() != 0) return;
     failed_[arm] = true;
     if (progress != nullptr) progress->clear();
-    if (setup_.gaps == nullptr || std::ranges::find(failed_, false) == failed_.end())
-        throw Failure(failure);
+    if (std::ranges::find(failed_, false) == failed_.end()) throw Failure(failure);
     add_gap(setup_, failure.what());
 }
 
@@ -242,8 +225,7 @@ void Series::measure(const Group& group, Entry& entry, Pair& pair, Lateness& lat
     const Outcome outcome = pair.run(entry.order);
     entry.offered = !outcome.samples.empty();
     if (!entry.offered) return;
-    note(entry.measured, converted(group, entry.order, outcome.samples), outcome.cpu_share,
-         lateness.share());
+    note(entry.measured, converted(group, outcome.samples), outcome.cpu_share, lateness.share());
 }
 
 void Series::add_figures(const Group& group, std::vector<Figure>* figures) const {
@@ -254,9 +236,7 @@ void Series::add_figures(const Group& group, std::vector<Figure>* figures) const
         const Entry& entry = find(group, ratio.entry);
         const Entry& yardstick = find(group, ratio.yardstick);
         if (!has_figures(entry) || !has_figures(yardstick)) continue;
-        Figure figure =
-            outline(group, ratio.name.empty() ? entry.name + " / " + yardstick.name : ratio.name);
-        figure.target = ratio.target;
+        Figure figure = outline(group, entry.name + " / " + yardstick.name);
         figure.late_share = late_share(entry, yardstick);
         figures->push_back(
             ratio_figure(std::move(figure), entry.measured.medians, yardstick.measured.medians));
@@ -268,11 +248,9 @@ Figure Series::figure_of(const Group& group, const Entry& entry) const {
     Figure figure = outline(group, entry.name);
     figure.unit = group.unit;
     figure.value = summarize(measured.all);
-    figure.target = entry.target;
     figure.cpu_share = median(measured.cpu);
     if (!measured.late.empty()) figure.late_share = median(measured.late);
-    doubt_value(&figure, measured.medians, setup_.cpus.has_value(),
-                group.needs_cpu ? figure.cpu_share : kNone);
+    doubt_value(&figure, measured.medians, setup_.cpus.has_value(), figure.cpu_share);
     if (figure.refused()) figure.doubts.push_back(percent_text("late %.0f%%", figure.late_share));
     return figure;
 }

@@ -18,7 +18,6 @@ struct Entry {
     std::string name;
     Arm arm;
     Order order;
-    double target = kNone;  // as in Figure
 
     struct Measured {
         Samples all = {};
@@ -33,49 +32,34 @@ struct Entry {
         void drop_incomplete(size_t rounds);
     };
     Measured measured = {};
-    bool offered = true;   // false: impossible or not requested
+    bool offered = true;   // false: impossible
     size_t arm_index = 0;  // in the series
 };
 
 // Notes what a result lacks, and says it on stderr.
 void add_gap(const Setup& setup, const std::string& text);
 
-// Of two entries. An upper limit of a time, a lower limit of a rate.
+// Of two entries.
 struct Ratio {
     std::string entry;
     std::string yardstick;
-    double target = kNone;
-    std::string name = {};  // empty: both names
 };
 
 // All that is compared in one test with messages of one size.
 struct Group {
-    // What an entry is compared with.
-    struct Against {
-        std::string yardstick;
-        double target = kNone;
-    };
-
     std::string test;
-    uint32_t size = 0;        // of messages; 0 if there is none
-    std::string unit = "us";  // a time, or messages or bytes per second
-    std::string x_text = {};  // empty: the size
-    // Whether a lack of CPU time makes a figure doubtful. False if the processes sleep between the
-    // samples.
-    bool needs_cpu = true;
-    bool at_most = !unit.ends_with("/s");  // a target is an upper limit
+    uint32_t size = 0;        // of messages
+    std::string unit = "us";  // or "MB/s"
     std::vector<Entry> entries = {};
     std::vector<Ratio> ratios = {};
 
-    // The reference is valid until the next call.
-    Entry& add(std::string name, const Arm& arm, const Order& order,
-               const std::vector<Against>& yardsticks = {}) {
-        for (const auto& [yardstick, target] : yardsticks)
-            ratios.push_back({name, yardstick, target});
-        return entries.emplace_back(Entry{std::move(name), arm, order});
+    void add(std::string name, const Arm& arm, const Order& order,
+             const std::vector<std::string>& yardsticks = {}) {
+        for (const std::string& yardstick : yardsticks) compare(name, yardstick);
+        entries.push_back({std::move(name), arm, order});
     }
-    void compare(std::string entry, std::string yardstick, double target = kNone) {
-        ratios.push_back({std::move(entry), std::move(yardstick), target});
+    void compare(std::string entry, std::string yardstick) {
+        ratios.push_back({std::move(entry), std::move(yardstick)});
     }
 };
 
@@ -84,26 +68,23 @@ struct Group {
 // in reverse order. The rounds are divided among a few starts of all processes, because the
 // placement of their memory affects results too.
 //
-// With Setup::gaps, an arm that fails is left out, and after an interrupt only complete rounds
+// An arm that fails is left out, and noted in Setup::gaps. After an interrupt only complete rounds
 // count.
 class Series {
   public:
-    // Measures only the entries whose "size name" contains `only`, and those that they are compared
-    // with.
-    Series(const Setup& setup, int rounds, int starts, std::string only = {})
-        : setup_(setup), rounds_(rounds), starts_(starts), only_(std::move(only)) {}
+    Series(const Setup& setup, int rounds, int starts)
+        : setup_(setup), rounds_(rounds), starts_(starts) {}
 
     // The reference is valid as long as the series. Fill the group before run().
     Group& add(Group group) { return groups_.emplace_back(std::move(group)); }
-    // Throws Failure; with gaps only if all arms fail.
+    // Throws Failure if all arms fail.
     std::vector<Figure> run();
 
   private:
     class Lateness;
     using Pairs = std::vector<std::unique_ptr<Pair>>;
 
-    // Chooses what is to be measured, and numbers the arms.
-    void prepare(Group& group);
+    void number_arms(Group& group);
     // Null in the place of an arm that has failed.
     Pairs start(Progress& progress);
     // Returns false if it was interrupted.
@@ -120,7 +101,6 @@ class Series {
     const Setup& setup_;
     const int rounds_;
     const int starts_;
-    const std::string only_;
     std::vector<Arm> arms_;
     std::vector<bool> failed_;  // by arm
     std::deque<Group> groups_;

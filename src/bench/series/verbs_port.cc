@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The bare device, which is the limit for all transports; the parts of the cost of long messages;
-// and the machine without the device.
-#include <sys/prctl.h>
-
+// The bare device, which is the limit for all transports; the parts of the cost of long messages.
 #include <optional>
 
 #include "bench/measure/exchange.h"
@@ -11,78 +8,33 @@
 namespace bench {
 namespace {
 
-// Ways of a numbered message to the other process.
-
-// Writes whose end the receiver polls in memory. The size is a multiple of 8 bytes, or less.
+// Half round trips of numbered writes whose end the receiver polls in memory. The size is a
+// multiple of 8 bytes, or less.
 class Writes {
   public:
-    Writes(Link& link, const Order& order) : link_(link), size_(order.size), reaps_(order.reaps) {
-        Tail(link.in(), size_).store(link.sequence);
+    Writes(Link& link, const Order& order) : link_(link), reaps_(order.reaps) {
+        Tail(link.in(), order.size).store(link.sequence);
     }
-    void send(uint64_t number) {
-        Tail(link_.out(), size_).store(number);
-        link_.post(IBV_WR_RDMA_WRITE, 0, size_);
+    void progress() { link_.reap(); }
+    void send(uint32_t size) {
+        Tail(link_.out(), size).store(++sent_);
+        link_.write(0, size);
     }
-    void receive(uint64_t number) {
+    void receive(uint32_t size) {
+        const uint64_t number = ++link_.sequence;
         // The software HCA places due data when it is polled.
-        wait_for_end({link_.in(), size_}, number, [this] {
-            if (reaps_ && link_.outstanding() != 0) link_.reap();
-        });
+        wait_until(
+            "a word in memory", [&] { return Tail(link_.in(), size).has(number); },
+            [&] {
+                if (reaps_ && link_.outstanding() != 0) link_.reap();
+            });
     }
 
   private:
     Link& link_;
-    const uint32_t size_;
     const bool reaps_;
+    uint64_t sent_ = link_.sequence;
 };
-
-// Sends, whose receiver polls its completion queue.
-struct Sends {
-    void send(uint64_t) {
-        link.post(IBV_WR_SEND, 0, order.size);
-        receives.refill();
-        link.reap();
-    }
-    void receive(uint64_t) { receives.wait_for(++taken); }
-
-    Link& link;
-    const Order& order;
-    Receives receives{link, order.size, order.trips()};
-    uint64_t taken = 0;
-};
-
-// Half round trips.
-template <typename Way>
-struct WayEnd {
-    void progress() { link.reap(); }
-    void send(uint32_t) { way.send(++sent); }
-    void receive(uint32_t) { way.receive(++link.sequence); }
-
-    Link& link;
-    Way& way;
-    uint64_t sent = link.sequence;
-};
-template <typename Way>
-Samples trips(Peer& peer, Link& link, const Order& order, Way&& way) {
-    WayEnd<std::remove_reference_t<Way>> end{link, way};
-    Samples samples = run_messages(peer, end, order);
-    link.reap_until(0);
-    return samples;
-}
-
-// The duration of one process_vm_writev of 8 bytes, while the other process polls these bytes.
-Samples copy_calls(Peer& peer, Link& link, const Order& order) {
-    peer.meet();
-    if (peer.measures()) {
-        return timed(order.count, 1, [&] {
-            ++link.sequence;
-            copy_across(peer, &link.sequence, link.remote_in(), kWord);
-        });
-    }
-    link.sequence += order.count;
-    wait_for_end({link.in(), kWord}, link.sequence, [] {});
-    return {};
-}
 
 class VerbsPort : public Port {
   public:
@@ -90,26 +42,14 @@ class VerbsPort : public Port {
         : peer_(peer),
           device_(DeviceName(job.device), job.gid_index),
           wire_(job.memory, kWire),
-          link_(device_, peer, wire_.data(), kWire) {
-        // The kernel may restrict process_vm_writev to debuggers.
-        ::prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
-    }
+          link_(device_, peer, wire_.data(), kWire) {}
 
     Samples run(const Order& order) override {
-        switch (order.kind) {
-            case Order::Kind::kWrites:
-                return trips(peer_, link_, order, Writes(link_, order));
-            case Order::Kind::kSends:
-                return trips(peer_, link_, order, Sends{link_, order});
-            case Order::Kind::kCopyCalls:
-                return copy_calls(peer_, link_, order);
-            case Order::Kind::kSpacings:
-                return message_spacings(peer_, link_, order);
-            case Order::Kind::kCopySpacings:
-                return copy_spacings(peer_, link_, order);
-            default:
-                return alone(order);
-        }
+        if (order.kind != Order::Kind::kWrites) return alone(order);
+        Writes end(link_, order);
+        Samples samples = run_messages(peer_, end, order);
+        link_.reap_until(0);
+        return samples;
     }
 
   private:
@@ -117,7 +57,7 @@ class VerbsPort : public Port {
 
     // Carries out an order of the process that measures; the other process only waits.
     Samples alone(const Order& order) {
-        if (peer_.measures() && order.kind != Order::Kind::kStream && !ground_)
+        if (peer_.measures() && order.kind == Order::Kind::kPinnings && !ground_)
             ground_.emplace(Memory::Kind::kPrivate, kLongest);
         peer_.meet();
         Samples samples;
@@ -129,19 +69,13 @@ class VerbsPort : public Port {
         switch (order.kind) {
             case Order::Kind::kStream:
                 return bursts(order);
+            case Order::Kind::kSpacings:
+                return message_spacings(link_, order);
             case Order::Kind::kPinnings:
                 return timed(order.count, 1,
                              [&] { device_.register_memory(ground_->data(), order.size); });
-            case Order::Kind::kRegistrations: {
-                std::vector<tern::verbs::MemoryRegion> kept;  // deregistration is not timed
-                kept.reserve(order.count);
-                return timed(order.count, 1, [&] {
-                    kept.push_back(device_.register_memory(ground_->data(), order.size));
-                });
-            }
             case Order::Kind::kPosts: {
-                Samples samples =
-                    timed(order.count, 1, [&] { link_.post(IBV_WR_RDMA_WRITE, 0, order.size); });
+                Samples samples = timed(order.count, 1, [&] { link_.write(0, order.size); });
                 link_.reap_until(0);
                 return samples;
             }
@@ -154,8 +88,8 @@ class VerbsPort : public Port {
     Samples bursts(const Order& order) {
         return timed(order.count / order.per_sample, order.per_sample, [&] {
             for (uint64_t i = 1; i <= order.per_sample; ++i) {
-                link_.post(IBV_WR_RDMA_WRITE, place_of(i, order.size, order.places(), link_.half()),
-                           order.size, i == order.per_sample);
+                link_.write(place_of(i, order.size, order.places(), link_.half()), order.size,
+                            i == order.per_sample);
                 if (order.reaps) link_.reap();
             }
             link_.reap_until(0);

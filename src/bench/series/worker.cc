@@ -56,9 +56,8 @@ void work(OpenPort open_port, Channel& control) {
     const auto job = control.take<WorkerJob>();
     Peer peer = meet_peer(control, job);
     // Threads that libraries start inherit the CPU.
-    if (job.device_cpu >= 0) stay_on(job.device_cpu);
-    const std::unique_ptr<Port> port = open_port(peer, job);
     if (job.cpu >= 0) stay_on(job.cpu);
+    const std::unique_ptr<Port> port = open_port(peer, job);
     say(control, "");
     // The loop also ends when the process that gives the orders has ended.
     for (Order order; control.receive(&order, sizeof order, 0);) {
@@ -83,7 +82,6 @@ WorkerJob job_of(const Arm& arm, const Setup& setup, bool measures) {
     job.memory = arm.shared ? Memory::Kind::kShared : Memory::Kind::kPrivate;
     job.gid_index = setup.gid_index;
     if (setup.cpus) job.cpu = measures ? setup.cpus->first : setup.cpus->second;
-    if (arm.threads_beside) job.device_cpu = job.cpu;
     return job;
 }
 
@@ -91,21 +89,15 @@ WorkerJob job_of(const Arm& arm, const Setup& setup, bool measures) {
 
 Pair::Pair(const Arm& arm, const Setup& setup) : name_(arm.name), workers_(2) {
     Meeting meeting;
-    Words words = arm.launcher;
-    words.insert(words.end(), setup.launcher.begin(), setup.launcher.end());
-    words.insert(words.end(), {tools::program_path(), kWorkerCommand, meeting.name()});
+    const Words words = {tools::program_path(), kWorkerCommand, meeting.name()};
     Environment changes = arm.preloads_tern ? setup.with_tern : setup.without_tern;
     changes.insert(changes.end(), arm.environment.begin(), arm.environment.end());
-    const bool launched = !arm.launcher.empty();
-    while (processes_.size() < (launched ? 1 : workers_.size()))
-        processes_.emplace_back(words, changes);
+    while (processes_.size() < workers_.size()) processes_.emplace_back(words, changes);
     for (Channel& worker : workers_) {
         worker = meeting.wait(name_ + ": a worker process", [&] {
             if (interrupted() != 0) throw Failure(name_ + ": interrupted");
             for (Process& process : processes_) {
-                if (!process.wait_for(0)) continue;
-                throw Failure(name_ +
-                              (launched ? ": the launcher has ended" : ": a worker has ended"));
+                if (process.wait_for(0)) throw Failure(name_ + ": a worker has ended");
             }
         });
     }

@@ -18,14 +18,12 @@ namespace bench {
 // environment.
 struct Arm {
     std::string name;
-    std::string port;              // raw, uct, ucp, rma, rwapi, shim
-    std::string what;              // of the port: a transport, protocol or library
+    std::string port;              // raw, uct, ucp, rwapi
+    std::string what;              // of the port: a transport
     bool shared = false;           // the kind of memory of the port
     Environment environment = {};  // changes to the environment of this process
     bool preloads_tern = false;    // and the changes that load Tern
     Order::Kind warm_up = Order::Kind::kWrites;
-    bool threads_beside = true;  // the device's: on the processor of the process that uses it
-    Words launcher = {};         // words before a command that start both processes: mpirun -np 2
 
     bool operator==(const Arm&) const = default;
 };
@@ -41,9 +39,7 @@ struct Setup {
     Cpus cpus;
     Environment with_tern = {};  // for arms that preload Tern
     Environment without_tern = {};
-    std::string fabric = {};  // of a software HCA; empty: the environment decides
-    Words launcher = {};      // words before a worker's command
-    Gaps* gaps = nullptr;     // null: an arm that fails ends the series
+    Gaps* gaps = nullptr;  // of those who run a series
 };
 
 struct Outcome {
@@ -65,7 +61,7 @@ class Pair {
 
   private:
     const std::string name_;
-    std::vector<Process> processes_;  // the workers, or their launcher
+    std::vector<Process> processes_;  // the workers
     std::vector<Channel> workers_;    // the first measures, the other one answers
 };
 
@@ -89,8 +85,7 @@ struct WorkerJob {
     char meeting[32] = {};  // of the worker that measures; empty: it is this worker
     Memory::Kind memory = Memory::Kind::kPrivate;
     int gid_index = 0;
-    int cpu = -1;         // -1: any
-    int device_cpu = -1;  // for threads that libraries start
+    int cpu = -1;  // -1: any
 };
 
 // The command line of a worker has this word and the name of the Meeting where it gets its orders.

@@ -15,12 +15,13 @@ UcpNode::UcpNode(Machine& machine, uint32_t rank, const TransportCosts& costs, c
         "ucp_config_read", ucp_config_read, nullptr, nullptr);
     ucp_params_t parameters = {};
     parameters.field_mask = UCP_PARAM_FIELD_FEATURES;
-    parameters.features = UCP_FEATURE_TAG | UCP_FEATURE_RMA;
+    parameters.features = UCP_FEATURE_TAG | (memory != nullptr ? UCP_FEATURE_RMA : 0);
     check("ucp_init", ucp_init(&parameters, config.get(), &context_));
     ucp_worker_params_t worker = {};
     worker.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
     worker.thread_mode = UCS_THREAD_MODE_SINGLE;
     check("ucp_worker_create", ucp_worker_create(context_, &worker, &worker_));
+    if (memory == nullptr) return;
     ucp_mem_map_params_t open = {};
     open.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH;
     open.address = memory;
@@ -28,7 +29,7 @@ UcpNode::UcpNode(Machine& machine, uint32_t rank, const TransportCosts& costs, c
     check("ucp_mem_map", ucp_mem_map(context_, &open, &mapped_));
 }
 
-void UcpNode::connect(UcpNode& peer) {
+const UcpNode::Peer& UcpNode::connect(UcpNode& peer) {
     ucp_address_t* address = nullptr;
     size_t size = 0;
     check("ucp_worker_get_address", ucp_worker_get_address(peer.worker_, &address, &size));
@@ -38,11 +39,13 @@ void UcpNode::connect(UcpNode& peer) {
     Peer& made = peers_.emplace_back();
     check("ucp_ep_create", ucp_ep_create(worker_, &parameters, &made.endpoint));
     ucp_worker_release_address(peer.worker_, address);
+    if (mapped_ == nullptr) return made;
     void* key = nullptr;
     check("ucp_rkey_pack", ucp_rkey_pack(peer.context_, peer.mapped_, &key, &size));
     check("ucp_ep_rkey_unpack", ucp_ep_rkey_unpack(made.endpoint, key, &made.key));
     ucp_rkey_buffer_release(key);
     made.target = peer.memory_;
+    return made;
 }
 
 void* UcpNode::checked(void* request) {

@@ -20,9 +20,9 @@ constexpr ucp_tag_t kAllBits = ~ucp_tag_t{0};
 
 class UcpNode {
   public:
-    // `memory`: others may put to it and get from it.
-    UcpNode(Machine& machine, uint32_t rank, const TransportCosts& costs, char* memory,
-            uint64_t bytes);
+    // `memory`: others may put to it and get from it. Null: tagged messages are all there is.
+    UcpNode(Machine& machine, uint32_t rank, const TransportCosts& costs, char* memory = nullptr,
+            uint64_t bytes = 0);
     UcpNode(const UcpNode&) = delete;
     UcpNode& operator=(const UcpNode&) = delete;
 
@@ -32,7 +32,7 @@ class UcpNode {
         ucp_rkey_h key = nullptr;
     };
     // Makes an endpoint to one more peer.
-    void connect(UcpNode& peer);
+    const Peer& connect(UcpNode& peer);
     ucp_worker_h worker() const { return worker_; }
     // By the order in which they were connected.
     const Peer& peer(size_t number = 0) const { return peers_[number]; }
@@ -69,10 +69,10 @@ class UcpNode {
     }
 
     Machine& machine_;
+    const TransportCosts& costs_;
     uint64_t done_ = 0;
 
   private:
-    const TransportCosts& costs_;
     uint64_t memory_;
     ucp_context_h context_ = nullptr;
     ucp_worker_h worker_ = nullptr;

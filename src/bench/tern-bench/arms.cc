@@ -165,27 +165,10 @@ Arm rwapi_arm(const std::string& transport, const std::string& memory) {
     return arm;
 }
 
-Arm shim_arm(const ShimLibrary& library, const std::string& transport, const std::string& memory) {
-    Arm arm = with(ucp_arm(transport), "", over_ucx());
-    arm.name = library.toolchain.name + ", " + transport;
-    arm.port = "shim";
-    arm.what = library.file.path();
-    arm.shared = memory == "shared";
-    arm.launcher = library.toolchain.launch();
-    // OpenSHMEM allocates the memory itself.
-    return with(std::move(arm), "",
-                {{"OMPI_MCA_sshmem", memory == "shared" ? "sysv" : "ucx"},
-                 {"SHMEM_SYMMETRIC_SIZE", "64M"}});
-}
-
-Arm with(Arm arm, const std::string& name, const Environment& environment) {
-    arm.name += name;
-    arm.environment.insert(arm.environment.end(), environment.begin(), environment.end());
-    return arm;
-}
-
 Arm in_private_memory(Arm arm) {
-    return with(std::move(arm), ", private", {{"SOFTHCA_SHARED", "off"}});
+    arm.name += ", private";
+    arm.environment.emplace_back("SOFTHCA_SHARED", "off");
+    return arm;
 }
 
 }  // namespace bench

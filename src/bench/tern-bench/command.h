@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <deque>
 #include <string>
 #include <vector>
 
@@ -70,7 +69,6 @@ void check_profile(const std::string& profile);
 Facts facts_of(const Options& options, const Setup& setup);
 
 // What several commands share.
-constexpr uint32_t kTargetSize = 8;         // of short messages, for other targets
 constexpr uint32_t kShort = 8 << 10;        // up to here, reading the clock each time would show
 constexpr uint64_t kOrderBytes = 16 << 20;  // of an order, in each direction
 
@@ -97,44 +95,15 @@ constexpr const char* kSharedMemoryNote =
 // Of the software HCA.
 std::string device_profile();
 
-// An MPI or OpenSHMEM of this machine.
-struct Toolchain {
-    std::string name;
-    std::string compiler;  // paths of its commands; empty: not installed
-    std::string launcher;
-
-    bool installed() const { return !compiler.empty() && !launcher.empty(); }
-    // The words before a command that run two processes of it.
-    Words launch() const { return {launcher, "-np", "2"}; }
-};
-
-// The changes to the environment with which all of them have no other way between their processes
-// than UCX.
-Environment over_ucx();
-
-// A library (shim.h) of one of them.
-struct ShimLibrary {
-    Toolchain toolchain;
-    bool has_messages;
-    MemoryFile file;
-};
-// Compiles one with each that is installed. Adds a line to *notes for each that is not. Throws
-// Failure with the errors of a compiler.
-std::deque<ShimLibrary> compile_shims(std::string* notes);
-
 Arm raw_arm(const std::string& memory);
 Arm uct_arm(const std::string& transport);
 // Tagged messages of UCP over one transport.
 Arm ucp_arm(const std::string& transport);
 // Notified writes of rwapi in the kind of memory.
 Arm rwapi_arm(const std::string& transport, const std::string& memory);
-// What a library of an MPI or OpenSHMEM does over a transport of UCP, in the kind of memory.
-Arm shim_arm(const ShimLibrary& library, const std::string& transport, const std::string& memory);
 // The name of what is compared with rc_v over UCP: rc_v is rc_verbs with the transports that UCP
 // needs to connect it.
 std::string ucp_name(const Options& options);
-// The arm with changes to its environment and `name` appended to its name.
-Arm with(Arm arm, const std::string& name, const Environment& environment);
 // The arm on a device that treats all memory as private.
 Arm in_private_memory(Arm arm);
 // These functions throw Failure.
@@ -163,13 +132,12 @@ int run_gate(int argc, char** argv);
 int run_scale(int argc, char** argv);
 int run_program(int argc, char** argv);
 int run_order(int argc, char** argv);
-int run_compare(int argc, char** argv);
 
-// What the workers of arms open, each over one programming interface of UCX or above it.
+// What the workers of arms open, each over one programming interface.
 struct PortKind {
     const char* name;  // Arm::port
     OpenPort open;
 };
-extern const PortKind kUctPort, kUcpPort, kRwapiPort, kShimPort;
+extern const PortKind kUctPort, kUcpPort, kRwapiPort;
 
 }  // namespace bench

@@ -316,12 +316,8 @@ std::string as_json(const GateOptions& options, const Selection& selection,
                     const std::vector<Ratio>& rows) {
     std::vector<report::Figure> figures;
     for (const Ratio& row : report::with_best_peers(rows)) {
-        report::Figure figure =
-            report::exact_figure(row.test, row.bytes, "speed of tern / " + row.peer,
-                                 std::string(1, report::kRatioUnit), row.value);
-        figure.target = report::kEven;
-        figure.at_most = false;
-        figures.push_back(std::move(figure));
+        figures.push_back(report::exact_figure(row.test, row.bytes, "speed of tern / " + row.peer,
+                                               std::string(1, report::kRatioUnit), row.value));
     }
     const Adapter adapter{
         .profile = selection.profiles.front(), .model = "", .processor = options.processor};

@@ -1,44 +1,32 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Notified writes of rwapi, by the three benchmarks of Ben Fredj and Renault, "RWAPI over
 // InfiniBand: Design and Performance", section 6: a ping-pong, and bursts. Times are t / n, n
-// messages in the time t, counted in both directions. And what a put with a signal costs, compared
-// with puts, flushes and fences of MPI and OpenSHMEM.
+// messages in the time t, counted in both directions. And what a put with a signal costs.
 #include <algorithm>
 
+#include "bench/measure/mark.h"
 #include "bench/tern-bench/command.h"
 
 namespace bench {
 namespace {
-
-// Targets for 8 bytes: compared with RDMA writes in the same kind of memory, and of the time of a
-// put with a signal compared with MPI's and OpenSHMEM's.
-constexpr double kNotifiedToWrite = 1.10;
-constexpr double kNotifiedRateToWrite = 0.9;
-constexpr double kMpiTime = 0.6;
-constexpr double kOpenShmemTime = 0.7;
-// Of bursts on the model of the paper's cluster, compared with RDMA writes.
-constexpr double kThroughput = 0.97;
-constexpr uint32_t kThroughputSize = 4 << 10;
 
 constexpr uint64_t kBurstBytes = 16 << 20;  // of a burst
 
 constexpr const char* kRwapiNotes =
     "tern, rc_verbs: of rwapi, a write and a notification that the target waits for. RDMA write: "
     "the target waits for the end of\n"
-    "the data in memory; in a burst nobody reads what it writes. rwapi_put: the same by rwapi. Of "
-    "MPI, messages.\n"
-    "put and signal: rwapi_put_signal; MPI: put, flush, put of a word, flush; OpenSHMEM: put, "
-    "fence, put of a word.\n"
-    "`?`: see behind the line; `<`, `>`: misses the target.\n";
+    "the data in memory; in a burst nobody reads what it writes. rwapi_put: the same by rwapi. put "
+    "and signal: rwapi_put_signal.\n"
+    "`?`: see behind the line.\n";
 constexpr const char* kRwapiSharedNote =
     "The software HCA copies into shared memory directly and into private memory by a system call: "
     "compare lines of the\n"
     "same kind. The memory of the program's data is meant; Tern's own is shared, that of rc_verbs "
-    "and rc_v is private.\n";
+    "is private.\n";
 
 std::vector<uint32_t> notified_sizes(const Options& options) {
     std::vector<uint32_t> sizes = long_sizes(options);
-    if (options.low <= kTargetSize && kTargetSize <= options.high) sizes.push_back(kTargetSize);
+    if (options.low <= kWord && kWord <= options.high) sizes.push_back(kWord);
     std::ranges::sort(sizes);
     sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
     return sizes;
@@ -60,16 +48,8 @@ struct NotifiedLine {
     std::string memory;
     uint32_t size;
     bool quick;
-    bool differs;  // shared_memory_differs()
 
     bool burst() const { return test.kind == Order::Kind::kStream; }
-    bool is_shared() const { return memory == "shared"; }
-    // Of the ratio to RDMA writes.
-    double target() const {
-        if (size == kTargetSize) return burst() ? kNotifiedRateToWrite : kNotifiedToWrite;
-        const bool is_of_paper = burst() && device_profile() == "muse";
-        return is_of_paper && size >= kThroughputSize ? kThroughput : kNone;
-    }
     Order order() const {
         Order order;
         order.kind = test.kind;
@@ -95,39 +75,15 @@ struct NotifiedLine {
     }
 };
 
-void add_library(Group& group, const Options& options, const NotifiedLine& line,
-                 const ShimLibrary& library) {
-    if (!line.test.signals && !library.has_messages) return;
-    double target = kNone;
-    if (line.test.signals && line.size == kTargetSize) {
-        const double time = library.has_messages ? kMpiTime : kOpenShmemTime;
-        target = line.burst() ? 1 / time : time;
-    }
-    const auto compare = [&](const Arm& arm) {
-        group.add(arm.name, arm, line.order());
-        group.compare(options.transport, arm.name, target);
-    };
-    const std::string tls = ucp_name(options);
-    if (tls != "rc_v") {
-        const Arm arm = shim_arm(library, tls, line.memory);
-        // Messages go through the transport's own memory, which is shared. Like with like:
-        const bool is_copied = line.differs && !line.test.signals && !line.is_shared();
-        if (is_copied) group.add(arm.name, arm, line.order());
-        compare(is_copied ? in_private_memory(arm) : arm);
-    }
-    compare(shim_arm(library, "rc_v", line.memory));
-}
-
 void add_line(Group& group, const Options& options, const NotifiedLine& line) {
     const std::string& tls = options.transport;
-    group.add(tls, rwapi_arm(tls, line.memory), line.order(),
-              {{"RDMA write", line.test.signals ? kNone : line.target()}, {"rc_verbs"}});
+    group.add(tls, rwapi_arm(tls, line.memory), line.order(), {"RDMA write", "rc_verbs"});
     group.add("rc_verbs", rwapi_arm("rc_verbs", line.memory), line.order());
     group.add("RDMA write", raw_arm(line.memory), line.raw_order());
     if (line.burst() || line.test.signals) return;
     Order put = line.order();
     put.request = Order::Request::kPut;
-    group.add(tls + ", rwapi_put", rwapi_arm(tls, line.memory), put, {{"RDMA write", kNone}});
+    group.add(tls + ", rwapi_put", rwapi_arm(tls, line.memory), put, {"RDMA write"});
 }
 
 }  // namespace
@@ -136,25 +92,21 @@ Result run_rwapi(const Options& options, const Setup& setup) {
     // Two messages at a time have places of their own.
     if (options.high > kLongest / 2) throw Failure("rwapi: --sizes of at most 8M");
     const bool differs = shared_memory_differs(setup);
-    std::string left_out;
-    const std::deque<ShimLibrary> libraries = compile_shims(&left_out);
     Series series = make_series(options, setup, 2, 2);
     for (const NotifiedTest& test : kNotifiedTests) {
         for (const std::string& memory : kinds_of_memory(setup)) {
             for (const uint32_t size : notified_sizes(options)) {
-                const NotifiedLine line{test, memory, size, options.quick, differs};
+                const NotifiedLine line{test, memory, size, options.quick};
                 Group& group = series.add({.test = test.name + memory_text(setup, memory),
                                            .size = size,
                                            .unit = line.burst() ? "MB/s" : "us"});
                 add_line(group, options, line);
-                for (const ShimLibrary& library : libraries)
-                    add_library(group, options, line, library);
             }
         }
     }
     const std::vector<Figure> figures = series.run();
     return {figures, as_matrix(figures),
-            kRwapiNotes + std::string(differs ? kRwapiSharedNote : "") + left_out};
+            kRwapiNotes + std::string(differs ? kRwapiSharedNote : "")};
 }
 
 }  // namespace bench

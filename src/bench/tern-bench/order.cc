@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <random>
@@ -103,7 +104,7 @@ void write_all(Link& link, const Hello& hello) {
             const uint64_t word = request.word(i);
             std::memcpy(link.out() + request.offset + i * kWord, &word, kWord);
         }
-        link.post(IBV_WR_RDMA_WRITE, request.offset, request.bytes(), number == hello.count);
+        link.write(request.offset, request.bytes(), number == hello.count);
     }
     link.reap_until(0);
 }
@@ -152,62 +153,53 @@ Seen read_all(Link& link, const Hello& hello) {
         // The place is the source of an earlier request that may still be under way.
         link.reap_until(0);
         word_at(link.out() + kCreditAt).store(credit, std::memory_order_relaxed);
-        link.post(IBV_WR_RDMA_WRITE, kCreditAt, kWord);
+        link.write(kCreditAt, kWord);
     }
     link.reap_until(0);
     seen.seconds = us_since(begin) / 1e6;
     return seen;
 }
 
-int listen_on(int port) {
-    // IPv6 takes IPv4 as well, but a machine may have none.
-    const tools::Descriptor six(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    const tools::Descriptor four(six.get() < 0 ? ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)
-                                               : -1);
-    const tools::Descriptor& socket = six.get() < 0 ? four : six;
-    const int yes = 1;
-    const int no = 0;
-    sockaddr_in6 address6 = {};
-    address6.sin6_family = AF_INET6;
-    address6.sin6_port = htons(static_cast<uint16_t>(port));
-    sockaddr_in address4 = {};
-    address4.sin_family = AF_INET;
-    address4.sin_port = address6.sin6_port;
-    ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-    ::setsockopt(six.get(), IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof no);
-    const int bound =
-        six.get() < 0 ? ::bind(four.get(), reinterpret_cast<sockaddr*>(&address4), sizeof address4)
-                      : ::bind(six.get(), reinterpret_cast<sockaddr*>(&address6), sizeof address6);
-    if (bound != 0) throw call_failed("bind");
-    if (::listen(socket.get(), 1) != 0) throw call_failed("listen");
-    pollfd ready{socket.get(), POLLIN, 0};
-    if (::poll(&ready, 1, static_cast<int>(kJoinNs / 1'000'000)) <= 0)
-        throw Failure("no other side has connected");
-    return ::accept4(socket.get(), nullptr, nullptr, SOCK_CLOEXEC);
-}
-
-int connect_to(const std::string& host, int port) {
+// A connection to the host, or without one the first that comes to this machine. IPv6 takes IPv4 as
+// well, but a machine may have none.
+int meet(const std::string& host, int port) {
     addrinfo hints = {};
     hints.ai_socktype = SOCK_STREAM;
+    hints.ai_flags = host.empty() ? AI_PASSIVE : 0;
     addrinfo* found = nullptr;
-    const int error = ::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found);
+    const int error = ::getaddrinfo(host.empty() ? nullptr : host.c_str(),
+                                    std::to_string(port).c_str(), &hints, &found);
     if (error != 0) throw Failure(host + ": " + ::gai_strerror(error));
     const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> all(found, ::freeaddrinfo);
-    for (const addrinfo* at = found; at != nullptr; at = at->ai_next) {
+    std::vector<const addrinfo*> addresses;
+    for (const addrinfo* at = found; at != nullptr; at = at->ai_next) addresses.push_back(at);
+    if (host.empty())
+        std::ranges::stable_partition(addresses,
+                                      [](auto* at) { return at->ai_family == AF_INET6; });
+    for (const addrinfo* at : addresses) {
         const int fd = ::socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        if (fd >= 0 && ::connect(fd, at->ai_addr, at->ai_addrlen) == 0) return fd;
-        if (fd >= 0) ::close(fd);
+        if (!host.empty() && ::connect(fd, at->ai_addr, at->ai_addrlen) == 0) return fd;
+        const tools::Descriptor socket(fd);
+        if (!host.empty()) continue;
+        const int yes = 1, no = 0;
+        ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+        ::setsockopt(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof no);
+        if (::bind(socket.get(), at->ai_addr, at->ai_addrlen) != 0) continue;
+        if (::listen(socket.get(), 1) != 0) throw call_failed("listen");
+        pollfd ready{socket.get(), POLLIN, 0};
+        if (::poll(&ready, 1, static_cast<int>(kJoinNs / 1'000'000)) <= 0)
+            throw Failure("no other side has connected");
+        return ::accept4(socket.get(), nullptr, nullptr, SOCK_CLOEXEC);
     }
-    throw call_failed("connect to " + host);
+    throw call_failed(host.empty() ? "bind" : "connect to " + host);
 }
 
 Peer join(const OrderOptions& options) {
-    const bool listens = options.host.empty();
-    const int fd = listens ? listen_on(options.port) : connect_to(options.host, options.port);
+    const int fd = meet(options.host, options.port);
     if (fd < 0) throw call_failed("accept");
     const int yes = 1;
     ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
-    return {Channel(fd, "the other side"), !listens};
+    return {Channel(fd, "the other side"), !options.host.empty()};
 }
 
 void print(const char* where, const Seen& seen) {

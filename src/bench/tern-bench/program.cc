@@ -12,6 +12,7 @@
 #include "bench/series/progress.h"
 #include "bench/tern-bench/command.h"
 #include "common/command.h"
+#include "common/mpi.h"
 
 namespace bench {
 namespace {
@@ -56,13 +57,26 @@ std::optional<double> number_behind(const std::string& output, const std::string
     return number;
 }
 
+// The changes with which MPI has no other way between its processes than UCX.
+Environment over_ucx() {
+    Environment environment;
+    for (const auto& [name, value] : tools::kOpenMpiOverUcx) environment.emplace_back(name, value);
+    environment.insert(environment.end(), {{tools::kMpichOverUcx.name, tools::kMpichOverUcx.value},
+                                           {"OMPI_MCA_btl", "self"},
+                                           {"OMPI_MCA_hwloc_base_binding_policy", "none"},
+                                           {"OMPI_MCA_rmaps_base_oversubscribe", "1"},
+                                           {"OMPI_ALLOW_RUN_AS_ROOT", "1"},
+                                           {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"}});
+    return environment;
+}
+
 // Runs the program once. Throws Failure.
 double run_once(const ProgramOptions& options, const Way& way) {
     Words words = {"/usr/bin/env"};
     words.insert(words.end(), options.words.begin(), options.words.end());
     const MemoryFile output;
     const uint64_t start = now_ns();
-    const int status = Process(words, way.environment, {-1, output.fd()}).wait();
+    const int status = Process(words, way.environment, output.fd()).wait();
     const double seconds = static_cast<double>(now_ns() - start) / 1e9;
     if (status != 0) {
         throw Failure(way.name + ": the program ended with status " + std::to_string(status) +

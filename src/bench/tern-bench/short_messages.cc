@@ -5,11 +5,6 @@
 namespace bench {
 namespace {
 
-// Targets for messages of 8 bytes.
-constexpr double kUctToVerbs = 0.75;
-constexpr double kUctToWrite = 1.25;
-constexpr double kUcpToVerbs = 0.85;
-
 using Kind = Order::Kind;
 
 Order trips(const Options& options, Kind kind, uint32_t size) {
@@ -17,28 +12,18 @@ Order trips(const Options& options, Kind kind, uint32_t size) {
 }
 
 void add_uct(Group& group, const Options& options, bool differs) {
-    const bool with_target = group.size == kTargetSize;
-    const double to_verbs = with_target ? kUctToVerbs : kNone;
-    const double to_write = with_target ? kUctToWrite : kNone;
     const Order messages = trips(options, Kind::kMessages, group.size);
     const Order writes = trips(options, Kind::kWrites, group.size);
-    const Order sends = trips(options, Kind::kSends, group.size);
     const Arm tern = uct_arm(options.transport);
     const Arm tern_private = in_private_memory(tern);
-    const std::vector<Group::Against> limits = {{"rc_verbs", to_verbs},
-                                                {"RDMA write, private", to_write}};
+    const std::vector<std::string> limits = {"rc_verbs", "RDMA write, private"};
     group.add(tern.name, tern, messages, limits);
     group.add("rc_verbs", uct_arm("rc_verbs"), messages);
     group.add("RDMA write, private", raw_arm("private"), writes);
     if (!differs) return;
     group.add("RDMA write, shared", raw_arm("shared"), writes);
-    group.compare(tern.name, "RDMA write, shared", to_write);
+    group.compare(tern.name, "RDMA write, shared");
     group.add(tern_private.name, tern_private, messages, limits);
-    if (!with_target) return;
-    // The limit for transports that receive by a completion queue.
-    group.add("send/recv, shared", raw_arm("shared"), sends);
-    group.add("send/recv, private", raw_arm("private"), sends);
-    group.compare(tern.name, "send/recv, shared");
 }
 
 // Tern, rc_v, and Tern in the memory that rc_v has.
@@ -46,11 +31,9 @@ void add_ucp(Group& group, const Options& options, bool differs) {
     const Arm tern = ucp_arm(ucp_name(options));
     const Arm like = in_private_memory(tern);
     const Order order = trips(options, Kind::kMessages, group.size);
-    const std::vector<Group::Against> yardsticks = {
-        {"rc_v", group.size == kTargetSize ? kUcpToVerbs : kNone}};
-    group.add(tern.name, tern, order, yardsticks);
+    group.add(tern.name, tern, order, {"rc_v"});
     group.add("rc_v", ucp_arm("rc_v"), order);
-    if (differs) group.add(like.name, like, order, yardsticks);
+    if (differs) group.add(like.name, like, order, {"rc_v"});
 }
 
 }  // namespace

@@ -19,9 +19,8 @@ namespace {
 const Command kCommands[] = {
     {"latency", "half round trips: UCT active messages, UCP tagged messages, RDMA writes",
      run_latency},
-    {"rwapi",
-     "notified writes, against MPI and RDMA writes; puts with signals, against MPI and OpenSHMEM",
-     run_rwapi, 7, 1, 4 << 20, 4, 1},
+    {"rwapi", "notified writes and puts with signals, against RDMA writes", run_rwapi, 7, 1,
+     4 << 20, 4, 1},
     {"tune", "the costs of copies, registrations and the network here, and the model's choices",
      run_tune},
     {"memory", "registered bytes, memory of queues and queue pairs by number of peers",
@@ -39,11 +38,10 @@ constexpr struct {
     {"scale", "one process with up to 100,000 peers, simulated", run_scale},
     {"program", "a program of yours", run_program},
     {"order", "the bytes of writes between two machines, and their order", run_order},
-    {"compare", "what differs between two results", run_compare},
 };
 
 // Commands of earlier versions.
-constexpr std::string_view kGone[] = {"rate", "bandwidth", "onesided", "mpi", "overlap"};
+constexpr std::string_view kGone[] = {"rate", "bandwidth", "onesided", "mpi", "overlap", "compare"};
 
 const Command& command_of(const Options& options) {
     return *std::ranges::find(kCommands, options.command, &Command::name);
@@ -80,7 +78,7 @@ void add_options(CLI::App& app, std::vector<uint32_t>& sizes, Options* options) 
     const auto refuse_gone = [](const std::string& name) {
         return std::ranges::count(kGone, name) == 0
                    ? ""
-                   : name + " is gone: 'tern-bench program' compares OSU's or other programs";
+                   : name + " is gone: 'tern-bench program' compares programs, such as OSU's";
     };
     app.add_option("COMMAND", options->command)
         ->required()
@@ -120,7 +118,7 @@ void add_options(CLI::App& app, std::vector<uint32_t>& sizes, Options* options) 
 
 std::unique_ptr<Port> open_port(Peer& peer, const WorkerJob& job) {
     const std::string port = job.port;
-    for (const PortKind* kind : {&kUctPort, &kUcpPort, &kRwapiPort, &kShimPort}) {
+    for (const PortKind* kind : {&kUctPort, &kUcpPort, &kRwapiPort}) {
         if (port == kind->name) return kind->open(peer, job);
     }
     return open_verbs_port(peer, job);
