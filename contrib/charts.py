@@ -83,8 +83,9 @@ def draw(name, chart, folder):
     from matplotlib import pyplot
     lines = lines_of(chart, read(chart))
     figure, axes = pyplot.subplots(figsize=(6, 3), layout="constrained")
-    for (label, points), style in zip(lines.items(), ("-", "--", ":")):
-        axes.plot(*zip(*points), style, marker="o", markersize=4, label=label)
+    # A line that lies on another one leaves that one visible.
+    for (label, points), width in zip(lines.items(), (5, 2.5, 1)):
+        axes.plot(*zip(*points), linewidth=width, marker="o", markersize=width + 3, label=label)
     sizes = sorted({point[0] for points in lines.values() for point in points})
     axes.set_xscale("log", base=2)
     axes.set_xticks(sizes, [size_text(size) for size in sizes])

@@ -8,7 +8,8 @@
 #   results.sh --list                   the parts, and the minutes that each takes on two processors
 #
 # The files of a part are PART.json, PART-*.json or PART.out. The parts `rwapi`, `model_table`, `program_calls` and
-# `softhca_streams` are in real time; the others are simulated or counted, and the same on every machine.
+# `softhca_streams` are in real time; the others are simulated or counted, and the same on every machine. `memory` takes
+# 12 GB.
 set -eu
 if [ "${1:-}" = --list ]; then
     tools=
