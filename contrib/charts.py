@@ -14,7 +14,7 @@ FOLDER = os.path.join(TOP, "docs", "bench", "charts")
 RESULTS = os.path.join(TOP, "docs", "bench", "results")
 MARK = "figures: "
 
-# The result, its test, the names of the lines with their labels, what the axis says, and how a figure becomes its value.
+# The result, its test, the names of the lines with their labels, what the axis says, and whether its scale is logarithmic.
 CHARTS = {
     "rate.svg": {
         "result": "sim-cx5-edr.json", "test": "stream",
