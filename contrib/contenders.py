@@ -2,19 +2,17 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Recorded MPI jobs in virtual time with contenders: those of a paper (rows of docs/bench/papers.md), or Tern's peers.
 
-    contenders.py TERN-BENCH SET --name NAME [--profile NAME] [--compute FACTOR] [--jobs N] --json FILE TRACE...
-    contenders.py TERN-BENCH SET [...] --json FILE JOB.tar.xz...
+    contenders.py TERN-BENCH SET [--profile NAME] [--compute FACTOR] [--jobs N] --json FILE JOB.tar.xz...
 
-`tern-bench replay` runs the job once for each pair of settings of the SET: exact, and the same on every machine. The
-traces are those of all ranks, in their order (libtern_record.so). NAME is what the result calls the job. A JOB.tar.xz
-has the traces of a job with that name (test/bench/traces). Besides the time of the job with each contender the result
-has what the traces say of the job: its messages, how many peers a rank sends to, and the longest computation of a rank.
---jobs: so many replays run at the same time; one of 128 ranks takes minutes, and 3 GB. FILE is written after each.
+`tern-bench replay` runs the job once for each pair of settings of the SET: exact, and the same on every machine. A
+JOB.tar.xz has the traces of all ranks of a job with that name (test/bench/traces). Besides the time of the job with each
+contender the result has what the traces say of the job: its messages, how many peers a rank sends to, and the longest
+computation of a rank. --jobs: so many replays run at the same time. FILE is written after each.
 
 SET:
 
     overlap         TupleQ, figure 6: direct messages, rendezvous by RDMA reads (RGET) and by RDMA writes (RPUT)
-    channels        Veloblock, figures 5 and 6: most senders that have a block; with blocks of the paper's size
+    channels        Veloblock, figures 5 and 6: how many senders may have a block; with blocks of the paper's size
     registration    Superpipeline, sections 2 and 5: with a registration cache, without, and Tern
     peers           Tern and what clusters run, by default settings; stock UCX also without rendezvous; the ratios; and
                     all of it also without computations, as if processors were infinitely fast
@@ -43,7 +41,7 @@ SETS = {
         ({**RENDEZVOUS, "RNDV_SCHEME": "put_zcopy"}, "rc_verbs", "rc_v put"),
     ),
     "channels": tuple(({**CHANNELS, "TERN_HOT_MAX": str(count)}, "tern", f"{count} channels")
-                      for count in (0, 128, 32, 8)),
+                      for count in (0, 2, 8)),
     "registration": (
         (RENDEZVOUS, "rc_verbs", "rc_v with its cache"),
         ({**RENDEZVOUS, "IB_REG_METHODS": "direct"}, "rc_verbs", "rc_v without a cache"),
@@ -81,11 +79,9 @@ class Job:
             self.peers += len(peers)
 
 
-def jobs_of(options, folder):
-    if options.name:
-        return [Job(options.name, options.traces)]
+def jobs_of(archives, folder):
     jobs = []
-    for archive in options.traces:
+    for archive in archives:
         name = os.path.basename(archive).removesuffix(KEPT)
         place = os.path.join(folder, name)
         os.mkdir(place)
@@ -129,18 +125,15 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("bench", metavar="TERN-BENCH")
     parser.add_argument("contenders", metavar="SET", choices=SETS)
-    parser.add_argument("traces", metavar="TRACE", nargs="+")
-    parser.add_argument("--name")
+    parser.add_argument("traces", metavar=f"JOB{KEPT}", nargs="+")
     parser.add_argument("--profile", default="graphene")
     parser.add_argument("--compute", type=float, default=1)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--json", required=True)
     options = parser.parse_args()
-    if not options.name and not all(name.endswith(KEPT) for name in options.traces):
-        parser.error(f"traces need --name, unless each is a JOB{KEPT}")
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(options.jobs) as pool:
         contest = Contest(options, pool)
-        for job in jobs_of(options, folder):
+        for job in jobs_of(options.traces, folder):
             contest.describe(job)
             contest.run(job, "time of the job", options.compute)
             if options.contenders == "peers" and options.compute != 0:

@@ -3,7 +3,7 @@
 """Measurements of the pinning paper in virtual time: with memory that is pinned first, meanwhile, or once.
 
     patterns.py TOOLS [--patterns NAME,...] [--bytes N] [--rounds N] [--slower N,...] --json FILE
-    patterns.py TOOLS --json FILE [--compute FACTOR] --job NAME TRACE...
+    patterns.py TOOLS --json FILE [--compute FACTOR] --job JOB.tar.xz
 
 TOOLS is the folder of tern-bench in a build. Each pattern (test/tern/mpi/patterns.c) is recorded with two ranks of Open MPI,
 and replayed by `tern-bench replay` on the paper's network (10G Ethernet, 7.5 us one way) with the paper's costs of
@@ -12,13 +12,13 @@ pieces are on the wire; and pinned once. The program uses the same buffers again
 them the sums, take no time. A round is the difference of two recordings, with N and 2 N rounds.
 
 --slower: the processor pins so many times as slowly, because others use it (section 4.3). --job: instead of the patterns,
-a job that was recorded before, with its computations, on the Xeon; NAME is what the result calls it.
+a job that was recorded before (test/bench/traces), with its computations, on the Xeon.
 """
 import argparse
 import os
 import tempfile
 
-from replays import Replay, Result, run
+from replays import KEPT, Replay, Result, run, unpack
 
 PATTERNS = ("PingPong", "SendRecv", "Allgatherv", "Broadcast", "Reduce", "Allreduce", "Reduce_scatter", "Exchange")
 PROCESSORS = {"Xeon E5460": (1.3, 150), "Opteron 265": (4.2, 720)}  # us, and ns for each page of 4 KiB
@@ -104,15 +104,15 @@ def main():
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--slower", default="1")
     parser.add_argument("--compute", type=float, default=1)
-    parser.add_argument("--job", nargs="+", metavar=("NAME", "TRACE"))
+    parser.add_argument("--job", metavar=f"JOB{KEPT}")
     parser.add_argument("--json", required=True)
     options = parser.parse_args()
     options.slower = [int(word) for word in options.slower.split(",")]
     paper = Paper(options)
-    if options.job:
-        paper.job(options.job[0], options.job[1:])
-    else:
-        with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder:
+        if options.job:
+            paper.job(os.path.basename(options.job).removesuffix(KEPT), unpack(options.job, folder))
+        else:
             recorder = Recorder(options, folder)
             for name in options.patterns.split(","):
                 paper.pattern(name, *(recorder.record(name, count * options.rounds) for count in (1, 2)))

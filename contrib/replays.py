@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Replays of recorded jobs in virtual time (`tern-bench replay`), and results that are made of them.
 
-What availability.py, contenders.py, mpi_memory.py and patterns.py have in common.
+What availability.py, contenders.py and patterns.py have in common.
 """
 import json
 import os

@@ -1,67 +1,142 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Measures all that the documents quote, into docs/bench/results, and makes the documents' tables of it. It takes some
-# forty minutes on two processors, which nothing else should use.
+# Measures all that the documents quote, into docs/bench/results, and makes the documents' tables and charts of it. Nothing
+# else should use the machine meanwhile.
 #
-#   results.sh BUILD-FOLDER [RESULT...]     a result is the name of a file without .json; default: all of them
+#   results.sh BUILD-FOLDER [PART...]   the parts, or all of them
+#   results.sh --list                   the parts, and the minutes that each takes on two processors
+#
+# The files of a part are PART.json, PART-*.json or PART.out. The parts `rwapi`, `model_table`, `program_calls` and
+# `softhca_streams` are in real time; the others are simulated or counted, and the same on every machine. `memory` takes
+# 12 GB.
 set -eu
-if [ ! -x "${1:-}/src/tools/tern-bench" ]; then
-    sed -n '4,7s/^# \{0,1\}//p' "$0" >&2
+if [ "${1:-}" = --list ]; then
+    tools=
+elif [ -x "${1:-}/src/tools/tern-bench" ]; then
+    tools=$(cd "$1/src/tools" && pwd)
+    build=$(cd "$1" && pwd)
+    shift
+    wanted=" ${*:-all} "
+else
+    sed -n '4,11s/^# \{0,1\}//p' "$0" >&2
     exit 2
 fi
-tools=$(cd "$1/src/tools" && pwd)
-shift
-wanted=" ${*:-all} "
 cd "$(dirname "$0")/.."
-mkdir -p docs/bench/results
+results=docs/bench/results
+traces=test/bench/traces
+mkdir -p $results
+minutes=0
+measured=' '
 
-# measure NAME command...: the command gets the name of the file as its last argument.
-measure() {
-    local name=$1 start=$SECONDS
-    shift
-    case $wanted in *" all "* | *" $name "*) ;; *) return 0 ;; esac
-    echo "$name: $*"
-    (PATH=$tools:$PATH && "$@" "docs/bench/results/$name.json" >/dev/null)
-    echo "$name: $((SECONDS - start)) s"
+# part NAME MINUTES: whether it is wanted; its measurements follow.
+part() {
+    if [ -z "$tools" ]; then
+        printf '%-18s %4s min\n' "$1" "$2"
+        minutes=$((minutes + $2))
+        return 1
+    fi
+    case $wanted in *" all "* | *" $1 "*) ;; *) return 1 ;; esac
+    measured+="$1 "
+    echo "== $1: $2 min"
 }
 
-measure rwapi tern-bench rwapi --sizes 8:1M --step 16 --rounds 9 --json
-for profile in cx3-fdr cx5-edr cx6-hdr; do
-    measure sim-$profile tern-bench sim --profile $profile --json
+# measure FILE command...: the command gets the name of the JSON file as its last argument; what it prints is an .out file.
+measure() {
+    local file=$results/$1 start=$SECONDS
+    shift
+    echo "$*"
+    case $file in
+        *.json) (PATH=$tools:$PATH && "$@" "$file" >/dev/null) ;;
+        *) (PATH=$tools:$PATH && "$@" >"$file") ;;
+    esac
+    echo "$file: $((SECONDS - start)) s"
+}
+
+if part sim 2; then
+    for profile in cx3-fdr cx5-edr cx6-hdr; do
+        measure sim-$profile.json tern-bench sim --profile $profile --transports tern,rc_verbs,rc_mlx5 --json
+    done
+    measure sim-muse.json tern-bench sim --profile muse --ranks 2 --patterns ping-pong,stream --json
+fi
+if part sim-rwapi 2; then
+    for profile in muse cx3-fdr cx5-edr cx6-hdr; do
+        measure sim-rwapi-$profile.json tern-bench sim --rwapi --profile $profile --sizes 8,1K,2K,4K,8K,16K,64K,1M --json
+    done
+fi
+if part gate 15; then
+    measure gate-graphene.json tern-bench gate --profile graphene --subset ci --json
+    for profile in cx5-edr cx6-hdr; do
+        measure gate-$profile.json tern-bench gate --profile $profile --jobs $traces/*.tar.xz --json
+    done
+fi
+if part memory 2; then
+    # UCX registers each page twice on some processors otherwise. The receive queue is as long as Tern's.
+    export UCX_IB_PCI_RELAXED_ORDERING=no
+    UCX_RC_VERBS_RX_QUEUE_LEN=512 measure memory-512.json tern-bench memory --peers 1,16,64,256,1000 --hot 64 --json
+    # The peers and the channels of AMG2006 in the Veloblock paper (docs/bench/papers.md).
+    export UCX_TERN_HOT_MAX=128 UCX_TERN_HOT_MEMORY=inf
+    measure memory-amg.json tern-bench memory --peers 104 --json
+    UCX_TERN_BLOCK_MAX=32k measure memory-amg-32k.json tern-bench memory --peers 104 --json
+    unset UCX_IB_PCI_RELAXED_ORDERING UCX_TERN_HOT_MAX UCX_TERN_HOT_MEMORY
+fi
+if part scale 2; then
+    measure scale.json tern-bench scale --json
+    measure scale-64-hot.json tern-bench scale --patterns skewed --ranks 100000 --limits 4096,2048,1024 --hot-max 64 --json
+    for channels in 8 32 128; do
+        measure scale-amg-hot-$channels.json tern-bench scale --patterns amg --ranks 128 --limits inf --hot-max $channels --json
+    done
+    unpacked=$(mktemp -d)
+    trap 'rm -rf "$unpacked"' EXIT
+    for job in amg lammps; do
+        tar -xf $traces/$job.tar.xz -C "$unpacked"
+        measure scale-$job.json tern-bench scale --limits inf --hot-max 8 --traces "$unpacked"/$job.? --json
+    done
+fi
+if part availability 2; then
+    measure availability.json contrib/availability.py "$tools/tern-bench" --json
+    for profile in cx5-edr cx6-hdr; do
+        measure availability-$profile.json contrib/availability.py "$tools/tern-bench" --profile $profile --json
+    done
+fi
+if part replays 5; then # whole programs
+    for profile in cx5-edr cx6-hdr; do
+        measure replays-$profile.json contrib/contenders.py "$tools/tern-bench" peers --profile $profile --jobs 2 \
+            $traces/*.tar.xz --json
+    done
+    contend=(contrib/contenders.py "$tools/tern-bench")
+    measure replays-registration.json "${contend[@]}" registration --jobs 2 $traces/{cg,is,lu,sp}.tar.xz --json
+    measure replays-overlap.json "${contend[@]}" overlap --jobs 2 $traces/sp.tar.xz --json
+    measure replays-channels.json "${contend[@]}" channels --jobs 2 $traces/{amg,lammps}.tar.xz --json
+    measure replays-pinning.json contrib/patterns.py "$tools" --job $traces/is.tar.xz --json
+fi
+if part pinning 2; then
+    measure pinning-patterns.json contrib/patterns.py "$tools" --json
+    measure pinning-overload.json contrib/patterns.py "$tools" --patterns PingPong --slower 1,10,100 --json
+    measure pinning-costs.json paper-tables pinning
+fi
+if part superpipeline 1; then
+    measure superpipeline.json paper-tables superpipeline
+fi
+if part rwapi 5; then
+    measure rwapi.json tern-bench rwapi --sizes 8:1M --step 16 --rounds 9 --json
+fi
+if part model_table 2; then
+    measure model_table.out contrib/model_table.sh "$tools/softhca"
+fi
+if part program_calls 2; then
+    measure program_calls.out contrib/program_calls.sh "$build"
+fi
+if part softhca_streams 1; then
+    measure softhca_streams.out softhca-bench --section bandwidth --rounds 41
+fi
+
+if [ -z "$tools" ]; then
+    printf '%-18s %4s min\n' 'all' $minutes
+    exit
+fi
+for name in $wanted; do
+    case $name$measured in all* | "$name"*" $name "*) ;; *) echo "results.sh: no part $name" >&2 && exit 2 ;; esac
 done
-for profile in muse cx3-fdr cx5-edr cx6-hdr; do
-    measure sim-rwapi-$profile tern-bench sim --rwapi --profile $profile --sizes 8,1K,2K,4K,8K,16K,64K,1M --json
-done
-measure gate-graphene tern-bench gate --profile graphene --subset ci --json
-for profile in cx3-fdr cx5-edr cx6-hdr cx7-ndr; do
-    measure gate-$profile tern-bench gate --profile $profile --jobs test/bench/traces/*.tar.xz --json
-done
-measure rwapi-muse tern-bench rwapi --profile muse --sizes 1:1M --json
-# On some processors UCX registers each page twice otherwise. And with as long a receive queue as Tern's.
-export UCX_IB_PCI_RELAXED_ORDERING=no
-UCX_RC_VERBS_RX_QUEUE_LEN=512 measure memory-512 tern-bench memory --peers 1,16,64,256,1000 --hot 64 --json
-# The peers and the channels of AMG2006 in the Veloblock paper (docs/bench/papers.md).
-export UCX_TERN_HOT_MAX=128 UCX_TERN_HOT_MEMORY=inf
-measure memory-amg tern-bench memory --peers 104 --json
-UCX_TERN_BLOCK_MAX=32k measure memory-amg-32k tern-bench memory --peers 104 --json
-unset UCX_TERN_HOT_MAX UCX_TERN_HOT_MEMORY
-for channels in 0 8 32 128; do
-    measure scale-amg-hot-$channels tern-bench scale --patterns amg --ranks 128 --limits inf --hot-max $channels --json
-done
-measure sim-muse tern-bench sim --profile muse --ranks 2 --patterns ping-pong,stream --json
-measure availability contrib/availability.py "$tools/tern-bench" --json
-for profile in cx3-fdr cx5-edr cx6-hdr; do
-    measure availability-$profile contrib/availability.py "$tools/tern-bench" --profile $profile --json
-done
-# Whole programs, from the traces that are kept.
-for profile in cx5-edr cx6-hdr; do
-    measure replays-$profile contrib/contenders.py "$tools/tern-bench" peers --profile $profile --jobs 2 \
-        test/bench/traces/*.tar.xz --json
-done
-measure pinning-patterns contrib/patterns.py "$tools" --json
-measure pinning-overload contrib/patterns.py "$tools" --patterns PingPong --slower 1,10,100 --json
-measure scale tern-bench scale --json
-measure superpipeline paper-tables superpipeline
-measure pinning-costs paper-tables pinning
-contrib/tables.py --trim docs/bench/results
+contrib/tables.py --trim $results
+contrib/charts.py

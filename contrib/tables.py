@@ -3,7 +3,7 @@
 """Writes the tables of the documents from the results of the benchmarks.
 
     tables.py [DOCUMENT...]           writes the tables anew
-    tables.py --check [DOCUMENT...]   changes nothing; fails if a table and its file differ
+    tables.py --check [DOCUMENT...]   changes nothing; fails if a table and its file differ, or a chart (charts.py)
     tables.py --trim FOLDER           leaves in the results of the folder the tests and sizes of which documents quote a
                                       figure, a line for each figure
     tables.py --list RESULT.json      what a file has: its tests, and their names and sizes
@@ -29,6 +29,7 @@ The options of a table; a list is separated by "; ", and has "TEXT = LABEL" wher
                                                                                     [ratios: spread, others: median]
     digits=N       significant digits                                               [3]
     corner=TEXT    the title of the first column                                    [the unit, if there is one only]
+    below=NUMBER   only the rows that have a figure below it                        [all rows]
 
 Exactly one figure must be in each cell; a cell of a size that was not measured is empty ("-"). A table fails that finds
 nothing for one of the texts that it lists.
@@ -49,9 +50,11 @@ What papers measured, and what is measured here, is in a file of rows, docs/benc
 
 A row has: "where" (section, figure or table), "paper" (what the paper says), "tern" (with {0} where a figure is to
 stand), "figures" (each "FILE | test | name | size", of the folder results; instead of the name also "A minus B" or "A
-over B"), "verdict", "command" and "why". A verdict about a result needs figures; "not measured" needs the command that
-would measure it. No other part of "tern" and "why" may have a number with a unit, unless the paper says it: it would
-come from no file.
+over B"), "verdict", "rule" (in words, what the figures must be for the paper's result to be reproduced), "holds" (that
+rule, of the figures, as "{0} <= 1.05"; its numbers stand in the words too), "command" and "why". A verdict about a
+result needs figures and a rule, and must be what the rule gives; "not measured" needs the command that would measure
+it. Rules, reasons and files are notes below the table, whose cells have at most 30 words. No other part of "tern" and
+"why" may have a number with a unit, unless the paper says it: it would come from no file.
 """
 import difflib
 import json
@@ -60,8 +63,10 @@ import re
 import shlex
 import sys
 
+import charts
+
 SCHEMA = 1
-OPTIONS = ("test", "names", "x", "unit", "rows", "columns", "files", "show", "digits", "corner")
+OPTIONS = ("test", "names", "x", "unit", "rows", "columns", "files", "show", "digits", "corner", "below")
 BLOCK = re.compile(r"(?P<open><!-- (?P<kind>table|source|papers): (?P<words>.*?) -->\n)(?P<body>.*?)(?P<close><!-- end -->)",
                    re.DOTALL)
 VALUE = re.compile(r"(?P<open><!-- (?P<kind>value|range): (?P<words>[^>]*?) -->)(?P<body>[^<]*)(?P<close><!-- end -->)")
@@ -70,6 +75,8 @@ FENCE = re.compile(r"^(```.*?^```|(?:    [^\n]*\n)+)", re.DOTALL | re.MULTILINE)
 VERDICTS = ("reproduced", "beaten", "not seen", "does not arise", "needs a cluster", "not measured")
 PLACES = re.compile(r"^(abstract|sections? \d|figures? \d|tables? \d)")
 MEASURED = re.compile(r"\d[\d.,]*\s*(%|us\b|ns\b|s\b|[GM]B/s|Mb/s|per cent|times\b)")
+
+WORDS = 30  # in a cell of a paper's row
 
 UNDOUBTED = ("README.md", "performance.md")  # have no figure that its benchmark doubts
 
@@ -242,7 +249,8 @@ def table(files, results, options):
     lines = [titles + [selection.labels[column][place[column]] for place in columns]]
     for row in product(selection, rows):
         found = [selection.find({**row, **place}) for place in columns]
-        if any(found):
+        values = [figure["median"] for figure in found if figure and "median" in figure]
+        if any(found) and ("below" not in options or min(values, default=0) < float(options["below"])):
             lines.append([selection.labels[dimension][text] for dimension, text in row.items()] +
                          [cell(figure, options) if figure else "-" for figure in found])
     lines.insert(1, ["---"] * len(lines[0]))
@@ -278,7 +286,7 @@ def read_papers(name):
 
 
 def paper_figure(text, file):
-    """What is written for "FILE | test | name | size"."""
+    """The figure of "FILE | test | name | size"."""
     parts = [part.strip() for part in text.split(" | ")]
     if len(parts) != 4:
         raise Wrong(f"not FILE | test | name | size: {text}")
@@ -286,14 +294,32 @@ def paper_figure(text, file):
              if (figure["test"], figure["name"], figure["x_text"]) == (parts[1], parts[2], parts[3])]
     if len(found) != 1:
         raise Wrong(f"{len(found)} figures, not one: {text}")
-    figure = found[0]
+    return found[0]
+
+
+def paper_text(figure):
     return cell(figure, {"show": "median"}) + ("" if figure["unit"] in ("", "x") else " " + figure["unit"])
 
 
+def judge(row, figures):
+    """Fails if the verdict is not what the rule gives."""
+    rule, holds = row.get("rule"), row.get("holds")
+    if not rule or not holds:
+        raise Wrong(f"'{row['verdict']}' by no rule")
+    for number in re.findall(r"(?<![\w.{])\d+(?:\.\d+)?(?![\w.}])", holds):
+        if number not in re.findall(r"\d+(?:\.\d+)?", rule):
+            raise Wrong(f"the rule does not say {number}")
+    # The expression comes from a file of this tree.
+    kept = eval(holds.format(*(repr(figure["median"]) for figure in figures)),  # pylint: disable=eval-used
+                {"__builtins__": {}, "max": max, "min": min, "abs": abs})
+    if kept == (row["verdict"] == "not seen"):
+        raise Wrong(f"'{row['verdict']}', but the rule {'holds' if kept else 'does not hold'}: {holds}")
+
+
 def paper_row(row, folder):
-    """The line of a row."""
+    """The cells of a row, and its note."""
     here = f"{row.get('where')}: {row.get('paper')}"
-    wrong = set(row) - {"where", "paper", "tern", "figures", "verdict", "command", "why"}
+    wrong = set(row) - {"where", "paper", "tern", "figures", "verdict", "rule", "holds", "command", "why"}
     if wrong or not PLACES.match(row.get("where", "")) or not row.get("paper"):
         raise Wrong(f"{here}: {'no such member: ' + wrong.pop() if wrong else 'no place in the paper, or nothing said'}")
     verdict, figures, tern = row.get("verdict"), row.get("figures", []), row.get("tern", "")
@@ -310,16 +336,32 @@ def paper_row(row, folder):
         raise Wrong(f"{here}: not each figure has its place")
     files = ["results/" + figure.split(" | ")[0] for figure in figures]
     try:
-        values = [paper_figure(figure, os.path.join(folder, file)) for figure, file in zip(figures, files)]
+        found = [paper_figure(figure, os.path.join(folder, file)) for figure, file in zip(figures, files)]
+        if verdict in VERDICTS[:3]:
+            judge(row, found)
     except Wrong as error:
         raise Wrong(f"{here}: {error}") from error
-    files = list(dict.fromkeys(files))
-    links = ", ".join(f"[{os.path.basename(file)}]({file})" for file in files)
-    told = tern.format(*values) + (f" ({links})" if links else "")
+    told = tern.format(*map(paper_text, found))
     if row.get("command"):
         told += f"{'; ' if told else ''}`{row['command']}`"
-    reason = f"**{verdict}**" + (f": {row['why']}" if row.get("why") else "")
-    return f"| {row['where']} | {row['paper']} | {told or '-'} | {reason} |\n"
+    cells = [row["where"], row["paper"], told or "-", f"**{verdict}**"]
+    for words in cells:
+        if len(words.split()) > WORDS:
+            raise Wrong(f"{here}: a cell of more than {WORDS} words: {words}")
+    parts = [f"Rule: {row['rule']}."] if row.get("rule") else []
+    parts += [row["why"] + "."] if row.get("why") else []
+    parts += [", ".join(f"[{os.path.basename(file)}]({file})" for file in dict.fromkeys(files))] if files else []
+    return cells, " ".join(parts)
+
+
+def paper_table(rows):
+    lines, notes = [], []
+    for cells, note in rows:
+        if note:
+            notes.append(f"{len(notes) + 1}. {note}\n")
+            cells[-1] += f" ({len(notes)})"
+        lines.append("| " + " | ".join(cells) + " |\n")
+    return "| Where | The paper | Tern | Verdict |\n| --- | --- | --- | --- |\n" + "".join(lines) + "\n" + "".join(notes)
 
 
 def papers(name, wanted, folder):
@@ -333,7 +375,7 @@ def papers(name, wanted, folder):
         return text
     if wanted not in rows:
         raise Wrong(f"there is no paper {wanted}")
-    return "| Where | The paper | Tern | Verdict |\n| --- | --- | --- | --- |\n" + "".join(rows[wanted])
+    return paper_table(rows[wanted])
 
 
 def rewritten(name):
@@ -434,6 +476,7 @@ def main():
     if any(word.startswith("-") for word in documents):
         sys.exit(__doc__.strip())
     top = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+    outdated = charts.stale() if check and not documents else []
     if not documents:
         documents = [os.path.join(top, "README.md")]
         for folder, _, names in sorted(os.walk(os.path.join(top, "docs"))):
@@ -452,7 +495,12 @@ def main():
                 file.write(after)
             print(f"{name}: written")
     if results:
+        for chart in charts.CHARTS.values():
+            QUOTED.update((os.path.realpath(os.path.join(results, chart["result"])), figure["test"], figure["x_text"])
+                          for figure in charts.read(chart))
         trim(results)
+    if outdated:
+        sys.exit(f"tables.py: {', '.join(outdated)}: run contrib/charts.py")
     if differ:
         sys.exit("tables.py: run contrib/tables.py")
 

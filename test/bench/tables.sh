@@ -71,6 +71,7 @@ makes 'several tests' 'rows="test; x" names=tern columns=unit' '|  |  | us | GB/
     '| one | 8 B | 0.123 | - |' '| one | 1 KiB | 12.3? | - |' '| two | 8 B | - | 0.00123 |'
 makes 'of two figures' 'names="tern, private over tern = ratio; tern, private minus tern = more"' \
     '|  | ratio | more |' '| --- | --- | --- |' '| 1 KiB | 10000? | 123444? |'
+makes 'only rows below a number' 'test=one names=tern below=1' '| us | tern |' '| --- | --- |' '| 8 B | 0.123 |'
 wrong 'one of two figures' "there is no name 'rc_v over tern'" 'names="rc_v over tern"'
 wrong 'two figures in one cell' 'document.md:3: more than one figure' 'names=tern'
 wrong 'a name that the file does not have' "there is no name 'rc_v'" 'names=rc_v'
@@ -109,15 +110,19 @@ mkdir -p "$tmp/results"
 write_result 0.5678
 cp "$tmp/result.json" "$tmp/results"
 printf '# Mine\n\n<!-- papers: papers.json -->\n<!-- end -->\n\n<!-- papers: papers.json mine -->\n<!-- end -->\n' >"$document"
-figures=', "figures": ["result.json | one | tern | 8 B"]'
+judged() { # FIGURES HOLDS [RULE]
+    printf ', "figures": [%s], "holds": "%s", "rule": "%s"' "$1" "$2" "${3-at most 1}"
+}
+one='"result.json | one | tern | 8 B"'
+figures=$(judged "$one" '{0} <= 1')
 row beaten 'it takes {0}' "$figures"
 check 'a row of a paper' "$tables" "$document"
-check_match 'its figure has a file' \
-    '^\| figure 1 \| 5 us \| it takes 0.568 us \(\[result.json\]\(results/result.json\)\) \| \*\*beaten\*\* \|$' cat "$document"
+check_match 'its cells' '^\| figure 1 \| 5 us \| it takes 0.568 us \| \*\*beaten\*\* \(1\) \|$' cat "$document"
+check_match 'its rule and its file are a note' '^1[.] Rule: at most 1[.] \[result.json\]\(results/result.json\)$' cat "$document"
 check_match 'verdicts are counted' '^\| \[Mine\]\(#mine\) \| 0 \| 1 \| 0 \| 0 \| 0 \| 0 \|$' cat "$document"
 check 'what is written of papers is right' "$tables" --check "$document"
 row reproduced 'half of it is {0}, and less: {1}' \
-    ', "figures": ["result.json | one | tern over tern | 8 B", "result.json | one | tern minus tern | 8 B"]'
+    "$(judged '"result.json | one | tern over tern | 8 B", "result.json | one | tern minus tern | 8 B"' '{0} <= 1')"
 check 'a row with a ratio and a difference' "$tables" "$document"
 check_match 'of two figures' 'half of it is 1, and less: 0 us ' cat "$document"
 wrong_row() { # NAME PATTERN row...
@@ -125,11 +130,35 @@ wrong_row() { # NAME PATTERN row...
     refuses "$1" 1 "$2" "$tables" "$document"
 }
 wrong_row 'a verdict by no figure' "'beaten' by no figure" beaten 'fast'
+wrong_row 'a verdict by no rule' "'beaten' by no rule" beaten '{0}' ", \"figures\": [$one]"
+wrong_row 'a rule that does not hold' 'but the rule does not hold' reproduced '{0}' "$(judged "$one" '{0} > 1')"
+wrong_row 'a rule that holds' 'but the rule holds' 'not seen' '{0}' "$figures"
+wrong_row 'a number that only the rule knows' 'the rule does not say 0.9' beaten '{0}' "$(judged "$one" '{0} <= 0.9')"
+wrong_row 'a long cell' 'a cell of more than 30 words' beaten "{0}$(printf ' word%.0s' {1..30})" "$figures"
 wrong_row 'no such verdict' 'a verdict is one of' great '{0}' "$figures"
 wrong_row 'a number without a file' 'comes from no file: 3 us' 'needs a cluster' 'it takes 3 us'
 wrong_row 'not measured, but how' 'no command' 'not measured' ''
 wrong_row 'a figure that has no place' 'not each figure has its place' beaten 'fast' "$figures"
-wrong_row 'a figure that no file has' '0 figures, not one' beaten '{0}' ', "figures": ["result.json | one | tern | 9 B"]'
+wrong_row 'a figure that no file has' '0 figures, not one' beaten '{0}' "$(judged "${one/8/9}" '{0} <= 1')"
 wrong_row 'no such member' 'no such member: wy' 'needs a cluster' '' ', "wy": "because"'
 check_match 'a list of what there is' 'names="tern; tern, private"' "$tables" --list "$tmp/result.json"
+
+# A tree with no document but its charts.
+contrib=$(dirname "$tables")
+mkdir -p "$tmp/tree/contrib" "$tmp/tree/docs/bench"
+cp "$contrib/charts.py" "$tables" "$tmp/tree/contrib"
+cp -R "$contrib/../docs/bench/charts" "$contrib/../docs/bench/results" "$tmp/tree/docs/bench"
+chmod -R u+w "$tmp/tree"
+: >"$tmp/tree/README.md"
+check 'charts agree with their results' "$tmp/tree/contrib/tables.py" --check
+sed -i 's/\("stream".*"tern",.*"median":\)/\19/' "$tmp/tree/docs/bench/results/sim-cx5-edr.json"
+refuses 'a chart of other figures' 1 '^tables.py: rate.svg: run contrib/charts.py$' "$tmp/tree/contrib/tables.py" --check
+if python3 -c 'import matplotlib' 2>/dev/null; then
+    check 'charts are drawn' "$tmp/tree/contrib/charts.py"
+    check 'and show the figures' "$tmp/tree/contrib/tables.py" --check
+    check 'elsewhere too' "$tmp/tree/contrib/charts.py" "$tmp/again"
+    check 'by the same bytes' diff -r "$tmp/again" "$tmp/tree/docs/bench/charts"
+else
+    skip 'charts are drawn' 'there is no matplotlib'
+fi
 finish

@@ -148,8 +148,8 @@ if command -v python3 >/dev/null; then
             exit !(cached > 5 && cached < 12 && overlapped > 0.85 * cached && overlapped < cached && slower > 3 * cached) }'
     result $? 'pinning behind the wire brings what a cache brings' "$tmp/patterns.json"
     # Most buffers are used again and again.
-    unpack lammps
-    check 'a job with the costs of the pinning paper' "${patterns[@]}" --compute 0 --job lammps "${traces[@]}"
+    lammps=$srcdir/bench/traces/lammps.tar.xz
+    check 'a job with the costs of the pinning paper' "${patterns[@]}" --compute 0 --job "$lammps"
     pins() { # NAME: registrations
         figure "$tmp/patterns.json" 'registrations of the job' "$1"
     }
@@ -157,7 +157,7 @@ if command -v python3 >/dev/null; then
         'BEGIN { exit !(cached > 0 && first > 2 * cached && overlapped >= first) }'
     result $? 'memory that stays pinned is pinned less often' "$tmp/patterns.json"
     contenders=("$srcdir/../contrib/contenders.py" "$tern_bench" --compute 0)
-    check 'contenders' "${contenders[@]}" --json "$tmp/contenders.json" registration --name lammps "${traces[@]}"
+    check 'contenders' "${contenders[@]}" --json "$tmp/contenders.json" registration "$lammps"
     awk -v cache="$(figure "$tmp/contenders.json" 'registrations of the job' 'rc_v with its cache')" \
         -v none="$(figure "$tmp/contenders.json" 'registrations of the job' 'rc_v without a cache')" \
         'BEGIN { exit !(cache > 0 && none > 2 * cache) }'
@@ -178,7 +178,6 @@ if command -v python3 >/dev/null; then
             'BEGIN { exit !(ratio > 0 && ratio * other / tern > 0.9999 && ratio * other / tern < 1.0001) }' || status=1
     done
     result $status 'its time over each peer, and the ratios' "$tmp/peers.json"
-    refuses 'traces without a name' 2 'traces need --name' "${contenders[@]}" --json "$tmp/none" peers "${traces[0]}"
 else
     skip 'availability' 'there is no python3'
 fi
