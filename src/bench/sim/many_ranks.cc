@@ -122,10 +122,15 @@ Crowd crowd(World& world, uint32_t size) {
     for (uint32_t rank = 1; rank < ranks; ++rank) world.connect(0, rank);
     Node& receiver = world.node(0);
     uint64_t took = 0, other = 0;
-    std::vector<Program> pair;
-    pair.push_back(ping(receiver, 1, 8, kTripsBefore, took));
-    pair.push_back(ping(world.node(1), 0, 8, kTripsBefore, other));
-    world.run(std::move(pair));
+    // All are connected, and have buffers to send from, when the counted trips begin.
+    for (uint32_t rank = 1; rank < ranks; ++rank) {
+        const uint32_t trips = rank == 1 ? kTripsBefore : 1;
+        const uint32_t bytes = rank == 1 ? 8 : size;
+        std::vector<Program> pair;
+        pair.push_back(ping(receiver, rank, bytes, trips, took));
+        pair.push_back(ping(world.node(rank), 0, bytes, trips, other));
+        world.run(std::move(pair), rank);
+    }
 
     const uint64_t naks = rnr_naks(ranks);
     receiver.copy_messages();
