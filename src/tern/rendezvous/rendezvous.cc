@@ -112,6 +112,11 @@ Status Rendezvous::arm(std::vector<Watched>& words) {
     return incoming_.arm(words);
 }
 
+bool Rendezvous::may_be_overtaken(const Channel& channel, uint64_t until) const {
+    return accounts_.users() != 0 && channel.transfers != 0 &&
+           TransferAccounts::may_be_overtaken(channel, until);
+}
+
 // A flush on a failed channel ends with the channel, in ended(), and reports what was lost.
 Status Rendezvous::flush(Channel& channel, const Waiter& waiter) {
     if (!channel.failed && !busy(channel)) return engine_.flushing()->flush(channel, waiter);

@@ -73,12 +73,11 @@ class Rendezvous {
     // needs the peer, so that something sent now might overtake it. A read that has been posted
     // cannot be overtaken.
     uint64_t begun() const { return accounts_.begun(); }
-    static bool may_be_overtaken(const Channel& channel, uint64_t until) {
-        return TransferAccounts::may_be_overtaken(channel, until);
-    }
+    bool may_be_overtaken(const Channel& channel, uint64_t until) const;
     // Whether operations of this side's users are under way on this channel.
     bool busy(const Channel& channel) const {
-        return TransferAccounts::pending(channel, accounts_.begun(), nullptr);
+        return accounts_.users() != 0 &&
+               TransferAccounts::pending(channel, accounts_.begun(), nullptr);
     }
     // A user leaves the channel: ends its flushes. Its operations continue.
     void cancel_flushes(const Channel& channel, const void* user) {
