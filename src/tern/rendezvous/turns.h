@@ -219,9 +219,10 @@ class Turns {
         for (size_t left = size; left != 0; --left, at = at + 1 < size ? at + 1 : 0) {
             if (ready_[at] == nullptr) continue;
             const bool late = budget_.over();
-            count += move(*ready_[at], step).count;
+            const unsigned done = move(*ready_[at], step).count;
+            count += done;
             // A registration that did not fit in comes first in the next call.
-            if (!late && budget_.over()) next_ = budget_.put_off() ? at : at + 1;
+            if (!late && budget_.over()) next_ = done == 0 ? at : at + 1;
         }
         return count;
     }
