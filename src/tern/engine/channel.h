@@ -21,6 +21,7 @@
 namespace tern {
 
 class Batches;
+struct Transfer;
 
 // A connection with the state of both directions. Each part belongs to one object of the engine,
 // which alone changes it unless the part says otherwise.
@@ -187,6 +188,11 @@ struct Channel final : Connection {
     Backlog backlog;           // of EarlySends; empty once the connection is up
     std::vector<void*> users;  // of Channels: the endpoints
     Tally tally;
+    // Of the rendezvous: the operations of this side's users, oldest first.
+    struct Operations {
+        Transfer* first = nullptr;
+        Transfer* last = nullptr;
+    } operations;
 };
 
 // A send in the usual case touches two cache lines of its own direction. The queue pair, the tag

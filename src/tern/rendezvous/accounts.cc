@@ -26,6 +26,9 @@ void TransferAccounts::begin_operation(Transfer& transfer, uint64_t address, con
     transfer.key = key;
     transfer.asked_here = true;
     ++work_;
+    Channel::Operations& all = transfer.channel->operations;
+    transfer.earlier = std::exchange(all.last, &transfer);
+    (transfer.earlier != nullptr ? transfer.earlier->later : all.first) = &transfer;
 }
 
 void TransferAccounts::begin_service(Transfer& transfer, RegionUse* use, uint64_t address,
@@ -39,14 +42,20 @@ void TransferAccounts::end(Transfer& transfer) {
     --transfers_;
     memory_.release(transfer);
     engine_.transfer_over(*transfer.channel);
-    if (!transfer.awaited()) return;
+    if (transfer.awaited()) forget_operation(transfer);
+}
+
+void TransferAccounts::forget_operation(Transfer& transfer) {
     TERN_ASSERT(users() != 0);
     --work_;
+    Channel::Operations& all = transfer.channel->operations;
+    if (cursor_ == &transfer) cursor_ = transfer.later;
+    (transfer.earlier != nullptr ? transfer.earlier->later : all.first) = transfer.later;
+    (transfer.later != nullptr ? transfer.later->earlier : all.last) = transfer.earlier;
 }
 
 void* TransferAccounts::drop(Transfer& transfer) {
-    TERN_ASSERT(!transfer.asked_here || users() != 0);
-    work_ -= transfer.awaited();
+    if (transfer.awaited()) forget_operation(transfer);
     memory_.release(transfer);
     transfer.dropped = true;
     return std::exchange(transfer.waiter, {}).cookie;
@@ -63,6 +72,25 @@ void TransferAccounts::complete(bool awaited, void* cookie, Channel& channel, St
         owner_.completed(cookie, status);
     else if (failed)
         engine_.fail(channel, status, "an operation without completion is refused");
+}
+
+// Operations are listed in the order of their beginnings. Without a user, the first is enough.
+bool TransferAccounts::pending(const Channel& channel, uint64_t until, const void* user) {
+    const Transfer* each = channel.operations.first;
+    while (each != nullptr && user != nullptr && each->waiter.user != user) each = each->later;
+    return each != nullptr && each->sequence <= until;
+}
+
+// Those that have been posted are as many as the send queue has places, at most.
+bool TransferAccounts::may_be_overtaken(const Channel& channel, uint64_t until) {
+    const Transfer* each = channel.operations.first;
+    while (each != nullptr && each->posted) each = each->later;
+    return each != nullptr && each->sequence <= until;
+}
+
+void TransferAccounts::forget_user(const Channel& channel, const void* user) {
+    for (Transfer* each = channel.operations.first; each != nullptr; each = each->later)
+        if (each->waiter.user == user) each->waiter.user = nullptr;
 }
 
 bool TransferAccounts::fail_if_cut(Transfer& transfer) {

@@ -62,6 +62,24 @@ class TransferAccounts {
     // canceled operation is no failure.
     void complete(bool awaited, void* cookie, Channel& channel, Status status);
 
+    // Whether an operation of `user`, or of any user if it is null, is under way on this channel
+    // that began no later than the `until`th of the interface.
+    static bool pending(const Channel& channel, uint64_t until, const void* user);
+    // Whether such an operation still has something to post, or needs the peer.
+    static bool may_be_overtaken(const Channel& channel, uint64_t until);
+    // Calls `call(transfer)` for the operations of this user on this channel, of one half. The call
+    // may end the transfer, and the user, who gets a completion then, may begin others.
+    template <class T, class Call>
+    void for_each_of(const Channel& channel, const void* user, Call&& call) {
+        for (cursor_ = channel.operations.first; cursor_ != nullptr;) {
+            Transfer& transfer = *std::exchange(cursor_, cursor_->later);
+            if (transfer.sends == T::kSends && transfer.waiter.user == user)
+                call(static_cast<T&>(transfer));
+        }
+    }
+    // The user is destroyed, and another one may be made at its address.
+    static void forget_user(const Channel& channel, const void* user);
+
     // Whether the memory was undeclared while the device accessed it, so that the queue pair has
     // been put into error; fails the channel then.
     bool fail_if_cut(Transfer& transfer);
@@ -77,10 +95,13 @@ class TransferAccounts {
     }
 
   private:
+    void forget_operation(Transfer& transfer);
+
     Engine& engine_;
     TransferMemory& memory_;
     RendezvousCounters& counters_;
     RendezvousOwner& owner_;
+    Transfer* cursor_ = nullptr;  // what for_each_of() looks at next
     uint64_t begun_ = 0;
     // In the low 32 bits the operations of users, above them the waiting requests of peers: each
     // call of progress looks at both.
@@ -91,24 +112,6 @@ class TransferAccounts {
     IdleTime idle_;
     bool warned_of_limit_ = false;
 };
-
-// Calls `begin(transfer)` for the transfers that have waited for a connection that is up now.
-// Returns their number.
-template <class Transfers, class Begin>
-unsigned take_connected(Transfers& transfers, Begin&& begin) {
-    unsigned count = 0;
-    for (size_t i = 0; i < transfers.size();) {
-        auto& transfer = *transfers[i];
-        if (!transfer.channel->up()) {
-            ++i;
-            continue;
-        }
-        transfers.erase(transfers.begin() + static_cast<std::ptrdiff_t>(i));
-        begin(transfer);
-        ++count;
-    }
-    return count;
-}
 
 class Refusals {
   public:

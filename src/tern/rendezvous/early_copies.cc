@@ -63,16 +63,20 @@ void EarlyCopier::drop(const EarlyCopy& copy) {
     copies_.remove(copy);
 }
 
-void EarlyCopier::take(Outgoing& transfer, const Fetch& frame) {
-    if (copies_.empty()) return;
+bool EarlyCopier::take(Outgoing& transfer, const Fetch& frame) {
+    if (copies_.empty()) return false;
     const EarlyCopy* copy = copies_.of(transfer.channel, frame);
-    if (copy == nullptr) return;
+    if (copy == nullptr) return false;
     // The region is another message's by now, or the message is fetched in another way.
-    if (copy->dead() || !copy->staged.fits(frame.part.part())) return drop(*copy);
+    if (copy->dead() || !copy->staged.fits(frame.part.part())) {
+        drop(*copy);
+        return false;
+    }
     ++counters_.early_copies_used;
     transfer.staging = copy->staging;
     transfer.early = copy->staged;
     copies_.remove(*copy);
+    return true;
 }
 
 }  // namespace tern

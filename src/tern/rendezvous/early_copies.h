@@ -152,8 +152,8 @@ class EarlyCopier : RendezvousPart {
     // Frees the ring of the oldest copy, if there is one: no transfer waits for a copy that may
     // never be fetched.
     bool give_way();
-    // Gives the transfer the early copy of the memory fetched, if there is one.
-    void take(Outgoing& transfer, const Fetch& frame);
+    // Gives the transfer the early copy of the memory fetched. False: there is none.
+    bool take(Outgoing& transfer, const Fetch& frame);
 
   private:
     void drop(const EarlyCopy& copy);

@@ -108,7 +108,7 @@ Incoming* IncomingTransfers::take() {
 void IncomingTransfers::begin(Incoming& transfer) {
     // No ring is lent while the peer may never answer.
     if (transfer.asked_here && !transfer.channel->up()) {
-        waiting_.for_connection.push_back(&transfer);
+        waiting_.for_connection.push(*transfer.channel, &transfer);
         return;
     }
     // Transfers that an earlier call of progress had no time for come first.
@@ -143,12 +143,10 @@ void IncomingTransfers::run(Incoming& transfer) {
         writes_.open(transfer);
     }
     transfer.move_to(reads ? Incoming::State::kReading : Incoming::State::kAsking);
+    if (!reads && writes_.ask_sender(transfer)) transfer.move_to(Incoming::State::kRunning);
     running_.add(transfer);
     accounts_.started();
-    if (reads)
-        (void)step_reading(transfer);
-    else if (writes_.ask_sender(transfer))
-        transfer.move_to(Incoming::State::kRunning);
+    if (reads) running_.move(transfer, [this](Incoming& each) { return step_reading(each); });
 }
 
 void IncomingTransfers::wait_for_ring(Incoming& transfer) {
@@ -160,7 +158,7 @@ void IncomingTransfers::wait_for_ring(Incoming& transfer) {
 void IncomingTransfers::Waiting::remove(Incoming& transfer) {
     std::erase(failed, &transfer);
     if (transfer.state != Incoming::State::kWaiting) return;
-    std::erase(for_connection, &transfer);
+    for_connection.remove(*transfer.channel, &transfer);
     for_budget.remove(*transfer.channel, &transfer);
 }
 
@@ -169,8 +167,12 @@ unsigned IncomingTransfers::begin_waiting() {
     if (!requests_.empty()) [[unlikely]]
         count += serve_waiting();
     if (!waiting_.for_connection.empty()) [[unlikely]]
-        count += take_connected(waiting_.for_connection,
-                                [this](Incoming& transfer) { begin(transfer); });
+        count += waiting_.for_connection.move_firsts([this](Incoming* transfer) {
+            if (!transfer->channel->up()) return false;
+            waiting_.for_connection.remove(*transfer->channel, transfer);
+            begin(*transfer);
+            return true;
+        });
     for (auto& later = waiting_.for_budget; !later.empty() && !budget_.over(); ++count) {
         Incoming& transfer = *later.front();
         const Prepared now = preparation_.prepare(transfer, !rings_.any_waits());
@@ -200,6 +202,7 @@ unsigned IncomingTransfers::lend_rings() {
             // It has begun, and its memory could not be pinned.
             if (!rings_.lend(*transfer, true) && !rings_.cannot_register()) break;
             rings_.queue().pop(*transfer);
+            running_.wake(*transfer);
         } else {
             const Prepared now = preparation_.prepare(*transfer, true);
             if (now == Prepared::kNoRing) break;
@@ -217,7 +220,10 @@ unsigned IncomingTransfers::do_without_rings() {
         if (!transfer.in_one_piece()) return false;
         preparation_.on_rings_taken(transfer);
         // It tries to pin its memory again.
-        if (transfer.state == Incoming::State::kReading) return true;
+        if (transfer.state == Incoming::State::kReading) {
+            running_.wake(transfer);
+            return true;
+        }
         const Prepared now = preparation_.prepare(transfer, false);
         if (now == Prepared::kNoRing) return false;
         proceed(transfer, now);
@@ -231,28 +237,27 @@ unsigned IncomingTransfers::advance() {
     return running_.advance([this](Incoming& transfer) { return step(transfer); });
 }
 
-// The transfer may be over after this.
-unsigned IncomingTransfers::step(Incoming& transfer) {
-    if (transfer.channel->failed) return 0;
+Step IncomingTransfers::step(Incoming& transfer) {
+    if (transfer.channel->failed) return {.next = Next::kOnEvent};
     if (transfer.state == Incoming::State::kReading) return step_reading(transfer);
-    const IncomingWrites::Step step = writes_.step(transfer);
-    if (step.over) end(transfer, transfer.failed ? Status::kRemoteAccess : Status::kOk);
-    return step.count;
+    const Step done = writes_.step(transfer);
+    if (done.next == Next::kOver)
+        end(transfer, transfer.failed ? Status::kRemoteAccess : Status::kOk);
+    return done;
 }
 
-// The transfer may be over after this.
-unsigned IncomingTransfers::step_reading(Incoming& transfer) {
+Step IncomingTransfers::step_reading(Incoming& transfer) {
     const unsigned count = reads_.take(transfer);
     if (transfer.taken == transfer.length) {
         end(transfer, Status::kOk);
-        return count + 1;
+        return {count + 1, Next::kOver};
     }
     const Reads::Posted posted = reads_.post(transfer, !rings_.any_waits());
     if (posted.no_rings)
         proceed(transfer, preparation_.fail_without_rings(transfer));
     else if (posted.needs_ring && !transfer.waits_for_ring)
         wait_for_ring(transfer);
-    return count + posted.count;
+    return {count + posted.count, budget_.over() ? Next::kAgain : posted.next};
 }
 
 // Reads complete in the order in which they were posted.
@@ -264,19 +269,24 @@ void IncomingTransfers::have_read(Incoming::Read& read, Status status) {
     const Channel& channel = *transfer.channel;
     if (status != Status::kOk || (channel.failed && channel.status == Status::kCanceled)) return;
     read.arrived = true;
-    if (!budget_.behind()) (void)step_reading(transfer);
+    running_.move_now(transfer, [this](Incoming& each) { return step_reading(each); });
 }
 
 bool IncomingTransfers::finish(Channel& channel, const std::byte* data, uint32_t length) {
     Finish frame;
     if (!unpack(frame, data, length)) return false;
     Incoming* transfer = table_.find(channel, frame.receiver);
-    return transfer != nullptr && transfer->core && transfer->core->finished();
+    if (transfer == nullptr || !transfer->core || !transfer->core->finished()) return false;
+    running_.wake(*transfer);
+    return true;
 }
 
 bool IncomingTransfers::notified(Channel& channel, uint32_t immediate) {
     Incoming* transfer = table_.find_index(channel, immediate >> 16);
-    return transfer != nullptr && transfer->core && transfer->core->arrived(immediate & 0xffff);
+    if (transfer == nullptr || !transfer->core || !transfer->core->arrived(immediate & 0xffff))
+        return false;
+    running_.wake(*transfer);
+    return true;
 }
 
 // The sender refuses a fetch, or the rest of one. Nothing was asked of it in another state; reads
@@ -292,6 +302,8 @@ bool IncomingTransfers::refused(Channel& channel, const Refuse& frame) {
     transfer->refused = frame.what == Refuse::kFetch;
     if (transfer->refused && transfer->core->withdrawn_completely())
         end(*transfer, Status::kRemoteAccess);
+    else
+        running_.wake(*transfer);
     return true;
 }
 
@@ -300,26 +312,29 @@ Status IncomingTransfers::arm(std::vector<Watched>& words) {
     if (!waiting_.failed.empty() || !waiting_.for_budget.empty()) return Status::kInProgress;
     if (requests_.any([this](const Channel& each) { return may_serve(each); }))
         return Status::kInProgress;
-    for (Incoming* transfer : running_) {
-        if (!transfer->core || transfer->channel->failed) continue;
-        RingReader& core = *transfer->core;
+    bool arrived = false;
+    running_.for_each_ready([&](Incoming& transfer) {
+        if (!transfer.core || transfer.channel->failed) return;
+        RingReader& core = *transfer.core;
         // Read the flag before next(): a value written after that differs from `was`.
         Watched flag;
         if (core.polls_memory()) {
-            flag.at = core.flag(transfer->ring.data);
+            flag.at = core.flag(transfer.ring.data);
             flag.was = __atomic_load_n(flag.at, __ATOMIC_RELAXED);
         }
         RingReader::Block block;
-        if (!core.is_withdrawn() && core.next(transfer->ring.data, block))
-            return Status::kInProgress;
+        if (!core.is_withdrawn() && core.next(transfer.ring.data, block)) {
+            arrived = true;
+            return;
+        }
         // The sender may have no room left, and this side does not poll while it sleeps.
         if (core.ack_owed()) {
             if (!core.notified()) core.waited();
-            (void)writes_.acknowledge(*transfer);
+            (void)writes_.acknowledge(transfer);
         }
         if (flag.at != nullptr) words.push_back(flag);
-    }
-    return Status::kOk;
+    });
+    return arrived ? Status::kInProgress : Status::kOk;
 }
 
 // How transfers end.
@@ -348,12 +363,13 @@ void IncomingTransfers::end(Incoming& transfer, Status status) {
 // What the sender has been asked to write to a ring is still taken from there, and confirmed.
 unsigned IncomingTransfers::drop(const Channel& channel, const void* user) {
     unsigned count = 0;
-    table_.for_each_of(channel, user, [&](Incoming& transfer) {
+    accounts_.for_each_of<Incoming>(channel, user, [&](Incoming& transfer) {
         if (transfer.exposed()) return;
         ++count;
         if (transfer.state != Incoming::State::kRunning) return end(transfer, Status::kCanceled);
         transfer.failed = true;
         void* const cookie = accounts_.drop(transfer);
+        running_.wake(transfer);
         accounts_.complete(true, cookie, *transfer.channel, Status::kCanceled);
     });
     return count;
@@ -363,14 +379,6 @@ void IncomingTransfers::ended(Channel* channel, Status status) {
     if (channel != nullptr) requests_.forget(*channel);
     table_.for_each([&](Incoming& transfer) {
         if (channel == nullptr || transfer.channel == channel) end(transfer, status);
-    });
-}
-
-// The send queue keeps the order of reads that have all been posted.
-bool IncomingTransfers::may_be_overtaken(const Channel& channel, uint64_t until) const {
-    return table_.any_pending(channel, until, [](const Incoming& transfer) {
-        return transfer.state != Incoming::State::kReading ||
-               transfer.reading.asked != transfer.length;
     });
 }
 

@@ -2,7 +2,6 @@
 // The receiving half of an interface's transfers: gets, and what peers put.
 #pragma once
 
-#include <deque>
 #include <memory>
 #include <vector>
 
@@ -35,11 +34,12 @@ class IncomingTransfers : RendezvousPart {
     unsigned advance();
     // As Rendezvous::arm().
     Status arm(std::vector<Watched>& words);
-    bool pending(const Channel& channel, uint64_t until, const void* user) const {
-        return table_.any_pending(channel, until, user);
-    }
-    bool may_be_overtaken(const Channel& channel, uint64_t until) const;
     void request_reports() const;
+    // Regions have been undeclared that transfers use.
+    void wake_all() {
+        table_.for_each([this](Incoming& transfer) { running_.wake(transfer); });
+    }
+    uint64_t steps() const { return running_.steps(); }
 
     // Frames of peers. False: the frame is invalid.
     bool deliver(Channel& channel, const std::byte* data, uint32_t length);
@@ -51,11 +51,6 @@ class IncomingTransfers : RendezvousPart {
     // See Rendezvous::flush_by_force().
     // Returns how many operations have ended.
     unsigned drop(const Channel& channel, const void* user);
-    // The user is destroyed, and another one may be made at its address.
-    void forget_user(const Channel& channel, const void* user) {
-        table_.for_each_of(channel, user,
-                           [](Transfer& transfer) { transfer.waiter.user = nullptr; });
-    }
     // Null: all channels are over.
     void ended(Channel* channel, Status status);
 
@@ -66,7 +61,7 @@ class IncomingTransfers : RendezvousPart {
 
     // Transfers that have not begun, and do not wait for a ring.
     struct Waiting {
-        std::deque<Incoming*> for_connection;  // of users whose channels are not up yet
+        PeerTurns<Incoming*> for_connection;  // of users whose channels are not up yet
         PeerTurns<Incoming*> for_budget;
         std::vector<Incoming*> failed;  // to be ended with an error
 
@@ -88,8 +83,8 @@ class IncomingTransfers : RendezvousPart {
     unsigned lend_rings();
     unsigned do_without_rings();
 
-    unsigned step(Incoming& transfer);
-    unsigned step_reading(Incoming& transfer);
+    Step step(Incoming& transfer);
+    Step step_reading(Incoming& transfer);
     void end(Incoming& transfer, Status status);
 
     IncomingRings rings_;

@@ -53,7 +53,7 @@ void OutgoingTransfers::begin_put(Outgoing& transfer, uint64_t to, const WireKey
     if (transfer.channel->up())
         offer(transfer);
     else
-        unconnected_.push_back(&transfer);
+        unconnected_.push(*transfer.channel, &transfer);
 } catch (const std::bad_alloc&) {
     transfer.waiter = {};
     throw;
@@ -68,21 +68,22 @@ void OutgoingTransfers::offer(Outgoing& transfer) {
                                   .placed = true}));
         return;
     }
-    offers_.push_back(&transfer);
+    offers_.push(*transfer.channel, &transfer);
     (void)make_offers();
 }
 
-// Keeps the order within each channel: if one offer has no room, the later ones have none either.
 unsigned OutgoingTransfers::make_offers() {
-    return static_cast<unsigned>(std::erase_if(offers_, [this](Outgoing* transfer) {
+    if (offers_.empty()) return 0;
+    return offers_.move_firsts([this](Outgoing* transfer) {
         const Deliver frame{.sender = transfer->number,
                             .address = transfer->address,
                             .length = transfer->length,
                             .key = transfer->key};
         if (!send_frame(engine_, *transfer->channel, TransferId::kDeliver, frame)) return false;
+        offers_.remove(*transfer->channel, transfer);
         transfer->move_to(Outgoing::State::kOffered);
         return true;
-    }));
+    });
 }
 
 // A peer asks to get.
@@ -118,7 +119,7 @@ bool OutgoingTransfers::serve(Channel& channel, const Fetch& frame) {
     ++channel.outgoing;
     transfer->receiver = frame.receiver;
     channel.fetches |= channel.readable;
-    early_.take(*transfer, frame);
+    if (early_.take(*transfer, frame)) staging_.hold(*transfer);
     return start(*transfer, frame.ring, frame.part);
 }
 
@@ -141,6 +142,7 @@ bool OutgoingTransfers::start(Outgoing& transfer, const WireRing& ring, const Wi
     transfer.core->set_early_chunk(transfer.early);
     transfer.move_to(Outgoing::State::kWriting);
     running_.add(transfer);
+    if (!transfer.alone()) by_receiver_.add(transfer);
     accounts_.started();
     if (transfer.dropped) [[unlikely]]
         return withdraw(transfer);
@@ -158,59 +160,76 @@ unsigned OutgoingTransfers::advance() {
     if (!requests_.empty()) [[unlikely]]
         count += serve_waiting();
     if (!unconnected_.empty()) [[unlikely]]
-        count += take_connected(unconnected_, [this](Outgoing& transfer) { offer(transfer); });
+        count += unconnected_.move_firsts([this](Outgoing* transfer) {
+            if (!transfer->channel->up()) return false;
+            unconnected_.remove(*transfer->channel, transfer);
+            offer(*transfer);
+            return true;
+        });
     if (staging_.any_waiting()) count += staging_.lend_to_waiting(running_) + end_starved();
     count += make_offers();
     return count + running_.advance([this](Outgoing& transfer) { return step(transfer); });
 }
 
-// A frame of the peer lets the transfer go on; at once, unless others are due.
-void OutgoingTransfers::step_now(Outgoing& transfer) {
-    if (!budget_.behind()) (void)step(transfer);
-}
-
 // Posts a few writes, pins the next piece, and sends the finish.
-unsigned OutgoingTransfers::step(Outgoing& transfer) {
+Step OutgoingTransfers::step(Outgoing& transfer) {
     Channel& channel = *transfer.channel;
-    if (channel.failed) return 0;
+    if (channel.failed) return {.next = Next::kOnEvent};
     const bool revoked = transfer.use != nullptr && transfer.use->revoked();
-    if ((revoked || transfer.dropped) && withdraw(transfer)) return 0;
+    if ((revoked || transfer.dropped) && withdraw(transfer)) {
+        const bool told = transfer.state == Outgoing::State::kWithdrawn || channel.failed;
+        return {.next = told ? Next::kOnEvent : Next::kOnRoom};
+    }
     // Of a transfer that the peer has ended, only completions are to come.
     if (transfer.state == Outgoing::State::kWaiting || transfer.state == Outgoing::State::kEnded)
-        return 0;
-    ChunkSource& core = *transfer.core;
-    unsigned count = 0;
-    ChunkSource::Chunk chunk;
-    while (count < kWritesAtOnce && channel.sends.room() > channel.transfer_reserve) {
-        // A transfer whose staging memory was taken away needs some again only for a next write.
-        if (core.staged() != 0 && transfer.staging.slots == 0 &&
-            !core.next(Outgoing::kLongestWrite, chunk))
-            break;
-        // Before next(), because chunks depend on the size of the staging memory.
-        if (core.staging() && !staging_.lend_or_wait(transfer)) break;
-        if (!core.next(Outgoing::kLongestWrite, chunk)) break;
-        if (!(chunk.placed ? placed_.post(transfer, chunk)
-                           : staging_.post(transfer, chunk, placed_.is_of_device(transfer))))
-            break;
-        core.posted(chunk);
-        ++counters_.chunks;
-        ++count;
-    }
-    count += placed_.pin_ahead(transfer);
+        return {.next = Next::kOnEvent};
+    Step done{.next = Next::kOnEvent};
+    done.next = write(transfer, done.count);
+    done.count += placed_.pin_ahead(transfer);
+    const ChunkSource& core = *transfer.core;
+    transfer.posted = transfer.alone() && core.all_posted();
     if (core.all_posted() && core.needs_finish() && !transfer.alone() &&
         transfer.state == Outgoing::State::kWriting) {
         const Finish frame{.receiver = transfer.receiver};
-        if (send_frame(engine_, *transfer.channel, TransferId::kFinish, frame))
+        if (send_frame(engine_, channel, TransferId::kFinish, frame))
             transfer.move_to(Outgoing::State::kFinished);
+        else
+            done.next = Next::kOnRoom;
     }
-    return count;
+    if (budget_.over()) done.next = Next::kAgain;
+    return done;
+}
+
+// Returns what it has stopped for, apart from the budget.
+Next OutgoingTransfers::write(Outgoing& transfer, unsigned& count) {
+    const Channel& channel = *transfer.channel;
+    ChunkSource& core = *transfer.core;
+    ChunkSource::Chunk chunk;
+    for (; count < kWritesAtOnce; ++count) {
+        if (channel.sends.room() <= channel.transfer_reserve)
+            return core.staging() || core.next(Outgoing::kLongestWrite, chunk) ? Next::kOnRoom
+                                                                               : Next::kOnEvent;
+        // A transfer whose staging memory was taken away needs some again only for a next write.
+        if (core.staged() != 0 && transfer.staging.slots == 0 &&
+            !core.next(Outgoing::kLongestWrite, chunk))
+            return Next::kOnEvent;
+        // Before next(), because chunks depend on the size of the staging memory.
+        if (core.staging() && !staging_.lend_or_wait(transfer)) return Next::kOnEvent;
+        if (!core.next(Outgoing::kLongestWrite, chunk)) return Next::kOnEvent;
+        if (!(chunk.placed ? placed_.post(transfer, chunk)
+                           : staging_.post(transfer, chunk, placed_.is_of_device(transfer))))
+            return Next::kOnEvent;
+        core.posted(chunk);
+        ++counters_.chunks;
+    }
+    return Next::kAgain;
 }
 
 bool OutgoingTransfers::part(Channel& channel, const std::byte* data, uint32_t length) {
     MorePart frame;
     if (!unpack(frame, data, length)) return false;
     if (!frame.part.valid() || frame.part.announced()) return false;
-    Outgoing* transfer = of_receiver(channel, frame.receiver);
+    Outgoing* transfer = by_receiver_.find(channel, frame.receiver);
     if (transfer == nullptr) return true;  // it has been refused meanwhile
     if (!frame.part.part().placed && transfer->to.slots == 0) return false;
     if (!transfer->core->add(frame.part.part())) return false;
@@ -222,7 +241,7 @@ bool OutgoingTransfers::acknowledged(Channel& channel, const std::byte* data, ui
     Ack frame;
     if (!unpack(frame, data, std::min<uint32_t>(length, sizeof(frame)))) return false;
     if (!frame.valid(length)) return false;
-    Outgoing* transfer = of_receiver(channel, frame.receiver);
+    Outgoing* transfer = by_receiver_.find(channel, frame.receiver);
     if (transfer == nullptr || !transfer->core->acknowledged(frame.count)) return false;
     const bool replies = (frame.flags & Ack::kReply) != 0;
     // Only a fetch that has succeeded has a reply.
@@ -264,18 +283,11 @@ void OutgoingTransfers::written(Outgoing::Write& write, Status status) {
         if (memory) transfer.use->lend(nullptr, false);
     }
     if (&write == &transfer.reclaim) staging_.take_back(transfer);
+    if (&write != &transfer.gather) running_.wake(transfer);
     if (transfer.under_way() != 0) return;
     if (transfer.state == Outgoing::State::kEnded ||
         (transfer.alone() && transfer.core->all_posted()))
         end(transfer, transfer.status);
-}
-
-// By the receiver's number; null if there is none.
-Outgoing* OutgoingTransfers::of_receiver(const Channel& channel, uint32_t receiver) const {
-    for (Outgoing* transfer : running_)
-        if (transfer->channel == &channel && transfer->receiver == receiver && !transfer->alone())
-            return transfer;
-    return nullptr;
 }
 
 // By this side's number, while the peer has not answered; null if there is none.
@@ -334,12 +346,13 @@ void OutgoingTransfers::drop(Outgoing& transfer, Status status) {
     Channel& channel = *transfer.channel;
     void* const cookie = accounts_.drop(transfer);
     if (transfer.core) (void)withdraw(transfer);
+    running_.wake(transfer);
     accounts_.complete(awaited, cookie, channel, status);
 }
 
 unsigned OutgoingTransfers::drop(const Channel& channel, const void* user) {
     unsigned count = 0;
-    table_.for_each_of(channel, user, [&](Outgoing& transfer) {
+    accounts_.for_each_of<Outgoing>(channel, user, [&](Outgoing& transfer) {
         if (transfer.under_way() != 0) return;
         ++count;
         drop(transfer, Status::kCanceled);
@@ -350,9 +363,12 @@ unsigned OutgoingTransfers::drop(const Channel& channel, const void* user) {
 void OutgoingTransfers::end(Outgoing& transfer, Status status) {
     TERN_TRACE("outgoing transfer %u is over, status %u", transfer.number,
                static_cast<unsigned>(status));
+    if (transfer.state == Outgoing::State::kOffering) {
+        unconnected_.remove(*transfer.channel, &transfer);
+        offers_.remove(*transfer.channel, &transfer);
+    }
+    if (transfer.turn.runs && !transfer.alone()) by_receiver_.remove(transfer);
     accounts_.stopped(running_.remove(transfer));
-    std::erase(unconnected_, &transfer);
-    std::erase(offers_, &transfer);
     staging_.forget(transfer);
     staging_.give_back(transfer);
     const bool awaited = transfer.awaited();
@@ -371,13 +387,6 @@ void OutgoingTransfers::ended(Channel* channel, Status status) {
     }
     table_.for_each([&](Outgoing& transfer) {
         if (channel == nullptr || transfer.channel == channel) end(transfer, status);
-    });
-}
-
-// The send queue keeps the order of writes to open memory that have all been posted.
-bool OutgoingTransfers::may_be_overtaken(const Channel& channel, uint64_t until) const {
-    return table_.any_pending(channel, until, [](const Outgoing& transfer) {
-        return !transfer.alone() || !transfer.core || !transfer.core->all_posted();
     });
 }
 

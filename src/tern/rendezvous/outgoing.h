@@ -2,7 +2,6 @@
 // The sending half of an interface's transfers: puts, and what peers get.
 #pragma once
 
-#include <deque>
 #include <memory>
 
 #include "tern/rendezvous/placed.h"
@@ -39,11 +38,12 @@ class OutgoingTransfers : RendezvousPart {
     }
     // Makes offers, lends staging memory and posts writes, as far as possible.
     unsigned advance();
-    bool pending(const Channel& channel, uint64_t until, const void* user) const {
-        return table_.any_pending(channel, until, user);
-    }
-    bool may_be_overtaken(const Channel& channel, uint64_t until) const;
     void request_reports() const;
+    // Regions have been undeclared that transfers use.
+    void wake_all() {
+        table_.for_each([this](Outgoing& transfer) { running_.wake(transfer); });
+    }
+    uint64_t steps() const { return running_.steps(); }
 
     // Frames of peers. False: the frame is invalid.
     bool fetch(Channel& channel, const std::byte* data, uint32_t length);
@@ -56,11 +56,6 @@ class OutgoingTransfers : RendezvousPart {
     // See Rendezvous::flush_by_force().
     // Returns how many operations have ended.
     unsigned drop(const Channel& channel, const void* user);
-    // The user is destroyed, and another one may be made at its address.
-    void forget_user(const Channel& channel, const void* user) {
-        table_.for_each_of(channel, user,
-                           [](Transfer& transfer) { transfer.waiter.user = nullptr; });
-    }
     // Null: all channels are over.
     void ended(Channel* channel, Status status);
 
@@ -76,10 +71,12 @@ class OutgoingTransfers : RendezvousPart {
     bool serve(Channel& channel, const Fetch& frame);
     unsigned serve_waiting();
     Outgoing* offered(const Channel& channel, uint32_t number) const;
-    Outgoing* of_receiver(const Channel& channel, uint32_t receiver) const;
     bool start(Outgoing& transfer, const WireRing& ring, const WirePart& first);
-    unsigned step(Outgoing& transfer);
-    void step_now(Outgoing& transfer);
+    Step step(Outgoing& transfer);
+    Next write(Outgoing& transfer, unsigned& count);
+    void step_now(Outgoing& transfer) {
+        running_.move_now(transfer, [this](Outgoing& each) { return step(each); });
+    }
     unsigned end_starved();
     bool withdraw(Outgoing& transfer);
     void drop(Outgoing& transfer, Status status);
@@ -91,9 +88,10 @@ class OutgoingTransfers : RendezvousPart {
     PlacedWrites placed_;
     TransferTable<Outgoing> table_;
     WaitingRequests<Fetch> requests_;
-    std::deque<Outgoing*> unconnected_;  // of users whose channels are not up yet
-    std::deque<Outgoing*> offers_;       // to be made
-    Turns<Outgoing> running_;            // from kWriting on
+    PeerTurns<Outgoing*> unconnected_;  // of users whose channels are not up yet
+    PeerTurns<Outgoing*> offers_;       // to be made
+    Turns<Outgoing> running_;           // from kWriting on
+    ByReceiver by_receiver_;            // of `running_`
 };
 
 }  // namespace tern

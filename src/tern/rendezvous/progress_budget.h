@@ -47,17 +47,13 @@ class ProgressBudget {
     // Whether a registration may begin. If not, the budget is spent.
     bool may_register(uint64_t bytes) {
         // Looks alone may have spent the budget.
-        const bool first = spent_ == 0 || (owes_ && !begun_);
-        if (first || (!over() && spent_ + registration(bytes) <= kLongest)) return true;
-        put_off_ |= !over() || !begun_;
+        if (!begun_ || (!over() && spent_ + registration(bytes) <= kLongest)) return true;
         if (!over()) spend(kTime);
         return false;
     }
-    // The budget is spent because a registration did not fit in.
-    bool put_off() const { return put_off_; }
     // Whether the kernel may be asked for a few pages, for a ring: once in a call, because the time
-    // that this takes cannot be predicted. A registration that was put off comes first.
-    bool may_provide() const { return !provided_ && !over() && !owes_; }
+    // that this takes cannot be predicted.
+    bool may_provide() const { return !provided_ && !over(); }
     bool has_provided() const { return provided_; }
     // The budget of the call before was spent before all transfers had been moved on. The others
     // come first now, so frames of peers do not move transfers on at once.
@@ -69,7 +65,6 @@ class ProgressBudget {
     void registered(uint64_t bytes) {
         spend(registration(bytes));
         begun_ = true;
-        owes_ = false;
     }
     void watched() { spend(kWatch); }
     // A pin has been looked up.
@@ -113,11 +108,10 @@ class ProgressBudget {
     }
     [[gnu::noinline]] void begin_anew() {
         behind_ = over();
-        owes_ = put_off_;
-        put_off_ = provided_ = begun_ = false;
+        provided_ = begun_ = false;
         spent_ = 0;
         // What the next call is to know of this one, it is not to hand on.
-        changed_ = behind_ || owes_;
+        changed_ = behind_;
     }
 
     double copied_;
@@ -126,9 +120,7 @@ class ProgressBudget {
     double registered_;
     double spent_ = 0;  // seconds
     bool behind_ = false;
-    bool put_off_ = false;
     bool provided_ = false;
-    bool owes_ = false;     // the call before this one has put a registration off
     bool begun_ = false;    // something has been copied or registered
     bool changed_ = false;  // this is not the budget of a call after one that did nothing
 };

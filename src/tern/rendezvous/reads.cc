@@ -31,11 +31,14 @@ Reads::Posted Reads::post(Incoming& transfer, bool may_lend) {
     Channel& channel = *transfer.channel;
     Incoming::Reading& reading = transfer.reading;
     Posted posted;
-    while (reading.asked != transfer.length && !channel.failed &&
-           channel.sends.room() > channel.transfer_reserve) {
+    while (reading.asked != transfer.length && !channel.failed) {
         const auto free = std::find_if(std::begin(reading.reads), std::end(reading.reads),
                                        [](const Incoming::Read& read) { return read.bytes == 0; });
         if (free == std::end(reading.reads)) break;
+        if (channel.sends.room() <= channel.transfer_reserve) {
+            posted.next = Next::kOnRoom;
+            break;
+        }
         ibv_sge piece{};
         if (!find_room(transfer, may_lend, *free, piece)) {
             posted.needs_ring = transfer.decision.staged() && transfer.ring.slots == 0;
@@ -52,6 +55,7 @@ Reads::Posted Reads::post(Incoming& transfer, bool may_lend) {
         TERN_ASSERT(reading.asked <= transfer.length);
         ++posted.count;
     }
+    transfer.posted = reading.asked == transfer.length;
     return posted;
 }
 

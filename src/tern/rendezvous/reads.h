@@ -19,6 +19,7 @@ class Reads : RendezvousPart {
         unsigned count = 0;
         bool no_rings = false;    // none can be registered, so the transfer fails
         bool needs_ring = false;  // it has none, and there is none for it now
+        Next next = Next::kOnEvent;
     };
 
     // Posts reads as far as possible. `may_lend`: the transfer may get a ring now.

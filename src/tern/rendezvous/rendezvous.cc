@@ -80,6 +80,11 @@ unsigned Rendezvous::advance() {
     unsigned count = 0;
     if (!refusals_.empty()) [[unlikely]]
         count += refusals_.send();
+    if (const uint64_t now = memory_.revocations(); now != revocations_) [[unlikely]] {
+        revocations_ = now;
+        incoming_.wake_all();
+        outgoing_.wake_all();
+    }
     // While the budget is too small for all, each of the three comes first in turn.
     turn_ = budget_.behind() && turn_ != 2 ? static_cast<uint8_t>(turn_ + 1) : 0;
     if (turn_ == 0) count += incoming_.begin_waiting();
@@ -108,8 +113,8 @@ Status Rendezvous::arm(std::vector<Watched>& words) {
 }
 
 bool Rendezvous::may_be_overtaken(const Channel& channel, uint64_t until) const {
-    if (accounts_.users() == 0 || channel.transfers == 0) return false;
-    return incoming_.may_be_overtaken(channel, until) || outgoing_.may_be_overtaken(channel, until);
+    return accounts_.users() != 0 && channel.transfers != 0 &&
+           TransferAccounts::may_be_overtaken(channel, until);
 }
 
 // A flush on a failed channel ends with the channel, in ended(), and reports what was lost.
@@ -121,7 +126,8 @@ Status Rendezvous::flush(Channel& channel, const Waiter& waiter) {
 
 Status Rendezvous::flush_by_force(Channel& channel, const Waiter& waiter) {
     if (!channel.failed && channel.backlog.empty() &&
-        !pending(channel, accounts_.begun(), waiter.user) && !flushes_.any(channel, waiter.user))
+        !TransferAccounts::pending(channel, accounts_.begun(), waiter.user) &&
+        !flushes_.any(channel, waiter.user))
         return engine_.flushing()->flush(channel, waiter);
     flushes_.add(channel, accounts_.begun(), waiter, true);
     (void)accounts_.note_progress(true);  // arm() comes behind a call of progress
@@ -143,7 +149,8 @@ unsigned Rendezvous::progress_flushes() {
     return dropped +
            flushes_.progress(
                [&](Channel& channel, uint64_t until, const Waiter& waiter, bool by_force) {
-                   if (channel.failed || pending(channel, until, by_force ? waiter.user : nullptr))
+                   if (channel.failed ||
+                       TransferAccounts::pending(channel, until, by_force ? waiter.user : nullptr))
                        return Status::kNoResource;
                    return by_force && only_copies_wait(channel)
                               ? Status::kOk

@@ -76,12 +76,12 @@ class Rendezvous {
     bool may_be_overtaken(const Channel& channel, uint64_t until) const;
     // Whether operations of this side's users are under way on this channel.
     bool busy(const Channel& channel) const {
-        return accounts_.users() != 0 && pending(channel, accounts_.begun(), nullptr);
+        return accounts_.users() != 0 &&
+               TransferAccounts::pending(channel, accounts_.begun(), nullptr);
     }
     // A user leaves the channel: ends its flushes. Its operations continue.
     void cancel_flushes(const Channel& channel, const void* user) {
-        incoming_.forget_user(channel, user);
-        outgoing_.forget_user(channel, user);
+        TransferAccounts::forget_user(channel, user);
         flushes_.cancel(channel, user, owner_);
     }
     // Whether an operation on this channel could begin now.
@@ -119,6 +119,8 @@ class Rendezvous {
     // nobody knows what the transfers would do next.
     void break_down();
 
+    // How often transfers have been looked at, to move them on.
+    uint64_t steps() const { return incoming_.steps() + outgoing_.steps(); }
     const CostModel& model() const { return decider_.model(); }
     const RendezvousCounters& counters() const { return counters_; }
     const Decider& decider() const { return decider_; }
@@ -139,10 +141,6 @@ class Rendezvous {
     bool reads(const Source& source, std::span<const Buffers::Piece> to) const;
     unsigned advance();
     unsigned progress_flushes();
-    // `user`: whose operations; null: of all.
-    bool pending(const Channel& channel, uint64_t until, const void* user) const {
-        return incoming_.pending(channel, until, user) || outgoing_.pending(channel, until, user);
-    }
     bool refused(Channel& channel, const std::byte* data, uint32_t length);
 
     Engine& engine_;
@@ -158,6 +156,7 @@ class Rendezvous {
     IncomingTransfers incoming_;
     OutgoingTransfers outgoing_;
     Flushes flushes_;
+    uint64_t revocations_ = 0;  // those after which transfers were woken
     uint8_t turn_ = 0;  // 0: what waits comes first, 1: incoming transfers, 2: outgoing ones
 };
 

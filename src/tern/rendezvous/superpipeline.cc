@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 #include <random>
+#include <utility>
 
 #include "tern/base/trace.h"
 #include "tern/rendezvous/placed.h"
@@ -34,17 +35,19 @@ bool StagedWrites::lend(Outgoing& transfer) {
         (void)rings_.lend(transfer.staging);
     }
     transfer.core->set_staging(transfer.staging.slots);
+    hold(transfer);
     return true;
 }
 
-unsigned StagedWrites::lend_to_waiting(std::span<Outgoing* const> running) {
+unsigned StagedWrites::lend_to_waiting(Turns<Outgoing>& running) {
     unsigned count = 0;
     while (!waiting_.empty() && lend(*waiting_.front())) {
         waiting_.front()->move_to(Outgoing::State::kWriting);
+        running.wake(*waiting_.front());
         waiting_.pop_front();
         ++count;
     }
-    if (!waiting_.empty() && !rings_.may_grow()) reclaim(running);
+    if (!waiting_.empty() && !rings_.may_grow()) reclaim();
     return count;
 }
 
@@ -56,11 +59,11 @@ Outgoing* StagedWrites::starved() const {
 // Takes staging memory from transfers that have nothing to write now, be it for good or until the
 // receiver has freed slots of its ring. Staging memory is free when the writes from it are
 // complete, however late the receiver polls.
-void StagedWrites::reclaim(std::span<Outgoing* const> running) {
-    for (Outgoing* transfer : running) {
+void StagedWrites::reclaim() {
+    for (size_t i = holders_.size(); i-- > 0;) {
+        Outgoing* const transfer = holders_[i];
         ChunkSource::Chunk chunk;
-        if (transfer->staging.slots == 0 || transfer->reclaim.under_way != 0 ||
-            transfer->channel->failed ||
+        if (transfer->reclaim.under_way != 0 || transfer->channel->failed ||
             (!transfer->dropped && transfer->core->next(Outgoing::kLongestWrite, chunk)))
             continue;
         transfer->reclaim.owner = transfer;
@@ -79,14 +82,14 @@ void StagedWrites::take_back(Outgoing& transfer) {
         transfer.halves_under_way() != 0)
         return;
     TERN_TRACE("outgoing transfer %u gives its staging memory back", transfer.number);
-    rings_.give_back(transfer.staging);
-    transfer.staging = {};
+    give_back(transfer);
     transfer.core->forget_early_chunk();
 }
 
 void StagedWrites::give_back(Outgoing& transfer) {
-    if (transfer.staging.slots != 0) rings_.give_back(transfer.staging);
-    transfer.staging = {};
+    if (transfer.staging.slots == 0) return;
+    rings_.give_back(std::exchange(transfer.staging, {}));
+    std::erase(holders_, &transfer);
 }
 
 // Completes the chunk in staging memory, each sub-block with its flag, and posts one write.
@@ -183,23 +186,24 @@ bool IncomingWrites::ask_sender(Incoming& transfer) {
     return send_frame(engine_, *transfer.channel, TransferId::kAccept, frame);
 }
 
-IncomingWrites::Step IncomingWrites::step(Incoming& transfer) {
-    if (accounts_.fail_if_cut(transfer)) return {};
+Step IncomingWrites::step(Incoming& transfer) {
+    if (accounts_.fail_if_cut(transfer)) return {.next = Next::kOnEvent};
     RingReader& core = *transfer.core;
     if (transfer.state == Incoming::State::kAsking) {
-        if (!ask_sender(transfer)) return {};
+        if (!ask_sender(transfer)) return {.next = Next::kOnRoom};
         transfer.move_to(Incoming::State::kRunning);
     }
     if (core.is_withdrawn()) {
-        const bool over = core.withdrawn_completely() && (transfer.refused || end(transfer));
-        return {over, over};
+        if (!core.withdrawn_completely()) return {.next = Next::kOnEvent};
+        if (!transfer.refused && !end(transfer)) return {.next = Next::kOnRoom};
+        return {1, Next::kOver};
     }
     unsigned count = take_blocks(transfer);
     if (core.parts_end() != transfer.length || transfer.parts.due)
         count += pins_.announce(transfer);
     if (core.complete()) {
         const bool over = end(transfer);
-        return {count + over, over};
+        return {count + over, over ? Next::kOver : Next::kOnRoom};
     }
     if (count != 0)
         transfer.idle.steps = 0;
@@ -211,7 +215,10 @@ IncomingWrites::Step IncomingWrites::step(Incoming& transfer) {
         if (idle && !core.notified()) core.waited();
         (void)acknowledge(transfer);
     }
-    return {count, false};
+    const bool again = count != 0 || budget_.over() || core.polls_memory() || core.ack_owed() ||
+                       core.parts_end() != transfer.length || transfer.parts.due ||
+                       (transfer.source.takes_waited_ack && is_alone(transfer));
+    return {count, again ? Next::kAgain : Next::kOnEvent};
 }
 
 // Copies sub-blocks to where they belong. After the memory is undeclared they are dropped; they are
@@ -253,8 +260,7 @@ void IncomingWrites::note_idle(Incoming& transfer) const {
 // sender's memory as well: it would have been better to read the message without the sender. Of
 // several transfers at a time, each waits for the others.
 bool IncomingWrites::kept_waiting(const Incoming& transfer) const {
-    const bool alone = transfer.began_alone && transfer.sequence == accounts_.begun();
-    if (transfer.idle.waited.count() == 0 || !alone) return false;
+    if (transfer.idle.waited.count() == 0 || !is_alone(transfer)) return false;
     const CostModel& model = decider_.model();
     const double expected = std::max(transfer.decision.expected, model.raw(transfer.length));
     const std::chrono::duration<double> waited = transfer.idle.waited;

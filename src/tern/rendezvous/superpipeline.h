@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <deque>
 #include <span>
+#include <vector>
 
 #include "common/assert.h"
 #include "tern/engine/channel.h"
@@ -114,12 +115,16 @@ class StagedWrites : RendezvousPart {
     // Lends staging memory to a transfer that has none, in the order of the requests. False: the
     // transfer waits, in kWaiting.
     bool lend_or_wait(Outgoing& transfer);
-    // Lends to transfers that wait. If some must wait longer, takes memory from those of `running`
-    // that have nothing to write now.
-    unsigned lend_to_waiting(std::span<Outgoing* const> running);
+    // Lends to transfers that wait, and wakes them. If some must wait longer, takes memory from
+    // those that have nothing to write now.
+    unsigned lend_to_waiting(Turns<Outgoing>& running);
     bool any_waiting() const { return !waiting_.empty(); }
-    // The transfer does not wait any more.
-    void forget(Outgoing& transfer) { std::erase(waiting_, &transfer); }
+    // The transfer, if it waits, does not any more.
+    void forget(Outgoing& transfer) {
+        if (transfer.state == Outgoing::State::kWaiting) std::erase(waiting_, &transfer);
+    }
+    // The transfer has got an early copy.
+    void hold(Outgoing& transfer) { holders_.push_back(&transfer); }
     // The next transfer that waits for memory that cannot be registered for a while; null:
     // none.
     Outgoing* starved() const;
@@ -136,7 +141,8 @@ class StagedWrites : RendezvousPart {
 
   private:
     bool lend(Outgoing& transfer);
-    void reclaim(std::span<Outgoing* const> running);
+    void reclaim();
+    void return_ring(Outgoing& transfer);
     bool post_copied(Outgoing& transfer, const ChunkSource::Chunk& chunk);
     bool post_in_place(Outgoing& transfer, ChunkSource::Chunk& chunk);
     Status write(const Outgoing& transfer, const ChunkSource::Chunk& chunk,
@@ -145,6 +151,7 @@ class StagedWrites : RendezvousPart {
     RingPool& rings_;
     EarlyCopier& early_;
     std::deque<Outgoing*> waiting_;
+    std::vector<Outgoing*> holders_;  // of staging memory
 };
 
 // Asks the sender to write, copies sub-blocks out of the ring, has placed parts pinned, and
@@ -154,16 +161,11 @@ class IncomingWrites : RendezvousPart {
     IncomingWrites(const RendezvousParts& parts, IncomingPins& pins)
         : RendezvousPart(parts), pins_(pins) {}
 
-    struct Step {
-        unsigned count = 0;  // of what has been done
-        bool over = false;   // the last acknowledgement has been sent
-    };
-
     // Makes what reads the ring, and the first part that the sender is given.
     void open(Incoming& transfer);
     // Sends the fetch or the accept. False: the frame cannot be sent now.
     bool ask_sender(Incoming& transfer);
-    // Moves the transfer on. Of a transfer in kAsking or kRunning.
+    // Moves a transfer in kAsking or kRunning on. kOver: the last acknowledgement has been sent.
     Step step(Incoming& transfer);
     // False: the frame cannot be sent now.
     bool acknowledge(Incoming& transfer);
@@ -178,6 +180,9 @@ class IncomingWrites : RendezvousPart {
     unsigned take_blocks(Incoming& transfer);
     bool end(Incoming& transfer);
     void note_idle(Incoming& transfer) const;
+    bool is_alone(const Incoming& transfer) const {
+        return transfer.began_alone && transfer.sequence == accounts_.begun();
+    }
     bool kept_waiting(const Incoming& transfer) const;
 
     IncomingPins& pins_;

@@ -3,11 +3,13 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <iterator>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "common/assert.h"
@@ -22,6 +24,7 @@
 #include "tern/rendezvous/messages.h"
 #include "tern/rendezvous/ring_pool.h"
 #include "tern/rendezvous/ring_reader.h"
+#include "tern/rendezvous/turns.h"
 
 namespace tern {
 
@@ -34,6 +37,8 @@ struct Transfer {
     RegionUse* use = nullptr;  // of declared memory, if the peer asked
     bool asked_here = false;   // this side's user asked
     bool dropped = false;      // the memory is not accessed any more, and the user has been told
+    bool sends = false;        // this side sends the bytes: an Outgoing
+    bool posted = false;       // all is in the send queue, which keeps its order
     uint64_t sequence = 0;     // TransferAccounts::begun() at its beginning
     Waiter waiter;             // of the user, to be completed
     uint64_t address = 0;      // of the peer's memory, if this side asked
@@ -41,6 +46,9 @@ struct Transfer {
     Pin* pin = nullptr;      // of the piece being transferred in place
     Pin* ahead = nullptr;    // of the next piece
     std::vector<Pin*> pins;  // of earlier pieces
+    Turn turn;
+    Transfer* earlier = nullptr;  // among Channel::operations
+    Transfer* later = nullptr;
 
     bool awaited() const { return asked_here && !dropped; }
 };
@@ -101,6 +109,7 @@ class TransferTable {
         }
         T* transfer = all_[free_.back()].get();
         free_.pop_back();
+        transfer->sends = T::kSends;
         return transfer;
     }
     void put_back(T& transfer) {
@@ -120,22 +129,6 @@ class TransferTable {
         return all_[index].get();
     }
 
-    // Whether a transfer is under way that `user`, or any user if it is null, began on this
-    // channel, no later than the `until`th of the interface.
-    bool any_pending(const Channel& channel, uint64_t until, const void* user) const {
-        return any_pending(channel, until, [user](const T& transfer) {
-            return user == nullptr || transfer.waiter.user == user;
-        });
-    }
-    // The same of any user, if `counts(transfer)` is true.
-    template <class Counts>
-    bool any_pending(const Channel& channel, uint64_t until, Counts&& counts) const {
-        return std::any_of(all_.begin(), all_.end(), [&](const auto& transfer) {
-            return transfer->awaited() && transfer->channel == &channel &&
-                   transfer->sequence <= until && counts(*transfer);
-        });
-    }
-
     // Calls `call(transfer)` for each transfer that is under way. The call may end the transfer,
     // and the user, who gets a completion then, may begin others.
     template <class Call>
@@ -143,14 +136,6 @@ class TransferTable {
         // By index, because the table may grow.
         for (size_t i = 0; i < all_.size(); ++i)
             if (all_[i]->channel != nullptr) call(*all_[i]);
-    }
-    // The same for those that `user` has begun on this channel and waits for.
-    template <class Call>
-    void for_each_of(const Channel& channel, const void* user, Call&& call) const {
-        for_each([&](T& transfer) {
-            if (transfer.awaited() && transfer.channel == &channel && transfer.waiter.user == user)
-                call(transfer);
-        });
     }
 
   private:
@@ -183,6 +168,7 @@ struct Source {
 //              the transfer is dropped                               kFree
 //   all        the connection ends                                   kFree
 struct Incoming : Transfer {
+    static constexpr bool kSends = false;
     enum class State : uint8_t { kFree, kWaiting, kAsking, kRunning, kReading };
 
     // A read that is under way, or whose bytes are in a ring. The cookie of its work request points
@@ -292,6 +278,7 @@ struct Incoming : Transfer {
 //   kEnded       the last write is complete                          kFree
 //   all          the connection ends                                 kFree
 struct Outgoing : Transfer {
+    static constexpr bool kSends = true;
     enum class State : uint8_t {
         kFree,
         kOffering,
@@ -321,6 +308,7 @@ struct Outgoing : Transfer {
     uint32_t rkey = 0;                   // of memory that is open to writes; 0: not open
     Status status = Status::kOk;         // at the end
     uint32_t receiver = 0;               // the peer's number
+    Outgoing* next_of_bucket = nullptr;  // of ByReceiver
     std::unique_ptr<std::byte[]> owned;  // memory of put_owned()
     std::optional<ChunkSource> core;
     RingPool::Ring staging;  // slots is 0: none
@@ -336,6 +324,39 @@ struct Outgoing : Transfer {
     Write gather;             // from the user's memory
     Write reclaim;            // no write, but a flush of all that is under way
     uint64_t reclaim_at = 0;  // ChunkSource::staged() when the flush began
+};
+
+// The outgoing transfers whose receiver takes part, by its number. Pure.
+class ByReceiver {
+  public:
+    void add(Outgoing& transfer) {
+        Outgoing*& first = bucket(*transfer.channel, transfer.receiver);
+        transfer.next_of_bucket = std::exchange(first, &transfer);
+    }
+    // Removes it if it is here.
+    void remove(const Outgoing& transfer) {
+        Outgoing** at = &bucket(*transfer.channel, transfer.receiver);
+        while (*at != nullptr && *at != &transfer) at = &(*at)->next_of_bucket;
+        if (*at != nullptr) *at = transfer.next_of_bucket;
+    }
+    // Null: there is none.
+    Outgoing* find(const Channel& channel, uint32_t receiver) {
+        Outgoing* transfer = bucket(channel, receiver);
+        while (transfer != nullptr &&
+               (transfer->channel != &channel || transfer->receiver != receiver))
+            transfer = transfer->next_of_bucket;
+        return transfer;
+    }
+
+  private:
+    static constexpr uint32_t kBuckets = 1024;
+
+    // Peers number their transfers from 0 on.
+    Outgoing*& bucket(const Channel& channel, uint32_t receiver) {
+        return first_[(receiver + 97 * channel.index) % kBuckets];
+    }
+
+    std::array<Outgoing*, kBuckets> first_{};
 };
 
 }  // namespace tern

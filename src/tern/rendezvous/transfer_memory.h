@@ -42,6 +42,7 @@ class TransferMemory {
     BufferState state_of(const Buffers::Piece& buffer) const;
     // Gives up pins that are not in use, of so many bytes if there are as many. False: of none.
     bool make_room(uint64_t bytes) const { return pins_.give_up(bytes); }
+    uint64_t revocations() const { return regions_.revocations(); }
     uint64_t longest_pin() const { return tern::longest_pin(pins_); }
     bool fits(uint64_t length) const { return length <= longest_pin(); }
 

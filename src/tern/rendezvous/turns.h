@@ -3,55 +3,16 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <utility>
 #include <vector>
 
 #include "common/assert.h"
+#include "common/make_room.h"
 #include "tern/rendezvous/progress_budget.h"
 
 namespace tern {
-
-// The transfers of one half whose bytes are being moved. They take turns: if the budget of one call
-// of progress is too small for all, the next call begins where it was spent. Pure.
-template <class T>
-class Turns {
-  public:
-    explicit Turns(const ProgressBudget& budget) : budget_(budget) {}
-
-    bool empty() const { return transfers_.empty(); }
-    auto begin() const { return transfers_.begin(); }
-    auto end() const { return transfers_.end(); }
-    void add(T& transfer) { transfers_.push_back(&transfer); }
-    // Returns how many were removed: one, or none.
-    size_t remove(T& transfer) { return std::erase(transfers_, &transfer); }
-
-    // Moves each transfer on by `step(transfer)`, which returns how much there was to do. Returns
-    // the sum. The step may remove its transfer, and a completion calls the user, who may begin
-    // others.
-    template <class Step>
-    unsigned advance(Step&& step) {
-        unsigned count = 0;
-        size_t at = budget_.behind() ? next_ : 0;
-        for (size_t left = transfers_.size(); left != 0 && !transfers_.empty(); --left) {
-            if (at >= transfers_.size()) at = 0;
-            T& transfer = *transfers_[at];
-            const bool late = budget_.over();
-            count += step(transfer);
-            // If the transfer is over, the next one has taken its place.
-            const size_t was = at;
-            if (at < transfers_.size() && transfers_[at] == &transfer) ++at;
-            // A registration that did not fit in comes first in the next call.
-            if (!late && budget_.over()) next_ = budget_.put_off() ? was : at;
-        }
-        return count;
-    }
-
-  private:
-    const ProgressBudget& budget_;
-    std::vector<T*> transfers_;
-    size_t next_ = 0;  // comes first if the last budget was too small
-};
 
 struct Channel;
 
@@ -113,6 +74,19 @@ class PeerTurns {
         if (number != 0) peers_.erase(find(peers_, channel));
         return number;
     }
+    // Calls `call(first)` for the first of each peer, and again as long as the call returns true:
+    // it has removed it. Returns how often.
+    template <class Call>
+    unsigned move_firsts(Call&& call) {
+        unsigned number = 0;
+        for (size_t i = 0; i < peers_.size();) {
+            if (call(peers_[i].waiting.front()))
+                ++number;
+            else
+                ++i;
+        }
+        return number;
+    }
     // Removes that for which `is(what)` is true, and returns how much it was.
     template <class Is>
     size_t erase_if(Is&& is) {
@@ -130,6 +104,152 @@ class PeerTurns {
     }
 
     std::deque<Peer> peers_;  // in turn
+};
+
+// What a step of a transfer leaves to do.
+enum class Next : uint8_t {
+    kAgain,    // there may be more to do, or to poll for, in the next call of progress
+    kOnEvent,  // a frame, a completion, or another transfer wakes it
+    kOnRoom,   // what it has to post or to send finds no room on its channel
+    kOver,     // the transfer is not there any more
+};
+
+struct Step {
+    unsigned count = 0;  // of what has been done
+    Next next = Next::kAgain;
+};
+
+// The place of a transfer among those of Turns.
+struct Turn {
+    static constexpr uint32_t kNone = UINT32_MAX;
+
+    uint32_t ready = kNone;       // index
+    bool runs = false;            // has been added
+    bool woken = false;           // since its last step began
+    bool waits_for_room = false;  // is in the queue of its channel
+};
+
+// The transfers of one half whose bytes are being moved. Each call of progress steps those that are
+// ready, and of those that wait for room the first of each channel; the others wait for events.
+// They take turns: if the budget of one call is too small for all, the next call begins where it
+// was spent. Pure.
+template <class T>
+class Turns {
+  public:
+    explicit Turns(const ProgressBudget& budget) : budget_(budget) {}
+
+    bool empty() const { return size_ == 0; }
+    uint64_t steps() const { return steps_; }  // so far
+    void add(T& transfer) {
+        TERN_ASSERT(!transfer.turn.runs);
+        base::make_room(ready_, ready_.size() + 1);  // an exception leaves nothing behind
+        transfer.turn.runs = true;
+        ++size_;
+        wake(transfer);
+    }
+    // Returns how many were removed: one, or none.
+    size_t remove(T& transfer) {
+        if (!transfer.turn.runs) return 0;
+        rest(transfer);
+        if (transfer.turn.waits_for_room) for_room_.remove(*transfer.channel, &transfer);
+        transfer.turn = {};
+        --size_;
+        return 1;
+    }
+    // An event: the transfer, if it is here, is ready.
+    void wake(T& transfer) {
+        Turn& turn = transfer.turn;
+        turn.woken = true;
+        if (!turn.runs || turn.ready != Turn::kNone) return;
+        turn.ready = static_cast<uint32_t>(ready_.size());
+        ready_.push_back(&transfer);
+    }
+    // An event: moves the transfer on by `step(transfer)`, at once unless others come first.
+    template <class Stepper>
+    void move_now(T& transfer, Stepper&& step) {
+        if (budget_.behind())
+            wake(transfer);
+        else
+            move(transfer, step);
+    }
+    // The same, whatever comes first.
+    template <class Stepper>
+    Step move(T& transfer, Stepper&& step) {
+        ++steps_;
+        transfer.turn.woken = false;
+        const Step done = step(transfer);
+        if (done.next == Next::kOver) return done;
+        Turn& turn = transfer.turn;
+        if (done.next == Next::kAgain) {
+            wake(transfer);
+        } else if (!turn.woken) {
+            rest(transfer);
+        }
+        if (done.next == Next::kOnRoom && turn.runs && !turn.waits_for_room) {
+            for_room_.push(*transfer.channel, &transfer);
+            turn.waits_for_room = true;
+        }
+        return done;
+    }
+    template <class Call>
+    void for_each_ready(Call&& call) const {
+        for (T* transfer : ready_)
+            if (transfer != nullptr) call(*transfer);
+    }
+
+    // Moves transfers on. Returns how much there was to do. The step may remove its transfer, and a
+    // completion calls the user, who may begin others.
+    template <class Stepper>
+    unsigned advance(Stepper&& step) {
+        unsigned count = 0;
+        if (!for_room_.empty()) [[unlikely]]
+            for_room_.move_firsts([&](T* transfer) {
+                const Step done = move(*transfer, step);
+                count += done.count;
+                if (done.next == Next::kOnRoom) return false;
+                if (done.next != Next::kOver && transfer->turn.waits_for_room) {
+                    for_room_.remove(*transfer->channel, transfer);
+                    transfer->turn.waits_for_room = false;
+                }
+                return true;
+            });
+        compact();
+        const size_t size = ready_.size();
+        size_t at = budget_.behind() && next_ < size ? next_ : 0;
+        for (size_t left = size; left != 0; --left, at = at + 1 < size ? at + 1 : 0) {
+            if (ready_[at] == nullptr) continue;
+            const bool late = budget_.over();
+            const unsigned done = move(*ready_[at], step).count;
+            count += done;
+            // A registration that did not fit in comes first in the next call.
+            if (!late && budget_.over()) next_ = done == 0 ? at : at + 1;
+        }
+        return count;
+    }
+
+  private:
+    // Its place stays empty until compact(): advance() may be under way.
+    void rest(T& transfer) {
+        if (transfer.turn.ready == Turn::kNone) return;
+        ready_[std::exchange(transfer.turn.ready, Turn::kNone)] = nullptr;
+    }
+    void compact() {
+        size_t kept = 0;
+        for (size_t i = 0; i < ready_.size(); ++i) {
+            if (i == next_) next_ = kept;
+            if (ready_[i] == nullptr) continue;
+            ready_[i]->turn.ready = static_cast<uint32_t>(kept);
+            ready_[kept++] = ready_[i];
+        }
+        ready_.resize(kept);
+    }
+
+    const ProgressBudget& budget_;
+    std::vector<T*> ready_;  // null: not any more
+    PeerTurns<T*> for_room_;
+    size_t size_ = 0;
+    size_t next_ = 0;  // comes first if the last budget was too small
+    uint64_t steps_ = 0;
 };
 
 }  // namespace tern

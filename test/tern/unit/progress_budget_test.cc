@@ -43,7 +43,6 @@ TEST(ProgressBudgetTest, AnyRegistrationMayBeginFirst) {
 TEST(ProgressBudgetTest, ALongRegistrationDoesNotFollowAShortOne) {
     ProgressBudget budget = with_one_put_off();
     EXPECT_TRUE(budget.over());
-    EXPECT_TRUE(budget.put_off());
     EXPECT_FALSE(budget.may_register(4096)) << "it would overtake the one that has been put off";
 }
 
@@ -58,7 +57,6 @@ TEST(ProgressBudgetTest, WhatIsPutOffComesFirstInTheNextCall) {
     budget.renew();
     EXPECT_TRUE(budget.behind());
     EXPECT_FALSE(budget.over());
-    EXPECT_FALSE(budget.put_off());
     EXPECT_TRUE(budget.may_register(ProgressBudget::longest_registration(graphene())));
 }
 
@@ -74,16 +72,6 @@ TEST(ProgressBudgetTest, ARegistrationBeginsHoweverLongLooksTake) {
         budget.looked();
     }
     EXPECT_LE(calls, 2);
-}
-
-TEST(ProgressBudgetTest, WhatIsPutOffComesBeforeRings) {
-    ProgressBudget budget = with_one_put_off();
-    budget.renew();
-    EXPECT_FALSE(budget.may_provide());
-    budget.watched();
-    EXPECT_TRUE(budget.may_register(ProgressBudget::longest_registration(graphene())));
-    budget.renew();
-    EXPECT_TRUE(budget.may_provide()) << "nobody has asked";
 }
 
 // Copies take up to twice as long as when they were measured, with nothing else to do.

@@ -97,6 +97,7 @@ bool Regions::undeclare(Region* region, bool invalidate) {
         (void)verbs::to_error(use->device_);
         use->state_.fetch_or(RegionUse::kCut, std::memory_order_relaxed);
     }
+    revocations_.fetch_add(1, std::memory_order_release);
     return true;
 }
 

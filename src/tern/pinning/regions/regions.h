@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -97,6 +98,8 @@ class Regions {
     size_t declared() const;
     // The number of slots, in use or not.
     size_t slots() const;
+    // How many declarations have ended while transfers used them. Data path.
+    uint64_t revocations() const { return revocations_.load(std::memory_order_acquire); }
 
   private:
     static constexpr unsigned kFirstChunk = 64;  // slots; every further chunk has twice as many
@@ -107,6 +110,7 @@ class Regions {
     void reuse(Region* region);
 
     ForkGuard guard_;
+    std::atomic<uint64_t> revocations_{0};
     mutable std::mutex mutex_;
     uint64_t secret_;
     size_t declared_ = 0;
