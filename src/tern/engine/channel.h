@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <new>
+#include <type_traits>
 #include <vector>
 
 #include "tern/connection/connection.h"
@@ -21,7 +23,30 @@
 namespace tern {
 
 class Batches;
-struct Transfer;
+
+// State of a channel that belongs to a layer above, which alone knows its type. It begins as zeros.
+template <size_t kBytes>
+class LayerState {
+  public:
+    template <class State>
+    State& as() {
+        return *std::launder(reinterpret_cast<State*>(bytes_of<State>(*this)));
+    }
+    template <class State>
+    const State& as() const {
+        return *std::launder(reinterpret_cast<const State*>(bytes_of<State>(*this)));
+    }
+
+  private:
+    template <class State, class Self>
+    static auto* bytes_of(Self& self) {
+        static_assert(sizeof(State) <= kBytes && alignof(State) <= alignof(uint64_t) &&
+                      std::is_trivially_copyable_v<State>);
+        return self.bytes_;
+    }
+
+    alignas(uint64_t) std::byte bytes_[kBytes] = {};
+};
 
 // A connection with the state of both directions. Each part belongs to one object of the engine,
 // which alone changes it unless the part says otherwise.
@@ -162,24 +187,9 @@ struct Channel final : Connection {
     // For OneSided: the number of reads and atomics under way, which later work requests may
     // overtake. The handlers of their cookies decrement it.
     uint32_t replies = 0;
-    // For the rendezvous: whether the peer could read the message that was announced to it last,
-    // and whether the peer asks for readable messages nevertheless, because its buffers are new.
-    bool readable = false;
-    bool fetches = false;
-    uint32_t rings = 0;  // lent to transfers from the peer
-    // The transfers that the peer has asked for, in each direction.
-    uint32_t incoming = 0, outgoing = 0;
-    // For the layer above: the number of its operations that have failed while the connection has
-    // not, and the status of the last one.
-    uint32_t failures = 0;
-    Status failure = Status::kOk;
-    // For the layer above: whether the peer has asked for a pause of messages, how many sends the
-    // pause has refused, and since when, at the last look.
-    struct Pause {
-        bool asked = false;
-        uint16_t sends = 0;
-        uint64_t since = 0;
-    } pause;
+    // Of the rendezvous (ChannelTransfers), and of the engine's user (in UCT ChannelPause).
+    LayerState<48> transfers_state;
+    LayerState<16> user_state;
 
     ConnectionUse use;  // of IdleChannels
     // The places that an operation of several work requests did not find last, until whoever waits
@@ -188,11 +198,6 @@ struct Channel final : Connection {
     Backlog backlog;           // of EarlySends; empty once the connection is up
     std::vector<void*> users;  // of Channels: the endpoints
     Tally tally;
-    // Of the rendezvous: the operations of this side's users, oldest first.
-    struct Operations {
-        Transfer* first = nullptr;
-        Transfer* last = nullptr;
-    } operations;
 };
 
 // A send in the usual case touches two cache lines of its own direction. The queue pair, the tag

@@ -41,7 +41,7 @@ void IdleChannels::suggest(uint32_t count, uint32_t waiting) {
         }
         static ConnectionUse& use(Channel& channel) { return channel.use; }
         static ConnectionUse::Counts counts(const Channel& channel) { return counts_of(channel); }
-        bool may_end(const Channel& channel) const { return idle.may_end(channel); }
+        bool may_end(Channel& channel) const { return idle.may_end(channel); }
 
         const ConnectionTable& table;
         const IdleChannels& idle;
@@ -74,12 +74,10 @@ void IdleChannels::on_spare(Channel& channel) {
 }
 
 // Whether nothing is under way but work requests, and nobody waits for something.
-bool IdleChannels::may_end(const Channel& channel) const {
+bool IdleChannels::may_end(Channel& channel) const {
     return channel.up() && !channel.ending && channel.transfers == 0 && channel.holds == 0 &&
-           channel.replies == 0 && channel.rings == 0 && channel.incoming == 0 &&
-           channel.outgoing == 0 && channel.backlog.empty() && channel.failures == 0 &&
-           !channel.pause.asked && channel.control.due == 0 && !channel.sends.has_waiters() &&
-           owner_.may_end(channel);
+           channel.replies == 0 && channel.backlog.empty() && channel.control.due == 0 &&
+           !channel.sends.has_waiters() && owner_.may_end(channel);
 }
 
 void IdleChannels::end_channel(Channel& channel) {

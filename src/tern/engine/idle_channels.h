@@ -53,7 +53,7 @@ class IdleChannels {
 
   private:
     [[gnu::cold]] void suggest(uint32_t count, uint32_t waiting);
-    bool may_end(const Channel& channel) const;
+    bool may_end(Channel& channel) const;
     void end_channel(Channel& channel);
 
     IdleChoice choice_;

@@ -29,7 +29,7 @@ class EngineOwner {
     virtual void closed(void* user, Status status) = 0;
     // Whether the layer above needs nothing of the channel but that its endpoints can connect
     // again: no operation of theirs waits. Nothing of the engine's is under way.
-    virtual bool may_end(const Channel&) { return true; }
+    virtual bool may_end(Channel&) { return true; }
     // The peer that was probed for the endpoint `user` (ChannelFlush::check_peer()) does not
     // answer.
     virtual void on_probe_timeout(void* user) = 0;

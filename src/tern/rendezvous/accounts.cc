@@ -26,7 +26,7 @@ void TransferAccounts::begin_operation(Transfer& transfer, uint64_t address, con
     transfer.key = key;
     transfer.asked_here = true;
     ++work_;
-    Channel::Operations& all = transfer.channel->operations;
+    ChannelTransfers& all = transfers_on(*transfer.channel);
     transfer.earlier = std::exchange(all.last, &transfer);
     (transfer.earlier != nullptr ? transfer.earlier->later : all.first) = &transfer;
 }
@@ -48,7 +48,7 @@ void TransferAccounts::end(Transfer& transfer) {
 void TransferAccounts::forget_operation(Transfer& transfer) {
     TERN_ASSERT(users() != 0);
     --work_;
-    Channel::Operations& all = transfer.channel->operations;
+    ChannelTransfers& all = transfers_on(*transfer.channel);
     if (cursor_ == &transfer) cursor_ = transfer.later;
     (transfer.earlier != nullptr ? transfer.earlier->later : all.first) = transfer.later;
     (transfer.later != nullptr ? transfer.later->earlier : all.last) = transfer.earlier;
@@ -65,8 +65,8 @@ void TransferAccounts::complete(bool awaited, void* cookie, Channel& channel, St
     if (!awaited) return;
     const bool failed = status != Status::kOk && status != Status::kCanceled;
     if (failed) {
-        ++channel.failures;
-        channel.failure = status;
+        ++transfers_on(channel).failures;
+        transfers_on(channel).failure = status;
     }
     if (cookie != nullptr)
         owner_.completed(cookie, status);
@@ -76,20 +76,20 @@ void TransferAccounts::complete(bool awaited, void* cookie, Channel& channel, St
 
 // Operations are listed in the order of their beginnings. Without a user, the first is enough.
 bool TransferAccounts::pending(const Channel& channel, uint64_t until, const void* user) {
-    const Transfer* each = channel.operations.first;
+    const Transfer* each = transfers_on(channel).first;
     while (each != nullptr && user != nullptr && each->waiter.user != user) each = each->later;
     return each != nullptr && each->sequence <= until;
 }
 
 // Those that have been posted are as many as the send queue has places, at most.
 bool TransferAccounts::may_be_overtaken(const Channel& channel, uint64_t until) {
-    const Transfer* each = channel.operations.first;
+    const Transfer* each = transfers_on(channel).first;
     while (each != nullptr && each->posted) each = each->later;
     return each != nullptr && each->sequence <= until;
 }
 
 void TransferAccounts::forget_user(const Channel& channel, const void* user) {
-    for (Transfer* each = channel.operations.first; each != nullptr; each = each->later)
+    for (Transfer* each = transfers_on(channel).first; each != nullptr; each = each->later)
         if (each->waiter.user == user) each->waiter.user = nullptr;
 }
 

@@ -68,10 +68,13 @@ class TransferAccounts {
     // Whether such an operation still has something to post, or needs the peer.
     static bool may_be_overtaken(const Channel& channel, uint64_t until);
     // Calls `call(transfer)` for the operations of this user on this channel, of one half. The call
-    // may end the transfer, and the user, who gets a completion then, may begin others.
+    // may end the transfer, and the user, who gets a completion then, may begin others, which are
+    // left out.
     template <class T, class Call>
     void for_each_of(const Channel& channel, const void* user, Call&& call) {
-        for (cursor_ = channel.operations.first; cursor_ != nullptr;) {
+        const uint64_t last = begun_;
+        for (cursor_ = transfers_on(channel).first;
+             cursor_ != nullptr && cursor_->sequence <= last;) {
             Transfer& transfer = *std::exchange(cursor_, cursor_->later);
             if (transfer.sends == T::kSends && transfer.waiter.user == user)
                 call(static_cast<T&>(transfer));

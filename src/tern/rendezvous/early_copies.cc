@@ -8,8 +8,8 @@ uint64_t EarlyCopier::make(Channel& channel, const Announced& message, bool want
         while (const EarlyCopy* old = copies_.outdated(&channel, message)) drop(*old);
         copies_.renew(message);
     }
-    channel.readable = message.readable;
-    if (wanted || (message.readable && !channel.fetches)) return 0;
+    transfers_on(channel).readable = message.readable;
+    if (wanted || (message.readable && !transfers_on(channel).fetches)) return 0;
     const uint64_t length = message.length;
     // The receiver's buffer is unknown: it is probably used again if the sender's is.
     const BufferState buffer{.pinned = message.reused && !message.readable,
@@ -58,7 +58,7 @@ bool EarlyCopier::give_way() {
 
 void EarlyCopier::drop(const EarlyCopy& copy) {
     ++counters_.early_copies_dropped;
-    copy.channel->fetches = false;
+    transfers_on(*copy.channel).fetches = false;
     rings_.give_back(copy.staging);
     copies_.remove(copy);
 }

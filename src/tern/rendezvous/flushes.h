@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "tern/engine/channel.h"
+#include "tern/rendezvous/channel_transfers.h"
 
 namespace tern {
 
@@ -24,7 +24,7 @@ class Flushes {
         };
         // A user without a cookie asks again and again.
         if (waiter.cookie == nullptr && std::ranges::any_of(flushes_, serves)) return;
-        flushes_.push_back({&channel, until, waiter, channel.failures, by_force});
+        flushes_.push_back({&channel, until, waiter, transfers_on(channel).failures, by_force});
     }
     // Whether the user has flushes on this channel.
     bool any(const Channel& channel, const void* user) const {
@@ -60,8 +60,9 @@ class Flushes {
         unsigned count = 0;
         for (size_t i = 0; i < flushes_.size();) {
             const Flush flush = flushes_[i];
-            const bool lost = !flush.by_force && flush.failures != flush.channel->failures;
-            const Status failure = flush.channel->failure;
+            const bool lost =
+                !flush.by_force && flush.failures != transfers_on(*flush.channel).failures;
+            const Status failure = transfers_on(*flush.channel).failure;
             const Status status =
                 begin(*flush.channel, flush.until, lost ? Waiter{} : flush.waiter, flush.by_force);
             // The engine does not see what transfers have lost. It gets no waiter in that case, and

@@ -78,7 +78,7 @@ bool IncomingTransfers::serve(Channel& channel, const Deliver& offer) {
     Incoming* transfer = take();
     accounts_.begin(*transfer, channel, {});
     accounts_.begin_service(*transfer, use, offer.address, offer.length);
-    ++channel.incoming;
+    ++transfers_on(channel).incoming;
     transfer->sender = offer.sender;
     begin(*transfer);
     return true;
@@ -227,6 +227,8 @@ unsigned IncomingTransfers::do_without_rings() {
         const Prepared now = preparation_.prepare(transfer, false);
         if (now == Prepared::kNoRing) return false;
         proceed(transfer, now);
+        // If it needs a ring after all, its next step finds that it is not in the queue any more.
+        running_.wake(transfer);
         return true;
     }));
 }
@@ -350,7 +352,7 @@ void IncomingTransfers::end(Incoming& transfer, Status status) {
     const bool awaited = transfer.awaited();
     void* cookie = transfer.waiter.cookie;
     Channel& channel = *transfer.channel;
-    channel.incoming -= !transfer.asked_here;
+    transfers_on(channel).incoming -= !transfer.asked_here;
     const Incoming::Owned owned = std::move(transfer.owned);
     const auto length = static_cast<size_t>(transfer.length);
     accounts_.end(transfer);

@@ -36,8 +36,10 @@ class IncomingTransfers : RendezvousPart {
     Status arm(std::vector<Watched>& words);
     void request_reports() const;
     // Regions have been undeclared that transfers use.
-    void wake_all() {
-        table_.for_each([this](Incoming& transfer) { running_.wake(transfer); });
+    void wake_revoked() {
+        table_.for_each([this](Incoming& transfer) {
+            if (transfer.use != nullptr && transfer.use->revoked()) running_.wake(transfer);
+        });
     }
     uint64_t steps() const { return running_.steps(); }
 
@@ -71,7 +73,9 @@ class IncomingTransfers : RendezvousPart {
         void remove(Incoming& transfer);
     };
 
-    bool may_serve(const Channel& channel) const { return table_.serves(channel.incoming); }
+    bool may_serve(const Channel& channel) const {
+        return table_.serves(transfers_on(channel).incoming);
+    }
     bool serve(Channel& channel, const Deliver& offer);
     unsigned serve_waiting();
     Incoming* take();

@@ -116,9 +116,9 @@ bool OutgoingTransfers::serve(Channel& channel, const Fetch& frame) {
     TERN_ASSERT(transfer != nullptr);
     accounts_.begin(*transfer, channel, {});
     accounts_.begin_service(*transfer, use, frame.address, frame.length);
-    ++channel.outgoing;
+    ++transfers_on(channel).outgoing;
     transfer->receiver = frame.receiver;
-    channel.fetches |= channel.readable;
+    transfers_on(channel).fetches |= transfers_on(channel).readable;
     if (early_.take(*transfer, frame)) staging_.hold(*transfer);
     return start(*transfer, frame.ring, frame.part);
 }
@@ -374,7 +374,7 @@ void OutgoingTransfers::end(Outgoing& transfer, Status status) {
     const bool awaited = transfer.awaited();
     void* cookie = transfer.waiter.cookie;
     Channel& channel = *transfer.channel;
-    channel.outgoing -= !transfer.asked_here;
+    transfers_on(channel).outgoing -= !transfer.asked_here;
     accounts_.end(transfer);
     table_.put_back(transfer);
     accounts_.complete(awaited, cookie, channel, status);

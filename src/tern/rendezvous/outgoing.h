@@ -40,8 +40,10 @@ class OutgoingTransfers : RendezvousPart {
     unsigned advance();
     void request_reports() const;
     // Regions have been undeclared that transfers use.
-    void wake_all() {
-        table_.for_each([this](Outgoing& transfer) { running_.wake(transfer); });
+    void wake_revoked() {
+        table_.for_each([this](Outgoing& transfer) {
+            if (transfer.use != nullptr && transfer.use->revoked()) running_.wake(transfer);
+        });
     }
     uint64_t steps() const { return running_.steps(); }
 
@@ -67,7 +69,9 @@ class OutgoingTransfers : RendezvousPart {
     void begin_put(Outgoing& transfer, uint64_t to, const WireKey& key, uint32_t rkey);
     void offer(Outgoing& transfer);
     unsigned make_offers();
-    bool may_serve(const Channel& channel) const { return table_.serves(channel.outgoing); }
+    bool may_serve(const Channel& channel) const {
+        return table_.serves(transfers_on(channel).outgoing);
+    }
     bool serve(Channel& channel, const Fetch& frame);
     unsigned serve_waiting();
     Outgoing* offered(const Channel& channel, uint32_t number) const;

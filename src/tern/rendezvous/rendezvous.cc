@@ -82,8 +82,8 @@ unsigned Rendezvous::advance() {
         count += refusals_.send();
     if (const uint64_t now = memory_.revocations(); now != revocations_) [[unlikely]] {
         revocations_ = now;
-        incoming_.wake_all();
-        outgoing_.wake_all();
+        incoming_.wake_revoked();
+        outgoing_.wake_revoked();
     }
     // While the budget is too small for all, each of the three comes first in turn.
     turn_ = budget_.behind() && turn_ != 2 ? static_cast<uint8_t>(turn_ + 1) : 0;

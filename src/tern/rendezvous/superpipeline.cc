@@ -42,9 +42,10 @@ bool StagedWrites::lend(Outgoing& transfer) {
 unsigned StagedWrites::lend_to_waiting(Turns<Outgoing>& running) {
     unsigned count = 0;
     while (!waiting_.empty() && lend(*waiting_.front())) {
-        waiting_.front()->move_to(Outgoing::State::kWriting);
-        running.wake(*waiting_.front());
+        Outgoing& transfer = *waiting_.front();
         waiting_.pop_front();
+        transfer.move_to(Outgoing::State::kWriting);
+        running.wake(transfer);
         ++count;
     }
     if (!waiting_.empty() && !rings_.may_grow()) reclaim();

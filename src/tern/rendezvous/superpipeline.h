@@ -70,17 +70,19 @@ class IncomingRings : RendezvousPart {
     // Whether the transfer has a ring, now or from before. `may_lend`: it is its turn.
     bool lend(Incoming& transfer, bool may_lend) {
         return transfer.ring.slots != 0 ||
-               (may_lend && pool_.lend(transfer.ring, budget_, transfer.channel->rings));
+               (may_lend &&
+                pool_.lend(transfer.ring, budget_, transfers_on(*transfer.channel).rings));
     }
     // Whether there will soon be a ring for the transfer, which is being made.
     bool will_come(const Incoming& transfer, bool may_lend) const {
-        return may_lend && pool_.may_grow() && pool_.serves(transfer.channel->rings);
+        return may_lend && pool_.may_grow() && pool_.serves(transfers_on(*transfer.channel).rings);
     }
     // Not even a small ring could be registered: there is none for a while.
     bool cannot_register() const { return pool_.cannot_register(); }
     // The ring, if any, comes back. No work request uses it any more.
     void give_back(const Incoming& transfer) {
-        if (transfer.ring.slots != 0) pool_.give_back(transfer.ring, transfer.channel->rings);
+        if (transfer.ring.slots != 0)
+            pool_.give_back(transfer.ring, transfers_on(*transfer.channel).rings);
     }
 
     // The peer will write to the transfer's ring, if it has one: its flags get a new generation.
@@ -94,7 +96,8 @@ class IncomingRings : RendezvousPart {
     // The next of them that may have a ring; null: none waits, or all have their share.
     Incoming* next() const {
         if (queue_.empty()) return nullptr;
-        return queue_.next([this](const Channel& channel) { return pool_.serves(channel.rings); });
+        return queue_.next(
+            [this](const Channel& channel) { return pool_.serves(transfers_on(channel).rings); });
     }
 
     uint64_t registered_bytes() const { return pool_.registered_bytes(); }

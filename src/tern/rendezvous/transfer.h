@@ -19,6 +19,7 @@
 #include "tern/pinning/cache/pin_cache.h"
 #include "tern/pinning/regions/regions.h"
 #include "tern/rendezvous/buffers.h"
+#include "tern/rendezvous/channel_transfers.h"
 #include "tern/rendezvous/chunk_source.h"
 #include "tern/rendezvous/decision.h"
 #include "tern/rendezvous/messages.h"

@@ -161,8 +161,8 @@ class Turns {
         Turn& turn = transfer.turn;
         turn.woken = true;
         if (!turn.runs || turn.ready != Turn::kNone) return;
-        turn.ready = static_cast<uint32_t>(ready_.size());
         ready_.push_back(&transfer);
+        turn.ready = static_cast<uint32_t>(ready_.size() - 1);
     }
     // An event: moves the transfer on by `step(transfer)`, at once unless others come first.
     template <class Stepper>
@@ -222,7 +222,7 @@ class Turns {
             const unsigned done = move(*ready_[at], step).count;
             count += done;
             // A registration that did not fit in comes first in the next call.
-            if (!late && budget_.over()) next_ = done == 0 ? at : at + 1;
+            if (!late && budget_.over()) next_ = done == 0 ? at : at + 1 < size ? at + 1 : 0;
         }
         return count;
     }

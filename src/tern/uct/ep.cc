@@ -131,9 +131,7 @@ bool attach(TernEp& ep) {
 
 void pause(Channel& channel, bool paused) {
     TERN_DEBUG("channel %p %s", static_cast<void*>(&channel), paused ? "pauses" : "goes on");
-    channel.pause.asked = paused;
-    channel.pause.sends = 0;
-    channel.pause.since = 0;
+    pause_of(channel) = {.since = 0, .sends = 0, .asked = paused};
     // Each send looks again.
     for (void* user : channel.users) static_cast<TernEp*>(user)->ready = nullptr;
 }
@@ -144,9 +142,11 @@ static constexpr uint16_t kPauseCheck = 16;
 
 static bool is_paused(TernEp& ep) {
     Channel* const channel = ep.channel;
-    if (channel == nullptr || !channel->pause.asked) return false;
-    if (++channel->pause.sends % kPauseCheck == 0)
-        iface_of(&ep.super.super).engine->flushing()->check_silent(*channel, channel->pause.since);
+    if (channel == nullptr) return false;
+    ChannelPause& pause = pause_of(*channel);
+    if (!pause.asked) return false;
+    if (++pause.sends % kPauseCheck == 0)
+        iface_of(&ep.super.super).engine->flushing()->check_silent(*channel, pause.since);
     return true;
 }
 

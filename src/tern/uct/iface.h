@@ -134,6 +134,16 @@ void pending_may_go(TernEp& ep);
 inline bool nothing_pending(TernIface& iface) {
     return iface.waiting == 0 && ucs_arbiter_is_empty(&iface.arbiter);
 }
+// Whether the peer has asked for a pause of messages, how many sends the pause has refused, and
+// since when, at the last look.
+struct ChannelPause {
+    uint64_t since;
+    uint16_t sends;
+    bool asked;
+};
+inline ChannelPause& pause_of(Channel& channel) {
+    return channel.user_state.as<ChannelPause>();
+}
 // The peer asks for a pause of messages, or for its end: until then, sends find no room.
 void pause(Channel& channel, bool paused);
 // Retries pending requests. Returns how many were sent.

@@ -58,8 +58,9 @@ struct TernIface::State final : tern::EngineOwner, tern::RendezvousOwner {
     void closed(void* user, tern::Status status) override {
         tern::ep_closed(*static_cast<TernEp*>(user), tern::to_ucs(status));
     }
-    bool may_end(const tern::Channel& channel) override {
-        return iface.matching->may_end() && std::ranges::none_of(channel.users, [](void* user) {
+    bool may_end(tern::Channel& channel) override {
+        return tern::transfers_on(channel).failures == 0 && !tern::pause_of(channel).asked &&
+               iface.matching->may_end() && std::ranges::none_of(channel.users, [](void* user) {
                    const auto& ep = *static_cast<TernEp*>(user);
                    return !ucs_arbiter_group_is_empty(
                               const_cast<ucs_arbiter_group_t*>(&ep.pending)) ||

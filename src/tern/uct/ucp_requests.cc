@@ -46,13 +46,13 @@ void request_begins() {
 }
 
 void request_sent(TernIface& iface, Channel& channel) {
-    channel.readable = false;
+    transfers_on(channel).readable = false;
     if (packed_keys.count != 0) note_use(packed_keys.last);
     if (packed_keys.count == 1) copy_early(iface, channel);
 }
 
 void request_sent(TernIface& iface, Channel& channel, std::span<const std::byte> message) {
-    channel.readable = false;
+    transfers_on(channel).readable = false;
     const PackedKey& key = packed_keys.last.key;
     if (packed_keys.count != 0 &&
         memmem(message.data(), message.size(), &key, sizeof(key)) != nullptr) {

@@ -103,7 +103,7 @@ struct DirectNode final : EngineOwner, RendezvousOwner, TupleQOwner {
     bool control(Channel& channel, uint32_t id, const std::byte* data, uint32_t length) {
         if (TagPause frame; id == static_cast<uint32_t>(TagControlId::kPause) &&
                             unpack(frame, data, length) && frame.valid()) {
-            channel.pause.asked = frame.pause != 0;
+            channel.user_state.as<bool>() = frame.pause != 0;
             pauses += frame.pause;
             return true;
         }
@@ -198,7 +198,7 @@ struct DirectNode final : EngineOwner, RendezvousOwner, TupleQOwner {
     }
     // Sends a message, direct if possible. False: not now.
     bool send(Channel& channel, uint64_t tag, const std::string& text, bool zcopy = false) {
-        if (channel.pause.asked) return false;
+        if (channel.user_state.as<bool>()) return false;
         TupleQ::Tuple* tuple = tupleq->sender().find(channel, tag);
         const auto length = static_cast<uint32_t>(text.size());
         if (tuple != nullptr && channel.up() && tupleq->sender().may_send(*tuple, tag, length)) {
