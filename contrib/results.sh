@@ -7,9 +7,8 @@
 #   results.sh BUILD-FOLDER [PART...]   the parts, or all of them
 #   results.sh --list                   the parts, and the minutes that each takes on two processors
 #
-# The files of a part are PART.json, PART-*.json or PART.out. The parts `rwapi`, `model_table`, `program_calls` and
-# `softhca_streams` are in real time; the others are simulated or counted, and the same on every machine. `memory` takes
-# 12 GB.
+# The files of a part are PART.json, PART-*.json or PART.out. The parts `rwapi`, `model_table` and `program_calls`
+# are in real time; the others are simulated or counted, and the same on every machine. `memory` takes 12 GB.
 set -eu
 if [ "${1:-}" = --list ]; then
     tools=
@@ -19,7 +18,7 @@ elif [ -x "${1:-}/src/tools/tern-bench" ]; then
     shift
     wanted=" ${*:-all} "
 else
-    sed -n '4,11s/^# \{0,1\}//p' "$0" >&2
+    sed -n '4,10s/^# \{0,1\}//p' "$0" >&2
     exit 2
 fi
 cd "$(dirname "$0")/.."
@@ -127,10 +126,6 @@ fi
 if part program_calls 2; then
     measure program_calls.out contrib/program_calls.sh "$build"
 fi
-if part softhca_streams 1; then
-    measure softhca_streams.out softhca-bench --section bandwidth --rounds 41
-fi
-
 if [ -z "$tools" ]; then
     printf '%-18s %4s min\n' 'all' $minutes
     exit

@@ -10,9 +10,11 @@ struct Variable {
 };
 
 // Distributions disable UCX in Open MPI. By default, Open MPI uses UCX only for a list of
-// transports and devices.
+// transports and devices. Windows in shared memory (MPI_Win_allocate_shared), which UCX does not
+// offer, need `sm`; the priority, above that of `sm`, leaves all others to UCX.
 constexpr Variable kOpenMpiOverUcx[] = {{"OMPI_MCA_pml", "ucx"},
-                                        {"OMPI_MCA_osc", "ucx"},
+                                        {"OMPI_MCA_osc", "ucx,sm"},
+                                        {"OMPI_MCA_osc_ucx_priority", "200"},
                                         {"OMPI_MCA_opal_common_ucx_tls", "any"},
                                         {"OMPI_MCA_opal_common_ucx_devices", "any"}};
 

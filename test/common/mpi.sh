@@ -15,10 +15,10 @@ launch_openmpi() {
     # the default back.
     trap '' PIPE
     # Debian disables pml ucx and limits it to certain transports; "any" removes the limit. Only btl self, and one-sided
-    # communication over UCX, so that all data goes through the device.
+    # communication over UCX where it can, so that all data goes through the device.
     # shellcheck disable=SC2086 # no or several options
-    mpirun.openmpi "${root[@]}" --oversubscribe -np "$ranks" --mca pml ucx --mca osc ucx --mca btl self \
-        --mca opal_common_ucx_tls any --mca opal_common_ucx_devices any ${mpirun_options-} "$@"
+    mpirun.openmpi "${root[@]}" --oversubscribe -np "$ranks" --mca pml ucx --mca osc ucx,sm \
+        --mca osc_ucx_priority 200 --mca btl self --mca opal_common_ucx_tls any --mca opal_common_ucx_devices any ${mpirun_options-} "$@"
 }
 
 launch_mpich() {

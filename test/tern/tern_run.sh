@@ -46,7 +46,8 @@ environment_tests() {
     sets 'UCX_TLS without shared memory' "$only" UCX_TLS "$tern_run" --only
     sets 'and MPICH without its own' 1 MPIR_CVAR_NOLOCAL "$tern_run" --only
     sets 'Open MPI takes UCX' ucx OMPI_MCA_pml "$tern_run"
-    sets 'Open MPI takes UCX for one-sided' ucx OMPI_MCA_osc "$tern_run"
+    sets 'Open MPI takes UCX for one-sided' ucx,sm OMPI_MCA_osc "$tern_run"
+    sets 'Open MPI takes shared memory only where UCX cannot' 200 OMPI_MCA_osc_ucx_priority "$tern_run"
     sets 'Open MPI takes any transport' any OMPI_MCA_opal_common_ucx_tls "$tern_run"
     sets 'Open MPI takes any device' any OMPI_MCA_opal_common_ucx_devices "$tern_run"
     sets 'MPICH keeps its shared memory' unset MPIR_CVAR_NOLOCAL "$tern_run"

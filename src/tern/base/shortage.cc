@@ -6,6 +6,7 @@
 namespace tern {
 
 std::string Scarce::remedy(int error) const {
+    if (error == EMFILE) return "raise the limit of open files (ulimit -n)";
     std::string text;
     if (raise != nullptr)
         text = is_full(error)

@@ -3,6 +3,7 @@
 #include "verify.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 static MPI_Group group_of(int r) {
     MPI_Group world, one;
@@ -156,6 +157,37 @@ static void strided_put(void) {
     free(packed);
 }
 
+#ifdef OPEN_MPI /* MPICH gives each rank memory of its own where its shared memory is off, as in \
+                   these tests */
+/* Memory that the ranks of a node load and store, and whose contents are sent. */
+static void shared_window(void) {
+    const int length = 70000;
+    unsigned char *mine, *theirs, *in = make_buffer(length);
+    int me, all, unit;
+    MPI_Aint size;
+    MPI_Comm node;
+    MPI_Win window;
+
+    MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
+    MPI_Comm_rank(node, &me);
+    MPI_Comm_size(node, &all);
+    MPI_Win_allocate_shared(length, 1, MPI_INFO_NULL, node, &mine, &window);
+    MPI_Win_shared_query(window, (me + 1) % all, &size, &unit, &theirs);
+    MPI_Win_fence(0, window);
+    fill(theirs, length, seed_of(me, (me + 1) % all, 3));
+    MPI_Win_fence(0, window);
+    memcpy(in, mine, length);
+    expect("shared window", in, length, seed_of((me + all - 1) % all, me, 3));
+    memset(in, 0, length);
+    MPI_Sendrecv(theirs, length, MPI_BYTE, (me + 1) % all, 0, in, length, MPI_BYTE,
+                 (me + all - 1) % all, 0, node, MPI_STATUS_IGNORE);
+    expect("sent from a shared window", in, length, seed_of((me + all - 1) % all, me, 3));
+    MPI_Win_free(&window);
+    MPI_Comm_free(&node);
+    free(in);
+}
+#endif
+
 void one_sided_requests(void) {
     const size_t lengths[] = {1, 8, 1000, 8256, 70000};
 
@@ -166,4 +198,7 @@ void one_sided_requests(void) {
     get_accumulate(100);
     get_accumulate(5000);
     strided_put();
+#ifdef OPEN_MPI
+    shared_window();
+#endif
 }

@@ -82,6 +82,7 @@ TEST(ScarceTest, NamesTheLimitOnlyWhereALimitIsReached) {
         // What a child of fork() gets from the device of its parent.
         EXPECT_THAT(of->remedy(ENODEV), HasSubstr("forked child"));
     }
+    EXPECT_EQ(scarce::kInterface.remedy(EMFILE), "raise the limit of open files (ulimit -n)");
     EXPECT_THAT(scarce::kConnection.remedy(), Not(HasSubstr("ulimit")));
     EXPECT_THAT(scarce::kConnection.remedy(), HasSubstr("lower UCX_TERN_QP_MAX"));
     EXPECT_EQ(scarce::kWatched.remedy(), "raise vm.max_map_count");
