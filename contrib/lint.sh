@@ -73,6 +73,12 @@ spelling() {
     tracked '*.cc' '*.h' '*.hpp' '*.c' '*.f90' '*.f90.in' '*.md' '*.sh' '*.py' '*.am' '*.ac' '*.1' '*.7' | xargs codespell
 }
 
+# Prose that makes one look back, or whose subject is a relative clause.
+prose() {
+    ! git grep -nE '(^|[.:] |(//|#|\*) |^- )(The same[.,:;]|The same (of|for|with|without|as|but|if|in|into|from) |Who [a-z]+s )' -- \
+        '*.cc' '*.h' '*.hpp' '*.c' '*.md' '*.sh' '*.py' '*.txt' NEWS ':!contrib/lint.sh'
+}
+
 # Methods and data members of classes, and arguments of their constructors (CONTRIBUTING.md).
 # Constructors, destructors, assignments and constants do not count as methods or members.
 class_sizes() {
@@ -158,6 +164,7 @@ fi
 verdict 'the code has the format of .clang-format' format
 verdict 'shellcheck has nothing to say' shell_scripts
 verdict 'the words are spelled correctly' spelling
+verdict 'no sentence makes one look back' prose
 limits='no class has more than 40 methods, 20 data members or 6 arguments of a constructor'
 if ctags --version 2>/dev/null | grep -q '^Universal'; then
     verdict "$limits" class_sizes

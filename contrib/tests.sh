@@ -62,7 +62,7 @@ phase() {
     shift
     matches "$name" ${phases[@]+"${phases[@]}"} || return 0
     say "$name${expected[$name]:+ ($(left) minutes left)}"
-    # Who watches a phase that runs beside others sees that something happens.
+    # A phase that runs beside others shows that something happens.
     [ -z "$beside" ] || say "$name ..." >&3
     count_ticks
     before=$ticks
@@ -162,7 +162,7 @@ check_skips() { # folder
     done < <(find "$1/test" -name '*.trs')
 }
 
-# Counts the verdicts of a folder's tests, and shows the output of failed ones. Who is expected to fail has not passed.
+# Counts the verdicts of a folder's tests, and shows the output of failed ones. A failure that was expected is no pass.
 count() { # folder
     local verdict log
     check_skips "$1"

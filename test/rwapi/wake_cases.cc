@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Who sleeps in a wait is told when something has happened. The waits of these threads sleep
-// without a time limit: they end if somebody wakes them, or not at all.
+// A thread that sleeps in a wait is told when something has happened. The waits of these threads
+// sleep without a time limit: they end if somebody wakes them, or not at all.
 
 #include <dlfcn.h>
 #include <poll.h>

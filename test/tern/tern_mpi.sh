@@ -193,7 +193,7 @@ matched_by_the_transport() {
     unset UCX_TERN_TM_ENABLE UCX_TM_THRESH TERN_TUNABLES UCX_TERN_TM_TUPLE_MIN
 }
 
-# The same with UCP's thresholds and Tern's queues at their extremes.
+# Direct messages with UCP's thresholds and Tern's queues at their extremes.
 every_matching() {
     matched_by_the_transport
     export UCX_TERN_TM_ENABLE=y UCX_TM_THRESH=0 TERN_TUNABLES=tm_tuple_after=1 UCX_TERN_TM_TUPLE_MIN=0

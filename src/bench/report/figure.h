@@ -35,7 +35,7 @@ struct Figure {
 // A value that is counted or calculated, not sampled.
 Figure exact_figure(std::string test, double x, std::string x_text, std::string name,
                     std::string unit, double value);
-// The same, with a size for x.
+// A value that is counted or calculated for a size in bytes.
 Figure exact_figure(std::string test, uint64_t bytes, std::string name, std::string unit,
                     double value);
 

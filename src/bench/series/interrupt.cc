@@ -35,7 +35,7 @@ void send_on(int signal) {
 void handle_by(void (*handler)(int)) {
     for (const int signal : {SIGINT, SIGTERM}) {
         struct sigaction action = {};
-        // Who started this process in the background ignores SIGINT for it.
+        // A shell that starts this process in the background ignores SIGINT for it.
         if (::sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN) continue;
         action = {};
         action.sa_handler = handler;

@@ -31,7 +31,7 @@ class Process {
     // Waits for the end of the process. Returns the exit status, 1 after a signal, or nothing if it
     // still runs after the time.
     std::optional<int> wait_for(uint64_t ns);
-    // The same without a time limit.
+    // Waits without a time limit.
     int wait();
 
   private:

@@ -15,7 +15,7 @@ namespace {
 
 bool may_start = true;
 
-// The same numbers in each run.
+// Each run has the same numbers.
 uint64_t random_number() {
     static uint64_t state = 0;
     state = state * 6364136223846793005 + 1442695040888963407;

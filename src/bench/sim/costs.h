@@ -127,8 +127,8 @@ inline VerbsCosts verbs_of(const TransportCosts& costs) {
     verbs.request = costs.request;
     return verbs;
 }
-// The same costs where other layers than this program call the transport: its instructions for a
-// send count for each work request.
+// The costs of verbs where other layers than this program call the transport: its instructions for
+// a send count for each work request.
 inline VerbsCosts verbs_below(const TransportCosts& costs) {
     VerbsCosts verbs = verbs_of(costs);
     verbs.request += ns_of(costs.send);

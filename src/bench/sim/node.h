@@ -43,7 +43,7 @@ class Node {
     std::suspend_always step();
     // Ends it without one.
     static std::suspend_always turn() { return {}; }
-    // The same: computes.
+    // Ends a step of the program with a computation.
     std::suspend_always compute(uint64_t ns);
 
     uint64_t now() const { return machine_.now(); }

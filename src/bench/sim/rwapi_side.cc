@@ -178,7 +178,7 @@ class RwapiSide : public Side {
     const uint32_t rank_;
     char* const memory_ = shared_memory(kBytes);
     rwapi_context* context_ = nullptr;
-    // The same memory, with different rights.
+    // Of each side one piece of memory, with two sets of rights.
     rwapi_net mine_ = {}, mine_polled_ = {};
     rwapi_net theirs_ = {}, theirs_polled_ = {};
     uint64_t came_ = 0;  // what is below this number

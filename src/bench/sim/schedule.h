@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Who runs next in a simulation. Pure.
+// The order in which the ranks of a simulation run. Pure.
 #pragma once
 
 #include <algorithm>
@@ -79,7 +79,7 @@ class Schedule {
     }
 
     uint32_t ranks() const { return static_cast<uint32_t>(ranks_.size()); }
-    // Who runs next. If it sleeps, it has slept for kLongest at that time.
+    // The rank that runs next. If it sleeps, it has slept for kLongest at that time.
     uint32_t next() const { return queue_.begin()->second; }
     uint64_t next_time() const { return queue_.begin()->first; }
     bool is_asleep(uint32_t rank) const { return ranks_[rank].asleep; }
@@ -125,7 +125,7 @@ class Schedule {
         return true;
     }
 
-    // The same if the rank has slept for kLongest: it may find something that no event announced.
+    // A rank that has slept for kLongest wakes: it may find something that no event announced.
     bool may_find_at_last(uint32_t rank) {
         if (!ranks_[rank].asleep) return false;
         may_find(rank, next_time());

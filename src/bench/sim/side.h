@@ -58,8 +58,8 @@ class Side {
         poll();
         return {};
     }
-    // The same without one. A call may look at what the other side has done until now, which must
-    // have had its turn.
+    // Ends a step without a poll. A call may look at what the other side has done until now, which
+    // must have had its turn.
     static std::suspend_always turn() { return {}; }
     uint64_t now() const { return machine_.now(); }
     // Counts what it has done, polls that found nothing apart.

@@ -71,7 +71,7 @@ REPLACED ucs_status_t ucs_async_context_init(ucs_async_context_t* async, ucs_asy
     NEXT(ucs_async_context_init);
     return real(async, UCS_ASYNC_MODE_POLL);
 }
-// The same for a worker of UCT.
+// A worker of UCT has no such thread either.
 REPLACED ucs_status_t ucs_async_context_create(ucs_async_mode_t, ucs_async_context_t** async) {
     NEXT(ucs_async_context_create);
     return real(UCS_ASYNC_MODE_POLL, async);

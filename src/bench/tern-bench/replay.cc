@@ -175,7 +175,7 @@ int bench::run_replay(int argc, char** argv) {
     return tools::run_command(&app, argc - 1, argv + 1, [&] {
         if (!options.json.empty()) check_writable(options.json);
         std::vector<Column> columns;
-        // The same bytes each time.
+        // The device and the programs get equal bytes each time.
         Progress progress(static_cast<uint32_t>(options.transports.size()), false);
         for (const std::string& transport : options.transports) {
             progress.step(transport);

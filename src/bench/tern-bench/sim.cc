@@ -413,7 +413,7 @@ int bench::run_sim(int argc, char** argv) {
             return run_benchmarks_of_rwapi(options.adapter, options.transports, options.sizes,
                                            options.json);
         std::vector<Column> columns;
-        // The same bytes each time.
+        // The device and the programs get equal bytes each time.
         Progress progress(static_cast<uint32_t>(options.transports.size()), false);
         for (const std::string& transport : options.transports) {
             progress.step(transport);

@@ -42,7 +42,7 @@ class Benchmarks {
                const std::vector<uint32_t>& sizes) {
         std::vector<std::string> simulations(std::begin(kSimulations), std::end(kSimulations));
         simulations.insert(simulations.end(), transports.begin(), transports.end());
-        // The same bytes each time.
+        // The device and the programs get equal bytes each time.
         Progress progress(static_cast<uint32_t>(simulations.size()), false);
         for (const std::string& simulation : simulations) {
             progress.step(simulation);

@@ -45,7 +45,7 @@ template <class Function>
     }
 }
 
-// The same for a context that may have been destroyed.
+// call() for a context that may have been destroyed.
 template <class Function>
 auto call_alive(rwapi_context& context, Function&& function)
     -> decltype(function(std::declval<Engine&>())) {
@@ -53,7 +53,7 @@ auto call_alive(rwapi_context& context, Function&& function)
     return call(*context.engine, function);
 }
 
-// The same under the context's lock.
+// call_alive() under the context's lock.
 template <class Function>
 [[gnu::noinline]] auto call_locked(rwapi_context& context, Function& function)
     -> decltype(function(std::declval<Engine&>())) {
@@ -61,7 +61,7 @@ template <class Function>
     return call_alive(context, function);
 }
 
-// The same for a user's context: only one with RWAPI_THREAD_MULTIPLE needs the lock.
+// call_alive() for a user's context: only one with RWAPI_THREAD_MULTIPLE needs the lock.
 template <class Function>
 [[gnu::always_inline]] inline auto with(rwapi_context* context, Function function)
     -> decltype(function(std::declval<Engine&>())) {

@@ -33,7 +33,7 @@ class Pmi1Message {
     std::string_view command() const { return words_.front().second; }
     // The value of a word; nothing if the message has no such word.
     std::optional<std::string_view> text(std::string_view name) const;
-    // The same as a number. Nothing, too, if it is not a number or is out of bounds.
+    // The value of a word as a number; nothing if there is none, or it is out of bounds.
     std::optional<int> number(std::string_view name, int min, int max) const;
 
   private:

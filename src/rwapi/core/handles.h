@@ -61,8 +61,8 @@ class HandleTable {
             return nullptr;
         return &*places_[index]->object;
     }
-    // The same with the reason: RWAPI_ERR_FOREIGN if the handle is not one of this table, or
-    // RWAPI_ERR_STALE if its object has been removed.
+    // The object, or null with the reason: RWAPI_ERR_FOREIGN if the handle is not one of this
+    // table, or RWAPI_ERR_STALE if its object has been removed.
     T* find(uint64_t handle, int& error) {
         T* const found = find(handle);
         const uint32_t index = Handle::index_of(handle), generation = Handle::generation_of(handle);

@@ -131,7 +131,7 @@ class OperationPool {
         if (Place* const place = find(id, result)) place->unread = false;
         return result;
     }
-    // The same, but an error stays one that nobody has asked for.
+    // What test() returns; but an error stays one that nobody has asked for.
     int look(rwapi_id id) const {
         int result;
         find(id, result);

@@ -19,7 +19,7 @@ class Flushes {
     // Begins a kFlush or kFence of a node. The id, 0 if there is nothing to flush, or an error.
     // has_id: the user gets the id.
     rwapi_id start(Task task, uint32_t node, bool has_id);
-    // The same for a flush of all.
+    // Begins a flush of all nodes.
     rwapi_id flush_all(bool has_id);
 
     // Whether parts of flushes wait for places of operations.

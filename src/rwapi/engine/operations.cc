@@ -67,7 +67,7 @@ void Operations::finish(Operation& operation, int result) {
     if (operation.task == Task::kFlush) {
         if (const int earlier = operation.peer->take_error()) result = earlier;
     }
-    // Who will learn of it: the call, the user by the id, or the whole flush.
+    // The call, the user by the id, or the whole flush will learn of the result.
     const bool known = operation.in_call || operation.has_id || operation.whole.parent != nullptr;
     if (result != RWAPI_OK && !known) operation.peer->keep_error(result);
     if (Piece* const pieces = std::exchange(operation.pieces.first, nullptr)) [[unlikely]] {

@@ -42,7 +42,7 @@ class Operations {
     rwapi_id id(const Operation& operation) const { return pool_.id(&operation); }
     // 1: complete; 0: not yet; negative: the operation's error, or that of a wrong id.
     int test(rwapi_id id) { return pool_.test(id); }
-    // The same, but the error is still to be asked for.
+    // What test() returns; but the error is still to be asked for.
     int look(rwapi_id id) const { return pool_.look(id); }
     // The error of an operation to a peer that lives, if its id is known but nobody has asked.
     int lost_error() const;

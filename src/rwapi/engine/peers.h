@@ -66,7 +66,7 @@ class Peers {
         peer.heard = true;
         return &peer;
     }
-    // The same of a message that has a header and a body, which are copied. Null also if it has
+    // The sender of a message that has a header and a body, which are copied. Null also if it has
     // another length.
     template <class Body>
     Peer* sender_of(std::span<const std::byte> message, Header& header, Body& body) {
@@ -80,7 +80,7 @@ class Peers {
     bool send(Peer& peer, MessageId id, uint16_t credit = 0, const void* body = nullptr,
               unsigned length = 0);
 
-    // The same of a long message, whose parts are copied. The first is the header.
+    // Sends a long message, whose parts are copied. The first is the header.
     using Parts = std::span<const std::span<const std::byte>>;
     bool send_long(Peer& peer, MessageId id, Parts parts);
 

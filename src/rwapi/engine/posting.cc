@@ -109,7 +109,7 @@ ucs_status_t Posting::post_copied(const RemoteRegion& region, const Transfer& tr
                sizeof notification);
 }
 
-// The same with a word.
+// Data and a word that the target polls.
 ucs_status_t Posting::post_word(const RemoteRegion& region, const Transfer& transfer) const {
     auto* const put = transfer.length <= word_behind_max_ ? together_.put_word
                       : transfer.length <= copied_max_    ? together_.put_word_copy

@@ -80,7 +80,7 @@ struct RemoteRegion {
                                       uint64_t& at) const {
         return last < end && !__builtin_add_overflow(word - origin, offset, &at) && at < end - last;
     }
-    // The same for a word that a signal changes. By one compare: in an offset that is no multiple
+    // place() for a word that a signal changes. By one compare: in an offset that is no multiple
     // of 8, the lowest bits come first.
     [[gnu::always_inline]] bool place_word(uint64_t word, uint64_t offset, uint64_t& at) const {
         return !__builtin_add_overflow(word - origin, offset, &at) &&

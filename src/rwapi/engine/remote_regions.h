@@ -59,7 +59,7 @@ class RemoteRegions {
             region.name == net.word[0] && (region.origin ^ net.word[1]) <= NetAddress::kMaxOffset;
         return same && &region != &none_ ? &region : nullptr;
     }
-    // The same, or another one, or one that permits nothing.
+    // The region of that name, or another one, or one that permits nothing.
     [[gnu::always_inline]] RemoteRegion& recent(uint64_t name) const {
         return *recent_[place_of(name)];
     }

@@ -143,7 +143,7 @@ Sequencer::Step Sequencer::resolve(Operation& operation) {
                : resolve(operation, operation.target, operation.local.length);
 }
 
-// The same for all pieces of a put or get, none of which is posted before.
+// Resolves all pieces of a put or get, none of which is posted before.
 Sequencer::Step Sequencer::resolve_pieces(Operation& operation) {
     for (Piece* each = operation.pieces.first; each != nullptr; each = each->next) {
         if (each->target.region == nullptr) {

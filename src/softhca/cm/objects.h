@@ -151,7 +151,7 @@ bool add_private_data(const Id& id, Message& message, const void* data, size_t s
 // Puts an event into the channel of an identifier.
 void put_event(Id& id, rdma_cm_event_type type, int status, const Message* from_peer,
                Id* listener = nullptr);
-// The same in two steps, for events about something else.
+// Makes and puts an event in two steps, for events about something else.
 std::unique_ptr<Event> make_event(Id& id, rdma_cm_event_type type, int status);
 void put_event(Id& id, std::unique_ptr<Event> event);
 

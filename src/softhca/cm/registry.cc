@@ -180,7 +180,7 @@ bool Registry::read_one(Id& id) {
     size_t size = 0;
     const Received received = receive_message(id.fd, message, size);
     if (received == Received::kNothing) return false;
-    // Who sends nonsense is gone.
+    // A peer that sends nonsense is gone.
     const bool good = received == Received::kMessage && valid(message, size, id.datagram()) &&
                       (message.kind == MessageKind::kRequest) == (id.state == State::kArriving);
     if (id.state == State::kArriving) {

@@ -76,7 +76,7 @@ std::string_view group_of(std::string_view parameter);
 std::optional<std::string> set_parameter(const ListEntry& entry, NicParameters& nic);
 // Sets those of a comma list of key=value. On error, leaves `nic` as it was.
 std::optional<std::string> apply_model_overrides(std::string_view list, NicParameters& nic);
-// The same NIC, `factor` times as slow.
+// The NIC, `factor` times as slow.
 NicParameters slowed(const NicParameters& nic, uint64_t factor);
 
 }  // namespace softhca

@@ -67,7 +67,7 @@ constexpr Rule kRules[] = {
     // claudebarthels/infinity issue 5), rxe 32767 (openucx/ucx issue 5045).
     {"max-cqe", rule_at<&P::limits, &P::Limits::cqe>, 16, 1 << 20, {1 << 20, (1 << 20) - 1, (1 << 20) - 1, 1048574, 1 << 20, 1 << 20, 32767, 32767},
      "`max_cqe`"},
-    // The same reports: ConnectX-5, ConnectX-3, rxe. irdma, bnxt_re, hns: memory. More than one
+    // From the reports above: ConnectX-5, ConnectX-3, rxe. irdma, bnxt_re, hns: memory. More than one
     // process of this device can have, which is 8191.
     {"max-qp", rule_at<&P::limits, &P::Limits::qps>, 1, 1 << 20, {1 << 18, 1 << 18, 131000, 1 << 16, 1 << 16, 1 << 16, 1 << 16, 1 << 16},
      "`max_qp`: queue pairs of a device, of all processes"},

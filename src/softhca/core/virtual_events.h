@@ -41,7 +41,7 @@ class VirtualEvents {
         event.time = std::max(event.time, reached_);
         return event;
     }
-    // The same, and forgets it and what is equal to it.
+    // What happens next, which is forgotten with all that is equal to it.
     Event take() {
         const Event event = next();
         const Event first = events_.top();

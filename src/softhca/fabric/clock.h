@@ -43,13 +43,13 @@ inline void charge(uint64_t softhca_virtual_time::*cost, uint64_t count = 1) {
     if (is_virtual_time()) virtual_clock->now += virtual_clock->*cost * count;
 }
 
-// The same for a call that polls a completion queue.
+// Charges a call that polls a completion queue.
 inline void charge_poll() {
     charge(&softhca_virtual_time::poll);
     if (is_virtual_time()) ++virtual_clock->polls;
 }
 
-// The same for a call that posts, with so many work requests and blocks after the first one.
+// Charges a call that posts, with so many work requests and blocks after the first one.
 inline void charge_post(uint64_t requests, uint64_t blocks) {
     charge(&softhca_virtual_time::post);
     charge(&softhca_virtual_time::request, requests);

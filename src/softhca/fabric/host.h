@@ -70,7 +70,7 @@ class Host {
         return tables == nullptr ? nullptr : &tables->keys[KeyNumber::index(key)];
     }
 
-    // The same; nullptr also if the key is not of the process in that slot.
+    // The entry of a key; nullptr also if the key is not of the process in that slot.
     KeyEntry* key(uint32_t key, uint32_t slot) {
         return KeyNumber::process(key) == slot ? this->key(key) : nullptr;
     }
@@ -96,7 +96,7 @@ class Host {
     // Waits until accesses that began before the call have ended: those of any process to this
     // process, and those of this process's threads. The caller holds no AccessGuard.
     void wait_for_accesses();
-    // The same, only for accesses of this process's threads.
+    // Waits for accesses of this process's threads only.
     void wait_for_own_accesses();
 
     // Begins to leave the fabric: peers no longer reach this process. Threads that still run may

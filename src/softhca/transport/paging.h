@@ -20,11 +20,11 @@ bool names_paged_region(Host& host, const Wqe& wqe);
 // outcome for now.
 std::optional<Outcome> fault_local(Qp& qp, Wqe& wqe);
 
-// The same for the responder's pages [address, address + length) of process `slot`, of the region
-// of `key`. The responder refuses the request as if it had no receive.
+// Faults in the responder's pages [address, address + length) of process `slot`, of the region of
+// `key`. The responder refuses the request as if it had no receive.
 std::optional<Outcome> fault_remote(Qp& qp, Wqe& wqe, const Target& target, const KeyEntry& key,
                                     uint64_t address, uint64_t length);
-// The same for the pages of a receive.
+// Faults in the pages of a receive.
 std::optional<Outcome> fault_receive(Qp& qp, Wqe& wqe, const Target& target,
                                      const RecvWqe& receive);
 

@@ -15,7 +15,7 @@ class Adapter;
 // Takes the lock of an SRQ; repairs what a dead holder left.
 void lock_srq(Host& host, SrqShared& srq);
 
-// The same for a queue pair, while it lives.
+// Holds the lock of a queue pair while it lives.
 class ResponderLock {
   public:
     ResponderLock(Host& host, QpShared& qp);

@@ -207,7 +207,7 @@ class StagingMemory {
         memcpy(at, &flag, sizeof(flag));
         return at;
     }
-    // The same for the beginning of a message, without flags.
+    // Fills in the beginning of a message, without flags.
     void fill(const EarlyChunk& chunk, Buffers& message) const {
         (void)walk(data_ + SubBlocks::kSubBlock - chunk.first, chunk.first, chunk.blocks,
                    [&](std::byte* at, uint32_t bytes, uint32_t) { message.read(at, bytes); });

@@ -77,7 +77,7 @@ class CostModel {
     double ratio(uint64_t length) const;
     // T_reg(L), section 2: lambda_reg + L / B_reg.
     double registration(double length) const;
-    // The same for the deregistration.
+    // T_dereg(L): the formula of T_reg(L) with the costs of a deregistration.
     double deregistration(double length) const;
 
     // T_net(L), section 3: lambda_net + L / B_net. The lower limit; zero-copy takes this and
@@ -108,7 +108,7 @@ class CostModel {
     // Equations 8 (sub_block infinite, flag 0, not early) and 9 (the defaults). Beyond the paper: a
     // q larger than B_copy / B_net, where the wire waits for copies; a longest chunk; the flags.
     double superpipeline(uint64_t length, const Staging& staging) const;
-    // The same if the receiver's memory is written directly: only the sender copies.
+    // A message whose receiver's memory is written directly: only the sender copies.
     double copied_once(uint64_t length, const Staging& staging) const;
 
     // Pinning, section 3.3: both sides pin pieces of `piece` bytes (0: all at once); each piece is

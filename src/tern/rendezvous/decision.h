@@ -105,7 +105,7 @@ class Decider {
     // bytes go to the receiver's pinned memory, or the receiver's, whose device reads. Of `inputs`,
     // `length`, `own` and `one_piece` count.
     Decision decide_buffer(const DecisionInputs& inputs) const;
-    // The same for a get of one work request, which goes to the user's memory or to a registered
+    // Whether a get of one work request goes to the user's memory (true) or to a registered
     // buffer, from which it is copied. `to_pin`: bytes to be pinned if they are not.
     bool reads_in_place(uint64_t length, uint64_t to_pin, const BufferState& own) const;
 
@@ -124,7 +124,7 @@ class Decider {
     // How a message is staged: with the q of the settings, or with B_copy / B_net if that is less,
     // so that the wire does not wait for copies.
     Staging staging(uint64_t length) const;
-    // The same, for a ring of `slots` sub-blocks that `buffers` chunks share.
+    // How a message is staged in a ring of `slots` sub-blocks that `buffers` chunks share.
     ScheduleLimits limits(uint64_t length, uint32_t slots, uint32_t buffers = 3) const;
 
     // What a message costs that is staged, or written to its place. The time is that of the

@@ -39,7 +39,7 @@ class Rendezvous {
         if (open != 0 || of_message == 0) return open;
         return reads(source, to) ? of_message : 0;
     }
-    // The same into memory that the rendezvous allocates. If the transfer succeeds, `unpack` gets
+    // A get into memory that the rendezvous allocates. If the transfer succeeds, `unpack` gets
     // the bytes before the cookie, if any, is completed. kDevice: out of memory.
     Status get_owned(Channel& channel, size_t length, uint64_t from, const WireKey& key,
                      uint32_t rkey, Unpack unpack, void* argument, const Waiter& waiter);
@@ -47,7 +47,7 @@ class Rendezvous {
     // the peer's memory. `rkey`: of memory that is open to writes, or 0.
     Status put(Channel& channel, std::span<const Buffers::Piece> from, uint64_t to,
                const WireKey& key, uint32_t rkey, const Waiter& waiter);
-    // The same, and takes ownership of the bytes. kOk: begun; only a flush waits for its end.
+    // A put that takes ownership of the bytes. kOk: begun; only a flush waits for its end.
     Status put_owned(Channel& channel, std::unique_ptr<std::byte[]> data, size_t length,
                      uint64_t to, const WireKey& key);
     // Copies the first chunk of a message whose request to send has just been sent to the peer, if
@@ -63,7 +63,7 @@ class Rendezvous {
     // kOk: all operations begun on this channel so far are over, and all that was sent has arrived.
     // kInProgress: the waiter, if any, is completed when this is so.
     Status flush(Channel& channel, const Waiter& waiter);
-    // The same of a user that begins nothing more, on a channel that stays for others: waits only
+    // A flush of a user that begins nothing more, on a channel that stays for others: waits only
     // for its own operations. Those whose memory no device accesses, because they wait for the
     // peer, are dropped. They and the user's earlier flushes end as canceled.
     Status flush_by_force(Channel& channel, const Waiter& waiter);

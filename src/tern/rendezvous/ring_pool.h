@@ -44,14 +44,14 @@ class RingPool {
 
     // Lends a ring. False: none is free. Data path.
     bool lend(Ring& ring);
-    // The same; if none is free, works on another one, as `budget` allows. False: there is none
+    // Lends a ring; if none is free, works on another one, as `budget` allows. False: there is none
     // now; if may_grow(), there will be one soon.
     bool lend(Ring& ring, ProgressBudget& budget) {
         if (may_grow()) [[unlikely]]
             work_on_next(budget);
         return lend(ring);
     }
-    // The same for a peer that holds `held` rings, which is counted. Also false if the peer has its
+    // Lends a ring to a peer that holds `held`, which is counted. Also false if the peer has its
     // share.
     bool lend(Ring& ring, ProgressBudget& budget, uint32_t& held) {
         if (!serves(held) || !lend(ring, budget)) return false;

@@ -112,7 +112,7 @@ bool StagedWrites::post_copied(Outgoing& transfer, const ChunkSource::Chunk& chu
     return true;
 }
 
-// The same from memory of a device: one sub-block, gathered from there and from its flag, which is
+// Writes from memory of a device: one sub-block, gathered from there and from its flag, which is
 // all that staging memory holds of it.
 bool StagedWrites::post_in_place(Outgoing& transfer, ChunkSource::Chunk& chunk) {
     TERN_ASSERT(transfer.staging.slots != 0 && transfer.to.slots != 0 && chunk.ready == 0);

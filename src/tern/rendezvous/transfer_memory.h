@@ -48,8 +48,8 @@ class TransferMemory {
 
     // The pin of this memory. Null: it is not pinned, or the budget is spent.
     Pin* find(std::byte* at, uint64_t length, unsigned access);
-    // The same, but registers the memory. Null: it cannot be pinned. ProgressBudget::may_register()
-    // is for the caller to ask.
+    // Like find(), but registers the memory. Null: it cannot be pinned.
+    // ProgressBudget::may_register() is for the caller to ask.
     Pin* pin(std::byte* at, uint64_t length, unsigned access);
 
   private:

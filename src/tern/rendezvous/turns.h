@@ -172,7 +172,7 @@ class Turns {
         else
             move(transfer, step);
     }
-    // The same, whatever comes first.
+    // Moves the transfer on at once, whatever comes first.
     template <class Stepper>
     Step move(T& transfer, Stepper&& step) {
         ++steps_;

@@ -20,7 +20,7 @@ void times_use(const struct tern_transport *transport);
 /* Whether requests have the layout that this library was built for; logs once if not. Checked with the first worker: no
  * worker exists when the plug-in is installed. */
 int times_check_layout(ucp_worker_h worker);
-/* The same, after the first call of times_check_layout(); false before. */
+/* What the first call of times_check_layout() has returned; false before. */
 int times_layout_fits(void);
 
 /* Whether the memory of both sides is the host's. The device reads and writes other memory in place, at the rate of the

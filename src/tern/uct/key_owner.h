@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Who packs a key of declared memory: UCP, for a message of its own, or the program. No argument of
-// UCT's function distinguishes them, and remote access depends on it: memory is opened to peers
-// when the program packs its key. A key of UCP's is of one message; the transfer of the message
-// pins what it needs, so such memory is not opened.
+// Tells who packs a key of declared memory: UCP, for a message of its own, or the program. No
+// argument of UCT's function distinguishes them, and remote access depends on it: memory is opened
+// to peers when the program packs its key. A key of UCP's is of one message; the transfer of the
+// message pins what it needs, so such memory is not opened.
 //
 // What the rule assumes:
 // - Up to UCX 1.14: UCP asks for the right to atomic operations only for memory that a program maps

@@ -23,15 +23,15 @@ __attribute__((visibility("default"))) ucs_status_t tern_uct_ep_put_am_short(
     uct_ep_h ep, const void* data, unsigned length, uint64_t to, uct_rkey_t rkey, uint8_t id,
     uint64_t header, const void* payload, unsigned payload_length);
 
-/* The same for up to as many bytes as uct_ep_put_bcopy takes: they are copied. */
+/* tern_uct_ep_put_am_short for as many bytes as uct_ep_put_bcopy takes: they are copied. */
 __attribute__((visibility("default"))) ucs_status_t tern_uct_ep_put_am_bcopy(
     uct_ep_h ep, const void* data, unsigned length, uint64_t to, uct_rkey_t rkey, uint8_t id,
     uint64_t header, const void* payload, unsigned payload_length);
 
-/* The same for one piece of memory, as uct_ep_put_zcopy. UCS_INPROGRESS: both are posted, and the
- * completion, which must not be null, is called when the memory may be used again. UCS_OK: the
- * bytes were copied. UCS_ERR_UNSUPPORTED also if there are too many for that, and the device cannot
- * read them in place, by one request. */
+/* tern_uct_ep_put_am_short for one piece of memory, as uct_ep_put_zcopy. UCS_INPROGRESS: both are
+ * posted, and the completion, which must not be null, is called when the memory may be used again.
+ * UCS_OK: the bytes were copied. UCS_ERR_UNSUPPORTED also if there are too many for that, and the
+ * device cannot read them in place, by one request. */
 __attribute__((visibility("default"))) ucs_status_t tern_uct_ep_put_am_zcopy(
     uct_ep_h ep, const uct_iov_t* from, uint64_t to, uct_rkey_t rkey, uint8_t id, uint64_t header,
     const void* payload, unsigned payload_length, uct_completion_t* completion);
@@ -46,13 +46,13 @@ __attribute__((visibility("default"))) ucs_status_t tern_uct_ep_put_word_short(
     uct_ep_h ep, const void* data, unsigned length, uint64_t to, uct_rkey_t rkey, uint64_t word_to,
     uint64_t word);
 
-/* The same for up to as many bytes as uct_ep_put_bcopy takes: they are copied. More than go inline
- * are one write only if `to` and word_to are multiples of 8. */
+/* tern_uct_ep_put_word_short for as many bytes as uct_ep_put_bcopy takes, which are copied. More
+ * than go inline are one write only if `to` and word_to are multiples of 8. */
 __attribute__((visibility("default"))) ucs_status_t tern_uct_ep_put_word_bcopy(
     uct_ep_h ep, const void* data, unsigned length, uint64_t to, uct_rkey_t rkey, uint64_t word_to,
     uint64_t word);
 
-/* The same for one piece of memory, as tern_uct_ep_put_am_zcopy. */
+/* tern_uct_ep_put_word_short for one piece of memory, as tern_uct_ep_put_am_zcopy. */
 __attribute__((visibility("default"))) ucs_status_t tern_uct_ep_put_word_zcopy(
     uct_ep_h ep, const uct_iov_t* from, uint64_t to, uct_rkey_t rkey, uint64_t word_to,
     uint64_t word, uct_completion_t* completion);

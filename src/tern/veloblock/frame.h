@@ -52,7 +52,7 @@ class Word {
                     uint64_t{static_cast<uint8_t>(kind)} << 21 | uint64_t{credit} << 24);
     }
 
-    // The same with the credit for `freed` bytes in all, modulo 2^16 units; it is 0 in this one.
+    // This word with the credit for `freed` bytes in all, modulo 2^16 units; it is 0 in this one.
     constexpr Word with_freed(uint32_t freed) const {
         constexpr uint32_t kCounted = 0xffff * kUnit;
         return Word(raw_ | uint64_t{freed & kCounted} * ((1u << 24) / kUnit));
@@ -86,7 +86,7 @@ class Word {
         constexpr uint64_t kFixed = uint64_t{0xff} << 56 | kKind;
         return (raw_ & kFixed) == (uint64_t{1} << 63 | uint64_t{round % kRounds} << 56);
     }
-    // The same of a word that look() has found well formed.
+    // is_active_message() of a word that look() has found well formed.
     constexpr bool is_usual() const { return (raw_ & (kLast | kKind)) == 0; }
     // Whether this differs from `other` in nothing but its id and length.
     constexpr bool is_like(Word other) const { return (raw_ ^ other.raw_) >> 21 == 0; }
@@ -94,7 +94,7 @@ class Word {
     constexpr bool well_formed(uint32_t round) const {
         return (raw_ & ~kLast) >> 56 == (0x80 | round % kRounds) && (raw_ >> 21 & 7) <= 4;
     }
-    // The same in a receive buffer.
+    // Whether the word is valid in a receive buffer.
     constexpr bool well_formed() const { return well_formed(0) && !last(); }
 
   private:

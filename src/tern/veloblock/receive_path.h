@@ -83,7 +83,7 @@ class BlockReader {
         consume_usual(word);
         if (word.last()) wrap();
     }
-    // The same of a frame that is not the last one.
+    // Clears and frees the place of a frame that is not the last one.
     void consume_usual(Word word) {
         const uint32_t space = in_steps(word.length());
         const uint32_t end = end_;
@@ -170,7 +170,7 @@ class ReceivePath {
         if (ahead > 0) return Look::kNothing;
         return ahead == 0 ? Look::kFrame : Look::kMalformed;
     }
-    // The same for an active message behind one that look() has returned, if no cold frame came
+    // look() for an active message behind one that look() has returned, if no cold frame came
     // between them, and the block is still there. Most frames of a stream have the same credit and
     // sequence, which need no second check.
     [[gnu::always_inline]] bool repeats(Word last, Word& word) const {

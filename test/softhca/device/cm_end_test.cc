@@ -145,7 +145,7 @@ TEST_F(CmEndTest, TheCallerDies) {
     caller_dies(Until::kConnected);
 }
 
-// Who connects sees that the listening process is killed.
+// The connecting process sees that the listening process is killed.
 void listener_dies(Until until) {
     Team team;
     const int dies = team.spawn([&](Link& link) {

@@ -123,7 +123,7 @@ void check(const Both& both) {
         const size_t end = events.find_first_of("rud");
         EXPECT_TRUE(end == std::string::npos || end + 1 == events.size()) << "and nothing follows";
         if (!side.alive || !side.peer_gone || !side.inbox.empty()) continue;
-        // Who is left alone knows it, or has itself ended the connection.
+        // A side that is left alone knows it, or has itself ended the connection.
         EXPECT_TRUE(count(events, "rud") == 1 || side.state == State::kFailed) << both.key();
         EXPECT_TRUE(side.state == State::kFailed || side.state == State::kDisconnected)
             << both.key();

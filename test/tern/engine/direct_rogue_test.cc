@@ -58,7 +58,7 @@ class DirectRogue : public testing::Test, protected RogueWorld<DirectNode> {
         ASSERT_TRUE(hear(TupleControlId::kBind, bind));
     }
 
-    // The same, and the rogue agrees, so that it gets the first grants.
+    // Binds the victim's tuple; the rogue agrees, so that it gets the first grants.
     void receive(WireBind& bind) {
         ASSERT_NO_FATAL_FAILURE(ask(bind));
         say(TupleControlId::kBound, WireBound{.tuple = bind.tuple,

@@ -231,7 +231,7 @@ TEST_F(DirectMessages, QueueOfWhichTheDeviceReportsAnError) {
     EXPECT_TRUE(next.direct);
 }
 
-// The same of the completion queue of direct messages: the interface has failed, for all its peers.
+// An error of the completion queue of direct messages: the interface has failed, for all its peers.
 TEST_F(DirectMessages, CompletionQueueOfWhichTheDeviceReportsAnError) {
     // The receiver's is the one that was made last.
     const void* const queue = last_completion_queue();
@@ -441,7 +441,7 @@ TEST_F(DirectMessages, PeerWithoutRoomDelaysNobodyElse) {
     third->engine->leave(other, third.get());
 }
 
-// The same with everything that can wait: grants, the end of an epoch, and void receives.
+// Everything that can wait ends with its peer: grants, the end of an epoch, and void receives.
 TEST_F(DirectMessages, PeerWithoutRoomGoes) {
     for (const bool by_force : {false, true}) {
         bind();

@@ -86,7 +86,7 @@ class Crowd {
         for (size_t i = 0; i < peers; ++i) peers_[i]->end = peers_[i]->sent + messages;
         return send_all(sent() + peers * messages);
     }
-    // The same of one of them.
+    // One of the peers sends so many messages.
     bool send_alone(size_t index, uint64_t messages) {
         peers_[index]->end = peers_[index]->sent + messages;
         return send_all(sent() + messages);

@@ -172,8 +172,8 @@ TEST_F(EpEndTest, FlushByForceEndsWhatAFenceWaitsFor) {
     EXPECT_TRUE(a.failures().empty());
 }
 
-// Who is told that the flush is over frees what the endpoint's operations complete into: so they
-// end before. They share a connection with another endpoint, which stays.
+// A user that is told that the flush is over frees what the endpoint's operations complete into: so
+// they end before. They share a connection with another endpoint, which stays.
 TEST_F(EpEndTest, FlushByForceOfOneThatSharesAConnection) {
     LongTransfers world;
     Entity &a = world.a, &b = world.b;

@@ -176,7 +176,7 @@ TEST_F(FewConnectionsTest, TheDeadTakeOnlyTheirOwn) {
         for (std::size_t i = living; i < all_doomed; ++i)
             ASSERT_STATUS(UCS_OK, doomed[i].sender.status()) << "before its peer dies";
         team.kill(static_cast<int>(victim));
-        // Who sends finds out; all others go on.
+        // The senders find out; all others go on.
         ASSERT_TRUE(eventually(
             all_,
             [&] {

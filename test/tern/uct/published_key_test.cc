@@ -310,7 +310,7 @@ TEST_F(PublishedMemoryTest, MemoryThatCannotBeWatchedIsNotRegisteredEachTime) {
     munmap(memory, kSize);
 }
 
-// The same if the owner has just put from the memory, and has not made progress since.
+// Memory is not read that was unmapped, though its owner has just put from it and not polled since.
 TEST_F(PublishedMemoryTest, InvalidatedMemoryThatWasPutFromCannotBeRead) {
     Declared far(b.host(), kSize, UCT_MD_MEM_ACCESS_ALL);
     const RemoteKey far_key(a.host(), far.remote());

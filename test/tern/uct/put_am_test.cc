@@ -329,7 +329,7 @@ TEST_F(PutWordTest, DoesNothingIfItIsNotTheUsualCase) {
     EXPECT_TRUE(eventually(all_, [&] { return word_at(8) == 7; }));
 }
 
-// The same with more bytes than go inline.
+// Words behind more bytes than go inline.
 class PutWordLongTest : public PutWordTest {
   protected:
     void SetUp() override {

@@ -124,7 +124,7 @@ struct TagPair {
                 const std::string& header = "header") {
         return tag_rndv(all, ep, tag, from, length, completion, header);
     }
-    // The same without a receive; waits until the receiver has the request.
+    // Begins a rendezvous without a receive; waits until the receiver has the request.
     void* announce(uct_tag_t tag, const Declared& from, std::size_t length, Completion& completion,
                    const std::string& header = "header");
     testing::AssertionResult until(const std::function<bool()>& condition) {

@@ -111,7 +111,7 @@ struct Flow {
 // Runs all senders and receivers to their end, with random amounts of progress. Fails if nothing
 // moves for `limit`.
 testing::AssertionResult run(const std::vector<Flow*>& flows, milliseconds limit = deadline());
-// The same for the interfaces, senders and receivers of one process.
+// Runs the senders and receivers of the interfaces of one process.
 testing::AssertionResult run(const Group& who, const std::vector<Sender*>& senders,
                              const std::vector<Receiver*>& receivers,
                              milliseconds limit = deadline());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Who gets the next ring, in all orders of events.
+// The queue for rings, in all orders of events.
 #include "tern/rendezvous/superpipeline.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Who may try when the device has no room, and how often.
+// The queue for room on the device: whose turn it is, and how often each tries.
 #include "tern/connection/connecting.h"
 
 #include <gtest/gtest.h>

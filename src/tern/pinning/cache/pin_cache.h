@@ -110,10 +110,10 @@ class PinCache {
     // A pin that covers the range and gives these rights, with a reference; null if there is none.
     // Never registers, nor waits for a registration.
     Pin* find(const void* address, size_t length, unsigned access);
-    // The same, but registers the pages if need be. Null and errno: ENOMEM if most_bytes() or the
-    // limit of locked memory is reached, EFAULT if the memory is not mapped or may not be written,
-    // EINVAL if the range is empty. After ENOMEM from the device, fails with ENOMEM for a while.
-    // `found`, unless null: whether the pin existed already.
+    // Like find(), but registers the pages if need be. Null and errno: ENOMEM if most_bytes() or
+    // the limit of locked memory is reached, EFAULT if the memory is not mapped or may not be
+    // written, EINVAL if the range is empty. After ENOMEM from the device, fails with ENOMEM for a
+    // while. `found`, unless null: whether the pin existed already.
     Pin* pin(const void* address, size_t length, unsigned access, bool* found = nullptr);
     void release(Pin* pin);
     // Gives up pins that are not in use, of so many bytes if there are as many: others may share
@@ -158,10 +158,10 @@ class PinCache {
     // The memory has lost its pages, or will. Its pins are not found any more, and are deregistered
     // now or with their last reference.
     void invalidate(const void* start, const void* end);
-    // The same, called by a hook of the owner (PinSettings) before the pages go. May be called from
+    // Called by a hook of the owner (PinSettings) before the pages go. May be called from
     // within malloc() or munmap(), whatever locks the thread holds. The pins are deregistered soon.
     void unmapped(const void* start, const void* end);
-    // The same for a change that the kernel does not report to any monitor.
+    // Like unmapped(), for a change that the kernel does not report to any monitor.
     void lost_silently(const void* start, const void* end);
     // Called by a hook when a change of some memory begins, after unmapped(), and when it has
     // ended. Without these calls, the cache may take a change to last for a second.

@@ -33,7 +33,7 @@ bool PinCache::up_to_date() {
     return handle_all([this] { return monitor_->settled(); });
 }
 
-// The same for changes that ended before this call, by this thread or by others.
+// Whether the index reflects every change that ended before this call, whichever thread made it.
 bool PinCache::handle_past() {
     return handle_all([this] { return monitor_->quiet(); });
 }

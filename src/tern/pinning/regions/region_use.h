@@ -45,7 +45,7 @@ class RegionUse {
         device_ = qp;
         writes_ = writes;
     }
-    // The same for a queue of receives, which undeclare() stops.
+    // Lends the memory to a queue of receives, which undeclare() stops.
     void lend(Stoppable& queue, bool writes) {
         queue_ = &queue;
         writes_ = writes;

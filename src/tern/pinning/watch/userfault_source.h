@@ -138,7 +138,7 @@ class UserfaultSource {
     // Whether every change of memory that began before this call is in the inboxes. A system call.
     // (Before Linux 5.15 the kernel does not count changes: it may miss one of several at a time.)
     bool settled() const;
-    // The same for changes that ended before this call; no system call.
+    // Whether every change that ended before this call is in the inboxes. No system call.
     bool quiet() const { return !reading_ && ending_ == 0; }
 
   private:

@@ -36,7 +36,7 @@ class WatchedRanges {
         }
         ranges_.emplace_hint(at, start, end);
     }
-    // The same, but ranges that touch become one.
+    // Adds a range; ranges that touch become one.
     void join(uint64_t start, uint64_t end) {
         const auto next = ranges_.find(end);
         if (next != ranges_.end()) end = next->second;

@@ -14,8 +14,8 @@
 namespace tern {
 
 // Cancels posted receives whose grants the sender may have used: takes the grants back, and decides
-// by the number that the sender has announced. The same for receives that messages of other peers
-// wait for, and for those of tuples that are being unbound. Control path.
+// by the number that the sender has announced. Does so too for receives that messages of
+// other peers wait for, and for those of tuples that are being unbound. Control path.
 class Cancellation {
   public:
     using Cancel = DirectMatcher::Cancel;
