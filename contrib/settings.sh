@@ -11,10 +11,11 @@ unset "${!UCX_@}"
 cat <<'EOT'
 # Settings of the transport
 
-These are environment variables. `contrib/settings.sh` makes the table from the output of `tern-run ucx_info -cf`; a
-test compares the two. Every transport of UCX also has settings like `UCX_TERN_ALLOC`, `UCX_TERN_FAILURE` and
-`UCX_TERN_MAX_NUM_EPS`. UCX's own settings apply too: `UCX_TLS` and `UCX_NET_DEVICES` choose transports and devices;
-some of its transports' count where Tern's are not set ([running.md](running.md#a-sites-settings)).
+With this page you can look up each setting of the transport, its default and its values. Settings are environment
+variables. `contrib/settings.sh` makes the table from the output of `tern-run ucx_info -cf`; a test compares the two.
+Every transport of UCX also has settings like `UCX_TERN_ALLOC`, `UCX_TERN_FAILURE` and `UCX_TERN_MAX_NUM_EPS`. UCX's own
+settings apply too: `UCX_TLS` and `UCX_NET_DEVICES` choose transports and devices; some of its transports' count where
+Tern's are not set ([running.md](running.md#a-sites-settings)).
 
 | Variable | Default | Values | Meaning |
 |---|---|---|---|
