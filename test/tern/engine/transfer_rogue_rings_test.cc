@@ -331,5 +331,48 @@ TEST(TransferRogueReadTest, ReadThatLosesItsPinGetsARing) {
     (void)victim.regions.undeclare(region);
 }
 
+// A read that is to do without a ring, and cannot, waits for one again.
+TEST(TransferRogueReadTest, ReadThatCannotDoWithoutARingGetsOne) {
+    RendezvousSettings hurried;
+    hurried.ring_patience = std::chrono::milliseconds(20);
+    RogueWorld<RendezvousNode> world(SchemeSetting::kSuperpipeline, PollMode::kMemory, 1u,
+                                     *find_costs("graphene"), MonitorKind::kNone, hurried);
+    ASSERT_NO_FATAL_FAILURE(world.meet());
+    RendezvousNode& victim = world.victim;
+    Rogue& rogue = *world.rogue;
+    std::string why;
+    Channel* to = victim.engine->attach(rogue.address(), &victim, why);
+    ASSERT_TRUE(world.turn([&] { return to->up(); }));
+    rogue.send_control(TransferId::kDeliver, Deliver{.sender = 1,
+                                                     .address = victim.address(),
+                                                     .length = 64,
+                                                     .key = victim.key(victim.open)});
+    const auto accepted = [&] {
+        while (!rogue.controls.empty() && rogue.controls[0].id != TransferId::kAccept)
+            rogue.controls.pop_front();
+        return !rogue.controls.empty();
+    };
+    ASSERT_TRUE(world.turn(accepted));
+    const Accept holder = rogue.controls[0].as<Accept>();
+    Locked to_read;
+    ASSERT_NE(to_read.data, MAP_FAILED);
+    const Buffers::Piece piece{static_cast<std::byte*>(to_read.data), Locked::kSize};
+    ASSERT_EQ(
+        victim.rendezvous->get(*to, {&piece, 1}, reinterpret_cast<uint64_t>(rogue.window().data()),
+                               {1, 2}, rogue.window().rkey(), {}, {&victim}),
+        Status::kInProgress);
+    const uint64_t before = victim.rendezvous->counters().fallbacks;
+    for (int i = 0; i != 1000 && victim.rendezvous->counters().fallbacks == before; ++i) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        victim.poll();
+    }
+    ASSERT_EQ(victim.rendezvous->counters().fallbacks, before + 1);
+    to_read.unlock();
+    memset(rogue.window().data(), 0x77, Locked::kSize);
+    write_block(rogue, holder, 64);
+    EXPECT_TRUE(world.turn([&] { return victim.completions.size() == 1; })) << "the read starves";
+    EXPECT_EQ(static_cast<char*>(to_read.data)[Locked::kSize - 1], 0x77);
+}
+
 }  // namespace
 }  // namespace tern::test
