@@ -56,6 +56,7 @@ if part sim 2; then
     for profile in cx3-fdr cx5-edr cx6-hdr; do
         measure sim-$profile.json tern-bench sim --profile $profile --transports tern,rc_verbs,rc_mlx5 --json
     done
+    measure sim-crowd.json tern-bench sim --profile cx5-edr --ranks 66 --patterns crowd --json
     measure sim-muse.json tern-bench sim --profile muse --ranks 2 --patterns ping-pong,stream --json
 fi
 if part sim-rwapi 2; then
