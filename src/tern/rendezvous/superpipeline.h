@@ -145,7 +145,6 @@ class StagedWrites : RendezvousPart {
   private:
     bool lend(Outgoing& transfer);
     void reclaim();
-    void return_ring(Outgoing& transfer);
     bool post_copied(Outgoing& transfer, const ChunkSource::Chunk& chunk);
     bool post_in_place(Outgoing& transfer, ChunkSource::Chunk& chunk);
     Status write(const Outgoing& transfer, const ChunkSource::Chunk& chunk,

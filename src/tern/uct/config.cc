@@ -87,7 +87,6 @@ constexpr const char* kText = kDigits<number>.data();
 
 constexpr EngineSettings kEngine;
 constexpr RendezvousSettings kRendezvous;
-constexpr TupleQSettings kTupleQ;
 static_assert(kEngine.poll == PollMode::kAuto && kRendezvous.policy.scheme == SchemeSetting::kAuto);
 
 }  // namespace
