@@ -169,9 +169,10 @@ uint64_t common_seed() {
 int main(int argc, char** argv) {
     std::vector<job::Case> all;
     for (const auto* list :
-         {&job::paper_cases, &job::notify_cases, &job::wrong_cases, &job::traffic_cases,
-          &job::life_cases, &job::polled_cases, &job::list_cases, &job::order_cases,
-          &job::repeat_cases, &job::wait_cases, &job::wake_cases})
+         {&job::paper_cases, &job::notify_cases, &job::wrong_cases, &job::error_cases,
+          &job::traffic_cases, &job::life_cases, &job::context_cases, &job::polled_cases,
+          &job::list_cases, &job::order_cases, &job::repeat_cases, &job::wait_cases,
+          &job::wake_cases})
         all.insert(all.end(), list->begin(), list->end());
     if (argc < 2) {
         for (const job::Case& each : all) std::puts(each.name);

@@ -36,6 +36,11 @@ void check_equal(const char* file, int line, const char* left_text, const Left& 
     fail(file, line, text.c_str());
 }
 
+// The place of a node in a table of all.
+inline size_t at(int node) {
+    return static_cast<size_t>(node);
+}
+
 inline int rank() {
     return rwapi_rank();
 }
@@ -142,7 +147,8 @@ struct Case {
     void (*run)();
     int full = RWAPI_FULL_WAIT;  // of the context that NULL names
 };
-extern const std::vector<Case> paper_cases, notify_cases, wrong_cases, traffic_cases, life_cases,
-    polled_cases, list_cases, order_cases, repeat_cases, wait_cases, wake_cases;
+extern const std::vector<Case> paper_cases, notify_cases, wrong_cases, error_cases, traffic_cases,
+    life_cases, context_cases, polled_cases, list_cases, order_cases, repeat_cases, wait_cases,
+    wake_cases;
 
 }  // namespace job

@@ -33,10 +33,6 @@ namespace {
 constexpr size_t kBytes = 1 << 17;
 constexpr std::byte kUntouched{0xcc};
 
-size_t at(int node) {
-    return static_cast<size_t>(node);
-}
-
 // Two memories of each process, whose keys have not come, and a source of which one half is
 // registered.
 struct Memories {

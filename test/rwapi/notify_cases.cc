@@ -10,10 +10,6 @@
 namespace job {
 namespace {
 
-size_t at(int node) {
-    return static_cast<size_t>(node);
-}
-
 void slots() {
     constexpr size_t kBytes = 1 << 16;
     std::vector<std::byte> mine(kBytes * at(size())), source(kBytes);

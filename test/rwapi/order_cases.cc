@@ -65,8 +65,6 @@ class Order {
     }
 
   private:
-    static size_t at(int node) { return static_cast<size_t>(node); }
-
     void round(Kind first, Kind second, Both& mine) {
         ++round_;
         if (first == kAtomic) ++sums_;

@@ -17,10 +17,6 @@ namespace {
 
 constexpr size_t kBytes = 1 << 14;
 
-size_t at(int node) {
-    return static_cast<size_t>(node);
-}
-
 // Every kind of notification, with short and long data.
 void kinds() {
     alignas(8) static std::byte memory[kBytes];

@@ -8,10 +8,6 @@
 namespace job {
 namespace {
 
-size_t at(int node) {
-    return static_cast<size_t>(node);
-}
-
 // Slots and signals, of short, copied and registered data; now and then another message,
 // a jump of the value, or a burst.
 void repeats() {

@@ -15,10 +15,6 @@ constexpr size_t kSmallest = 16;  // the number of the write, and its length
 constexpr size_t kGuard = 64;
 constexpr size_t kStride = kCell + kGuard;
 
-size_t at(int node) {
-    return static_cast<size_t>(node);
-}
-
 uint64_t seed_of(int from, int to, uint64_t number) {
     return number * 1000 + at(from) * 10 + at(to);
 }

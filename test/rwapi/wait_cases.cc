@@ -15,10 +15,6 @@
 namespace job {
 namespace {
 
-size_t at(int node) {
-    return static_cast<size_t>(node);
-}
-
 int64_t microseconds_of(clockid_t clock) {
     timespec time{};
     clock_gettime(clock, &time);
