@@ -341,9 +341,6 @@ TEST(Turns, TheNumberMayShrink) {
     EXPECT_EQ(visited, (std::vector<size_t>{0, 1, 2}));
 }
 
-// Jobs of all small sizes. Messages of different senders come in any order, also long before their
-// step. Some processes are dead from the start: nobody waits for them, and who lives knows it if
-// the address of one that lives is missing.
 TEST(NetAddress, SurvivesAdditionAndFindsForgeries) {
     constexpr uint64_t kIncarnation = 0x123456789abcdef0;
     const NetAddress address{NetAddress::kMaxNode, Handle::kMaxGeneration, 12345, 99};
@@ -369,6 +366,23 @@ TEST(NetAddress, IsOfOneIncarnation) {
     int taken = 0;
     for (int i = 0; i < 1'000'000; ++i) taken += NetAddress::made_by(random(), net) ? 1 : 0;
     EXPECT_LT(taken, 10);
+}
+
+// Contexts of a process mostly begin with the same regions.
+TEST(NetAddress, IsOfOneContextOfAProcess) {
+    std::mt19937_64 random(1);
+    const uint64_t process = random();
+    std::vector<uint64_t> incarnations;
+    std::vector<rwapi_net> nets;
+    for (int i = 0; i < 3000; ++i) {
+        incarnations.push_back(make_incarnation(random(), process, static_cast<uint64_t>(i)));
+        nets.push_back(NetAddress{0, 1, 0, 0}.pack(incarnations.back()));
+    }
+    int taken = 0;
+    for (size_t i = 0; i < nets.size(); ++i)
+        for (size_t j = 0; j < nets.size(); ++j)
+            taken += NetAddress::made_by(incarnations[j], nets[i]) ? 1 : 0;
+    EXPECT_EQ(taken, 3000);  // its own only
 }
 
 TEST(Bounds, DoNotOverflow) {

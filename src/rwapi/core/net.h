@@ -17,11 +17,20 @@ struct Self {
     uint32_t credit;       // small messages that one peer may have under way
 };
 
+constexpr uint64_t kCheckMask = (1u << 20) - 1;
+
+// The incarnation of a process's context with this number. 20 bits are the number's, so that no
+// address of a context passes the check of another one of the process, which often begins with the
+// same regions; the rest is random. `process` is the process's own random number.
+constexpr uint64_t make_incarnation(uint64_t random, uint64_t process, uint64_t number) {
+    return (random & ~kCheckMask) | ((process + number) & kCheckMask);
+}
+
 // A network address. Word 0 names the region: node (20 bits), generation (24), index
-// (20). Word 1 has a check (20 bits) and the offset (44). The check is a hash of word 0 and of the
-// owner's incarnation. A forged address, or one of an earlier context, passes the check with a
-// probability of one in a million. The check does not cover the offset, which users change by
-// rwapi_net_add.
+// (20). Word 1 has a check (20 bits) and the offset (44). The check is a hash of word 0, in which
+// the lowest bits of the owner's incarnation are inverted. A forged address, or one of another
+// process, passes the check with a probability of one in a million. The check does not cover the
+// offset, which users change by rwapi_net_add.
 struct NetAddress {
     static constexpr uint32_t kMaxNode = (1u << 20) - 1;
     static constexpr uint64_t kMaxOffset = (uint64_t{1} << 44) - 1;
@@ -32,11 +41,10 @@ struct NetAddress {
     uint64_t offset;
 
     static constexpr uint64_t check(uint64_t word, uint64_t incarnation) {
-        word ^= incarnation;
         word *= 0x9e3779b97f4a7c15ull;
         word ^= word >> 29;
         word *= 0xbf58476d1ce4e5b9ull;
-        return word >> 44;
+        return word >> 44 ^ (incarnation & kCheckMask);
     }
     constexpr uint64_t name() const {
         return uint64_t{node} << 44 | uint64_t{generation} << 20 | index;

@@ -2,8 +2,10 @@
 #include "rwapi/engine/engine.h"
 
 #include <sys/random.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 
 #include "rwapi/base/log.h"
 #include "rwapi/base/settings.h"
@@ -11,11 +13,23 @@
 namespace rwapi {
 namespace {
 
+// 0: the system has no random numbers.
+uint64_t next_incarnation() {
+    static std::atomic<uint64_t> number{0};
+    static const uint64_t process = [] {
+        uint64_t random = 0;
+        (void)!getrandom(&random, sizeof random, 0);
+        return random;
+    }();
+    uint64_t random = 0;
+    if (getrandom(&random, sizeof random, 0) != sizeof random) return 0;
+    // A child of fork has its parent's number.
+    return make_incarnation(random, process * static_cast<uint64_t>(getpid()), number++);
+}
+
 Self make_self(const EngineSettings& settings, const Bootstrap& bootstrap) {
-    Self self{bootstrap.rank(), bootstrap.size(), 0, settings.slots, settings.credit};
-    if (getrandom(&self.incarnation, sizeof self.incarnation, 0) != sizeof self.incarnation)
-        self.incarnation = 0;
-    return self;
+    return {bootstrap.rank(), bootstrap.size(), next_incarnation(), settings.slots,
+            settings.credit};
 }
 
 }  // namespace
