@@ -5,6 +5,7 @@
 #include <bit>
 
 #include "softhca/core/queue_memory.h"
+#include "tern/base/tunables.h"
 #include "tern/connection/datagrams.h"
 #include "tern/engine/send_pool.h"
 
@@ -22,10 +23,11 @@ size_t pages(size_t bytes) {
 // The datagrams' queue pair and completion queue, and the shared receive queue.
 uint64_t without_peers(const tern::EngineSettings& settings) {
     using tern::Datagrams;
-    const softhca::SendQueueShape sends{.entries = Datagrams::kSends, .elements = 1};
-    const softhca::ReceiveQueueShape receives{.entries = Datagrams::kMostReceives, .elements = 1};
+    const softhca::SendQueueShape sends{.entries = tern::kDatagramSends, .elements = 1};
+    const softhca::ReceiveQueueShape receives{.entries = tern::kMostDatagramReceives,
+                                              .elements = 1};
     return softhca::queue_pair_memory(softhca::QpType::kUd, sends, receives) +
-           softhca::completion_queue_memory(Datagrams::kMostReceives + Datagrams::kSends) +
+           softhca::completion_queue_memory(tern::kMostDatagramReceives + tern::kDatagramSends) +
            softhca::shared_queue_memory({.entries = settings.receive_most, .elements = 1});
 }
 
@@ -37,7 +39,7 @@ Queues::Queues(const tern::EngineSettings& settings)
                .later_places = settings.later_queue(),
                .long_queues = settings.long_queues},
       bytes_(without_peers(settings)) {
-    set_completions(settings_.completions(tern::engine_limits::kFirstConnections, 0));
+    set_completions(settings_.completions(tern::kFirstConnections, 0));
 }
 
 uint32_t Queues::make() {
@@ -80,11 +82,11 @@ size_t Queues::registered(const tern::EngineSettings& settings) {
     using tern::Datagrams;
     using tern::engine_limits::buffer_stride;
     const size_t receives = settings.receive_queue * buffer_stride(settings.receive_buffer());
-    const size_t sends = std::min(tern::SendPool::kChunk, settings.send_buffers) *
-                         buffer_stride(settings.send_buffer());
+    const size_t sends =
+        std::min(tern::kSendChunk, settings.send_buffers) * buffer_stride(settings.send_buffer());
     return pages(receives) + pages(sends) +
-           pages(size_t{Datagrams::kSends} * tern::Packet::kMaxSize) +
-           pages(size_t{Datagrams::kReceives} * Datagrams::kReceiveSize);
+           pages(size_t{tern::kDatagramSends} * tern::Packet::kMaxSize) +
+           pages(size_t{tern::kDatagramReceives} * Datagrams::kReceiveSize);
 }
 
 }  // namespace bench::scale

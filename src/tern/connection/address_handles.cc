@@ -10,6 +10,7 @@
 
 #include "common/blocked_signals.h"
 #include "tern/base/trace.h"
+#include "tern/base/tunables.h"
 #include "tern/verbs/queue_pair.h"
 
 namespace tern {
@@ -38,7 +39,7 @@ AddressHandles::State AddressHandles::get(const PortAddress& to, Handle& handle)
         handle = found->second.handle;
         return handle != nullptr ? State::kMade : State::kMaking;
     }
-    if (entries_.size() >= kMost) (void)drop_oldest();
+    if (entries_.size() >= kMostAddressHandles) (void)drop_oldest();
     if (port_.ethernet && !stopped_ && (idle_ > orders_.size() + again_.size() || start_thread())) {
         entries_[to] = {.used = ++uses_};
         (refused_.contains(to) ? again_ : orders_).push_back(to);
@@ -72,7 +73,7 @@ AddressHandles::Handle AddressHandles::make(const PortAddress& to, int& error) c
 
 // Starts one more thread, unless there are as many as there may be. False: there is none.
 bool AddressHandles::start_thread() {
-    if (threads_.size() == kMostThreads) return true;
+    if (threads_.size() == kMostLookups) return true;
     const base::BlockedSignals blocked;
     try {
         process_ = getpid();
@@ -116,7 +117,7 @@ void AddressHandles::finish(const PortAddress& to, const Handle& handle, int err
     }
     if (verbs::may_lack_room(error)) (void)drop_oldest();
     entries_.erase(to);
-    if (refused_.size() >= kMost) refused_.clear();
+    if (refused_.size() >= kMostAddressHandles) refused_.clear();
     refused_.insert(to);
     owner_.on_refused(to, error);
 }

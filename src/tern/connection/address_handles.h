@@ -13,6 +13,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "tern/base/tunables.h"
 #include "tern/connection/address.h"
 #include "tern/verbs/handles.h"
 
@@ -30,7 +31,7 @@ namespace tern {
 //   absent   get()                                               made, or kMaking
 //   making   the handle is there                                 made; on_made()
 //            the device or the kernel refuses                    absent; on_refused()
-//   made     it is the one that was used longest ago of kMost    absent
+//   made     it is the one that was used longest ago of kMostAddressHandles    absent
 class AddressHandles {
   public:
     using Handle = std::shared_ptr<ibv_ah>;
@@ -65,9 +66,6 @@ class AddressHandles {
     State get(const PortAddress& to, Handle& handle);
 
   private:
-    static constexpr size_t kMost = 1024;      // handles; devices limit their number
-    static constexpr size_t kMostThreads = 4;  // hosts that may be waited for at a time
-
     struct Entry {
         Handle handle;      // null: being made
         uint64_t used = 0;  // the value of uses_ then

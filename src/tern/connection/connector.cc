@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "tern/base/trace.h"
+#include "tern/base/tunables.h"
 #include "tern/verbs/port_paths.h"
 #include "tern/verbs/queue_pair.h"
 
@@ -264,7 +265,7 @@ void Connector::on_closed(Connection& connection, const Handshake::Actions& acti
     if (connection.established || !owner_.wanted(connection))
         return close(connection, actions.lost ? Status::kConnectionReset : Status::kOk,
                      "the peer has dropped the connection");
-    if (++connection.attempts >= kMostAttempts)
+    if (++connection.attempts >= kConnectAttempts)
         return close(connection, Status::kRefused, "the peer drops each attempt to connect");
     begin_anew(connection);
 }

@@ -136,13 +136,6 @@ class Connector {
     Datagrams& datagrams() const { return *datagrams_; }
 
   private:
-    static constexpr uint32_t kMostAttempts = 16;  // at one connection, dropped by the peer
-    // Nanoseconds between attempts that the peer refuses, at first and at most.
-    static constexpr uint64_t kFirstRefused = 1'000'000, kMostRefused = 128'000'000;
-    static constexpr uint64_t kTurn = 50'000'000;       // ns, of a peer that does not answer
-    static constexpr uint32_t kMostWaiting = 4096;      // peers that this side has refused
-    static constexpr uint64_t kFarewell = 100'000'000;  // nanoseconds, for all peers
-
     // Connections for which there is no room now (connector_room.cc).
     class Room {
       public:

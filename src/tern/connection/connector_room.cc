@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "tern/base/trace.h"
+#include "tern/base/tunables.h"
 #include "tern/connection/connector.h"
 #include "tern/verbs/queue_pair.h"
 
@@ -43,7 +44,7 @@ void Connector::Room::take_attempt(const Packet& packet) {
     if (connection == nullptr) {
         bool waits = find_room(connection, packet.from, why);
         if (waits && take_room_of_attempt()) connection = c_.new_.make(packet.from, why, waits);
-        if (connection == nullptr && waits && c_.new_.queue().size() < kMostWaiting)
+        if (connection == nullptr && waits && c_.new_.queue().size() < kMostRefusedPeers)
             connection = c_.new_.make_waiting(packet.from);
         if (connection != nullptr) c_.peers_.set_current(packet.from, *connection);
         if (connection != nullptr && !connection->qp) {
@@ -141,7 +142,7 @@ void Connector::Room::wait_for_peer(Connection& connection, Status status, const
     wait.since = wait.since == 0 ? now : later(wait.since, now - wait.begun, now);
     wait.unanswered = false;
     wait.status = status;
-    wait.interval = std::clamp(wait.interval * 2, kFirstRefused, kMostRefused);
+    wait.interval = std::clamp(wait.interval * 2, kFirstRefused, kLastRefused);
     connection.why = why;
     const uint64_t share = connection.handshake.token() * uint64_t{0x9e3779b1} % 256;
     wait.next = std::min(now + wait.interval - wait.interval / 1024 * share,
@@ -154,7 +155,7 @@ void Connector::Room::wait_for_peer(Connection& connection, Status status, const
 // pair is theirs, and this side asks it again when it is its turn. True: the connection waits now.
 bool Connector::Room::give_way(Connection& connection, uint64_t now) {
     if (c_.new_.queue().empty() || connection.handshake.state() != Handshake::State::kConnecting ||
-        now - connection.wait.begun < kTurn)
+        now - connection.wait.begun < kRoomTurn)
         return false;
     wait_again(connection);
     c_.new_.queue().freed();

@@ -14,6 +14,7 @@
 
 #include "tern/base/shortage.h"
 #include "tern/base/trace.h"
+#include "tern/base/tunables.h"
 #include "tern/connection/acceptor.h"
 #include "tern/verbs/async_events.h"
 #include "tern/verbs/queue_pair.h"
@@ -42,7 +43,7 @@ Datagrams::~Datagrams() {
 }
 
 bool Datagrams::open(const verbs::Device& device) {
-    memory_ = verbs::RegisteredMemory(device.pd.get(), size_t{kSends} * Packet::kMaxSize,
+    memory_ = verbs::RegisteredMemory(device.pd.get(), size_t{kDatagramSends} * Packet::kMaxSize,
                                       IBV_ACCESS_LOCAL_WRITE);
     if (!memory_) return false;
     aside_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -52,22 +53,24 @@ bool Datagrams::open(const verbs::Device& device) {
     const int flags = fcntl(events_->fd, F_GETFL);
     if (flags < 0 || fcntl(events_->fd, F_SETFL, flags | O_NONBLOCK) != 0) return false;
     // Some devices cannot resize it.
-    const int most = std::min(device.attributes.max_qp_wr, device.attributes.max_cqe - int{kSends});
-    receives_.most = std::clamp(static_cast<uint32_t>(std::max(most, 0)), kReceives, kMostReceives);
-    cq_.reset(ibv_create_cq(port_.context, static_cast<int>(receives_.most + kSends),
+    const int most =
+        std::min(device.attributes.max_qp_wr, device.attributes.max_cqe - int{kDatagramSends});
+    receives_.most = std::clamp(static_cast<uint32_t>(std::max(most, 0)), kDatagramReceives,
+                                kMostDatagramReceives);
+    cq_.reset(ibv_create_cq(port_.context, static_cast<int>(receives_.most + kDatagramSends),
                             verbs::next_identity(), events_.get(), 0));
     if (!cq_) return false;
     address_handles_.use(device.pd.get());
     ibv_qp_cap capacity{};
     qp_ = verbs::create_queue_pair(device.pd.get(), IBV_QPT_UD, cq_.get(), nullptr,
-                                   {.sends = kSends, .receives = receives_.most}, capacity);
+                                   {.sends = kDatagramSends, .receives = receives_.most}, capacity);
     if (!qp_) return false;
     const int error = verbs::start_datagrams(qp_.get(), port_, kKey, 0);
     if (error != 0) {
         errno = error;
         return false;
     }
-    return add_receives(kReceives) && !broken_;
+    return add_receives(kDatagramReceives) && !broken_;
 }
 
 size_t Datagrams::registered_bytes() const {
@@ -81,12 +84,13 @@ DatagramCounts Datagrams::counts() const {
 }
 
 bool Datagrams::add_receives(uint32_t count) {
-    for (; count != 0; count -= kReceives) {
-        verbs::RegisteredMemory memory(qp_->pd, size_t{kReceives} * kReceiveSize,
+    for (; count != 0; count -= kDatagramReceives) {
+        verbs::RegisteredMemory memory(qp_->pd, size_t{kDatagramReceives} * kReceiveSize,
                                        IBV_ACCESS_LOCAL_WRITE);
         if (!memory) return false;
         receives_.memory.push_back(std::move(memory));
-        for (uint32_t slot = receives_.count() - kReceives; slot < receives_.count(); ++slot)
+        for (uint32_t slot = receives_.count() - kDatagramReceives; slot < receives_.count();
+             ++slot)
             if (!post_receive(slot)) on_failed(false, slot);
     }
     return true;
@@ -96,7 +100,7 @@ bool Datagrams::add_receives(uint32_t count) {
 void Datagrams::grow() {
     receives_.in_a_row = 0;
     const uint32_t more = std::min(receives_.count(), receives_.most - receives_.count());
-    if (more < kReceives || !add_receives(more / kReceives * kReceives))
+    if (more < kDatagramReceives || !add_receives(more / kDatagramReceives * kDatagramReceives))
         receives_.most = receives_.count();
     TERN_DEBUG("there are %u receives for handshakes", receives_.count());
 }
@@ -104,7 +108,7 @@ void Datagrams::grow() {
 bool Datagrams::post_receive(uint32_t slot) {
     ibv_sge piece{.addr = reinterpret_cast<uint64_t>(receive_slot(slot)),
                   .length = kReceiveSize,
-                  .lkey = receives_.memory[slot / kReceives].lkey()};
+                  .lkey = receives_.memory[slot / kDatagramReceives].lkey()};
     ibv_recv_wr request{};
     request.wr_id = slot;
     request.sg_list = &piece;

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "tern/base/tunables.h"
 #include "tern/connection/address_handles.h"
 #include "tern/connection/packet.h"
 #include "tern/verbs/handles.h"
@@ -76,9 +77,6 @@ class Datagrams final : AddressHandles::Owner {
     // kAlive, and puts packets other than pings aside for receive(). `now`: for handshakes.
     void answer(Acceptor& acceptor, uint64_t now);
 
-    static constexpr uint32_t kReceives = 128;  // at first; in a storm, these double to ...
-    static constexpr uint32_t kMostReceives = 1024;
-    static constexpr uint32_t kSends = 32;
     static constexpr uint32_t kReceiveSize = 128;
 
   private:
@@ -104,7 +102,7 @@ class Datagrams final : AddressHandles::Owner {
     bool poll(Packet& packet);
     void on_failed(bool send, uint32_t slot);
     bool recover();
-    // More receives, a multiple of kReceives. False and errno: no memory can be registered.
+    // More receives, a multiple of kDatagramReceives. False and errno: no memory can be registered.
     bool add_receives(uint32_t count);
     void grow();
     void put_aside(const Packet& packet);
@@ -113,7 +111,8 @@ class Datagrams final : AddressHandles::Owner {
     // False and errno: the device refuses.
     bool post_receive(uint32_t slot);
     std::byte* receive_slot(uint32_t slot) const {
-        return receives_.memory[slot / kReceives].data() + size_t{slot % kReceives} * kReceiveSize;
+        return receives_.memory[slot / kDatagramReceives].data() +
+               size_t{slot % kDatagramReceives} * kReceiveSize;
     }
     std::byte* send_slot(uint32_t slot) { return memory_.data() + size_t{slot} * Packet::kMaxSize; }
 
@@ -121,10 +120,10 @@ class Datagrams final : AddressHandles::Owner {
     static constexpr size_t kMostUnsent = 1024;
 
     struct Receives {
-        uint32_t count() const { return static_cast<uint32_t>(memory.size()) * kReceives; }
+        uint32_t count() const { return static_cast<uint32_t>(memory.size()) * kDatagramReceives; }
 
-        std::vector<verbs::RegisteredMemory> memory;  // of kReceives each
-        uint32_t most = kReceives;
+        std::vector<verbs::RegisteredMemory> memory;  // of kDatagramReceives each
+        uint32_t most = kDatagramReceives;
         uint32_t in_a_row = 0;             // packets received since the queue was empty
         std::vector<uint32_t> not_posted;  // those that have failed
     };
@@ -161,7 +160,7 @@ class Datagrams final : AddressHandles::Owner {
     std::vector<Unreachable> unreachable_;
     std::atomic<bool> any_unreachable_ = false;  // written under the mutex; orders no other data
     AddressHandles address_handles_;
-    std::array<AddressHandles::Handle, kSends> handles_;  // of sends under way; null: free
+    std::array<AddressHandles::Handle, kDatagramSends> handles_;  // of sends under way; null: free
     verbs::QueuePair qp_;
     bool broken_ = false;  // a work request has failed, and recover() has not succeeded
 };

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/make_room.h"
+#include "tern/base/tunables.h"
 
 namespace tern {
 
@@ -61,7 +62,7 @@ unsigned EndedConnections::destroy(const std::function<void(const PeerAddress&)>
     } destroying(destroying_);
     unsigned count = 0;
     // closed() may end further connections, which are then looked at by the next call.
-    for (size_t left = std::min(kLooks, over_.size()); left != 0; --left) {
+    for (size_t left = std::min(kEndedLooks, over_.size()); left != 0; --left) {
         if (at_ >= over_.size()) at_ = 0;
         Connection* const connection = over_[at_];
         if (!may_go(*connection)) {

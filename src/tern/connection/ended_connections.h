@@ -53,8 +53,6 @@ class EndedConnections {
     RetiredQueuePairs& retired() { return retired_; }
 
   private:
-    static constexpr size_t kLooks = 64;  // in a call of destroy()
-
     bool may_go(Connection& connection);
     void mark(Connection& connection);
 

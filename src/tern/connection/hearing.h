@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "tern/base/tunables.h"
+
 namespace tern {
 
 // What a connection that is over takes before its users are told: a pure state machine, without
@@ -42,7 +44,7 @@ class Hearing {
                 state_ = complete ? State::kOver : State::kNamed;
                 break;
             case State::kNamed:
-                if (complete || now - since_ >= kLimit) state_ = State::kOver;
+                if (complete || now - since_ >= kDeviceLimit) state_ = State::kOver;
                 break;
             case State::kOver:
                 break;
@@ -53,9 +55,6 @@ class Hearing {
     bool wants_look(bool idle) const { return idle || state_ != State::kFlushing; }
 
   private:
-    // Far more than a device takes to place what it has acknowledged.
-    static constexpr uint64_t kLimit = 1'000'000'000;
-
     enum class State : uint8_t { kFlushing, kTaking, kNamed, kOver };
 
     State state_ = State::kFlushing;

@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "tern/base/tunables.h"
 #include "tern/connection/address.h"
 
 namespace tern {
@@ -14,9 +15,7 @@ namespace tern {
 // ever need no memory without bound. Control path.
 class PeerSet {
   public:
-    static constexpr size_t kMost = 16384;
-
-    explicit PeerSet(size_t most = kMost) : most_(most) {}
+    explicit PeerSet(size_t most = kFormerPeers) : most_(most) {}
 
     bool contains(const PeerAddress& peer) const { return places_.contains(peer); }
     void insert(const PeerAddress& peer) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/assert.h"
+#include "tern/base/tunables.h"
 #include "tern/verbs/handles.h"
 
 namespace tern {
@@ -66,7 +67,7 @@ class RetiredQueuePairs {
   public:
     // `reported`: the device has reported the last receive of `qp`.
     void add(verbs::QueuePair qp, bool reported, uint64_t now) {
-        retired_.push_back({std::move(qp), Retirement(now + kLimit, reported)});
+        retired_.push_back({std::move(qp), Retirement(now + kDeviceLimit, reported)});
     }
     // The device reports the last receive of a queue pair, by its context. False: it is none of
     // these.
@@ -102,9 +103,6 @@ class RetiredQueuePairs {
     }
 
   private:
-    // Nanoseconds. Devices that report the last receive take far less.
-    static constexpr uint64_t kLimit = 1'000'000'000;
-
     struct Retired {
         verbs::QueuePair qp;
         Retirement end;

@@ -7,6 +7,7 @@
 
 #include "common/assert.h"
 #include "common/make_room.h"
+#include "tern/base/tunables.h"
 #include "tern/connection/connection_table.h"
 
 namespace tern {
@@ -28,7 +29,7 @@ class Alarm {
     }
     // Packets are expected in the next calls of progress.
     void expect_packets() {
-        expecting_ = kExpecting;
+        expecting_ = kExpectingCalls;
         decide();
     }
     // Whether there are connections that are over.
@@ -57,14 +58,11 @@ class Alarm {
     bool urgent() const { return urgent_; }
 
   private:
-    // Calls of progress after a packet in which the next packet is expected.
-    static constexpr uint32_t kExpecting = 512;
-
     void decide() { urgent_ = ended_ || (expecting_ != 0 && deadline_ != UINT64_MAX); }
 
     uint64_t deadline_ = UINT64_MAX;
     bool stale_ = false;
-    uint32_t expecting_ = 0;  // calls of progress that are left of kExpecting
+    uint32_t expecting_ = 0;  // calls of progress that are left of kExpectingCalls
     bool ended_ = false;      // of set_ended()
     bool urgent_ = false;
 };

@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "tern/base/tunables.h"
+
 namespace tern {
 
 // Takes the frames and completions that had arrived when a round began. Under load there are always
@@ -12,10 +14,6 @@ namespace tern {
 // time of each. Pure. Data path.
 class ArrivalRound {
   public:
-    static constexpr unsigned kBurst = 16;  // taken from the queue, and from each block, at a time
-    // Frames and completions after which a poll stops.
-    static constexpr unsigned kTakenAtOnce = 64;
-
     // Takes all or a part, adds their number to `count`, and returns whether the round is over; the
     // next call begins another one. `whole_block`: the most frames in a block. `arrivals`:
     //
@@ -27,7 +25,7 @@ class ArrivalRound {
     //   emptied(i)             a word of the block, 0 at first, that only this class changes
     template <class Arrivals>
     bool take(Arrivals&& arrivals, unsigned whole_block, unsigned& count) {
-        for (unsigned now = 0; now < kTakenAtOnce;) {
+        for (unsigned now = 0; now < kArrivalsAtOnce;) {
             unsigned taken = queue_done_ ? 0 : take_from_queue(arrivals);
             bool blocks_done = true;
             for (size_t i = 0; i < arrivals.blocks(); ++i) {
@@ -36,14 +34,14 @@ class ArrivalRound {
                 const unsigned frames = arrivals.poll_block(i);
                 taken += frames;
                 // Before the queue is empty, frames may wait in the block for cold ones.
-                if (frames < kBurst && queue_done_)
+                if (frames < kArrivalBurst && queue_done_)
                     emptied = number_;
                 else
                     blocks_done = false;
             }
             now += taken;
             count += taken;
-            if (queue_done_ && (blocks_done || ++passes_ * kBurst >= whole_block)) {
+            if (queue_done_ && (blocks_done || ++passes_ * kArrivalBurst >= whole_block)) {
                 begin_next();
                 return true;
             }

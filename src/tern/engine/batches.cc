@@ -5,6 +5,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "tern/base/tunables.h"
 #include "tern/engine/completion_poller.h"
 #include "tern/engine/parts.h"
 #include "tern/engine/peer_blocks.h"
@@ -18,7 +19,7 @@ namespace tern {
 
 Batches::Batches(const EngineParts& parts, PollBudget& budget)
     : after_(parts.settings.batch.after),
-      most_(std::min(kMost, parts.settings.segment_size & ~(Word::kUnit - 1))),
+      most_(std::min(kLongestBatch, parts.settings.segment_size & ~(Word::kUnit - 1))),
       pool_(parts.resources.pool),
       requests_(parts.requests),
       blocks_(parts.peer_blocks),
@@ -63,7 +64,7 @@ void Batches::begin(Channel& channel) {
 void Batches::set_timer(bool runs) {
     ticks_ = runs;
     itimerspec timer{};
-    if (runs) timer.it_value.tv_nsec = timer.it_interval.tv_nsec = kPeriod;
+    if (runs) timer.it_value.tv_nsec = timer.it_interval.tv_nsec = kBatchPeriod;
     (void)timerfd_settime(timer_, 0, &timer, nullptr);
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "common/make_room.h"
+#include "tern/base/tunables.h"
 #include "tern/engine/channel.h"
 #include "tern/engine/poll_budget.h"
 
@@ -44,10 +45,6 @@ class WorkRequests;
 // Channel::sends is held() from the begin until the interface's thread has seen the end. Data path.
 class Batches {
   public:
-    // Bytes of a message that may wait, and of the payload of a batch.
-    static constexpr uint32_t kLongest = 512;
-    static constexpr uint32_t kMost = 2040;
-
     Batches(const EngineParts& parts, PollBudget& budget);
     ~Batches();
     Batches(const Batches&) = delete;
@@ -67,7 +64,7 @@ class Batches {
     bool suits(const Channel& channel, uint32_t length) const {
         const SendPath& path = channel.sending.path;
         const uint32_t most = path.hot() ? path.most_batch(most_) : most_;
-        return channel.sends.marks().enabled() && length <= kLongest &&
+        return channel.sends.marks().enabled() && length <= kLongestInBatch &&
                2 * BatchEntry::space(length) + BlockWriter::kOverhead <= most;
     }
     // Takes a message that suits(), if it may wait. False: it is to be sent as usual.
@@ -147,8 +144,6 @@ class Batches {
 
     // The process has not polled since it sent the last mark that went alone.
     bool unpolled(const Channel& channel) const { return channel.batch.polls == budget_.polls(); }
-
-    static constexpr uint64_t kPeriod = 50'000;  // ns
 
     // Held for as long as it takes to copy a message, or to post.
     class Lock {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include "tern/base/tunables.h"
 #include "tern/engine/channel.h"
 
 namespace tern {
@@ -46,8 +47,6 @@ class ChannelFlush {
     void check_unused(uint64_t now);
 
   private:
-    static constexpr uint64_t kUnusedPeriod = 30'000'000'000;  // nanoseconds
-
     Connector& connector_;
     WorkRequests& requests_;
     PollBudget& budget_;

@@ -7,6 +7,7 @@
 #include "common/clock.h"
 #include "tern/base/shortage.h"
 #include "tern/base/trace.h"
+#include "tern/base/tunables.h"
 #include "tern/engine/batches.h"
 #include "tern/engine/completion_poller.h"
 #include "tern/engine/control_frames.h"
@@ -94,7 +95,7 @@ void Channels::flush_sends(Channel& channel) {
     if (channel.sends.idle()) return;
     channel.sends.fail(channel.sends.next() - channel.sends.outstanding());
     WorkRequests::post_marker(channel);
-    const uint64_t limit = now() + kFlushLimit;
+    const uint64_t limit = now() + kDeviceLimit;
     while (!channel.sends.idle() && now() < limit) {
         ibv_wc completion{};
         const int count = ibv_poll_cq(cq_, 1, &completion);

@@ -39,8 +39,6 @@ class Channels final : public ConnectorOwner {
     }
 
   private:
-    static constexpr uint64_t kFlushLimit = 1'000'000'000;  // ns, for a queue pair in error
-
     // ConnectorOwner
     std::unique_ptr<Connection> make_connection(uint32_t index, const PeerAddress& peer,
                                                 const Handshake& handshake) override;

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "tern/base/tunables.h"
 #include "tern/connection/little_endian.h"
 #include "tern/engine/batches.h"
 #include "tern/engine/device_health.h"
@@ -64,7 +65,7 @@ bool CompletionPoller::define_repeat(Channel& channel, const std::byte* payload,
 // that find no receive have to wait for their device's timer.
 void CompletionPoller::lengthen() {
     waiting_ = 0;
-    if (receives_.size() >= kReceives * offered_.cold_senders() + 2 * expected_) return;
+    if (receives_.size() >= kReceivesOfSender * offered_.cold_senders() + 2 * expected_) return;
     (void)receives_.grow();
     TERN_TRACE("the receive queue has %u buffers for %u senders", receives_.size(),
                offered_.cold_senders());

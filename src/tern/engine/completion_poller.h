@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "tern/base/trace.h"
+#include "tern/base/tunables.h"
 #include "tern/connection/connector.h"
 #include "tern/engine/arrival_round.h"
 #include "tern/engine/block_poller.h"
@@ -26,12 +27,12 @@ namespace tern {
 // Data path.
 class CompletionPoller {
   public:
-    static constexpr unsigned kBurst = ArrivalRound::kBurst;  // completions taken at a time
+    static constexpr unsigned kBurst = kArrivalBurst;  // completions taken at a time
 
     explicit CompletionPoller(const EngineParts& parts);
 
     // The frames of blocks that may be taken, from now on, because a cold frame follows them.
-    void allow_preceding() { preceding_ = kPreceding; }
+    void allow_preceding() { preceding_ = kPrecedingFrames; }
     // Returns the number of completions handled; if it stops early, also of the frames that
     // precede.
     template <MessageSink Sink>
@@ -82,13 +83,7 @@ class CompletionPoller {
     RepeatedArrivals& repeated_arrivals() { return repeated_; }
 
   private:
-    // If more frames precede a cold frame, it waits for the next poll. With kBurst, this bounds the
-    // time of a poll.
-    static constexpr unsigned kPreceding = 512;
     static constexpr char kNotNumbered[] = "the peer repeats a message that it has not numbered";
-    // Receives for each peer that sends cold, to which the receive queue may grow, besides those
-    // for notifications.
-    static constexpr uint32_t kReceives = 8;
 
     // Whether `next` reports the same success.
     static bool reports_too(const ibv_wc& next, const ibv_wc& completion) {
@@ -138,7 +133,7 @@ class CompletionPoller {
     ibv_cq* cq_;
     verbs::LateCompletion late_;
     unsigned waiting_ = 0;    // completions since the queue was last seen empty
-    unsigned preceding_ = 0;  // of kPreceding: how many this poll may still take
+    unsigned preceding_ = 0;  // of kPrecedingFrames: how many this poll may still take
     uint32_t expected_ = 0;   // of expect_notifications()
     ReceiveQueue& receives_;
     SendPool& pool_;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "common/assert.h"
+#include "tern/base/tunables.h"
 
 namespace tern {
 
@@ -46,7 +47,8 @@ class IdleChoice {
   public:
     explicit IdleChoice(uint32_t limit)
         : limit_(limit),
-          most_slack_(limit < kSmall || limit > kLarge ? 0 : kMostSlack * uint64_t{limit}) {}
+          most_slack_(limit < kSmallLimit || limit > kLargeLimit ? 0
+                                                                 : kMostSlack * uint64_t{limit}) {}
 
     bool is_over(uint32_t count) const { return count > limit_; }
     // How many of the peers whose connections ended last are to be remembered.
@@ -76,12 +78,12 @@ class IdleChoice {
         if (count <= limit) return nullptr;
         const bool urgent = waiting != 0;
         if (now >= window_end_) {
-            window_end_ = now + kWindow;
+            window_end_ = now + kIdleWindow;
             suggestions_ = urgent ? std::min(count - limit, kUrgentAtOnce) : count - limit;
         }
         if (suggestions_ == 0) return nullptr;
         decltype(rows.row(0)) oldest = nullptr;
-        for (size_t left = std::min(kLooks, rows.size()); left != 0; --left) {
+        for (size_t left = std::min(kIdleLooks, rows.size()); left != 0; --left) {
             if (++row_ >= rows.size()) row_ = 0;
             auto* const row = rows.row(row_);
             if (row == nullptr) continue;
@@ -90,7 +92,7 @@ class IdleChoice {
                 use.since = now;
                 use.asked = 0;
             }
-            if (use.asked != 0 && now - use.asked < kWindow) continue;
+            if (use.asked != 0 && now - use.asked < kIdleWindow) continue;
             const bool older = oldest == nullptr || use.since < rows.use(*oldest).since;
             if (older && rows.may_end(*row)) oldest = row;
         }
@@ -108,33 +110,18 @@ class IdleChoice {
     // them and the limit is `limit`, which is less: the shorter the more there are.
     static uint64_t long_enough(uint32_t count, uint32_t limit) {
         TERN_ASSERT(count > limit);
-        return std::clamp(kSilence * limit / (count - limit), kLeast, kMost);
+        return std::clamp(kIdleSilence * limit / (count - limit), kLeastIdleSilence,
+                          kMostIdleSilence);
     }
 
   private:
-    static constexpr size_t kLooks = 32;               // rows, in a call of choose()
-    static constexpr uint64_t kWindow = 1'000'000;     // ns, in which each excess one is asked once
-    static constexpr uint64_t kSilence = 100'000'000;  // ns, with twice as many as the limit
-    static constexpr uint64_t kLeast = 1'000'000;      // ns
-    static constexpr uint64_t kMost = 10'000'000'000;  // ns
-
-    // While connections wait for room: half as many can end in a window.
-    static constexpr uint32_t kUrgentAtOnce = 2;
-    static constexpr uint64_t kUrgentSilence = 10'000'000;  // ns
-
-    static constexpr uint32_t kSmall = 64;          // the least that QP_MAX=auto usually is
-    static constexpr uint32_t kLarge = 1 << 20;     // no limit, or as good as none
-    static constexpr uint32_t kMostSlack = 2;       // times the limit
-    static constexpr uint64_t kFade = 100'000'000;  // ns, in which ...
-    static constexpr uint32_t kFadeShare = 16;      // ... one of so many is lost
-
     void fade(uint64_t now) {
-        if (slack_ == 0 || now - faded_ >= kFade * 8 * kFadeShare) {
+        if (slack_ == 0 || now - faded_ >= kSlackFade * 8 * kSlackFadeShare) {
             slack_ = 0;
             faded_ = now;
         }
-        for (; now - faded_ >= kFade; faded_ += kFade)
-            slack_ -= (slack_ + kFadeShare - 1) / kFadeShare;
+        for (; now - faded_ >= kSlackFade; faded_ += kSlackFade)
+            slack_ -= (slack_ + kSlackFadeShare - 1) / kSlackFadeShare;
     }
 
     uint32_t limit_;

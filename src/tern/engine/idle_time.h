@@ -4,6 +4,8 @@
 #include <chrono>
 #include <cstdint>
 
+#include "tern/base/tunables.h"
+
 namespace tern {
 
 // Says when a side that waits for its peer's process has waited for long, and should look whether
@@ -21,16 +23,13 @@ class IdleTime {
     // A call has found nothing. True: it is time to look; then the count begins anew.
     bool count() { return ++calls_ % kCallsPerLook == 0 && look(); }
 
-    static constexpr uint32_t kMostCalls = 1 << 14;
-
   private:
     using Clock = std::chrono::steady_clock;
-    static constexpr uint32_t kCallsPerLook = 16;  // at the clock
 
     [[gnu::noinline]] bool look() {
         const Clock::time_point now = Clock::now();
         if (calls_ == kCallsPerLook) since_ = now;
-        if (calls_ < kMostCalls && now - since_ < most_) return false;
+        if (calls_ < kIdleCalls && now - since_ < most_) return false;
         calls_ = 0;
         return true;
     }

@@ -138,8 +138,6 @@ class PeerBlocks {
     size_t registered_bytes() const { return words_.registered_bytes(); }
 
   private:
-    static constexpr uint16_t kStallCheck = 16;  // sends refused, between two looks at the time
-
     static SendPath::Choice with_allowance(const Channel& channel, SendPath::Choice choice) {
         if (choice.route == SendPath::Route::kCold && !channel.sending.allowance.open())
             [[unlikely]]

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "common/assert.h"
+#include "tern/base/tunables.h"
 
 namespace tern {
 
@@ -31,27 +32,21 @@ class PollBudget {
     }
     void end_reason() {
         TERN_ASSERT(reasons_ != 0);
-        if (--reasons_ == 0) full_ = kPolls;
+        if (--reasons_ == 0) full_ = kBlockPolls;
     }
     bool has_reason() const { return reasons_ != 0; }
 
     // Whether the next poll that looks at everything also looks for packets and deadlines, which
-    // only one in kSeldom does, or one in kUrgent if it is urgent, until seldom_is_done().
-    bool seldom_is_next() const { return since_seldom_ >= kSeldom - 1; }
-    bool urgent_is_next() const { return since_seldom_ >= kUrgent - 1; }
+    // only one in kSeldomPolls does, or one in kUrgentPolls if it is urgent, until
+    // seldom_is_done().
+    bool seldom_is_next() const { return since_seldom_ >= kSeldomPolls - 1; }
+    bool urgent_is_next() const { return since_seldom_ >= kUrgentPolls - 1; }
     // A poll has looked at everything.
     void seldom_is_nearer() { ++since_seldom_; }
-    void make_seldom_due() { since_seldom_ = kSeldom; }
+    void make_seldom_due() { since_seldom_ = kSeldomPolls; }
     void seldom_is_done() { since_seldom_ = 0; }
 
-    static constexpr unsigned kSeldom = 64;
-    static constexpr unsigned kUrgent = 4;
-
   private:
-    // Polls that find a frame cost 1, others kEmptyPoll.
-    static constexpr int kPolls = 32;
-    static constexpr int kEmptyPoll = 8;
-
     int left_ = 0;
     int full_ = 0;               // what refill() gives: decided when a reason begins or ends
     uint32_t reasons_ = 1;       // no block is polled at first

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include "tern/base/tunables.h"
 #include "tern/connection/connector.h"
 #include "tern/engine/arrival_round.h"
 #include "tern/engine/batches.h"
@@ -22,7 +23,7 @@ namespace tern {
 // deadlines and the device's events seldom. For the sink see Engine. Data path.
 class Poller {
   public:
-    static constexpr unsigned kBurst = ArrivalRound::kBurst;  // frames, from a block at a time
+    static constexpr unsigned kBurst = kArrivalBurst;  // frames, from a block at a time
 
     explicit Poller(const EngineParts& parts)
         : polled_(budget_),
@@ -94,12 +95,6 @@ class Poller {
     uint64_t polls() const { return budget_.polls(); }
 
   private:
-    // One in this many of the polls that find a frame in a block goes on after the blocks; while
-    // there is no budget, all do.
-    static constexpr unsigned kBusyPolls = 8;
-    // One in this many of the polls after which an answer is likely sends the control frames that
-    // are due.
-    static constexpr unsigned kDeferredPolls = 8;
     // Whether the next poll that looks at everything calls poll_seldom(). While packets are
     // expected each poll of a program that polls rarely does, but not each of one that waits for a
     // message.
@@ -108,10 +103,6 @@ class Poller {
             return after_gap_ || budget_.urgent_is_next();
         return budget_.seldom_is_next();
     }
-
-    // Calls of poll_seldom() between two looks at the device's asynchronous events and at the
-    // channels that no endpoint uses.
-    static constexpr unsigned kEventPolls = 1024;
 
     template <MessageSink Sink>
     unsigned rest(Sink& sink, unsigned count);

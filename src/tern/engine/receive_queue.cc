@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "common/clock.h"
+#include "tern/base/tunables.h"
 #include "tern/connection/cookie.h"
 #include "tern/engine/settings.h"
 #include "tern/verbs/async_events.h"
@@ -83,7 +84,7 @@ bool ReceiveQueue::lengthen(uint32_t buffers) {
 }
 
 bool ReceiveQueue::grow() noexcept try {
-    const uint32_t more = std::min(std::max(size() / 4, kLeastChunk), sizes_.most - size());
+    const uint32_t more = std::min(std::max(size() / 4, kReceiveChunk), sizes_.most - size());
     if (more == 0 || !shortage_.may_try(base::monotonic_ns())) return false;
     const bool grown = lengthen(more);
     shortage_.note(grown ? more : 0, more, base::monotonic_ns());
@@ -94,7 +95,7 @@ bool ReceiveQueue::grow() noexcept try {
 
 bool ReceiveQueue::add_spares() noexcept try {
     const uint32_t all = static_cast<uint32_t>(requests_.size()) - size();
-    const uint32_t more = std::min(std::max(all, kLeastSpares), sizes_.most_kept() - all);
+    const uint32_t more = std::min(std::max(all, kReceiveSpares), sizes_.most_kept() - all);
     if (more == 0 || !shortage_.may_try(base::monotonic_ns())) return false;
     const bool added =
         add(more, [this](ibv_recv_wr& request) { request.next = std::exchange(spare_, &request); });

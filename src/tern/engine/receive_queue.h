@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tern/base/shortage.h"
+#include "tern/base/tunables.h"
 #include "tern/veloblock/frame.h"
 #include "tern/verbs/handles.h"
 #include "tern/verbs/memory.h"
@@ -48,7 +49,7 @@ class ReceiveQueue {
     void release(uint32_t index) {
         requests_[index].next = free_;
         free_ = &requests_[index];
-        if (++free_count_ >= kBatch) post();
+        if (++free_count_ >= kReceiveBatch) post();
     }
 
     // Whether keep() may be called. May register memory.
@@ -59,10 +60,6 @@ class ReceiveQueue {
     void give_back(std::byte* payload);
 
   private:
-    static constexpr uint32_t kBatch = 16;
-    static constexpr uint32_t kLeastChunk = 64;  // buffers
-    static constexpr uint32_t kLeastSpares = 16;
-
     ReceiveQueue(ibv_pd* pd, const Sizes& sizes);
     uint32_t before() const;
     uint32_t& index_of(std::byte* payload) const;

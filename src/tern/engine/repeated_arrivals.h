@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "tern/base/tunables.h"
 #include "tern/engine/poll_budget.h"
 
 namespace tern {
@@ -19,16 +20,14 @@ class RepeatedArrivals {
         if (!expected_) [[unlikely]]
             begin();
     }
-    // Called every PollBudget::kSeldom polls that look at everything.
+    // Called every kSeldomPolls polls that look at everything.
     void look() {
-        if (!expected_ || ++quiet_ < kQuiet) return;
+        if (!expected_ || ++quiet_ < kQuietLooks) return;
         expected_ = false;
         budget_.end_reason();
     }
 
   private:
-    static constexpr uint32_t kQuiet = 64;  // looks without an arrival, until none is expected
-
     [[gnu::noinline, gnu::cold]] void begin() {
         expected_ = true;
         budget_.begin_reason();

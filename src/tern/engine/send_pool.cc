@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <new>
 
+#include "tern/base/tunables.h"
 #include "tern/connection/connector.h"
 #include "tern/engine/channel.h"
 #include "tern/engine/owner.h"
@@ -13,7 +14,7 @@
 namespace tern {
 
 bool SendPool::grow() {
-    const uint32_t count = std::min(kChunk, most_ - count_);
+    const uint32_t count = std::min(kSendChunk, most_ - count_);
     if (count == 0 || refused_) return false;
     const size_t stride = engine_limits::buffer_stride(buffer_size_);
     chunks_.push_back({verbs::RegisteredMemory(pd_, stride * count, IBV_ACCESS_LOCAL_WRITE),

@@ -8,6 +8,7 @@
 
 #include "common/clock.h"
 #include "tern/base/shortage.h"
+#include "tern/base/tunables.h"
 #include "tern/connection/connection.h"
 #include "tern/verbs/memory.h"
 
@@ -74,7 +75,7 @@ class SendPool {
     [[gnu::cold]] bool grow_again(Owner& owner) {
         const uint64_t now = base::monotonic_ns();
         if (!refused_ || !shortage_.may_try(now)) return false;
-        const size_t bytes = size_t{kChunk} * buffer_size_;
+        const size_t bytes = size_t{kSendChunk} * buffer_size_;
         const auto grow = [this](uint64_t) {
             refused_ = false;
             return grow_later();
@@ -84,8 +85,6 @@ class SendPool {
         return false;
     }
     size_t registered_bytes() const { return registered_; }
-
-    static constexpr uint32_t kChunk = 32;  // buffers by which it grows
 
   private:
     bool grow();

@@ -54,9 +54,6 @@ struct EngineSettings {
     verbs::RetrySettings retry;
     HandshakeTimes handshake;
 
-    // Work requests of the send queues of later connections, at most. With 128 bytes inline, mlx5
-    // makes 192 bytes of each, so that a queue is a page.
-    static constexpr uint32_t kLaterSendQueue = 21;
     uint32_t later_queue() const { return std::min(send_queue, kLaterSendQueue); }
 
     uint32_t max_header() const { return segment_size / 2; }
@@ -93,10 +90,6 @@ constexpr uint32_t control_places(uint32_t depth) {
 }
 // Bytes that an interface must register at least, with the default segment size.
 inline constexpr size_t kLeastMemory = 512 * 1024;
-// Connections for which a new completion queue has room: one that can grow, and one that cannot.
-inline constexpr uint32_t kFirstConnections = 4;
-inline constexpr uint32_t kFixedFirst = 256;
-inline constexpr uint32_t kFixedLater = 1024;
 // Entries for which a completion queue is resized that is to have `needed`: what a power of two
 // leaves when the driver adds one entry and rounds up, as those of mlx5 and rxe do.
 constexpr uint64_t resized_completions(uint64_t needed, uint64_t most) {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "tern/base/tunables.h"
 #include "tern/engine/channel.h"
 #include "tern/engine/notify_requests.h"
 #include "tern/engine/parts.h"
@@ -74,10 +75,6 @@ class Sleep {
     uint64_t notify_requests() const { return notify_requests_.written(); }
 
   private:
-    // Polls since arm() after which peers are asked to stop notifying. An interface that sleeps
-    // between any two messages need not write to its peers each time.
-    static constexpr unsigned kAwakePolls = 4096;
-
     void wake();
     bool nothing_is_left();
     bool look_at_blocks();

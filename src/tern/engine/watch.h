@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "tern/base/tunables.h"
+
 namespace tern {
 
 // A word of this process's memory that a device writes without an event.
@@ -16,19 +18,16 @@ struct Watched {
     bool operator==(const Watched&) const = default;
 };
 
-// The time between two looks, which doubles from kFirst to kMost, so that a process that sleeps for
-// long uses no measurable CPU time.
+// The time between two looks, which doubles from kFirstLook to kLastLook, so that a process that
+// sleeps for long uses no measurable CPU time.
 class LookInterval {
   public:
-    static constexpr uint64_t kFirst = 50'000;      // nanoseconds
-    static constexpr uint64_t kMost = 500'000'000;  // nanoseconds
-
     uint64_t value() const { return value_; }
-    void reset() { value_ = kFirst; }
-    void grow() { value_ = value_ * 2 < kMost ? value_ * 2 : kMost; }
+    void reset() { value_ = kFirstLook; }
+    void grow() { value_ = value_ * 2 < kLastLook ? value_ * 2 : kLastLook; }
 
   private:
-    uint64_t value_ = kFirst;
+    uint64_t value_ = kFirstLook;
 };
 
 // Looks at watched words while the owner sleeps, and wakes the owner when one has changed. Two

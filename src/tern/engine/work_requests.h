@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "common/assert.h"
+#include "tern/base/tunables.h"
 #include "tern/engine/channel.h"
 
 namespace tern {
@@ -38,10 +39,6 @@ inline void aim_at_block(ibv_send_wr& request, const uint32_t* notify, uint64_t 
 // device refuses one fails. Data path.
 class WorkRequests {
   public:
-    // After so long without what it waits for, a sender checks whether the peer lives. Most waits
-    // are shorter, and a check in each would take a place of the wire.
-    static constexpr std::chrono::nanoseconds kSilence = std::chrono::milliseconds(10);
-
     explicit WorkRequests(Connector& connector) : connector_(connector) {}
 
     // The work request of a frame, or of an RDMA write or read, for the caller to complete. Fields

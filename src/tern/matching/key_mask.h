@@ -5,6 +5,8 @@
 #include <bit>
 #include <cstdint>
 
+#include "tern/base/tunables.h"
+
 namespace tern {
 
 // The mask that nearly all receives of a program have, learnt from the posted receives. Most
@@ -21,16 +23,15 @@ namespace tern {
 class KeyMask {
   public:
     static constexpr uint64_t kFull = ~uint64_t{0};
-    static constexpr int kMostOpen = 4;  // bits
 
-    static constexpr bool eligible(uint64_t mask) { return std::popcount(~mask) <= kMostOpen; }
+    static constexpr bool eligible(uint64_t mask) { return std::popcount(~mask) <= kMostOpenBits; }
 
     uint64_t value() const { return value_; }
     // Counts a receive posted with this mask. Data path.
     void vote(uint64_t mask) {
         if (changes()) return;
         if (mask == value_) [[likely]]
-            score_ -= std::min(score_, kAgainst);
+            score_ -= std::min(score_, kVotesAgainst);
         else
             vote_for_another(mask);
     }
@@ -40,14 +41,10 @@ class KeyMask {
         if (!changes()) return;
         value_ = candidate_;
         score_ = 0;
-        needed_ = std::min(2 * needed_, kMostNeeded);
+        needed_ = std::min(2 * needed_, kMostVotes);
     }
 
   private:
-    static constexpr uint32_t kAgainst = 2;
-    static constexpr uint32_t kFirstNeeded = 32;
-    static constexpr uint32_t kMostNeeded = 1 << 20;
-
     void vote_for_another(uint64_t mask) {
         if (!eligible(mask)) return;
         if (score_ == 0) candidate_ = mask;
@@ -60,7 +57,7 @@ class KeyMask {
     uint64_t value_ = kFull;
     uint64_t candidate_ = 0;
     uint32_t score_ = 0;
-    uint32_t needed_ = kFirstNeeded;
+    uint32_t needed_ = kFirstVotes;
 };
 
 }  // namespace tern

@@ -23,7 +23,7 @@ struct RendezvousSettings {
     uint32_t chunks_per_ring = kTunables.rndv_buffers;
     // A side that polls less often than this does something else meanwhile, and does not wait.
     std::chrono::nanoseconds between_polls = std::chrono::microseconds(100);
-    // While nobody gets a ring for so long, or in IdleTime::kMostCalls calls of progress, transfers
+    // While nobody gets a ring for so long, or in kIdleCalls calls of progress, transfers
     // that wait for one do without.
     std::chrono::nanoseconds ring_patience = std::chrono::seconds(1);
     Decider::Settings policy;

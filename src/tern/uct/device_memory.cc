@@ -9,6 +9,7 @@
 #include <span>
 
 #include "tern/base/trace.h"
+#include "tern/base/tunables.h"
 #include "tern/uct/dma_buffer.h"
 #include "tern/uct/md.h"
 #include "tern/uct/rma.h"
@@ -25,7 +26,7 @@ struct DevicePieces {
             const size_t length = uct_iov_get_length(&iov[i]);
             if (length == 0) continue;
             const ibv_mr* const registered = registration(iov[i].memh);
-            short_and_registered &= registered != nullptr && length <= Rma::kLongest;
+            short_and_registered &= registered != nullptr && length <= kLongestInPlace;
             user[used] = {static_cast<std::byte*>(iov[i].buffer), length};
             device[used++] = {.addr = address_of(iov[i].buffer),
                               .length = static_cast<uint32_t>(length),
@@ -50,7 +51,7 @@ ucs_status_t refuse_pieces(const char* operation) {
             "tern: a %s of several pieces of a device's memory is not possible: pieces must be "
             "registered and at most %zu bytes long, and the peer's memory must be mapped for "
             "one-sided access (ucp_mem_map); use one piece for each operation",
-            operation, Rma::kLongest);
+            operation, kLongestInPlace);
     return UCS_ERR_UNSUPPORTED;
 }
 

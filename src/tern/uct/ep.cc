@@ -8,6 +8,7 @@
 #include "common/assert.h"
 #include "tern/base/shortage.h"
 #include "tern/base/trace.h"
+#include "tern/base/tunables.h"
 #include "tern/connection/address.h"
 #include "tern/uct/iface.h"
 #include "tern/uct/matching.h"
@@ -136,16 +137,13 @@ void pause(Channel& channel, bool paused) {
     for (void* user : channel.users) static_cast<TernEp*>(user)->ready = nullptr;
 }
 
-// Sends between two looks at the time, whether to check if the peer lives, which nothing else may
-// report.
-static constexpr uint16_t kPauseCheck = 16;
-
 static bool is_paused(TernEp& ep) {
     Channel* const channel = ep.channel;
     if (channel == nullptr) return false;
     ChannelPause& pause = pause_of(*channel);
     if (!pause.asked) return false;
-    if (++pause.sends % kPauseCheck == 0)
+    // Nothing else may report that the peer is dead.
+    if (++pause.sends % kStallCheck == 0)
         iface_of(&ep.super.super).engine->flushing()->check_silent(*channel, pause.since);
     return true;
 }

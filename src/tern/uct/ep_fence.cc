@@ -30,6 +30,7 @@
 
 #include "common/assert.h"
 #include "tern/base/trace.h"
+#include "tern/base/tunables.h"
 #include "tern/uct/compat.h"
 #include "tern/uct/matching.h"
 #include "tern/uct/send.h"
@@ -60,9 +61,6 @@ struct OwnRequest {
 };
 
 namespace {
-
-// The most messages that an endpoint keeps. UCP sends a few messages to set one up.
-constexpr unsigned kMostKept = 16;
 
 // A send on this channel now could overtake an earlier one, and the device cannot prevent it.
 [[gnu::always_inline]] inline bool may_overtake(const TernIface& iface, const Channel& channel) {

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <new>
 
+#include "tern/base/tunables.h"
 #include "tern/rendezvous/progress_budget.h"
 #include "tern/uct/rma_post.h"
 
@@ -49,7 +50,7 @@ Status Rma::put_copy(Channel& channel, const Memory& from, const Remote& to) {
 
 // Whether an operation can be posted now on a piece of open memory, which needs no pin.
 bool Rma::is_open(const Channel& channel, const Memory& memory, unsigned access) {
-    return memory.pieces.size() == 1 && memory.length <= kLongest &&
+    return memory.pieces.size() == 1 && memory.length <= kLongestInPlace &&
            covers(*memory.region, address_of(memory.pieces.front().at), memory.length, access) &&
            OneSided::has_room_in_place(channel) && channel.transfers == 0;
 }

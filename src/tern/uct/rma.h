@@ -62,8 +62,6 @@ class Rma {
     std::optional<Status> get(Channel& channel, size_t length, const Remote& from, Unpack unpack,
                               void* argument, void* cookie);
 
-    static constexpr size_t kLongest = 1 << 20;  // bytes in place; longer operations are transfers
-
     static bool is_cookie(const void* cookie) { return kind_of(cookie) == CookieKind::kRma; }
     // rma_post.h. Ends an operation: gives the bytes of a get to the user if `good`. Returns the
     // user's cookie.
@@ -77,8 +75,6 @@ class Rma {
     bool holds_pins() const { return !pins_.empty(); }
 
   private:
-    static constexpr size_t kLeastOpen = 1 << 10;  // bytes that open memory saves the copy of
-
     struct alignas(64) Operation {  // one cache line
         Channel* channel = nullptr;
         union {

@@ -80,7 +80,7 @@ template <bool reads, class Post>
 [[gnu::always_inline]] inline std::optional<Status> Rma::in_pin(Channel& channel,
                                                                 const Memory& memory, void* cookie,
                                                                 Post&& post) {
-    if (memory.pieces.size() != 1 || memory.length > kLongest ||
+    if (memory.pieces.size() != 1 || memory.length > kLongestInPlace ||
         !OneSided::has_room_in_place(channel) || channel.transfers != 0) [[unlikely]]
         return std::nullopt;
     std::byte* const at = memory.pieces.front().at;

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "tern/base/tunables.h"
+
 namespace tern {
 
 // How many cold messages one side of a connection may have sent, so that they do not fill the
@@ -18,23 +20,17 @@ namespace allowance {
 
 inline constexpr uint16_t kFirst = 8;            // without being told
 inline constexpr uint16_t kMost = 256;           // beyond those taken
-inline constexpr uint16_t kLeast = 2;            // the same, however many senders there are
-inline constexpr uint16_t kUsual = 16;           // the same, of messages of any length
 inline constexpr uint16_t kMostAhead = 1 << 14;  // of a limit, beyond the one before
-inline constexpr uint16_t kTogether = 128;       // of all senders, as far as kLeast permits
-// Bytes under way that shorter messages may have instead: of one sender, and of all.
-inline constexpr uint32_t kBytes = 128 << 10;
-inline constexpr uint32_t kBytesTogether = 1 << 20;
 
 // How many each of `senders` may send beyond those taken. Their messages have some `bytes`, and
 // `receives` wait for no message that has been allowed before.
 inline uint16_t window(uint32_t senders, uint32_t receives, uint32_t bytes) {
     senders = std::max(senders, 1u);
     bytes = std::max(bytes, 1u);
-    const uint32_t usual = std::min<uint32_t>(kTogether / senders, kUsual);
-    const uint32_t shorter = std::min(
-        {receives / senders, kBytes / bytes, kBytesTogether / bytes / senders, uint32_t{kMost}});
-    return static_cast<uint16_t>(std::max({usual, shorter, uint32_t{kLeast}}));
+    const uint32_t usual = std::min<uint32_t>(kAllowanceOfAll / senders, kUsualAllowance);
+    const uint32_t shorter = std::min({receives / senders, kAllowedBytes / bytes,
+                                       kAllowedBytesOfAll / bytes / senders, uint32_t{kMost}});
+    return static_cast<uint16_t>(std::max({usual, shorter, uint32_t{kLeastAllowance}}));
 }
 
 // At the sender.

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "tern/base/tunables.h"
 #include "tern/veloblock/block_writer.h"
 
 namespace tern {
@@ -30,10 +31,10 @@ class BlockSizes {
     Size next(uint32_t index, uint32_t requested, uint32_t usual, size_t taken) const {
         // Blocks begin on pages. If they all ended there too, the words that a poll looks at would
         // compete for one set of the cache. So each peer's block ends a few lines earlier.
-        const uint32_t shift = index % kColours * kCacheLine;
+        const uint32_t shift = index % kBlockColours * kCacheLine;
         const uint32_t now = most_now(taken);
         const uint32_t most = std::min(now, pages(now) - shift);
-        const uint32_t wanted = std::max({requested, first_, kFrames * in_steps(usual)});
+        const uint32_t wanted = std::max({requested, first_, kBlockFrames * in_steps(usual)});
         const uint32_t size = std::min(wanted < kPage ? wanted : pages(wanted) - shift, most);
         return {.block = size, .most = most, .shift = shift};
     }
@@ -42,15 +43,11 @@ class BlockSizes {
     uint32_t requested(uint32_t bytes) const { return std::min(bytes & ~(kStep - 1), most_); }
     // Takes a message of `length` bytes into a moving average.
     static void average(uint32_t& usual, uint32_t length) {
-        usual -= usual / kAveraged;
-        usual += length / kAveraged;
+        usual -= usual / kAveragedMessages;
+        usual += length / kAveragedMessages;
     }
 
   private:
-    static constexpr uint32_t kFrames = 16;   // of the usual length, in a block
-    static constexpr uint32_t kAveraged = 4;  // messages, about
-    // Of the ends of blocks.
-    static constexpr uint32_t kColours = 8;
     static constexpr uint32_t kCacheLine = 64;
     static constexpr uint32_t kPage = 4096;
     static_assert(kCacheLine % kStep == 0);

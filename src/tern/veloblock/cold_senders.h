@@ -4,14 +4,14 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "tern/base/tunables.h"
+
 namespace tern {
 
-// How many peers send cold. Time is counted in cold messages, in rounds of kRound: a peer counts in
-// the round in which it sends, and in the next one. Silent peers do not count. Data path.
+// How many peers send cold. Time is counted in cold messages, in rounds of kColdRound: a peer
+// counts in the round in which it sends, and in the next one. Silent peers do not count. Data path.
 class ColdSenders {
   public:
-    static constexpr uint32_t kRound = 1024;
-
     // Of one peer; a member of its channel.
     struct Peer {
         uint32_t round = 0;  // the last one in which it sent
@@ -24,7 +24,7 @@ class ColdSenders {
             ++senders_;
         }
         messages_ += messages;
-        if (messages_ >= kRound) [[unlikely]] {
+        if (messages_ >= kColdRound) [[unlikely]] {
             ++round_;
             before_ = senders_;
             messages_ = senders_ = 0;

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "common/repeated_message.h"
+#include "tern/base/tunables.h"
 #include "tern/veloblock/frame.h"
 
 namespace tern {
@@ -64,8 +65,8 @@ class SentRepeats {
     struct alignas(64) Place {
         repeat::Words words{};  // the value: that of the receiver, once the message has the number
         uint32_t id = UINT32_MAX;
-        uint16_t seen = 0;          // so often, one after the other
-        uint16_t needed = kNeeded;  // so often before it gets the number
+        uint16_t seen = 0;               // so often, one after the other
+        uint16_t needed = kRepetitions;  // so often before it gets the number
         bool numbered = false;
 
         // By how much the value is higher than that of the receiver. More than kMostHigher: it is
@@ -111,15 +112,12 @@ class SentRepeats {
     // frames cost little.
     static void give_number(Place& place) {
         place.numbered = true;
-        if (place.needed < kMostNeeded) place.needed = static_cast<uint16_t>(place.needed * 2);
+        if (place.needed < kMostRepetitions) place.needed = static_cast<uint16_t>(place.needed * 2);
     }
     // A write with immediate data has told the receiver that the value is so much higher.
     static void sent(Place& place, uint64_t higher) { place.words[repeat::kValue] += higher; }
 
   private:
-    static constexpr uint16_t kNeeded = 3;
-    static constexpr uint16_t kMostNeeded = 256;
-
     std::array<Place, repeat::kNumbers> places_{};
     Place* last_ = places_.data();
 };

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "tern/base/tunables.h"
 #include "tern/veloblock/block_writer.h"
 #include "tern/veloblock/frame.h"
 
@@ -33,15 +34,15 @@ class SendPath {
     };
 
     // The path of a payload of `length` bytes. kStall: the payload fits the block, but the receiver
-    // has not freed enough. Payloads longer than 1/kWindow of the block go cold instead: a block
-    // that holds few of them would stall too often.
+    // has not freed enough. Payloads longer than 1/kPayloadsOfBlock of the block go cold instead: a
+    // block that holds few of them would stall too often.
     Choice choose(uint32_t length) const {
         Choice choice;
         if (!hot_ || fenced_ || length > largest_) return choice;
         choice.plan = writer_.plan(length);
-        choice.route = choice.plan.fits                    ? Route::kBlock
-                       : length > writer_.size() / kWindow ? Route::kCold
-                                                           : Route::kStall;
+        choice.route = choice.plan.fits                             ? Route::kBlock
+                       : length > writer_.size() / kPayloadsOfBlock ? Route::kCold
+                                                                    : Route::kStall;
         return choice;
     }
 
@@ -158,10 +159,6 @@ class SendPath {
     uint32_t freed() const { return writer_.freed(); }
 
   private:
-    static constexpr uint32_t kWindow = 12;  // payloads
-    static constexpr uint32_t kStallsToGrow = 8;
-    static constexpr uint32_t kMisfitsToGrow = 4;
-
     bool outgrown(bool enough, uint32_t size) {
         if (!enough || !hot_ || release_due_ || writer_.size() >= most_) return false;
         requested_bytes_ = std::min(size, most_);

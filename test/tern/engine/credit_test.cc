@@ -8,6 +8,7 @@
 
 #include "one_way.h"
 #include "rogue_world.h"
+#include "tern/base/tunables.h"
 
 namespace tern::test {
 namespace {
@@ -231,7 +232,7 @@ TEST_F(EngineCreditTest, OnlyALongStallChecksThePeer) {
     const auto before = channel->sends.next();
     for (int i = 0; i < 10'000; ++i) ASSERT_EQ(send(), Status::kNoResource);
     const auto took = std::chrono::steady_clock::now() - begin;
-    EXPECT_LE(channel->sends.next() - before, took / WorkRequests::kSilence);
+    EXPECT_LE(channel->sends.next() - before, took / kSilence);
     EXPECT_TRUE(until([this] { (void)send(); }, [&] { return channel->sends.next() != before; }));
 }
 

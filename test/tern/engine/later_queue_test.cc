@@ -6,11 +6,13 @@
 
 #include "world.h"
 
+#include "tern/base/tunables.h"
+
 namespace tern::test {
 namespace {
 
 constexpr uint32_t kLong = 64;
-constexpr uint32_t kLater = EngineSettings::kLaterSendQueue;
+constexpr uint32_t kLater = kLaterSendQueue;
 
 EngineSettings queue_settings(uint32_t long_queues) {
     EngineSettings settings = small_settings();

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "node.h"
+#include "tern/base/tunables.h"
 
 namespace tern::test {
 namespace {
@@ -174,7 +175,7 @@ TEST(AllowanceTest, AReceiverThatDoesNotPollIsNotOverrun) {
     Crowd crowd(kPeers, 1024);
     for (int round = 0; round < 10; ++round) {
         const uint64_t sent = crowd.flood();
-        EXPECT_LE(sent, kPeers * (allowance::kUsual + 1)) << round;
+        EXPECT_LE(sent, kPeers * (kUsualAllowance + 1)) << round;
         if (round == 0) {
             EXPECT_EQ(sent, kPeers * allowance::kFirst);
             EXPECT_EQ(crowd.stalls(), kPeers);
@@ -197,11 +198,10 @@ TEST(AllowanceTest, FewSendersMaySendMany) {
 TEST(AllowanceTest, SilentPeersKeepTheirAllowance) {
     constexpr uint32_t kReceives = 1024, kPeers = 10;
     Crowd crowd(kPeers, kReceives, kReceives);
-    for (uint32_t i = 0; i < kPeers; ++i)
-        ASSERT_TRUE(crowd.send_alone(i, 2 * ColdSenders::kRound)) << i;
+    for (uint32_t i = 0; i < kPeers; ++i) ASSERT_TRUE(crowd.send_alone(i, 2 * kColdRound)) << i;
     const uint64_t sent = crowd.flood();
     EXPECT_GT(sent, kReceives / 4);
-    EXPECT_LE(sent, kReceives / 2 + kPeers * allowance::kUsual);
+    EXPECT_LE(sent, kReceives / 2 + kPeers * kUsualAllowance);
     EXPECT_TRUE(crowd.drain());
 }
 

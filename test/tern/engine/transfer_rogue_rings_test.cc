@@ -9,6 +9,8 @@
 
 #include "transfer_rogue.h"
 
+#include "tern/base/tunables.h"
+
 namespace tern::test {
 namespace {
 
@@ -191,7 +193,7 @@ TEST_P(TransferRogueTest, ManyTransfersThatDoWithoutRings) {
     }
     ASSERT_TRUE(turn([&] { return victim.rendezvous->counters().served == kShare; }));
     const auto zero_copy = [&] { return victim.rendezvous->counters().zero_copy; };
-    for (uint32_t i = 0; i != 2 * IdleTime::kMostCalls && zero_copy() == 0; ++i) victim.poll();
+    for (uint32_t i = 0; i != 2 * kIdleCalls && zero_copy() == 0; ++i) victim.poll();
     ASSERT_NE(zero_copy(), 0u);
     const uint64_t before = zero_copy();
     expect_alive();

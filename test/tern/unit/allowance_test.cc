@@ -7,22 +7,23 @@
 #include <random>
 
 #include "common/seed.h"
+#include "tern/base/tunables.h"
 
 namespace tern {
 namespace {
 
 TEST(Allowance, IsSharedAmongSenders) {
     constexpr uint32_t kLong = 8192, kShort = 8, kReceives = 256;
-    EXPECT_EQ(allowance::window(0, kReceives, kLong), allowance::kUsual);
-    EXPECT_EQ(allowance::window(1, kReceives, kLong), allowance::kUsual);
+    EXPECT_EQ(allowance::window(0, kReceives, kLong), kUsualAllowance);
+    EXPECT_EQ(allowance::window(1, kReceives, kLong), kUsualAllowance);
     EXPECT_EQ(allowance::window(32, kReceives, kLong), 4);
-    EXPECT_EQ(allowance::window(100'000, kReceives, kLong), allowance::kLeast);
+    EXPECT_EQ(allowance::window(100'000, kReceives, kLong), kLeastAllowance);
     EXPECT_EQ(allowance::window(1, kReceives, kShort), allowance::kMost);
     EXPECT_EQ(allowance::window(1, 10'000, 0), allowance::kMost);
     EXPECT_EQ(allowance::window(64, kReceives, kShort), 4);
-    EXPECT_EQ(allowance::window(100'000, kReceives, kShort), allowance::kLeast);
+    EXPECT_EQ(allowance::window(100'000, kReceives, kShort), kLeastAllowance);
     // Without receives that are free, as messages of any length.
-    EXPECT_EQ(allowance::window(1, 0, kShort), allowance::kUsual);
+    EXPECT_EQ(allowance::window(1, 0, kShort), kUsualAllowance);
     EXPECT_EQ(allowance::window(2, 10'000, 2048), 64) << "128 KiB of each";
     EXPECT_EQ(allowance::window(32, 10'000, 1024), 32) << "1 MiB of all";
 }
@@ -51,10 +52,10 @@ TEST(Allowance, FramesComeWhenHalfIsUsed) {
 
 TEST(Allowance, NeverShrinks) {
     allowance::Given given;
-    EXPECT_FALSE(given.extend(allowance::kLeast));
+    EXPECT_FALSE(given.extend(kLeastAllowance));
     EXPECT_EQ(given.limit(), allowance::kFirst);
     EXPECT_TRUE(given.extend(allowance::kMost));
-    EXPECT_FALSE(given.extend(allowance::kLeast));
+    EXPECT_FALSE(given.extend(kLeastAllowance));
     EXPECT_EQ(given.limit(), allowance::kMost);
     given.received(allowance::kMost - 2);
     EXPECT_FALSE(given.due()) << "of 2 at a time, none has come";
@@ -75,7 +76,7 @@ TEST(Allowance, RandomInterleavings) {
         unsigned sent = 0, senders = 1;
         bool due = false;
         const uint32_t bytes = run % 2 == 1 ? 8192 : 8;
-        const uint16_t most = run % 2 == 1 ? allowance::kUsual : allowance::kMost;
+        const uint16_t most = run % 2 == 1 ? kUsualAllowance : allowance::kMost;
         const auto window = [&] { return allowance::window(senders, 256, bytes); };
         const unsigned end = run == 0 ? 140'000 : 3'000;  // the counts begin anew
         while (sent < end) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "schedules.h"
+#include "tern/base/tunables.h"
 
 namespace tern {
 namespace arrival_round_test {
@@ -28,7 +29,7 @@ struct Queue {
         in += static_cast<unsigned>(std::min<uint64_t>(items, most - in));
     }
     unsigned take() {
-        const unsigned now = std::min(in, ArrivalRound::kBurst);
+        const unsigned now = std::min(in, kArrivalBurst);
         in -= now;
         taken += now;
         return now;
@@ -50,7 +51,7 @@ struct World {
     }
     unsigned poll_queue(bool& empty) {
         const unsigned taken = completions_.take();
-        empty = taken < ArrivalRound::kBurst;
+        empty = taken < kArrivalBurst;
         arrive();
         return taken;
     }
@@ -74,7 +75,7 @@ struct World {
     }
     // Calls in which a round must be over, however many peers there are.
     unsigned most_calls() const {
-        return completions_.most / ArrivalRound::kBurst + kBlock / ArrivalRound::kBurst + 2;
+        return completions_.most / kArrivalBurst + kBlock / kArrivalBurst + 2;
     }
 
   private:
@@ -140,7 +141,7 @@ TEST(ArrivalRound, CallsAreShort) {
         for (int calls = 0; calls < 1000; ++calls) {
             unsigned count = 0;
             (void)round.take(world, kBlock, count);
-            EXPECT_LT(count, ArrivalRound::kTakenAtOnce + (peers + 1) * ArrivalRound::kBurst);
+            EXPECT_LT(count, kArrivalsAtOnce + (peers + 1) * kArrivalBurst);
         }
     }
 }

@@ -5,6 +5,8 @@
 
 #include <vector>
 
+#include "tern/base/tunables.h"
+
 namespace tern {
 namespace {
 
@@ -21,9 +23,9 @@ TEST(ColdSenders, EachCountsOnce) {
 TEST(ColdSenders, SilentOnesAreForgotten) {
     ColdSenders senders;
     std::vector<ColdSenders::Peer> peers(64);
-    for (uint32_t i = 0; i < ColdSenders::kRound; ++i) senders.count(peers[i % 64]);
+    for (uint32_t i = 0; i < kColdRound; ++i) senders.count(peers[i % 64]);
     EXPECT_EQ(senders.number(), 64u);
-    for (uint32_t i = 0; i < ColdSenders::kRound - 1; ++i) {
+    for (uint32_t i = 0; i < kColdRound - 1; ++i) {
         senders.count(peers[0]);
         ASSERT_EQ(senders.number(), 64u) << i;
     }
@@ -34,7 +36,7 @@ TEST(ColdSenders, SilentOnesAreForgotten) {
 TEST(ColdSenders, ACrowdIsSeenAtOnce) {
     ColdSenders senders;
     std::vector<ColdSenders::Peer> peers(100);
-    for (uint32_t i = 0; i < 2 * ColdSenders::kRound + 5; ++i) senders.count(peers[0]);
+    for (uint32_t i = 0; i < 2 * kColdRound + 5; ++i) senders.count(peers[0]);
     for (ColdSenders::Peer& peer : peers) senders.count(peer);
     EXPECT_EQ(senders.number(), 100u);
 }

@@ -6,6 +6,8 @@
 
 #include <vector>
 
+#include "tern/base/tunables.h"
+
 namespace tern {
 namespace {
 
@@ -54,13 +56,13 @@ TEST(FormerPeersTest, OnWhateverPath) {
 
 TEST(FormerPeersTest, MemoryIsBounded) {
     FormerPeers peers;
-    const uint32_t count = PeerSet::kMost + 10;
+    const uint32_t count = kFormerPeers + 10;
     for (uint32_t i = 0; i < count; ++i) {
         peers.on_over(former_peer(i));
         peers.on_left(former_peer(count + i));
     }
     const auto numbers = acquainted(peers);
-    EXPECT_EQ(numbers.size(), PeerSet::kMost);
+    EXPECT_EQ(numbers.size(), kFormerPeers);
     EXPECT_EQ(numbers.front(), 10u);
     EXPECT_FALSE(peers.has_left(former_peer(count)));
     EXPECT_TRUE(peers.has_left(former_peer(2 * count - 1)));

@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "schedules.h"
+#include "tern/base/tunables.h"
 #include "tern/tupleq/core/matcher.h"
 #include "tern/tupleq/core/posted.h"
 #include "tern/tupleq/core/senders.h"
@@ -144,10 +145,10 @@ class TupleTraffic : public testing::Test {
 
 // Most voids in `n` messages none of which can be direct: some to find that out, then one in 32.
 constexpr uint64_t seldom(uint64_t n) {
-    return 8 + n / GrantWindow::kLastPause;
+    return 8 + n / kLastPause;
 }
 // If messages come one by one, the core has noticed an improvement after this many.
-constexpr uint32_t kSoon = GrantWindow::kLastPause + 1;
+constexpr uint32_t kSoon = kLastPause + 1;
 
 TEST_F(TupleTraffic, APingPongCostsAGrantNowAndThen) {
     const Totals some = run(kPingPong, 1000);
@@ -267,7 +268,7 @@ TEST_P(TupleBursts, ThatAreTooEarlyCostLittle) {
     const Totals some = run({.receives = GetParam(), .wait = kWay - 1}, 100);
     EXPECT_EQ(some.direct, 0u);
     // Both occasions to grant are tried.
-    EXPECT_LE(some.voids, 2 * GrantWindow::kFirstWidth + 2 * seldom(some.messages));
+    EXPECT_LE(some.voids, 2 * kFirstWidth + 2 * seldom(some.messages));
 }
 
 INSTANTIATE_TEST_SUITE_P(Of, TupleBursts, testing::Values(1, 2, 3, 8, 16, 17, 24, 40, 64, 200));

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "tern/base/tunables.h"
+
 namespace tern {
 
 // Limits how many receives of a tuple are granted at a time. A grant that the sender does not see
@@ -18,15 +20,10 @@ namespace tern {
 // the others succeed. If they fail, they too are made only as tries. The pause between tries is 2,
 // 4, ... 32 ordinary messages; each grant that is used halves it.
 //
-// Time is counted in ordinary messages; a long one counts as one for each kUnit bytes, because a
-// void costs little beside a long message and a direct message saves more. Data path.
+// Time is counted in ordinary messages; a long one counts as one for each kGrantUnit bytes, because
+// a void costs little beside a long message and a direct message saves more. Data path.
 class GrantWindow {
   public:
-    static constexpr uint32_t kFirstWidth = 4;
-    static constexpr uint32_t kFirstPause = 2;
-    static constexpr uint32_t kLastPause = 32;
-    static constexpr uint64_t kUnit = 8192;
-
     // Begins a new tuple, with a queue of this depth.
     void open(uint32_t depth) {
         depth_ = depth;
@@ -57,7 +54,7 @@ class GrantWindow {
     }
     // An ordinary message of this length has come. Call missed() first if its receive was granted.
     void passed(uint64_t length) {
-        const uint64_t time = std::max<uint64_t>(length / kUnit, 1);
+        const uint64_t time = std::max<uint64_t>(length / kGrantUnit, 1);
         probes_.pass(time);
         refills_.pass(time);
     }

@@ -74,7 +74,6 @@ class TuplePolicy {
   private:
     static constexpr size_t kWays = 4;
     static constexpr size_t kSets = 128;
-    static constexpr uint8_t kMostStrikes = 10;
 
     struct Tag {
         uint64_t tag = 0;

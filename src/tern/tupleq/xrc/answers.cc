@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "tern/base/tunables.h"
 #include "tern/tupleq/xrc/frames.h"
 
 namespace tern {
@@ -10,7 +11,7 @@ namespace tern {
 bool TupleAnswers::add(Channel& channel, const Request& request) {
     if (channel.failed) return true;  // nobody is answered any more
     Peer& peer = peers_.of(channel);
-    if (peer.requests.size() >= kMostRequests) return false;
+    if (peer.requests.size() >= kMostTupleRequests) return false;
     peer.requests.push_back(request);
     remember(channel);
     (void)send();

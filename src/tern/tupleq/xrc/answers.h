@@ -34,8 +34,6 @@ class TupleAnswers {
     bool has_peer(const Channel& channel) const { return peers_.find(channel) != nullptr; }
 
   private:
-    static constexpr size_t kMostRequests = 4096;  // unanswered, of a peer
-
     using Request = std::variant<WireBind, WireClose>;
     struct Peer {
         Channel* channel = nullptr;

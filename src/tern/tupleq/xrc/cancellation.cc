@@ -3,6 +3,7 @@
 
 #include "common/clock.h"
 #include "tern/base/trace.h"
+#include "tern/base/tunables.h"
 
 namespace tern {
 
@@ -67,7 +68,7 @@ bool Cancellation::is_overdue(Undecided& each, uint64_t now) {
 bool Cancellation::cancel_now(TupleReceive& receive) {
     const uint16_t queue = parts_.matcher.tuples().lookup(receive.tag);
     if (queue == TupleIndex::kNone || parts_.actor.acting()) return false;
-    const uint64_t limit = base::monotonic_ns() + kReadLimit;
+    const uint64_t limit = base::monotonic_ns() + kDeviceLimit;
     // Waits while the read of the announced number is posted and may complete.
     while (parts_.matcher.tuple(queue).revoking &&
            parts_.actor.is_up_to_date(parts_.matcher.tuple(queue).peer) &&

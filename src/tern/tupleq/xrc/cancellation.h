@@ -49,8 +49,6 @@ class Cancellation {
     void ask_again();
 
   private:
-    static constexpr uint64_t kReadLimit = 1'000'000'000;  // ns: how long cancel_now() waits
-
     struct Undecided {
         uint16_t queue;
         uint64_t since;  // ns: when it was first awaited

@@ -2,6 +2,7 @@
 #include "tern/tupleq/xrc/entry_memory.h"
 
 #include "common/assert.h"
+#include "tern/base/tunables.h"
 
 namespace tern {
 
@@ -22,7 +23,7 @@ EntryMemory::~EntryMemory() {
 Pin* EntryMemory::pin(const TupleReceive& receive) {
     Pin* const pinned = pins_.find(receive.buffer, receive.room, kLocalWrite);
     if (pinned != nullptr) return pinned;
-    any_waits_ = registered_now_ != 0 && registered_now_ + receive.room > kMostAtOnce;
+    any_waits_ = registered_now_ != 0 && registered_now_ + receive.room > kRenewedAtOnce;
     if (any_waits_) return nullptr;
     registered_now_ += receive.room;
     return pins_.pin(receive.buffer, receive.room, kLocalWrite);

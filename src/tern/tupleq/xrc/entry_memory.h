@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "tern/base/tunables.h"
 #include "tern/pinning/cache/pin_cache.h"
 #include "tern/pinning/regions/regions.h"
 #include "tern/tupleq/core/action.h"
@@ -53,9 +54,6 @@ class EntryMemory {
     uint64_t unpinned() const { return unpinned_; }
 
   private:
-    // Bytes that are registered between two calls of renew(), unless one receive is longer.
-    static constexpr uint64_t kMostAtOnce = 4 << 20;
-
     struct Memory {
         Pin* pin = nullptr;
         RegionUse* use = nullptr;
@@ -81,7 +79,7 @@ class EntryMemory {
     size_t next_prepared_ = 0;
     uint64_t unpinned_ = 0;        // times memory could not be registered
     uint64_t registered_now_ = 0;  // bytes, since the last renew()
-    bool any_waits_ = false;       // a receive was not prepared because of kMostAtOnce
+    bool any_waits_ = false;       // a receive was not prepared because of kRenewedAtOnce
 };
 
 }  // namespace tern
