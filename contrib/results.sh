@@ -66,6 +66,7 @@ if part sim-rwapi 2; then
 fi
 if part gate 15; then
     measure gate-graphene.json tern-bench gate --profile graphene --subset ci --json
+    measure gate-halo-cx5-edr.json tern-bench gate --profile cx5-edr --subset halo --json
     for profile in cx5-edr cx6-hdr; do
         measure gate-$profile.json tern-bench gate --profile $profile --jobs $traces/*.tar.xz --json
     done

@@ -40,7 +40,9 @@ class Machine {
     bool counter_traps() const { return counter_traps_; }
     void spend(uint64_t ns) { clock_->now += ns; }
     // Spends what the processor needs to copy so much.
-    void copy(uint64_t bytes) { spend(copy_ns(bytes, copy_bandwidth_)); }
+    void copy(uint64_t bytes) { spend(copy_time(bytes)); }
+    // In ns.
+    uint64_t copy_time(uint64_t bytes) const { return copy_ns(bytes, copy_bandwidth_); }
     // Polls of completion queues so far.
     uint64_t polls() const { return clock_->polls; }
     // Calls that post so far, and the work requests that they have posted.

@@ -97,9 +97,14 @@ struct Neighbour {
     uint32_t rank;
     size_t peer;  // its number
 };
+struct Halo {
+    uint64_t size;     // of each message
+    uint64_t packing;  // ns for each message, before it is sent
+};
 // Receives are posted before the messages of the others are sent, but for the first one.
-Program exchange_halos(TaggedRank& me, const std::vector<Neighbour>& neighbours, uint64_t size,
+Program exchange_halos(TaggedRank& me, const std::vector<Neighbour>& neighbours, Halo halo,
                        uint32_t times, uint64_t& took) {
+    const uint64_t size = halo.size;
     const uint64_t start = me.now();
     for (uint32_t time = 0; time < times; ++time) {
         for (size_t i = 0; i < neighbours.size(); ++i) {
@@ -107,6 +112,7 @@ Program exchange_halos(TaggedRank& me, const std::vector<Neighbour>& neighbours,
             co_await me.compute(0);
         }
         for (size_t i = 0; i < neighbours.size(); ++i) {
+            if (halo.packing != 0) co_await me.compute(halo.packing);
             me.send(neighbours[i].peer, i * size, size);
             co_await me.compute(0);
         }
@@ -145,10 +151,14 @@ class Measurement {
             }
             return values;
         }
-        for (const uint64_t size : kHaloSizes) {
-            (void)halos(size, kHalosBefore);
-            values.push_back({"halo with work", static_cast<double>(size), "us",
-                              halos(size, kHalos) / kHalos / 1000});
+        for (const bool packed : {false, true}) {
+            for (const uint64_t size : kHaloSizes) {
+                const Halo halo{size, packed ? machine_.copy_time(size) : 0};
+                (void)halos(halo, kHalosBefore);
+                values.push_back({packed ? "packed halo with work" : "halo with work",
+                                  static_cast<double>(size), "us",
+                                  halos(halo, kHalos) / kHalos / 1000});
+            }
         }
         return values;
     }
@@ -162,12 +172,12 @@ class Measurement {
         run_all(programs);
         return static_cast<double>(took);
     }
-    double halos(uint64_t size, uint32_t times) {
+    double halos(const Halo& halo, uint32_t times) {
         std::vector<uint64_t> took(ranks_.size());
         std::vector<Program> programs;
         for (size_t rank = 0; rank < ranks_.size(); ++rank)
             programs.push_back(
-                exchange_halos(ranks_[rank], neighbours_[rank], size, times, took[rank]));
+                exchange_halos(ranks_[rank], neighbours_[rank], halo, times, took[rank]));
         run_all(programs);
         return static_cast<double>(*std::ranges::max_element(took));
     }

@@ -130,7 +130,10 @@ Selection selection_of(const GateOptions& options) {
         selection.profiles = all ? kProfiles : std::vector<std::string>{"cx5-edr"};
     const bool replays = all && (!options.jobs.empty() || !options.rows.empty());
     std::erase_if(selection.parts, [&](const Part& part) {
-        return part.name == std::string(kReplays) ? !replays : !all && !part.in_ci;
+        if (part.name == std::string(kReplays)) return !replays;
+        return !all &&
+               !(options.subset == kCi ? part.in_ci
+                                       : std::string_view(part.name).ends_with(options.subset));
     });
     return selection;
 }
@@ -363,15 +366,18 @@ int bench::run_gate(int argc, char** argv) {
         "Exit status: 0: none is less; 1: some is, or a failure.",
         "tern-bench gate");
     GateOptions options;
+    std::vector<std::string> subsets{kAll, kCi};
+    for (const Part& part : all_parts()) subsets.emplace_back(part.name);
     app.add_option("--profile", options.profiles,
                    "models of adapters [cx3-fdr,cx5-edr,cx6-hdr,cx7-ndr; of ci cx5-edr]")
         ->option_text("NAME,...")
         ->delimiter(',')
         ->check(known_profile());
     app.add_option("--subset", options.subset,
-                   "some of the rows: ci takes at most 3 minutes on two processors")
-        ->option_text("all|ci")
-        ->check(CLI::IsMember(std::vector<std::string>{kAll, kCi}))
+                   "some of the rows: ci takes at most 3 minutes on two processors; or what is "
+                   "before the colon of a row, or its last words")
+        ->option_text("all|ci|PART")
+        ->check(CLI::IsMember(subsets))
         ->capture_default_str();
     app.add_option("--jobs", options.jobs,
                    "replays recorded jobs too, of which each archive has the traces")
