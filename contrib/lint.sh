@@ -4,9 +4,9 @@
 #
 # Usage: contrib/lint.sh [--tidy none|changed|all]
 #
-# Checks the form of the sources, and prints TAP: clang-format, shellcheck, spelling, the sizes of classes, and clang-tidy
-# on the C++ files that differ from LINT_BASE (default: the commit before the last). clang-tidy needs a configured
-# build/check or build/dev, for the headers of UCX, and takes some 5 s for a file. `all` checks a folder at a time if the
+# Checks the form of the sources, and prints TAP: clang-format, shellcheck, spelling, sentences, the sizes of classes, and
+# clang-tidy on the C++ files that differ from LINT_BASE (default: the commit before the last). clang-tidy needs a
+# configured build/check or build/dev, for the headers of UCX, and takes some 5 s for a file. `all` checks a folder at a time if the
 # units of the folders have been made (by `make`), which takes five minutes.
 . "$(dirname "$0")/common.sh"
 
@@ -77,6 +77,19 @@ spelling() {
 prose() {
     ! git grep -nE '(^|[.:] |(//|#|\*) |^- )(The same[.,:;]|The same (of|for|with|without|as|but|if|in|into|from) |Who [a-z]+s )' -- \
         '*.cc' '*.h' '*.hpp' '*.c' '*.md' '*.sh' '*.py' '*.txt' NEWS ':!contrib/lint.sh'
+}
+
+# Sentences of documents that have more than 38 words. Items of lists and parts between semicolons count as sentences;
+# tables, code and the targets of links do not count.
+long_sentences() {
+    local file found
+    found=$(for file in $(tracked '*.md'); do
+        awk '/^ *```/ { code = !code } code || /^    / || /^ *```|^[|]|^<!--/ { print ""; next }
+            { gsub(/`[^`]*`/, "X"); gsub(/\]\([^)]*\)/, "]"); sub(/^ *- /, ". "); sub(/^#.*/, "&."); gsub(/;|: *$/, "."); print }' \
+            "$file" | style -l 38 | sed -n "s|^[^ ]*:\([0-9]*\): |$file:\1: |p"
+    done)
+    echo "$found"
+    [ -z "$found" ]
 }
 
 # Methods and data members of classes, and arguments of their constructors (CONTRIBUTING.md).
@@ -165,6 +178,7 @@ verdict 'the code has the format of .clang-format' format
 verdict 'shellcheck has nothing to say' shell_scripts
 verdict 'the words are spelled correctly' spelling
 verdict 'no sentence makes one look back' prose
+verdict 'no sentence has more than 38 words' long_sentences
 limits='no class has more than 40 methods, 20 data members or 6 arguments of a constructor'
 if ctags --version 2>/dev/null | grep -q '^Universal'; then
     verdict "$limits" class_sizes
