@@ -159,9 +159,9 @@ failure_tests() {
 build_tests() {
     mkdir -p "$tmp/source/build/card/test" "$tmp/source/test/common" "$tmp/source/test/tern/ucx"
     printf '#!/bin/sh\necho "ok 1 - A.a"; echo "ok 2 - A.b # SKIP $CONFORMANCE_DEVICE"; echo "not ok 3 - A.c"; exit 1\n' \
-        >"$tmp/source/test/common/gtest_tap.sh"
+        >"$tmp/source/test/common/gtest_tap.py"
     printf '#!/bin/sh\necho "ok 1 - B.a"\n' >"$tmp/source/test/tern/ucx/uct.sh"
-    chmod +x "$tmp/source/test/common/gtest_tap.sh" "$tmp/source/test/tern/ucx/uct.sh"
+    chmod +x "$tmp/source/test/common/gtest_tap.py" "$tmp/source/test/tern/ucx/uct.sh"
     echo "abs_top_srcdir = $tmp/source" >"$tmp/source/build/card/test/Makefile"
     first_run --steps tests --tests "$tmp/source/build/card/test"
     reports 'programs of a build' 1 '^tests\|verbs-conformance\|failed\|1 not ok: A.c' '^tests\|UCX.s UCT tests.*\|ok' \
