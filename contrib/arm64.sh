@@ -39,7 +39,7 @@ trap 'exit 1' HUP INT TERM
 tests() { # filter qemu's options, program
     local filter=$1
     shift
-    "$source_dir/test/common/gtest_tap.sh" -t 600 qemu-aarch64 -L "$root" "$@" --gtest_filter="$filter" || failed=yes
+    "$source_dir/test/common/gtest_tap.py" -t 600 qemu-aarch64 -L "$root" "$@" --gtest_filter="$filter" || failed=yes
 }
 
 # qemu-user does not show the threads, the end or the stop of other processes, nor their memory, as the kernel does, and

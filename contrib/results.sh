@@ -64,11 +64,17 @@ if part sim-rwapi 2; then
         measure sim-rwapi-$profile.json tern-bench sim --rwapi --profile $profile --sizes 8,1K,2K,4K,8K,16K,64K,1M --json
     done
 fi
+unpacked=$(mktemp -d) # the traces of each job
+trap 'rm -rf "$unpacked"' EXIT
+for archive in $traces/*.tar.xz; do
+    mkdir "$unpacked/$(basename "$archive" .tar.xz)"
+    tar -xf "$archive" -C "$unpacked/$(basename "$archive" .tar.xz)"
+done
 if part gate 15; then
     measure gate-graphene.json tern-bench gate --profile graphene --subset ci --json
     measure gate-halo-cx5-edr.json tern-bench gate --profile cx5-edr --subset halo --json
     for profile in cx5-edr cx6-hdr; do
-        measure gate-$profile.json tern-bench gate --profile $profile --jobs $traces/*.tar.xz --json
+        measure gate-$profile.json tern-bench gate --profile $profile --jobs "$unpacked"/* --json
     done
 fi
 if part memory 2; then
@@ -87,11 +93,8 @@ if part scale 2; then
     for channels in 8 32 128; do
         measure scale-amg-hot-$channels.json tern-bench scale --patterns amg --ranks 128 --limits inf --hot-max $channels --json
     done
-    unpacked=$(mktemp -d)
-    trap 'rm -rf "$unpacked"' EXIT
     for job in amg lammps; do
-        tar -xf $traces/$job.tar.xz -C "$unpacked"
-        measure scale-$job.json tern-bench scale --limits inf --hot-max 8 --traces "$unpacked"/$job.? --json
+        measure scale-$job.json tern-bench scale --limits inf --hot-max 8 --traces "$unpacked"/$job/$job.? --json
     done
 fi
 if part availability 2; then

@@ -2,4 +2,4 @@
 # SPDX-License-Identifier: BSD-3-Clause
 srcdir=$(dirname "$0")/..
 export srcdir
-exec "$srcdir/common/gtest_tap.sh" ./bench-unit
+exec "$srcdir/common/gtest_tap.py" ./bench-unit

@@ -59,9 +59,16 @@ skip() { # name reason
     echo "ok $count - $1 # SKIP $2"
 }
 
-# A test that differs from others by a setting or a size only: TERN_SELECTION=ci leaves it out.
+# TERN_SELECTION leaves out tests: "ci" those that differ from others by a setting or a size only, "short", of the short
+# form of contrib/check.sh, most others of programs that poll too.
+whole() {
+    [ "${TERN_SELECTION:-all}" = all ]
+}
 more() { # command...
-    [ "${TERN_SELECTION:-all}" = ci ] || "$@"
+    ! whole || "$@"
+}
+unless_short() { # command...
+    [ "${TERN_SELECTION:-all}" = short ] || "$@"
 }
 
 finish() {

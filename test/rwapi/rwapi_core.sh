@@ -2,4 +2,4 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # Unit tests of rwapi's pure core.
-exec "$(dirname "$0")/../common/gtest_tap.sh" ./rwapi-core
+exec "$(dirname "$0")/../common/gtest_tap.py" ./rwapi-core

@@ -2,4 +2,4 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # Unit tests of the start-up of rwapi.
-exec "$(dirname "$0")/../common/gtest_tap.sh" ./rwapi-start-unit
+exec "$(dirname "$0")/../common/gtest_tap.py" ./rwapi-start-unit

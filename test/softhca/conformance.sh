@@ -8,7 +8,7 @@ filter=()
 if ldd ./verbs-conformance | grep -q tsan; then
     filter=(--gtest_filter='ThreadTest*:CqEvent*:QpEvent*')
 fi
-"$(dirname "$0")/../common/gtest_tap.sh" "$SOFTHCA" run "$@" -- ./verbs-conformance ${filter[@]+"${filter[@]}"}
+"$(dirname "$0")/../common/gtest_tap.py" "$SOFTHCA" run "$@" -- ./verbs-conformance ${filter[@]+"${filter[@]}"}
 status=$?
 "$SOFTHCA" clean --fabric "$SOFTHCA_FABRIC" >/dev/null
 exit $status

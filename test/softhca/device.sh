@@ -15,4 +15,4 @@ if ldd ./softhca-device | grep -q asan; then
 elif [ "${DEVICE_SELECTION:-}" = unsanitized ]; then
     filter=(--gtest_filter="$left_out")
 fi
-exec "$(dirname "$0")/../common/gtest_tap.sh" "$SOFTHCA" run -- ./softhca-device ${filter[@]+"${filter[@]}"}
+exec "$(dirname "$0")/../common/gtest_tap.py" "$SOFTHCA" run -- ./softhca-device ${filter[@]+"${filter[@]}"}

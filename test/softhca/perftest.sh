@@ -52,6 +52,9 @@ done
 perf ib_atomic_lat -n 500 -c XRC
 perf ib_atomic_bw -n 500 -c XRC
 
+# Shared receive queues, events, the executing thread and Ethernet: device.sh and conformance_inline.sh have them too.
+[ "${TERN_SELECTION:-all}" != short ] || finish
+
 perf ib_send_lat -n 500 -s 4096 --use-srq
 perf ib_send_bw -n 500 -s 4096 --use-srq
 perf ib_send_bw -n 300 -s 4096 --use-srq -q 4

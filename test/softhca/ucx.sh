@@ -55,10 +55,10 @@ for profile in cx3-fdr cx5-edr cx6-hdr cx7-ndr; do
         "$SOFTHCA" run --profile $profile -- ucx_info -d -t rc_verbs
 done
 
-# UCP's part is the same on any device, so TERN_SELECTION=ci leaves most of it out. tern_perftest.sh has all of it.
+# UCP's part is the same on any device, so a selection leaves most of it out. tern_perftest.sh has all of it.
 for label in rc_v ud_v; do
     export UCX_TLS=$label,self
-    if [ "${TERN_SELECTION:-all}" = ci ]; then some_tests $label; else every_test $label; fi
+    if whole; then every_test $label; else some_tests $label; fi
 done
 
 export UCX_TLS=rc_v,self

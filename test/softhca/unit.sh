@@ -7,4 +7,4 @@ filter=()
 if ldd ./softhca-unit | grep -q tsan; then
     filter=(--gtest_filter='RobustLock*:Owner*:Faults*:NicModel*')
 fi
-exec "$(dirname "$0")/../common/gtest_tap.sh" ./softhca-unit ${filter[@]+"${filter[@]}"}
+exec "$(dirname "$0")/../common/gtest_tap.py" ./softhca-unit ${filter[@]+"${filter[@]}"}

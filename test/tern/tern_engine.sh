@@ -5,7 +5,7 @@
 # shared receive queue fails the poll. Arguments are options of `softhca run`. TERN_PERSONALITY: the device that is
 # imitated.
 export SOFTHCA_FABRIC=test-engine-$$ SOFTHCA_PERSONALITY=${TERN_PERSONALITY:-default}
-"$(dirname "$0")/../common/gtest_tap.sh" "$SOFTHCA" run --faults stale-cq "$@" -- ./tern-engine
+"$(dirname "$0")/../common/gtest_tap.py" "$SOFTHCA" run --faults stale-cq "$@" -- ./tern-engine
 status=$?
 "$SOFTHCA" clean >/dev/null
 exit $status

@@ -27,10 +27,10 @@ listens() {
     result "$((made != 2))" "$name: $made connections of two processes" "$tmp/counters"
 }
 
-# delivers NAME KIND CI ALL MESSAGES BYTES PAUSE [option of softhca...]: ALL connections, or CI with TERN_SELECTION=ci.
+# delivers NAME KIND CI ALL MESSAGES BYTES PAUSE [option of softhca...]: ALL connections, or CI of a selection.
 delivers() {
     local name=$1 kind=$2 connections=$4 messages=$5 bytes=$6 pause=$7
-    [ "${TERN_SELECTION:-all}" != ci ] || connections=$3
+    whole || connections=$3
     shift 7
     use_hca "$@"
     use_tern

@@ -36,16 +36,16 @@ counters() { # label ranks
     result $status "$1: $2 ranks, counters" "$file"
 }
 
-# of_selection CI ALL: the one for TERN_SELECTION=ci, or the other.
+# of_selection PART ALL: the one for any TERN_SELECTION, or the other.
 of_selection() {
-    if [ "${TERN_SELECTION:-all}" = ci ]; then echo "$1"; else echo "$2"; fi
+    if whole; then echo "$2"; else echo "$1"; fi
 }
 
 every_verify() {
     local ranks
     use_tern
     UCX_TLS=tern verify 'tern alone' 2
-    # The first one is the same but for messages to oneself. Eight ranks share two processors: TERN_SELECTION=ci has them
+    # The first one is the same but for messages to oneself. Eight ranks share two processors: TERN_SELECTION has them
     # with one MPI, and four with the other.
     for ranks in $(of_selection "$([ "$mpi" = openmpi ] && echo 4 || echo 8)" '2 4 8'); do
         verify 'tern,self' $ranks

@@ -103,7 +103,7 @@ settings() {
 use_tern
 perf UCT < <(uct_tests | sed 's/^/-d softhca0:1 -x tern /')
 perf UCP < <(ucp_tests)
-perf 'UCP, options' < <(ucp_options)
+unless_short perf 'UCP, options' < <(ucp_options)
 loopback
 
 UCX_TLS=tern lanes 'tern alone' '^tern/softhca0:1$'
@@ -117,28 +117,28 @@ UCX_NET_DEVICES=softhca1:1 lanes 'second device' '^tern/softhca1:1$'
 UCX_NET_DEVICES=softhca0:1,softhca1:1 lanes 'two devices' '^tern/softhca[01]:1$'
 UCX_NET_DEVICES=softhca0:1,softhca1:1 perf 'two devices' < <(some)
 use_tern --ports 2
-UCX_NET_DEVICES=softhca0:1,softhca0:2 perf 'two ports' < <(some)
+UCX_NET_DEVICES=softhca0:1,softhca0:2 unless_short perf 'two ports' < <(some)
 unset UCX_MAX_EAGER_LANES UCX_MAX_RNDV_LANES
 
-# tern_openmpi.sh sweeps the same, so TERN_SELECTION=ci leaves them out.
-[ "${TERN_SELECTION:-all}" = ci ] || settings
+# tern_openmpi.sh sweeps the same.
+more settings
 export UCX_TERN_NUM_PATHS=2 UCX_MAX_RNDV_RAILS=2
 use_tern --rules lmc=1
 paths 'two paths'
 UCX_PROTO_ENABLE=y perf 'two paths, protocols' < <(some)
 use_tern --link-layer ethernet
-paths 'two paths, ethernet'
+unless_short paths 'two paths, ethernet'
 unset UCX_TERN_NUM_PATHS UCX_MAX_RNDV_RAILS
 use_tern --faults delay-completions=20us
-perf 'late completions' < <(some)
+unless_short perf 'late completions' < <(some)
 use_tern --profile infini
-perf 'modelled network' < <(some)
+unless_short perf 'modelled network' < <(some)
 
 use_tern
 export UCX_KEEPALIVE_INTERVAL=1s UCX_TERN_CONNECT_TIMEOUT=10s
 killed 'the receiver is killed under load' server tag_bw
 killed 'the sender is killed under load' client tag_bw
-killed 'one side of a ping-pong is killed' server tag_lat
+unless_short killed 'one side of a ping-pong is killed' server tag_lat
 killed 'the target of puts is killed' server ucp_put_bw
 perf 'after the deaths' < <(some)
 finish

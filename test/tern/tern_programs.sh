@@ -60,7 +60,7 @@ same() {
 
 # Small enough to run in seconds; one process grid. The time of RandomAccess goes with the square of the size.
 size=400
-[ "${TERN_SELECTION:-all}" != ci ] || size=200
+whole || size=200
 cat >"$tmp/hpccinf.txt" <<END
 HPLinpack benchmark input file
 

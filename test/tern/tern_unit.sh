@@ -6,4 +6,4 @@ filter='-*EveryOrderOfEvents*:TupleSchedules.*'
 if ldd ./tern-unit | grep -q tsan; then
     filter='Block.ReaderMayPoll*:Regions.*:WatchedRanges*:Userfault*:*Hooked*'
 fi
-exec "$(dirname "$0")/../common/gtest_tap.sh" ./tern-unit --gtest_filter="$filter"
+exec "$(dirname "$0")/../common/gtest_tap.py" ./tern-unit --gtest_filter="$filter"

@@ -9,7 +9,7 @@ if [ ! -x ./tern-uct ]; then
 fi
 export SOFTHCA_FABRIC=test-uct-$$ SOFTHCA_PERSONALITY=${TERN_PERSONALITY:-default}
 export UCX_LOG_LEVEL=error
-"$(dirname "$0")/../common/gtest_tap.sh" "$SOFTHCA" run "$@" -- "$(dirname "$SOFTHCA")/tern-run" -- ./tern-uct
+"$(dirname "$0")/../common/gtest_tap.py" "$SOFTHCA" run "$@" -- "$(dirname "$SOFTHCA")/tern-run" -- ./tern-uct
 status=$?
 "$SOFTHCA" clean >/dev/null
 exit $status

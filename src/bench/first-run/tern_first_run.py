@@ -315,7 +315,7 @@ def tests(run):
     source = folder
     with contextlib.suppress(OSError, AttributeError):
         source = pathlib.Path(re.search(r"^abs_top_srcdir = (.*)", (folder / "Makefile").read_text(), re.M)[1])
-    tap = source / "test/common/gtest_tap.sh"
+    tap = source / "test/common/gtest_tap.py"
     device, _, port = run.machines[0].device.partition(":")
     environment = {"CONFORMANCE_DEVICE": device, "CONFORMANCE_PORT": port, "CONFORMANCE_DEADLINE": "30",
                    "CONFORMANCE_GID_INDEX": str(run.options.gid_index or 0), "TERN_TEST_DEVICE": run.machines[0].device,

@@ -44,9 +44,8 @@ std::string doubts_text(const Figure& figure);
 
 // A line for each figure, grouped by test and x.
 std::string as_table(const std::vector<Figure>& figures);
-// The ratios first, with a line for each x and a column for each name. Below, the same for the
-// other figures. `names_down`: a line for each name, and a column for each x.
-std::string as_matrix(const std::vector<Figure>& figures, bool names_down = false);
+// For each test, and for its ratios, a line for each name and a column for each x.
+std::string as_matrix(const std::vector<Figure>& figures);
 using Facts = std::vector<std::pair<std::string, std::string>>;
 // One JSON object: the version of its form, this program's version and commit, the date, the
 // machine, the facts, the sizes, and a list "figures". Missing and infinite numbers are left out.

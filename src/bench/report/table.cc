@@ -7,12 +7,7 @@
 namespace report {
 namespace {
 
-void append(std::string* list, const char* separator, const std::string& entry) {
-    list->append(list->empty() ? "" : separator).append(entry);
-}
-
-template <typename Value>
-void add_once(std::vector<Value>* values, const Value& value) {
+void add_once(std::vector<std::string>* values, const std::string& value) {
     if (std::ranges::find(*values, value) == values->end()) values->push_back(value);
 }
 
@@ -37,100 +32,15 @@ Cells cells(const Figure& figure) {
             doubts_text(figure)};
 }
 
-using Names = std::vector<std::string>;
-using Chosen = std::vector<const Figure*>;
-
-// Those that `chooses` is true of.
-template <typename Chooses>
-Chosen chosen(const std::vector<Figure>& figures, Chooses&& chooses) {
-    Chosen result;
-    for (const Figure& figure : figures) {
-        if (chooses(figure)) result.push_back(&figure);
-    }
-    return result;
-}
-
-template <typename Value, typename Of>
-std::vector<Value> different(const Chosen& figures, Of&& of) {
-    std::vector<Value> values;
-    for (const Figure* figure : figures) add_once<Value>(&values, of(*figure));
-    return values;
-}
-Names names_of(const Chosen& figures) {
-    return different<std::string>(figures, [](const Figure& figure) { return figure.name; });
-}
-
 // The cell of a matrix.
 std::string cell(const Figure& figure) {
-    if (figure.refused()) return "late ";
-    if (figure.value.count == 1 && figure.doubts.empty() && figure.rounds.empty())
-        return number_text(figure.value.median);
-    if (!figure.is_ratio())
-        return number_text(figure.value.median) + (figure.doubts.empty() ? " " : "?");
-    return formatted("%.2f (%.2f..%.2f)", figure.value.median, figure.value.p10, figure.value.p90);
+    if (figure.refused()) return "late";
+    return number_text(figure.value.median) + (figure.doubts.empty() ? "" : "?");
 }
 
-// The doubts about one line: the names with late operations, and all other doubts.
-std::string remarks(const Chosen& line) {
-    std::string late;
-    Names others;
-    for (const Figure* figure : line) {
-        for (const std::string& doubt : figure->doubts) {
-            if (doubt.starts_with("late")) {
-                append(&late, ", ", figure->name + doubt.substr(4));
-            } else {
-                const bool cpu = doubt.starts_with("had a CPU for");
-                add_once(&others, cpu ? std::string("had no CPU at times") : doubt);
-            }
-        }
-    }
-    std::string text = late.empty() ? late : "late: " + late;
-    for (const std::string& other : others) append(&text, "; ", other);
-    return text;
-}
-
-std::vector<Cells> transposed(const std::vector<Cells>& lines) {
-    std::vector<Cells> columns(lines.front().size());
-    for (const Cells& line : lines)
-        for (size_t i = 0; i < columns.size(); ++i) columns[i].push_back(line[i]);
-    return columns;
-}
-
-// The ratios or the values of one test. The last column has remarks, and there is no line of them.
-std::string test_table(const Chosen& figures, bool names_down) {
-    if (figures.empty()) return {};
-    const Figure& any = *figures.back();
-    const Names names = names_of(figures);
-    std::vector<Cells> lines = {{any.is_ratio()
-                                     ? "ratios of " + any.test
-                                     : any.test + (any.unit.empty() ? "" : ", " + any.unit)}};
-    lines.front().insert(lines.front().end(), names.begin(), names.end());
-    const auto x_of = [](const Figure& figure) { return figure.x_text; };
-    for (const std::string& x : different<std::string>(figures, x_of)) {
-        Cells cells = {"  " + x};
-        Chosen line;
-        for (const std::string& name : names) {
-            const auto found = std::ranges::find_if(figures, [&](const Figure* figure) {
-                return figure->x_text == x && figure->name == name;
-            });
-            cells.push_back(found == figures.end() ? "" : cell(**found));
-            if (found != figures.end() && !(*found)->is_ratio()) line.push_back(*found);
-        }
-        if (!names_down) cells.push_back(remarks(line));
-        lines.push_back(std::move(cells));
-    }
-    if (names_down)
-        lines = transposed(lines);
-    else
-        lines.front().emplace_back();
-    return in_columns(lines,
-                      "l" + std::string(lines.front().size() - 2, 'r') + (names_down ? "r" : "l")) +
-           "\n";
-}
-
-Names tests_of(const std::vector<Figure>& figures) {
-    return different<std::string>(chosen(figures, [](const Figure&) { return true; }),
-                                  [](const Figure& figure) { return figure.test; });
+// A test's ratios have a table of their own.
+bool same_table(const Figure& one, const Figure& other) {
+    return one.test == other.test && one.unit == other.unit;
 }
 
 }  // namespace
@@ -172,15 +82,29 @@ std::string as_table(const std::vector<Figure>& figures) {
     return in_columns(lines, "lrlrrl");
 }
 
-std::string as_matrix(const std::vector<Figure>& figures, bool names_down) {
+std::string as_matrix(const std::vector<Figure>& figures) {
     std::string text;
-    for (const std::string& test : tests_of(figures)) {
-        for (const bool ratios : {true, false}) {
-            const Chosen part = chosen(figures, [&](const Figure& figure) {
-                return figure.test == test && figure.is_ratio() == ratios;
-            });
-            text += test_table(part, names_down);
+    for (auto any = figures.begin(); any != figures.end(); ++any) {
+        const auto is_here = [&](const Figure& figure) { return same_table(*any, figure); };
+        if (std::find_if(figures.begin(), any, is_here) != any) continue;
+        std::vector<Cells> lines = {
+            {any->is_ratio() ? "ratios of " + any->test
+                             : any->test + (any->unit.empty() ? "" : ", " + any->unit)}};
+        std::vector<std::string> names;
+        for (const Figure& figure : figures) {
+            if (!is_here(figure)) continue;
+            add_once(&lines.front(), figure.x_text);
+            add_once(&names, figure.name);
         }
+        for (const std::string& name : names) {
+            Cells& line = lines.emplace_back(lines.front().size());
+            line.front() = "  " + name;
+            for (const Figure& figure : figures)
+                if (is_here(figure) && figure.name == name)
+                    line[std::ranges::find(lines.front(), figure.x_text) - lines.front().begin()] =
+                        cell(figure);
+        }
+        text += in_columns(lines, "l" + std::string(lines.front().size() - 1, 'r')) + "\n";
     }
     return text;
 }

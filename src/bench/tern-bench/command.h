@@ -3,8 +3,6 @@
 // protocols and the bare device.
 #pragma once
 
-#include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -22,32 +20,13 @@ struct Options {
     int gid_index = 0;
     bool quick = false;
     std::string profile;  // of the benchmark's own software HCA; empty: the environment decides
-    double step = 0;      // factor from one size to the next
-    uint32_t low = 0;
-    uint32_t high = 0;
+    double step = 4;      // for `rwapi`: factor from one size to the next
+    uint32_t low = 1;     // the same
+    uint32_t high = 4 << 20;
     std::string json;
     std::vector<uint32_t> peers = {1, 4, 16, 32, 63};  // for `memory`
     int hot = -1;                                      // for `memory`; -1: all
 };
-
-// The sizes of messages: multiples of a word, or less than a word, in equal steps of about
-// options.step, including all powers of two.
-inline std::vector<uint32_t> long_sizes(const Options& options) {
-    const double step = options.quick ? std::max(options.step, 8.0) : options.step;
-    const double doublings = std::log2(step);
-    const double wide = doublings < 1 ? 1 / std::round(1 / doublings) : std::round(doublings);
-    const auto whole = [](double size) {
-        return static_cast<uint32_t>(size < 8 ? std::round(size) : std::round(size / 8) * 8);
-    };
-    std::vector<uint32_t> sizes;
-    for (double power = std::ceil(std::log2(options.low) / wide - 1e-9) * wide;; power += wide) {
-        const uint32_t size = whole(std::exp2(power));
-        if (size > options.high) break;
-        if (sizes.empty() || size != sizes.back()) sizes.push_back(size);
-    }
-    if (sizes.empty()) sizes.push_back(options.low < 8 ? options.low : options.low / 8 * 8);
-    return sizes;
-}
 
 struct Result {
     std::vector<Figure> figures;
@@ -116,12 +95,7 @@ struct Command {
     std::string name;
     const char* help;
     Result (*run)(const Options& options, const Setup& setup);
-    // Of Options, if the command line says nothing.
-    int rounds = 15;
-    uint32_t low = 1 << 10;
-    uint32_t high = 16 << 20;
-    double step = 1.2;
-    uint32_t least = 8;  // the shortest message that it can measure
+    int rounds = 15;  // if the command line says nothing
 };
 
 // Commands with options of their own. They get the command line from tern-bench on, and return the

@@ -1,20 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// `tern-bench gate`: how fast Tern is in virtual time, compared with the peers that clusters run,
-// and with what it was.
+// `tern-bench gate`: how fast Tern is in virtual time, compared with the peers that clusters run.
+// contrib/gate.py compares that with what it was.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <map>
 #include <mutex>
 #include <thread>
 #include <tuple>
 
-#include "bench/report/ratios.h"
+#include "bench/report/figure.h"
 #include "bench/series/process.h"
 #include "bench/series/progress.h"
 #include "bench/sim/benchmarks.h"
@@ -26,9 +24,17 @@
 namespace bench::gate {
 namespace {
 
-using report::Ratio;
 using sim::Adapter;
 using sim::Value;
+
+// A row: more than 1 means that Tern is faster.
+struct Ratio {
+    std::string profile;
+    std::string test;
+    uint64_t bytes = 0;
+    std::string peer;
+    double value = 0;
+};
 
 // Tern or what it is compared with, with a setting of UCX.
 struct Peer {
@@ -103,24 +109,14 @@ constexpr const char* kCi = "ci";
 struct GateOptions {
     std::vector<std::string> profiles;
     std::string subset = kAll;
-    std::vector<std::string> jobs;  // archives of traces
+    std::vector<std::string> jobs;  // folders of traces
     sim::Processor processor;
-    uint32_t at_once = std::max(1U, std::thread::hardware_concurrency());
-    std::string rows;
-    std::string expected;
-    std::string keep;
     std::string json;
 };
 
 struct Selection {
     std::vector<std::string> profiles;
     std::vector<Part> parts;
-
-    bool holds(const Ratio& row) const {
-        return std::ranges::find(profiles, row.profile) != profiles.end() &&
-               std::ranges::find(parts, row.test.substr(0, row.test.find(':')), &Part::name) !=
-                   parts.end();
-    }
 };
 
 Selection selection_of(const GateOptions& options) {
@@ -128,7 +124,7 @@ Selection selection_of(const GateOptions& options) {
     Selection selection{options.profiles, all_parts()};
     if (selection.profiles.empty())
         selection.profiles = all ? kProfiles : std::vector<std::string>{"cx5-edr"};
-    const bool replays = all && (!options.jobs.empty() || !options.rows.empty());
+    const bool replays = all && !options.jobs.empty();
     std::erase_if(selection.parts, [&](const Part& part) {
         if (part.name == std::string(kReplays)) return !replays;
         return !all &&
@@ -138,51 +134,25 @@ Selection selection_of(const GateOptions& options) {
     return selection;
 }
 
-// The traces of recorded jobs, unpacked.
-class Jobs {
-  public:
-    explicit Jobs(const std::vector<std::string>& archives) {
-        if (archives.empty()) return;
-        std::string folder = std::filesystem::temp_directory_path() / "tern-gate.XXXXXX";
-        if (::mkdtemp(folder.data()) == nullptr) throw call_failed(folder);
-        folder_ = folder;
-        for (const std::string& archive : archives) {
-            const std::string name = std::filesystem::path(archive).filename();
-            const std::filesystem::path to = folder_ / name.substr(0, name.find('.'));
-            std::filesystem::create_directory(to);
-            if (Process({"/usr/bin/env", "tar", "-xf", archive, "-C", to}).wait() != 0)
-                throw Failure("cannot unpack " + archive);
-        }
+// Of each job, whose traces are in a folder, the time, and that with processors that are infinitely
+// fast.
+std::vector<Value> replay_all(const std::vector<std::string>& jobs, const Adapter& adapter,
+                              const Peer& peer, const Environment& more) {
+    std::vector<Value> values;
+    for (const std::filesystem::path job : jobs) {
+        Words traces;
+        for (const auto& entry : std::filesystem::directory_iterator(job))
+            traces.push_back(entry.path());
+        // Their names end in the rank.
+        std::ranges::sort(traces, {},
+                          [](const std::string& name) { return std::pair(name.size(), name); });
+        for (const double compute : {1.0, 0.0})
+            values.push_back(
+                {job.filename().string() + (compute == 0 ? " without computations" : ""), 0, "us",
+                 replay::job_us(adapter, peer.transport, compute, traces, more)});
     }
-    ~Jobs() {
-        std::error_code ignored;
-        if (!folder_.empty()) std::filesystem::remove_all(folder_, ignored);
-    }
-    Jobs(const Jobs&) = delete;
-    Jobs& operator=(const Jobs&) = delete;
-
-    // Of each job the time, and that with processors that are infinitely fast.
-    std::vector<Value> replay(const Adapter& adapter, const Peer& peer,
-                              const Environment& more) const {
-        std::map<std::string, Words> traces;
-        for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_))
-            if (entry.is_regular_file())
-                traces[entry.path().parent_path().filename()].push_back(entry.path());
-        std::vector<Value> values;
-        for (auto& [job, names] : traces) {
-            // Their names end in the rank.
-            std::ranges::sort(names, {},
-                              [](const std::string& name) { return std::pair(name.size(), name); });
-            for (const double compute : {1.0, 0.0})
-                values.push_back({compute == 0 ? job + " without computations" : job, 0, "us",
-                                  replay::job_us(adapter, peer.transport, compute, names, more)});
-        }
-        return values;
-    }
-
-  private:
-    std::filesystem::path folder_;
-};
+    return values;
+}
 
 // A part over one transport.
 struct Step {
@@ -192,13 +162,13 @@ struct Step {
     std::vector<Value> values = {};
 };
 
-std::vector<Value> run(const Step& step, const Jobs& jobs) {
+std::vector<Value> run(const Step& step, const std::vector<std::string>& jobs) {
     const Peer& peer = step.peer;
     Environment more;
     if (step.part->over_ucp) more = sim::over_ucp(peer.transport);
     if (peer.setting != nullptr) more.emplace_back(std::string("UCX_") + peer.setting, peer.value);
     const Words& arguments = step.part->arguments;
-    if (arguments.empty()) return jobs.replay(step.adapter, peer, more);
+    if (arguments.empty()) return replay_all(jobs, step.adapter, peer, more);
     return sim::values_in(sim::run_in_virtual_time(
         step.adapter, peer.name(),
         [&](const std::string& result) -> Words {
@@ -210,7 +180,7 @@ std::vector<Value> run(const Step& step, const Jobs& jobs) {
 }
 
 // Some at once, each in processes of its own.
-void run_all(std::vector<Step>& steps, const Jobs& jobs, uint32_t at_once) {
+void run_all(std::vector<Step>& steps, const std::vector<std::string>& jobs) {
     Progress progress(static_cast<uint32_t>(steps.size()));
     std::mutex mutex;
     size_t next = 0;
@@ -234,7 +204,8 @@ void run_all(std::vector<Step>& steps, const Jobs& jobs, uint32_t at_once) {
         }
     };
     std::vector<std::thread> threads;
-    for (uint32_t i = 0; i < at_once; ++i) threads.emplace_back(work);
+    for (uint32_t i = std::max(1U, std::thread::hardware_concurrency()); i > 0; --i)
+        threads.emplace_back(work);
     for (std::thread& thread : threads) thread.join();
     progress.clear();
     if (error) std::rethrow_exception(error);
@@ -273,7 +244,6 @@ void add_rows(const Step& tern, const Step& peer, std::vector<Ratio>& rows) {
 }
 
 std::vector<Ratio> simulate(const GateOptions& options, const Selection& selection) {
-    const Jobs jobs(options.jobs);
     std::vector<Step> steps;
     for (const std::string& profile : selection.profiles) {
         for (const Part& part : selection.parts) {
@@ -282,7 +252,7 @@ std::vector<Ratio> simulate(const GateOptions& options, const Selection& selecti
             for (const Peer& peer : part.peers) steps.push_back({adapter, &part, peer});
         }
     }
-    run_all(steps, jobs, options.at_once);
+    run_all(steps, options.jobs);
     std::vector<Ratio> rows;
     const Step* tern = nullptr;
     for (const Step& step : steps) {
@@ -295,30 +265,26 @@ std::vector<Ratio> simulate(const GateOptions& options, const Selection& selecti
     return rows;
 }
 
-std::string contents_of(const std::string& name) {
-    std::ifstream file(name);
-    std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-    if (!file) throw call_failed(name);
-    return text;
-}
-
-// The kept file with the rows that were measured in the place of those of the selection.
-std::string renewed(const std::string& kept, const Selection& selection,
-                    const std::vector<Ratio>& measured) {
-    std::vector<Ratio> rows = report::ratios_in(kept);
-    std::vector<Ratio> all = report::with_reasons(rows, measured);
-    std::ranges::copy_if(rows, std::back_inserter(all),
-                         [&](const Ratio& row) { return !selection.holds(row); });
-    std::ranges::sort(all, {}, [](const Ratio& row) {
-        return std::tuple(row.profile, row.test, row.bytes, row.peer);
-    });
-    return report::comments_in(kept) + report::text_of(all);
+// One more row for each test: over the peer that is fastest in it, of which stock UCX chooses one
+// by its settings.
+std::vector<Ratio> with_best_peers(std::vector<Ratio> rows) {
+    std::map<std::tuple<std::string, std::string, uint64_t>, double> best;
+    for (const Ratio& row : rows) {
+        double& least =
+            best.try_emplace({row.profile, row.test, row.bytes}, row.value).first->second;
+        least = std::min(least, row.value);
+    }
+    for (const auto& [key, value] : best) {
+        const auto& [profile, test, bytes] = key;
+        rows.push_back({profile, test, bytes, "the best peer", value});
+    }
+    return rows;
 }
 
 std::string as_json(const GateOptions& options, const Selection& selection,
                     const std::vector<Ratio>& rows) {
     std::vector<report::Figure> figures;
-    for (const Ratio& row : report::with_best_peers(rows)) {
+    for (const Ratio& row : with_best_peers(rows)) {
         figures.push_back(report::exact_figure(row.test, row.bytes, "speed of tern / " + row.peer,
                                                std::string(1, report::kRatioUnit), row.value));
     }
@@ -333,26 +299,17 @@ int run_gate_with(const GateOptions& options) {
     const Selection selection = selection_of(options);
     if (!options.json.empty() && selection.profiles.size() != 1)
         throw tools::UsageError("--json: the file has one profile, so choose it by --profile");
-    for (const std::string& file : {options.json, options.keep})
-        if (!file.empty()) check_writable(file);
-    const std::string kept = options.expected.empty() ? "" : contents_of(options.expected);
-    std::vector<Ratio> expected = report::ratios_in(kept);
-    std::erase_if(expected, [&](const Ratio& row) { return !selection.holds(row); });
-
-    std::vector<Ratio> rows = options.rows.empty() ? simulate(options, selection)
-                                                   : report::ratios_in(contents_of(options.rows));
-    std::erase_if(rows, [&](const Ratio& row) { return !selection.holds(row); });
-    std::fputs(report::as_sorted_table(report::with_best_peers(rows)).c_str(), stdout);
+    if (!options.json.empty()) check_writable(options.json);
+    const std::vector<Ratio> rows = simulate(options, selection);
+    // A part without a row is not the same as one that was not simulated.
+    for (const std::string& profile : selection.profiles)
+        for (const Part& part : selection.parts)
+            std::printf("# simulated: %s|%s\n", profile.c_str(), part.name);
+    for (const Ratio& row : rows)
+        std::printf("%s|%s|%llu|%s|%.4f\n", row.profile.c_str(), row.test.c_str(),
+                    static_cast<unsigned long long>(row.bytes), row.peer.c_str(), row.value);
     if (!options.json.empty()) write_file(options.json, as_json(options, selection, rows));
-    if (!options.keep.empty()) write_file(options.keep, renewed(kept, selection, rows));
-    if (options.expected.empty()) return 0;
-
-    const report::Judgement found = report::judge(expected, rows);
-    for (const std::string& note : found.notes) std::printf("%s\n", note.c_str());
-    std::fflush(stdout);
-    for (const std::string& failure : found.failures) std::fprintf(stderr, "%s\n", failure.c_str());
-    std::printf("%zu rows, %zu failures\n", rows.size(), found.failures.size());
-    return found.failures.empty() ? 0 : 1;
+    return 0;
 }
 
 }  // namespace
@@ -362,8 +319,7 @@ int bench::run_gate(int argc, char** argv) {
     using namespace gate;
     CLI::App app(
         "Simulates Tern and the peers that clusters run, in virtual time: speeds of Tern divided "
-        "by those of its peers,\nand which of them are less than those of a kept file.\n"
-        "Exit status: 0: none is less; 1: some is, or a failure.",
+        "by those of its peers.",
         "tern-bench gate");
     GateOptions options;
     std::vector<std::string> subsets{kAll, kCi};
@@ -380,24 +336,10 @@ int bench::run_gate(int argc, char** argv) {
         ->check(CLI::IsMember(subsets))
         ->capture_default_str();
     app.add_option("--jobs", options.jobs,
-                   "replays recorded jobs too, of which each archive has the traces")
-        ->option_text("ARCHIVE...")
-        ->check(CLI::ExistingFile);
-    app.add_option("--at-once", options.at_once, "simulations at the same time")
-        ->option_text("N")
-        ->check(CLI::Range(1, 64))
-        ->capture_default_str();
+                   "replays recorded jobs too, of which each folder has the traces")
+        ->option_text("FOLDER...")
+        ->check(CLI::ExistingDirectory);
     sim::add_processor(app, options.processor);
-    app.add_option("--expected", options.expected, "a file of rows that Tern had before")
-        ->option_text("FILE")
-        ->check(CLI::ExistingFile);
-    app.add_option("--rows", options.rows, "compares the rows of this file, and simulates nothing")
-        ->option_text("FILE")
-        ->check(CLI::ExistingFile);
-    app.add_option(
-           "--keep", options.keep,
-           "writes the rows to this file, with the reasons and the other rows of --expected")
-        ->option_text("FILE");
     app.add_option("--json", options.json, "also write the rows to this file, as JSON");
     return tools::run_command(&app, argc - 1, argv + 1, [&] { return run_gate_with(options); });
 }

@@ -17,12 +17,11 @@
 namespace bench {
 namespace {
 
-constexpr const char* kDriver = "mlx5";        // whose queues are counted
-constexpr uint32_t kClassicBytes = 512 << 10;  // 32 slots of 8 KiB at each end
-constexpr uint32_t kAllHot = 32;               // UCX_TERN_HOT_MAX
-constexpr uint32_t kMostConnections = 4096;    // UCX_TERN_QP_MAX on a device of many queue pairs
-constexpr uint32_t kInitiators = 8;            // UCX_DC_MLX5_NUM_DCI
-constexpr uint32_t kRanks = 32;                // of a node, for XRC
+constexpr const char* kDriver = "mlx5";      // whose queues are counted
+constexpr uint32_t kAllHot = 32;             // UCX_TERN_HOT_MAX
+constexpr uint32_t kMostConnections = 4096;  // UCX_TERN_QP_MAX on a device of many queue pairs
+constexpr uint32_t kInitiators = 8;          // UCX_DC_MLX5_NUM_DCI
+constexpr uint32_t kRanks = 32;              // of a node, for XRC
 constexpr uint32_t kMany[] = {1024, 4096, 10'000, 100'000};
 
 constexpr const char* kStageNames[sim::kStages] = {
@@ -107,11 +106,7 @@ class MemoryFigures {
         }
         add_bytes(all_, peers, name, all_of(life));
     }
-    // The slots of the first designs, and what only queues are known of.
-    void add_classic(uint32_t peers) {
-        add_bytes(registered_, peers, "fixed slots of the classic design, calculated",
-                  static_cast<double>(peers) * kClassicBytes);
-    }
+    // What only queues are known of.
     void add_queues(const std::string& name, uint32_t peers, double bytes) {
         add_bytes(queues_, peers, name, bytes);
     }
@@ -185,7 +180,6 @@ Result run_memory(const Options& options, const Setup& setup) {
             }
         }
         if (interrupted() != 0) break;
-        figures.add_classic(count);
         if (both())
             figures.compare(transports[0] + " / rc_verbs", count, lives[transports[0]][count],
                             lives["rc_verbs"][count]);
@@ -211,7 +205,6 @@ Result run_memory(const Options& options, const Setup& setup) {
                 figures.add(transports[0] + " with " + std::to_string(kMostConnections) +
                                 " connections, calculated",
                             count, tern.life(kMostConnections));
-            figures.add_classic(count);
             add_designs(figures, verbs, count);
         }
     }

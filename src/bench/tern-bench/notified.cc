@@ -3,6 +3,8 @@
 // InfiniBand: Design and Performance", section 6: a ping-pong, and bursts. Times are t / n, n
 // messages in the time t, counted in both directions. And what a put with a signal costs.
 #include <algorithm>
+#include <cmath>
+#include <set>
 
 #include "bench/measure/mark.h"
 #include "bench/tern-bench/command.h"
@@ -17,19 +19,30 @@ constexpr const char* kRwapiNotes =
     "the target waits for the end of\n"
     "the data in memory; in a burst nobody reads what it writes. rwapi_put: the same by rwapi. put "
     "and signal: rwapi_put_signal.\n"
-    "`?`: see behind the line.\n";
+    "`?`: doubtful; the file of --json says why.\n";
 constexpr const char* kRwapiSharedNote =
     "The software HCA copies into shared memory directly and into private memory by a system call: "
     "compare lines of the\n"
     "same kind. The memory of the program's data is meant; Tern's own is shared, that of rc_verbs "
     "is private.\n";
 
-std::vector<uint32_t> notified_sizes(const Options& options) {
-    std::vector<uint32_t> sizes = long_sizes(options);
-    if (options.low <= kWord && kWord <= options.high) sizes.push_back(kWord);
-    std::ranges::sort(sizes);
-    sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
-    return sizes;
+// Multiples of a word, or less than a word, in equal steps of about options.step, including all
+// powers of two.
+std::vector<uint32_t> sizes_of(const Options& options) {
+    const double step = options.quick ? std::max(options.step, 8.0) : options.step;
+    const double doublings = std::log2(step);
+    const double wide = doublings < 1 ? 1 / std::round(1 / doublings) : std::round(doublings);
+    std::set<uint32_t> sizes;
+    for (double power = std::ceil(std::log2(options.low) / wide - 1e-9) * wide;; power += wide) {
+        const double size = std::exp2(power);
+        const auto whole =
+            static_cast<uint32_t>(size < 8 ? std::round(size) : std::round(size / 8) * 8);
+        if (whole > options.high) break;
+        sizes.insert(whole);
+    }
+    if (sizes.empty()) sizes.insert(options.low < 8 ? options.low : options.low / 8 * 8);
+    if (options.low <= kWord && kWord <= options.high) sizes.insert(kWord);
+    return {sizes.begin(), sizes.end()};
 }
 
 struct NotifiedTest {
@@ -95,7 +108,7 @@ Result run_rwapi(const Options& options, const Setup& setup) {
     Series series = make_series(options, setup, 2, 2);
     for (const NotifiedTest& test : kNotifiedTests) {
         for (const std::string& memory : kinds_of_memory(setup)) {
-            for (const uint32_t size : notified_sizes(options)) {
+            for (const uint32_t size : sizes_of(options)) {
                 const NotifiedLine line{test, memory, size, options.quick};
                 Group& group = series.add({.test = test.name + memory_text(setup, memory),
                                            .size = size,

@@ -103,7 +103,7 @@ int run_benchmarks_of_rwapi(const Adapter& adapter, const std::vector<std::strin
     const Benchmarks benchmarks(adapter, transports, sizes);
     const std::string costs = costs_text(adapter, transports, Above::kRwapiToo);
     std::printf("%scosts %s\n\n%s", profile_text(adapter).c_str(), costs.c_str(),
-                report::as_matrix(benchmarks.figures(), true).c_str());
+                report::as_matrix(benchmarks.figures()).c_str());
     if (!json.empty())
         write_file(json, report::as_json(facts_of("sim --rwapi", adapter, "2", costs),
                                          benchmarks.figures()));

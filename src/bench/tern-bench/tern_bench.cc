@@ -19,8 +19,7 @@ namespace {
 const Command kCommands[] = {
     {"latency", "half round trips: UCT active messages, UCP tagged messages, RDMA writes",
      run_latency},
-    {"rwapi", "notified writes and puts with signals, against RDMA writes", run_rwapi, 7, 1,
-     4 << 20, 4, 1},
+    {"rwapi", "notified writes and puts with signals, against RDMA writes", run_rwapi, 7},
     {"tune", "the costs of copies, registrations and the network here, and the model's choices",
      run_tune},
     {"memory", "registered bytes, memory of queues and queue pairs by number of peers",
@@ -40,9 +39,6 @@ constexpr struct {
     {"order", "the bytes of writes between two machines, and their order", run_order},
 };
 
-// Commands of earlier versions.
-constexpr std::string_view kGone[] = {"rate", "bandwidth", "onesided", "mpi", "overlap", "compare"};
-
 const Command& command_of(const Options& options) {
     return *std::ranges::find(kCommands, options.command, &Command::name);
 }
@@ -52,17 +48,12 @@ void complete(const CLI::App& app, const std::vector<uint32_t>& sizes, Options* 
     const Command& command = command_of(*options);
     if (options->quick && app.count("--peers") == 0) options->peers = {1, 4};
     if (app.count("--rounds") == 0) options->rounds = command.rounds;
-    if (app.count("--step") == 0) options->step = command.step;
-    options->low = sizes.empty() ? command.low : sizes.front();
-    options->high = sizes.empty() ? command.high : sizes.back();
     if (sizes.size() > 2) throw CLI::ValidationError("--sizes", "more than two sizes");
+    if (sizes.empty()) return;
+    options->low = sizes.front();
+    options->high = sizes.back();
     if (options->high < options->low)
         throw CLI::ValidationError("--sizes", "the second size is the smaller one");
-    if (options->low < command.least) {
-        throw CLI::ValidationError("--sizes", "messages of " + options->command +
-                                                  " have at least " +
-                                                  std::to_string(command.least) + " bytes");
-    }
 }
 
 void add_options(CLI::App& app, std::vector<uint32_t>& sizes, Options* options) {
@@ -75,15 +66,7 @@ void add_options(CLI::App& app, std::vector<uint32_t>& sizes, Options* options) 
     for (const auto& [name, help, run] : kOthers)
         commands += formatted("  %-28s%s: see tern-bench %s --help\n", name, help, name);
     app.footer(commands);
-    const auto refuse_gone = [](const std::string& name) {
-        return std::ranges::count(kGone, name) == 0
-                   ? ""
-                   : name + " is gone: 'tern-bench program' compares programs, such as OSU's";
-    };
-    app.add_option("COMMAND", options->command)
-        ->required()
-        ->check(CLI::Validator(refuse_gone, ""))
-        ->check(CLI::IsMember(names));
+    app.add_option("COMMAND", options->command)->required()->check(CLI::IsMember(names));
     app.add_option("--device", options->device,
                    "HCA and port as UCX names them: mlx5_0:1 [the first HCA]");
     app.add_option("--rounds", options->rounds,
@@ -96,12 +79,12 @@ void add_options(CLI::App& app, std::vector<uint32_t>& sizes, Options* options) 
         ->option_text("NAME")
         ->check(known_profile());
     add_list(app, "--sizes", sizes, ':',
-             "rwapi, tune: lengths of messages, in bytes, or with K or M [1:4M; tune: 1K:16M]")
+             "rwapi: lengths of messages, in bytes, or with K or M [1:4M]")
         ->option_text("LOW:HIGH")
         ->check(CLI::Range(uint64_t{1}, kLongest))
         ->transform(CLI::AsSizeValue(false));
     app.add_option("--step", options->step,
-                   "the same: ratio of a size to the one before it, about [4; tune: 1.2]")
+                   "rwapi: ratio of a size to the one before it, about [4]")
         ->check(CLI::Range(1.05, 1024.0));
     app.add_option("--json", options->json, "also write the result to this file, as JSON");
     app.add_option("--transport", options->transport, "what to compare with rc_verbs")

@@ -53,7 +53,6 @@ std::vector<Figure> probe(const Options& options, const Setup& setup) {
     return series.run();
 }
 
-constexpr const char* kCurves = "time by the cost model";
 constexpr const char* kParameters = "parameters of the cost model";
 
 constexpr double kMicro = 1e6;
@@ -79,21 +78,6 @@ std::vector<Parameter> parameters_of(const tern::Costs& costs) {
             {"pin", "registration: bandwidth", "GB/s", registration.bandwidth * kGiga}};
 }
 
-// The times in us that the model says a message takes.
-std::vector<std::pair<const char*, double>> estimates_of(const tern::Decider& decider,
-                                                         uint64_t length) {
-    const tern::CostModel& model = decider.model();
-    std::vector<std::pair<const char*, double>> estimates = {
-        {"RDMA write", model.raw(length)},
-        {"superpipeline", model.superpipeline(length, decider.staging(length))},
-        {"pin behind wire", model.pinned_behind_wire(length, model.best_piece(length))},
-        {"pipeline", model.pipeline(length)},
-        {"copy", model.naive_copy(length)},
-        {"register", model.naive_registration(length)}};
-    for (auto& [name, time] : estimates) time *= kMicro;
-    return estimates;
-}
-
 // The scheme for a message between buffers that both are pinned, or are not.
 std::string scheme(const tern::Decider& decider, uint64_t length, bool pinned) {
     const tern::BufferState state{pinned, true, 0};
@@ -102,9 +86,10 @@ std::string scheme(const tern::Decider& decider, uint64_t length, bool pinned) {
 }
 
 // The schemes by size, each with the first size that takes it.
-std::string schemes(const tern::Decider& decider, const std::vector<uint32_t>& sizes, bool pinned) {
+std::string schemes(const tern::Decider& decider, bool pinned) {
     std::string text = pinned ? "pinned buffers: " : "fresh buffers: ", before;
-    for (const uint32_t size : sizes) {
+    for (uint32_t i = 0; i <= 4 * 14; ++i) {  // 1 KiB to 16 MiB, four of each doubling
+        const uint32_t size = (4 + i % 4) << (8 + i / 4);
         const std::string taken = scheme(decider, size, pinned);
         if (taken != before)
             text += (before.empty() ? "" : ", ") + taken + " from " + size_text(size);
@@ -134,20 +119,14 @@ Result run_tune(const Options& options, const Setup& setup) {
     std::vector<Figure> figures = probe(options, setup);
     const tern::Costs costs = costs_of(figures);
     const tern::Decider decider(costs, {});
-    const std::vector<uint32_t> sizes = long_sizes(options);
-    std::vector<Figure> parameters, curves;
+    std::vector<Figure> parameters;
     for (const auto& [setting, text, unit, value] : parameters_of(costs)) {
         if (std::isfinite(value))
             parameters.push_back(exact_figure(kParameters, 0, setting, text, unit, value));
     }
-    for (const uint32_t size : sizes) {
-        for (const auto& [name, us] : estimates_of(decider, size))
-            curves.push_back(exact_figure(kCurves, size, name, "us", us));
-    }
-    const std::string table = as_matrix(figures) + as_table(parameters) + "\n" + as_matrix(curves) +
-                              schemes(decider, sizes, false) + schemes(decider, sizes, true);
-    for (const auto* const more : {&parameters, &curves})
-        figures.insert(figures.end(), more->begin(), more->end());
+    const std::string table = as_matrix(figures) + as_table(parameters) + "\n" +
+                              schemes(decider, false) + schemes(decider, true);
+    figures.insert(figures.end(), parameters.begin(), parameters.end());
     return {figures, table, "Parameters: what UCX_TERN_RNDV_COSTS calls them, unless it is -.\n"};
 }
 

@@ -7,4 +7,4 @@
 in_guest --env 'CONFORMANCE_*'
 # The processor is emulated, so deadlines are longer.
 export CONFORMANCE_DEVICE=rxe0 CONFORMANCE_DEADLINE=${CONFORMANCE_DEADLINE:-30}
-exec "$srcdir/common/gtest_tap.sh" -t 100 "$(dirname "$SOFTHCA")/../../test/verbs-conformance"
+exec "$srcdir/common/gtest_tap.py" -t 100 "$(dirname "$SOFTHCA")/../../test/verbs-conformance"

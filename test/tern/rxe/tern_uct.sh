@@ -14,4 +14,4 @@ in_guest --timeout 1200
 export UCX_LOG_LEVEL=error CONFORMANCE_DEADLINE=60
 filter='*'
 ! selection || filter='Attributes.*:TernAttributes.*:MemoryTest.*:MessageTest*.*:*ZcopyTest.*:PutTest.*:PendingTest.*:FlushTest*.*:TeardownTest.*:EpCheckTest.ColdPeer:Setups/SetupTest.TrafficIsRight/Poll*'
-exec "$srcdir/common/gtest_tap.sh" -t 100 "$(dirname "$SOFTHCA")/tern-run" -- "$program" --gtest_filter="$filter"
+exec "$srcdir/common/gtest_tap.py" -t 100 "$(dirname "$SOFTHCA")/tern-run" -- "$program" --gtest_filter="$filter"

@@ -76,12 +76,12 @@ ucp_filter() {
 }
 
 run_over_tern() { # filter
-    "$srcdir/common/gtest_tap.sh" -t "$limit" ${hca[@]+"${hca[@]}"} "$(dirname "$SOFTHCA")/tern-run" -- "$program" \
+    "$srcdir/common/gtest_tap.py" -t "$limit" ${hca[@]+"${hca[@]}"} "$(dirname "$SOFTHCA")/tern-run" -- "$program" \
         --gtest_filter="$1"
 }
 
 run_over_stock() { # filter
-    "$srcdir/common/gtest_tap.sh" -t "$limit" ${hca[@]+"${hca[@]}"} "$program" --gtest_filter="$1"
+    "$srcdir/common/gtest_tap.py" -t "$limit" ${hca[@]+"${hca[@]}"} "$program" --gtest_filter="$1"
 }
 
 # Converts TAP to lines "NAME<tab>VERDICT<tab>REASON". The verdicts are ok, failed and skipped.
