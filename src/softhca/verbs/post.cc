@@ -81,7 +81,7 @@ int set_elements(Qp& qp, Wqe& wqe, const ibv_sge* list, size_t count) {
     wqe.num_sge = static_cast<uint8_t>(count);
     if (wqe.opcode != WrOpcode::kCompareSwap && wqe.opcode != WrOpcode::kFetchAdd)
         wqe.length = static_cast<uint32_t>(length);
-    auto* const elements = reinterpret_cast<ibv_sge*>(wqe.sges());
+    Sge* const elements = wqe.sges();
     for (size_t i = 0; i < count; ++i) elements[i] = list[i];
     return 0;
 }
@@ -243,10 +243,9 @@ int post_recv(ibv_qp* ibv, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) try {
     int status = 0;
     for (; wr != nullptr && status == 0; wr = wr->next) {
         charge(&softhca_virtual_time::receive);
-        status = wr->num_sge < 0
-                     ? EINVAL
-                     : qp.receive_queue.post(wr->wr_id, reinterpret_cast<const Sge*>(wr->sg_list),
-                                             static_cast<uint32_t>(wr->num_sge));
+        status = wr->num_sge < 0 ? EINVAL
+                                 : qp.receive_queue.post(wr->wr_id, wr->sg_list,
+                                                         static_cast<uint32_t>(wr->num_sge));
         if (status != 0) *bad_wr = wr;
     }
     if (qp.state() == QpState::kErr) qp.flush();

@@ -140,10 +140,9 @@ int post_srq_recv(ibv_srq* ibv, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) try {
     Srq::Posts posts(*object_of<SrqObject>(ibv)->srq);
     for (; wr != nullptr; wr = wr->next) {
         charge(&softhca_virtual_time::receive);
-        const int status = wr->num_sge < 0
-                               ? EINVAL
-                               : posts.post(wr->wr_id, reinterpret_cast<const Sge*>(wr->sg_list),
-                                            static_cast<uint32_t>(wr->num_sge));
+        const int status = wr->num_sge < 0 ? EINVAL
+                                           : posts.post(wr->wr_id, wr->sg_list,
+                                                        static_cast<uint32_t>(wr->num_sge));
         if (status != 0) {
             *bad_wr = wr;
             return status;
