@@ -146,6 +146,8 @@ bool Transport::open_resource(const Resource& resource, const TransportEvents& e
     interface_.reset();
     domain_ = SharedDomain::open(resource);
     if (!domain_) return false;
+    log_debug("memory domain %s: %s", resource.domain.c_str(),
+              domain_.use_count() > 1 ? "is shared" : "is opened");
     uct_md_attr_t memory;
     if (uct_md_query(domain(), &memory) != UCS_OK || !(memory.cap.flags & UCT_MD_FLAG_REG) ||
         !(memory.cap.flags & UCT_MD_FLAG_NEED_RKEY) || memory.rkey_packed_size > Key::kMaxRkey)

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "common/ucx/resources.h"
+#include "common/ucx/shared_domain.h"
 #include "common/ucx/worker_progress.h"
 #include "rwapi/base/log.h"
-#include "rwapi/transport/shared_domain.h"
 #include "tern/uct/put_am.h"
 
 namespace rwapi {
