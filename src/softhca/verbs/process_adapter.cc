@@ -18,8 +18,7 @@ class VerbsSink : public EventSink {
   public:
     void completion_event(Cq& cq) override {
         auto* object = static_cast<CqObject*>(cq.cookie);
-        if (object != nullptr && object->ibv.channel != nullptr)
-            object_of<ChannelObject>(object->ibv.channel)->events.put(object);
+        if (object != nullptr && object->channel != nullptr) object->channel->events.put(object);
     }
 
     void cq_error(Cq& cq) override {

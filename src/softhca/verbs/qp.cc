@@ -185,11 +185,10 @@ ibv_qp* make_qp(ibv_context* context, ibv_qp_init_attr_ex* init) {
     object->qp = qp;
     fill_public_part(context, *init, object);
     if (init->qp_type == IBV_QPT_XRC_RECV) {
-        object->xrcd = object_of<XrcdObject>(init->xrcd);
-        object->xrcd->users.fetch_add(1, std::memory_order_relaxed);
+        object->xrcd = use(object_of<XrcdObject>(init->xrcd));
         open_xrc_receiver(adapter_of(context).host(), qp->shared(), qp->number());
     } else {
-        object_of<PdObject>(init->pd)->users.fetch_add(1, std::memory_order_relaxed);
+        object->pd = use(object_of<PdObject>(init->pd));
     }
     init->cap = object->init.cap;
     qp->cookie = object;
@@ -307,10 +306,6 @@ SOFTHCA_EXPORT int ibv_destroy_qp(ibv_qp* ibv) {
         return error_of(EBUSY);
     release(*object);
     end_events(ibv->context, object->async_events);
-    if (object->xrcd != nullptr)
-        object->xrcd->users.fetch_sub(1, std::memory_order_relaxed);
-    else
-        object_of<PdObject>(ibv->pd)->users.fetch_sub(1, std::memory_order_relaxed);
     delete object;
     return 0;
 }
@@ -340,8 +335,7 @@ ibv_qp* open_qp(ibv_context* context, ibv_qp_open_attr* attributes) try {
     object->init.qp_type = IBV_QPT_XRC_RECV;
     object->qp = adapter_of(context).qps.get(attributes->qp_num);
     open_xrc_receiver(host, *shared, attributes->qp_num);
-    object->xrcd = xrcd;
-    xrcd->users.fetch_add(1, std::memory_order_relaxed);
+    object->xrcd = use(xrcd);
     return &ibv;
 } catch (const std::bad_alloc&) {
     return fail(ENOMEM);

@@ -42,15 +42,14 @@ ibv_srq* make_srq(ibv_context* context, void* srq_context, ibv_pd* pd, ibv_srq_a
     limits_asked->max_sge = srq->shared().ring.max_sge;
     auto* object = new SrqObject;
     object->srq = srq;
-    object->xrcd = xrcd;
+    object->xrcd = use(xrcd);
     object->ibv.context = context;
     object->ibv.srq_context = srq_context;
     object->ibv.pd = pd;
     object->ibv.handle = srq->number();
     pthread_mutex_init(&object->ibv.mutex, nullptr);
     pthread_cond_init(&object->ibv.cond, nullptr);
-    object_of<PdObject>(pd)->users.fetch_add(1, std::memory_order_relaxed);
-    if (xrcd != nullptr) xrcd->users.fetch_add(1, std::memory_order_relaxed);
+    object->pd = use(object_of<PdObject>(pd));
     srq->cookie = object;
     return &object->ibv;
 } catch (const std::bad_alloc&) {
@@ -122,8 +121,6 @@ SOFTHCA_EXPORT int ibv_destroy_srq(ibv_srq* ibv) {
         delete object->srq;
     }
     end_events(ibv->context, object->async_events);
-    object_of<PdObject>(ibv->pd)->users.fetch_sub(1, std::memory_order_relaxed);
-    if (object->xrcd != nullptr) object->xrcd->users.fetch_sub(1, std::memory_order_relaxed);
     delete object;
     return 0;
 }
