@@ -219,7 +219,6 @@ struct QpObject {
     ibv_qp_ex ibv{};
     Qp* qp = nullptr;  // nullptr: opened, another process's or object's
     ibv_qp_attr attr{};
-    ibv_qp_init_attr init{};
     Use<PdObject> pd;
     Use<XrcdObject> xrcd;
     Unacknowledged async_events;
