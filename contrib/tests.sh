@@ -113,15 +113,20 @@ keep_counts() { # file
     [ ${#failures[@]} = 0 ] || printf '%s\n' "${failures[@]}" >"$1.failures"
 }
 
-# Packages of what build/check has compiled, which work in a layer above this machine's root and leave nothing behind.
+# Packages of what build/check has compiled, and that of the software HCA, built without UCX. They work in a layer above
+# this machine's root and leave nothing behind.
 built_packages() {
-    local log=build/deb-built.log
-    if contrib/packaging/deb.sh --built build/check build/deb-built >$log 2>&1; then
-        PACKAGES_ROOT=/ run_tap build/packages-built.log test/common/packaging/deb.sh build/deb-built
-    else
-        tail -n 40 $log
-        failed=$((failed + 1))
-    fi
+    local log=build/deb-built.log folders
+    read -ra folders <<<"$(contrib/packaging/deb.sh --folders)"
+    cached build build/softhca --enable-werror --disable-tern --disable-rwapi CXXFLAGS="$check_flags" "${folders[@]}"
+    for built in check softhca; do
+        if contrib/packaging/deb.sh --built build/$built build/deb-$built >$log 2>&1; then
+            PACKAGES_ROOT=/ run_tap build/packages-$built.log test/common/packaging/deb.sh build/deb-$built
+        else
+            tail -n 40 $log
+            failed=$((failed + 1))
+        fi
+    done
 }
 
 # The lines of a log that count as failures, each with the beginning of its output.

@@ -6,7 +6,9 @@
 # Makes Debian packages for the installed UCX, from the release that `make dist` makes of a configured build, in FOLDER.
 # Needs debhelper. The source package has two parts: the release, and the private headers of UCX that the build uses.
 # With --built, the packages have what BUILD has compiled, and there is no source package; this takes seconds, for tests.
-# BUILD must have been configured with Debian's folders: contrib/packaging/deb.sh --folders prints the options.
+# BUILD must have been configured with Debian's folders: contrib/packaging/deb.sh --folders prints the options. If it has
+# no UCX, there is a package of the software HCA only, which the build profile pkg.ucx-tern.softhca makes of the source
+# package, too.
 set -euo pipefail
 folders() {
     echo "--prefix=/usr --libdir=/usr/lib/$(dpkg-architecture -qDEB_HOST_MULTIARCH) --libexecdir=/usr/libexec"
@@ -36,6 +38,7 @@ if [ $built = yes ]; then
         exit 1
     fi
     export TERN_BUILT=$build
+    grep -q '^UCX_VERSION = .' "$build/Makefile" || export DEB_BUILD_PROFILES=pkg.ucx-tern.softhca
     cp "$packaging/../../LICENSE" "$folder/ucx-tern-$version/"
 else
     headers=$(sed -n 's/^UCX_CPPFLAGS = .*-isystem \(.*\)\/src\( .*\)\?$/\1/p' "$build/Makefile")

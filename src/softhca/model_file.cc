@@ -37,7 +37,7 @@ std::optional<std::string> apply_model(std::string_view value, NicParameters& ni
         const std::string path(trimmed(value.substr(1, comma - 1)));
         value.remove_prefix(comma);
         if (auto error = read_file(path, text)) return error;
-        if (auto error = parse_model(text, Sources::kOptional, model)) return path + ", " + *error;
+        if (auto error = parse_model(text, model)) return path + ", " + *error;
         changed = model.nic;
     }
     if (auto error = apply_model_overrides(value, changed)) return error;

@@ -72,7 +72,7 @@ class ScriptedLauncher {
         {"cmd=get_maxes", "cmd=maxes kvsname_max=256 keylen_max=64 vallen_max=1024"},
         {"cmd=get_my_kvsname", "cmd=my_kvsname kvsname=kvs_1"},
         {"cmd=put", "cmd=put_result rc=0 msg=success"},
-        {"cmd=get", "cmd=get_result rc=0 msg=success value=00000002abcd"},
+        {"cmd=get", "cmd=get_result rc=0 msg=success value=abcd"},
         {"cmd=barrier_in", "cmd=barrier_out"},
         {"cmd=finalize", "cmd=finalize_ack"}};
     std::unique_ptr<Pmi1Launcher> process;
@@ -87,7 +87,7 @@ TEST(Pmi1Launcher, TalksToALauncher) {
     ScriptedLauncher launcher;
     launcher.serve();
     ASSERT_EQ(launcher.process->start(), 0);
-    EXPECT_EQ(launcher.process->put(0, bytes_of(std::string(3000, 'x'))), 0);
+    EXPECT_EQ(launcher.process->put(0, bytes_of(std::string(500, 'x'))), 0);
     EXPECT_EQ(launcher.process->barrier(), 0);
     std::vector<std::byte> address;
     EXPECT_EQ(launcher.process->get(0, 2, address), 0);
@@ -119,10 +119,17 @@ TEST(Pmi1Launcher, DoesNotStartAfterAWrongAnswer) {
     }
 }
 
+TEST(Pmi1Launcher, RefusesAnAddressThatDoesNotFit) {
+    ScriptedLauncher launcher;
+    launcher.serve();
+    ASSERT_EQ(launcher.process->start(), 0);
+    EXPECT_EQ(launcher.process->put(0, bytes_of(std::string(512, 'x'))), RWAPI_ERR_START);
+}
+
 TEST(Pmi1Launcher, RefusesAWrongAddress) {
     for (const char* answer :
          {"", "cmd=get_result rc=-1 msg=no value=unknown", "cmd=get_result rc=0 value=unknown",
-          "cmd=get_result rc=0", "cmd=get_result rc=0 value=ffffffff", "cmd=barrier_out"}) {
+          "cmd=get_result rc=0", "cmd=get_result rc=0 value=abc", "cmd=barrier_out"}) {
         SCOPED_TRACE(answer);
         ScriptedLauncher launcher;
         launcher.answers["cmd=get"] = answer;
@@ -170,8 +177,7 @@ TEST(Pmi1Launcher, GoesOnAfterARefusal) {
 TEST(Pmi1Launcher, GivesAddressesDuringABarrier) {
     ScriptedLauncher launcher;
     launcher.answers["cmd=barrier_in"] = kNoAnswer;
-    launcher.answers["cmd=get"] =
-        "cmd=barrier_out\ncmd=get_result rc=0 msg=success value=00000002abcd";
+    launcher.answers["cmd=get"] = "cmd=barrier_out\ncmd=get_result rc=0 msg=success value=abcd";
     launcher.serve();
     ASSERT_EQ(launcher.process->start(), 0);
     int result = -1;

@@ -9,7 +9,7 @@
 
 #include "bench/measure/clock.h"
 #include "bench/sim/side.h"
-#include "rwapi/transport/shared_domain.h"
+#include "common/ucx/shared_domain.h"
 
 namespace bench::sim {
 namespace {

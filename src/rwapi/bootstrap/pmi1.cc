@@ -20,14 +20,13 @@ namespace rwapi {
 namespace {
 
 constexpr int kMaxProcesses = 1 << 24;
-constexpr int kMinKey = 40;  // the maximum length of key_of()
+constexpr int kMinKey = 28;  // the maximum length of key_of()
 constexpr int kMaxLength = 1 << 20;
 constexpr int kBarrierPoll = 20;  // ms; another thread may have read the end of the barrier
 const std::string kBarrier = "cmd=barrier_in";
 
-std::string key_of(uint32_t number, uint32_t rank, size_t part) {
-    return "rwapi." + std::to_string(number) + "." + std::to_string(rank) + "." +
-           std::to_string(part);
+std::string key_of(uint32_t number, uint32_t rank) {
+    return "rwapi." + std::to_string(number) + "." + std::to_string(rank);
 }
 
 std::optional<int> number_in(const char* variable, int min, int max) {
@@ -54,7 +53,7 @@ int Pmi1Launcher::introduce() {
     }
     const auto limits = request("cmd=get_maxes", "maxes");
     if (!limits) return RWAPI_ERR_START;
-    const auto value = limits->number("vallen_max", kPmi1MinValue + 1, kMaxLength);
+    const auto value = limits->number("vallen_max", 2, kMaxLength);
     if (!value || !limits->number("keylen_max", kMinKey, kMaxLength)) {
         fail("its limits of keys and values are missing or too small");
         return RWAPI_ERR_START;
@@ -70,29 +69,23 @@ int Pmi1Launcher::introduce() {
 }
 
 int Pmi1Launcher::put(uint32_t number, std::span<const std::byte> address) {
-    const auto values = encode_values(address, max_value_);
-    for (size_t part = 0; part < values.size(); ++part) {
-        const std::string line = "cmd=put kvsname=" + space_ +
-                                 " key=" + key_of(number, rank_, part) + " value=" + values[part];
-        if (!request(line, "put_result")) return RWAPI_ERR_START;
+    const std::string value = encode_value(address);
+    if (value.size() > max_value_) {
+        fail("its values are shorter than an address");
+        return RWAPI_ERR_START;
     }
-    return 0;
+    const std::string line =
+        "cmd=put kvsname=" + space_ + " key=" + key_of(number, rank_) + " value=" + value;
+    return request(line, "put_result") ? 0 : RWAPI_ERR_START;
 }
 
 int Pmi1Launcher::get(uint32_t number, uint32_t node, std::vector<std::byte>& address) {
-    ValueDecoder decoder;
-    for (size_t part = 0; !decoder.complete(); ++part) {
-        const std::string line = "cmd=get kvsname=" + space_ + " key=" + key_of(number, node, part);
-        const auto answer = request(line, "get_result");
-        if (!answer) return RWAPI_ERR_START;
-        if (!decoder.take(answer->text("value").value_or(""))) {
-            log_error("the launcher returns a damaged address of node %u: start the job again",
-                      node);
-            return RWAPI_ERR_START;
-        }
-    }
-    address = std::move(decoder.address());
-    return 0;
+    const std::string line = "cmd=get kvsname=" + space_ + " key=" + key_of(number, node);
+    const auto answer = request(line, "get_result");
+    if (!answer) return RWAPI_ERR_START;
+    if (decode_value(answer->text("value").value_or(""), address)) return 0;
+    log_error("the launcher returns a damaged address of node %u: start the job again", node);
+    return RWAPI_ERR_START;
 }
 
 // Another thread may request an address meanwhile: before a peer can enter the barrier, it may need

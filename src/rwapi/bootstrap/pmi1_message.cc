@@ -7,19 +7,7 @@
 namespace rwapi {
 namespace {
 
-constexpr size_t kLengthDigits = 8;  // of the address's length, in the first value
 constexpr size_t kMaxWords = 64;
-
-void append_hex(uint64_t number, size_t digits, std::string* text) {
-    for (size_t i = digits; i-- > 0;) text->push_back("0123456789abcdef"[(number >> (4 * i)) & 15]);
-}
-
-std::optional<unsigned> parse_hex(std::string_view text) {
-    unsigned number = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number, 16);
-    if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-    return number;
-}
 
 }  // namespace
 
@@ -80,33 +68,26 @@ std::optional<std::string> LineBuffer::next() {
     return line;
 }
 
-std::vector<std::string> encode_values(std::span<const std::byte> address, size_t max_value) {
-    std::vector<std::string> values(1);
-    append_hex(address.size(), kLengthDigits, &values.back());
+std::string encode_value(std::span<const std::byte> address) {
+    constexpr std::string_view kDigits = "0123456789abcdef";
+    std::string value;
     for (const std::byte byte : address) {
-        if (values.back().size() + 2 > max_value) values.emplace_back();
-        append_hex(std::to_integer<unsigned>(byte), 2, &values.back());
+        value.push_back(kDigits[std::to_integer<size_t>(byte >> 4)]);
+        value.push_back(kDigits[std::to_integer<size_t>(byte & std::byte{15})]);
     }
-    return values;
+    return value;
 }
 
-bool ValueDecoder::take(std::string_view value) {
-    if (complete()) return false;
-    if (!started_) {
-        const auto length = parse_hex(value.substr(0, kLengthDigits));
-        if (value.size() < kLengthDigits || !length || *length > kMaxAddress) return false;
-        length_ = *length;
-        started_ = true;
-        value.remove_prefix(kLengthDigits);
-    } else if (value.empty()) {
-        return false;
-    }
-    if (value.size() % 2 != 0 || value.size() / 2 > length_ - address_.size()) return false;
+bool decode_value(std::string_view value, std::vector<std::byte>& address) {
+    std::vector<std::byte> decoded;
+    if (value.empty() || value.size() % 2 != 0 || value.size() / 2 > kMaxAddress) return false;
     for (; !value.empty(); value.remove_prefix(2)) {
-        const auto byte = parse_hex(value.substr(0, 2));
-        if (!byte) return false;
-        address_.push_back(static_cast<std::byte>(*byte));
+        unsigned byte = 0;
+        const auto [end, error] = std::from_chars(value.data(), value.data() + 2, byte, 16);
+        if (error != std::errc() || end != value.data() + 2) return false;
+        decoded.push_back(static_cast<std::byte>(byte));
     }
+    address = std::move(decoded);
     return true;
 }
 

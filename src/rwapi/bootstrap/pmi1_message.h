@@ -19,7 +19,6 @@ namespace rwapi {
 // Lengths in bytes that all known launchers accept.
 constexpr size_t kPmi1MaxLine = 8192;
 constexpr size_t kPmi1MaxValue = 4096;
-constexpr size_t kPmi1MinValue = 32;
 
 // Parses a decimal number. Nothing: it is not a number, or is out of bounds.
 std::optional<int> parse_number(std::string_view text, int min, int max);
@@ -53,24 +52,9 @@ class LineBuffer {
     bool broken_ = false;
 };
 
-// Encodes an address as values of a key-value space, which cannot have binary data: hexadecimal
-// digits, and in the first value the length before them. max_value: the maximum length of a value,
-// at least kPmi1MinValue.
-std::vector<std::string> encode_values(std::span<const std::byte> address, size_t max_value);
-
-// Decodes an address from its values, in order. The values are not trusted.
-class ValueDecoder {
-  public:
-    // False: encode_values() cannot have made this value.
-    bool take(std::string_view value);
-    // Whether the address is complete, so that no value follows.
-    bool complete() const { return started_ && address_.size() == length_; }
-    std::vector<std::byte>& address() { return address_; }
-
-  private:
-    std::vector<std::byte> address_;
-    size_t length_ = 0;
-    bool started_ = false;
-};
+// An address as a value of a key-value space, which cannot have binary data: hexadecimal digits.
+std::string encode_value(std::span<const std::byte> address);
+// False: encode_value() cannot have made this value; the address stays as it was.
+bool decode_value(std::string_view value, std::vector<std::byte>& address);
 
 }  // namespace rwapi

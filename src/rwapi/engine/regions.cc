@@ -42,7 +42,8 @@ int Regions::add(std::byte* memory, uint64_t length, int rights, bool allocated,
     region.rights = rights;
     region.allocated = allocated;
     SharedDomain& domain = transport_.shared_domain();
-    ucs_status_t status = domain.add(memory, length, flags_of(rights), region.memory);
+    bool shared = false;
+    ucs_status_t status = domain.add(memory, length, flags_of(rights), region.memory, shared);
     if (status == UCS_OK && !is_mapped(memory, length)) {
         domain.remove(memory, length, flags_of(rights));
         status = UCS_ERR_NO_MEMORY;
@@ -65,8 +66,9 @@ int Regions::add(std::byte* memory, uint64_t length, int rights, bool allocated,
     stored->handle = handle;
     by_address_.emplace(memory, stored);
     net = NetAddress::of_region(self_.rank, handle).pack(self_.incarnation);
-    log_debug("region %llx: %llu bytes at %p, rights %d", static_cast<unsigned long long>(handle),
-              static_cast<unsigned long long>(length), static_cast<void*>(memory), rights);
+    log_debug("region %llx: %llu bytes at %p, rights %d%s", static_cast<unsigned long long>(handle),
+              static_cast<unsigned long long>(length), static_cast<void*>(memory), rights,
+              shared ? "; their registration is shared" : "");
     return RWAPI_OK;
 }
 

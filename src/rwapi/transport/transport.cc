@@ -94,7 +94,6 @@ int Transport::open(const TransportEvents& events, int threads) {
         if (!open_resource(resource, events)) continue;
         if (connects_endpoints_ && !open_wireup(all, resource, events)) continue;
         transport_ = resource.transport;
-        name_ = resource.transport + "/" + resource.device;
         return RWAPI_OK;
     }
     log_error("no transport has put, get and active messages (RWAPI_TLS=%s, RWAPI_DEVICE=%s): %s",
@@ -146,6 +145,8 @@ bool Transport::open_resource(const Resource& resource, const TransportEvents& e
     interface_.reset();
     domain_ = SharedDomain::open(resource);
     if (!domain_) return false;
+    log_debug("memory domain %s: %s", resource.domain.c_str(),
+              domain_.use_count() > 1 ? "is shared" : "is opened");
     uct_md_attr_t memory;
     if (uct_md_query(domain(), &memory) != UCS_OK || !(memory.cap.flags & UCT_MD_FLAG_REG) ||
         !(memory.cap.flags & UCT_MD_FLAG_NEED_RKEY) || memory.rkey_packed_size > Key::kMaxRkey)
@@ -179,7 +180,6 @@ bool Transport::open_resource(const Resource& resource, const TransportEvents& e
                .get_bcopy = cap.get.max_bcopy,
                .get_zcopy_min = cap.get.min_zcopy,
                .get_zcopy = std::min(cap.get.max_zcopy, std::max(cap.get.min_zcopy, max_transfer_)),
-               .am_short = cap.am.max_short - sizeof(Header),
                .am_bcopy = cap.am.max_bcopy,
                .atomics = atomics_of(attributes)};
     return set_handlers(interface_.get(), events);

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "common/ucx/resources.h"
+#include "common/ucx/shared_domain.h"
 #include "common/ucx/worker_progress.h"
 #include "rwapi/base/log.h"
-#include "rwapi/transport/shared_domain.h"
 #include "tern/uct/put_am.h"
 
 namespace rwapi {
@@ -66,7 +66,6 @@ struct Limits {
     size_t get_bcopy;
     size_t get_zcopy_min;
     size_t get_zcopy;
-    size_t am_short;  // without the header
     size_t am_bcopy;
     bool atomics;
 };
@@ -97,7 +96,6 @@ class Transport {
     int open(const TransportEvents& events, int threads);
 
     const Limits& limits() const { return limits_; }
-    const std::string& name() const { return name_; }
     const std::string& transport() const { return transport_; }
     bool needs_wireup() const { return wireup_ != nullptr; }
 
@@ -166,7 +164,6 @@ class Transport {
     int event_fd_ = -1;
     int wake_fd_ = -1;  // an eventfd for ud_verbs, which has a callback in UCX's thread instead of
                         // a descriptor
-    std::string name_;
     std::string transport_;
 };
 

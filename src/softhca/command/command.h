@@ -8,6 +8,7 @@
 #include <string>
 
 #include "common/command.h"
+#include "softhca/inspect/fabric_view.h"
 #include "softhca/settings.h"
 
 namespace softhca {
@@ -30,6 +31,10 @@ struct Options {
 
 int run(const Options& options, char** command);
 int print_environment(const SettingValues& values);
+
+// What `softhca status` prints of a fabric.
+std::string status_text(const std::string& name, FabricView& fabric);
+std::string status_json(const std::string& name, FabricView& fabric);
 
 int show_status(const Value& fabric, bool json);
 int inject(const Value& fabric, const std::string& faults);

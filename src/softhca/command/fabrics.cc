@@ -3,10 +3,8 @@
 #include <cstdio>
 
 #include "softhca/command/command.h"
-#include "softhca/command/report.h"
 #include "softhca/core/faults.h"
 #include "softhca/fabric/segment.h"
-#include "softhca/inspect/fabric_view.h"
 #include "softhca/transport/notice.h"
 
 namespace softhca {

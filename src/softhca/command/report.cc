@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "softhca/command/report.h"
-
+// What `softhca status` prints of a fabric: a text, or JSON.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -8,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "softhca/command/command.h"
 #include "softhca/core/text.h"
 
 namespace softhca {

@@ -14,7 +14,6 @@
 
 #include "common/library.h"
 #include "softhca/command/command.h"
-#include "softhca/command/report.h"
 #include "softhca/fabric/segment.h"
 
 namespace softhca {
@@ -89,8 +88,7 @@ int wait_for_child(pid_t pid) {
 int run_with_report(const Settings& settings, char** command) {
     std::string error;
     // While this process is a member, the fabric and the counters of ended processes remain.
-    const auto segment = Segment::open(settings.fabric, Segment::Mode::kJoinOrCreate,
-                                       fabric_config(settings), &error);
+    const auto segment = Segment::open(settings.fabric, fabric_config(settings), &error);
     if (segment == nullptr) throw std::runtime_error(error);
     if (segment->created() && !settings.faults.empty()) {
         apply_faults(settings.faults, segment->header().faults);

@@ -40,34 +40,31 @@ struct KeyEntry {
     bool relaxed() const { return (access & access_flag::kRelaxedOrdering) != 0; }
 };
 
-enum class KeyCheck : uint8_t { kOk, kNoSuchKey, kWrongPd, kOutOfBounds, kNoPermission };
-
 // Whether `key` allows the access rights `need` on [addr, addr + length) to protection domain `pd`
-// and queue pair `qp`. On ok, *host is the address in the owner's process. A zero-length access
+// and queue pair `qp`. If so, *host is the address in the owner's process. A zero-length access
 // needs no key; the caller does not check it.
-inline KeyCheck check_key(const KeyEntry& entry, uint32_t key, uint32_t pd, uint32_t qp,
-                          uint64_t addr, uint64_t length, uint32_t need, uint64_t* host) {
+inline bool check_key(const KeyEntry& entry, uint32_t key, uint32_t pd, uint32_t qp, uint64_t addr,
+                      uint64_t length, uint32_t need, uint64_t* host) {
     // Pairs with the owner, which withdraws the key and then waits for accesses to end.
-    if (key == 0 || entry.key.load(std::memory_order_seq_cst) != key) return KeyCheck::kNoSuchKey;
+    if (key == 0 || entry.key.load(std::memory_order_seq_cst) != key) return false;
     if (entry.pd != pd || (entry.kind == KeyKind::kWindowType2 && entry.bound_qp != qp))
-        return KeyCheck::kWrongPd;
+        return false;
     if (addr < entry.start || length > entry.length || addr - entry.start > entry.length - length)
-        return KeyCheck::kOutOfBounds;
-    if ((entry.access & need) != need) return KeyCheck::kNoPermission;
+        return false;
+    if ((entry.access & need) != need) return false;
     *host = entry.host + (addr - entry.start);
-    return KeyCheck::kOk;
+    return true;
 }
 
-// Like check_key() for local memory of a work request: a region or a null region, not a window. On
-// ok, *host is valid for `length` bytes; of a null region, for kNullBytes.
-inline KeyCheck check_local_key(const KeyEntry& entry, uint32_t key, uint32_t pd, uint32_t qp,
-                                uint64_t addr, uint64_t length, uint32_t need, uint64_t* host) {
-    if (entry.kind != KeyKind::kRegion && entry.kind != KeyKind::kNullRegion)
-        return KeyCheck::kNoSuchKey;
-    const KeyCheck check = check_key(entry, key, pd, qp, addr, length, need, host);
-    if (check == KeyCheck::kOk && entry.kind == KeyKind::kNullRegion)
+// Like check_key() for local memory of a work request: a region or a null region, not a window. If
+// so, *host is valid for `length` bytes; of a null region, for kNullBytes.
+inline bool check_local_key(const KeyEntry& entry, uint32_t key, uint32_t pd, uint32_t qp,
+                            uint64_t addr, uint64_t length, uint32_t need, uint64_t* host) {
+    if (entry.kind != KeyKind::kRegion && entry.kind != KeyKind::kNullRegion) return false;
+    if (!check_key(entry, key, pd, qp, addr, length, need, host)) return false;
+    if (entry.kind == KeyKind::kNullRegion)
         *host = entry.host + ((need & access_flag::kLocalWrite) != 0 ? kNullBytes : 0);
-    return check;
+    return true;
 }
 
 // The specification forbids remote write and remote atomic rights without local write.

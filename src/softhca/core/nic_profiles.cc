@@ -18,24 +18,21 @@ std::string quoted(std::string_view text) {
 // A file, line by line.
 class Reader {
   public:
-    Reader(Sources sources, Model& model) : sources_(sources), model_(model) {}
+    explicit Reader(Model& model) : model_(model) {}
 
     Error line(std::string_view text) {
-        const size_t hash = text.find('#');
-        const std::string_view source =
-            hash == std::string_view::npos ? std::string_view() : trimmed(text.substr(hash + 1));
-        text = trimmed(text.substr(0, hash));
+        text = trimmed(text.substr(0, text.find('#')));
         if (text.empty()) return std::nullopt;
         if (text.starts_with('[')) return begin_group(text);
         const ListEntry entry = entry_of(text);
         if (entry.key.empty() || entry.value.empty())
             return "wants [GROUP] or NAME = VALUE # SOURCE, not " + quoted(text);
-        if (entry.key == "host") return set_host(entry.value);
+        if (entry.key == "host") return begin_host();
         if (auto error = once(entry.key)) return error;
         if (auto error = entry.key == "personality" ? set_personality(entry.value)
                                                     : set_parameter(entry, model_.nic))
             return error;
-        return check(entry.key, source);
+        return check(entry.key);
     }
 
   private:
@@ -52,14 +49,14 @@ class Reader {
         if (group == kGroups.end())
             return "no group " + quoted(text) + "; choose from " + joined(kGroups);
         group_ = *group;
-        host_ = &model_.hosts[static_cast<size_t>(group - kGroups.begin())];
         return once(text);
     }
 
-    Error set_host(std::string_view value) {
-        if (host_ == nullptr) return "a host is of a group; choose from " + joined(kGroups);
-        if (!host_->empty()) return "a second host of group " + std::string(group_);
-        *host_ = value;
+    // Where the group's values were measured, for readers of the file.
+    Error begin_host() {
+        if (group_.empty()) return "a host is of a group; choose from " + joined(kGroups);
+        if (group_with_host_ == group_) return "a second host of group " + std::string(group_);
+        group_with_host_ = group_;
         return std::nullopt;
     }
 
@@ -72,22 +69,16 @@ class Reader {
         return apply_rules(value.substr(comma), *named);
     }
 
-    Error check(std::string_view name, std::string_view source) const {
+    Error check(std::string_view name) const {
         const std::string_view group = softhca::group_of(name);
-        if (group != group_)
-            return std::string(name) + (group.empty() ? " must be above the groups"
-                                                      : " is of group " + std::string(group));
-        if (sources_ == Sources::kOptional) return std::nullopt;
-        if (source.empty()) return std::string(name) + " has no source behind '#'";
-        if (host_ != nullptr && host_->empty() && !source.starts_with("assumed"))
-            return std::string(name) + " is not assumed, and its group has no host";
-        return std::nullopt;
+        if (group == group_) return std::nullopt;
+        return std::string(name) +
+               (group.empty() ? " must be above the groups" : " is of group " + std::string(group));
     }
 
-    const Sources sources_;
     Model& model_;
     std::string_view group_;
-    std::string_view* host_ = nullptr;
+    std::string_view group_with_host_;
     std::array<std::string_view, 64> seen_ = {};  // more than there are names
     size_t seen_count_ = 0;
 };
@@ -104,8 +95,7 @@ std::span<const Profile> profiles() {
         TERN_ASSERT(model_texts().size() <= all.size());
         std::ranges::transform(model_texts(), all.begin(), [](const ModelText& text) {
             Profile profile{text.name, {}};
-            [[maybe_unused]] const auto error =
-                parse_model(text.text, Sources::kOptional, profile.model);
+            [[maybe_unused]] const auto error = parse_model(text.text, profile.model);
             TERN_ASSERT(!error);
             return profile;
         });
@@ -116,9 +106,9 @@ std::span<const Profile> profiles() {
 
 }  // namespace
 
-std::optional<std::string> parse_model(std::string_view text, Sources sources, Model& model) {
+std::optional<std::string> parse_model(std::string_view text, Model& model) {
     model = {};
-    Reader reader(sources, model);
+    Reader reader(model);
     for (size_t number = 1; !text.empty(); ++number) {
         const size_t end = std::min(text.find('\n'), text.size());
         if (auto error = reader.line(text.substr(0, end)))
@@ -137,13 +127,6 @@ const Model* find_model(std::string_view name) {
 const NicParameters* find_profile(std::string_view name) {
     const Model* model = find_model(name);
     return model != nullptr ? &model->nic : nullptr;
-}
-
-std::string_view host_of(std::string_view profile, std::string_view parameter) {
-    const Model* model = find_model(profile);
-    const auto* group = std::ranges::find(kGroups, group_of(parameter));
-    if (model == nullptr || group == kGroups.end()) return {};
-    return model->hosts[static_cast<size_t>(group - kGroups.begin())];
 }
 
 std::string profile_names() {

@@ -20,16 +20,11 @@ constexpr std::array<std::string_view, 4> kGroups = {"latency", "data", "queue-p
 struct Model {
     NicParameters nic = {};
     std::string_view personality = "default";  // of the adapter: NAME[,RULE=NUMBER,...]
-    std::array<std::string_view, kGroups.size()> hosts = {};  // of kGroups; "": not known
 };
-
-// Whether each value has a source behind '#', and each group with a value that is not assumed has a
-// host.
-enum class Sources { kOptional, kRequired };
 
 // Reads the text of a model file, to which the model then refers; docs/softhca/softhca.md has its
 // form. On error, returns a text that names the line and the choices, and the model is of no use.
-std::optional<std::string> parse_model(std::string_view text, Sources sources, Model& model);
+std::optional<std::string> parse_model(std::string_view text, Model& model);
 
 // The files of src/softhca/models, in the order of the profiles.
 struct ModelText {
@@ -40,9 +35,6 @@ std::span<const ModelText> model_texts();
 // The profile of that name; nullptr if there is none.
 const Model* find_model(std::string_view name);
 const NicParameters* find_profile(std::string_view name);
-// Where the value of a parameter of a profile was measured, unless its source says that it is
-// assumed; empty if that is not known.
-std::string_view host_of(std::string_view profile, std::string_view parameter);
 // "ideal, graphene, infini, ..."
 std::string profile_names();
 

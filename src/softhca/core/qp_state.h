@@ -2,22 +2,30 @@
 // Queue pair states: the transitions, their attributes, and what a queue pair may do in each state.
 #pragma once
 
+#include <infiniband/verbs.h>
+
 #include <cstdint>
 
 namespace softhca {
 
 // Values of enumerations and constants are those of the verbs ABI, so that conversion is a cast.
 enum class QpState : uint8_t {
-    kReset = 0,
-    kInit = 1,
-    kRtr = 2,
-    kRts = 3,
-    kSqd = 4,
-    kSqe = 5,
-    kErr = 6
+    kReset = IBV_QPS_RESET,
+    kInit = IBV_QPS_INIT,
+    kRtr = IBV_QPS_RTR,
+    kRts = IBV_QPS_RTS,
+    kSqd = IBV_QPS_SQD,
+    kSqe = IBV_QPS_SQE,
+    kErr = IBV_QPS_ERR
 };
 
-enum class QpType : uint8_t { kRc = 2, kUc = 3, kUd = 4, kXrcSend = 9, kXrcRecv = 10 };
+enum class QpType : uint8_t {
+    kRc = IBV_QPT_RC,
+    kUc = IBV_QPT_UC,
+    kUd = IBV_QPT_UD,
+    kXrcSend = IBV_QPT_XRC_SEND,
+    kXrcRecv = IBV_QPT_XRC_RECV
+};
 
 // Whether each message is acknowledged, or it fails.
 constexpr bool is_reliable(QpType type) {
@@ -26,28 +34,28 @@ constexpr bool is_reliable(QpType type) {
 
 // Bits of the attribute mask of ibv_modify_qp().
 namespace qp_attr {
-constexpr uint32_t kState = 1u << 0;
-constexpr uint32_t kCurState = 1u << 1;
-constexpr uint32_t kEnSqdAsyncNotify = 1u << 2;
-constexpr uint32_t kAccessFlags = 1u << 3;
-constexpr uint32_t kPkeyIndex = 1u << 4;
-constexpr uint32_t kPort = 1u << 5;
-constexpr uint32_t kQkey = 1u << 6;
-constexpr uint32_t kAv = 1u << 7;
-constexpr uint32_t kPathMtu = 1u << 8;
-constexpr uint32_t kTimeout = 1u << 9;
-constexpr uint32_t kRetryCnt = 1u << 10;
-constexpr uint32_t kRnrRetry = 1u << 11;
-constexpr uint32_t kRqPsn = 1u << 12;
-constexpr uint32_t kMaxQpRdAtomic = 1u << 13;
-constexpr uint32_t kAltPath = 1u << 14;
-constexpr uint32_t kMinRnrTimer = 1u << 15;
-constexpr uint32_t kSqPsn = 1u << 16;
-constexpr uint32_t kMaxDestRdAtomic = 1u << 17;
-constexpr uint32_t kPathMigState = 1u << 18;
-constexpr uint32_t kCap = 1u << 19;
-constexpr uint32_t kDestQpn = 1u << 20;
-constexpr uint32_t kRateLimit = 1u << 25;
+constexpr uint32_t kState = IBV_QP_STATE;
+constexpr uint32_t kCurState = IBV_QP_CUR_STATE;
+constexpr uint32_t kEnSqdAsyncNotify = IBV_QP_EN_SQD_ASYNC_NOTIFY;
+constexpr uint32_t kAccessFlags = IBV_QP_ACCESS_FLAGS;
+constexpr uint32_t kPkeyIndex = IBV_QP_PKEY_INDEX;
+constexpr uint32_t kPort = IBV_QP_PORT;
+constexpr uint32_t kQkey = IBV_QP_QKEY;
+constexpr uint32_t kAv = IBV_QP_AV;
+constexpr uint32_t kPathMtu = IBV_QP_PATH_MTU;
+constexpr uint32_t kTimeout = IBV_QP_TIMEOUT;
+constexpr uint32_t kRetryCnt = IBV_QP_RETRY_CNT;
+constexpr uint32_t kRnrRetry = IBV_QP_RNR_RETRY;
+constexpr uint32_t kRqPsn = IBV_QP_RQ_PSN;
+constexpr uint32_t kMaxQpRdAtomic = IBV_QP_MAX_QP_RD_ATOMIC;
+constexpr uint32_t kAltPath = IBV_QP_ALT_PATH;
+constexpr uint32_t kMinRnrTimer = IBV_QP_MIN_RNR_TIMER;
+constexpr uint32_t kSqPsn = IBV_QP_SQ_PSN;
+constexpr uint32_t kMaxDestRdAtomic = IBV_QP_MAX_DEST_RD_ATOMIC;
+constexpr uint32_t kPathMigState = IBV_QP_PATH_MIG_STATE;
+constexpr uint32_t kCap = IBV_QP_CAP;
+constexpr uint32_t kDestQpn = IBV_QP_DEST_QPN;
+constexpr uint32_t kRateLimit = IBV_QP_RATE_LIMIT;
 }  // namespace qp_attr
 
 // The attributes that other processes read: those of the responder, and what its peer must fit.

@@ -16,8 +16,6 @@ constexpr uint64_t in_steps(uint64_t time, uint64_t step) {
 // Counts the retries of the message at the head of a send queue. Times are in ns.
 class RetryState {
   public:
-    enum class Verdict : uint8_t { kWait, kExhausted };
-
     // What devices add to the specification.
     struct Rules {
         uint64_t step = 0;       // of the device's timers
@@ -41,28 +39,27 @@ class RetryState {
         waiting_for_ack_ = false;
     }
 
-    // The responder had no receive; the requester has to wait `timer` ns. On kWait, *until is
-    // the time of the next try.
-    Verdict on_rnr(uint64_t now, uint64_t timer, uint64_t* until) {
+    // The responder had no receive; the requester has to wait `timer` ns. *until is the time of the
+    // next try; false: there is none.
+    bool on_rnr(uint64_t now, uint64_t timer, uint64_t* until) {
         waiting_for_ack_ = false;
-        if (rnr_retry_ != kRetryForever && rnr_retries_++ >= rnr_retry_) return Verdict::kExhausted;
+        if (rnr_retry_ != kRetryForever && rnr_retries_++ >= rnr_retry_) return false;
         *until = now + in_steps(timer, step_);
-        return Verdict::kWait;
+        return true;
     }
 
     // No response came. The first call starts the ACK timer; each later call is one
     // retransmission. With timeout 0, the requester waits for ever and tries again every
     // kForeverPeriod ns.
-    Verdict on_no_response(uint64_t now, uint64_t* until) {
+    bool on_no_response(uint64_t now, uint64_t* until) {
         if (ack_timeout_ == 0) {
             *until = now + kForeverPeriod;
-            return Verdict::kWait;
+            return true;
         }
-        if (waiting_for_ack_ && !unlimited_ && retries_++ >= retry_count_)
-            return Verdict::kExhausted;
+        if (waiting_for_ack_ && !unlimited_ && retries_++ >= retry_count_) return false;
         waiting_for_ack_ = true;
         *until = now + ack_timeout_;
-        return Verdict::kWait;
+        return true;
     }
 
   private:

@@ -1,82 +1,80 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The device's enumerations. Values are those of the verbs ABI; verbs/abi_check.cc compares them.
+// The device's enumerations, with the values of the verbs ABI, so that conversion is a cast.
 #pragma once
 
+#include <infiniband/verbs.h>
+
+#include <cstddef>
 #include <cstdint>
 
 namespace softhca {
 
 enum class WcStatus : uint8_t {
-    kSuccess = 0,
-    kLocalLengthError = 1,
-    kLocalQpOperationError = 2,
-    kLocalProtectionError = 4,
-    kFlushed = 5,
-    kMwBindError = 6,
-    kRemoteInvalidRequest = 9,
-    kRemoteAccessError = 10,
-    kRemoteOperationError = 11,
-    kRetryExceeded = 12,
-    kRnrRetryExceeded = 13,
+    kSuccess = IBV_WC_SUCCESS,
+    kLocalLengthError = IBV_WC_LOC_LEN_ERR,
+    kLocalQpOperationError = IBV_WC_LOC_QP_OP_ERR,
+    kLocalProtectionError = IBV_WC_LOC_PROT_ERR,
+    kFlushed = IBV_WC_WR_FLUSH_ERR,
+    kMwBindError = IBV_WC_MW_BIND_ERR,
+    kRemoteInvalidRequest = IBV_WC_REM_INV_REQ_ERR,
+    kRemoteAccessError = IBV_WC_REM_ACCESS_ERR,
+    kRemoteOperationError = IBV_WC_REM_OP_ERR,
+    kRetryExceeded = IBV_WC_RETRY_EXC_ERR,
+    kRnrRetryExceeded = IBV_WC_RNR_RETRY_EXC_ERR,
 };
 
 enum class WcOpcode : uint8_t {
-    kSend = 0,
-    kRdmaWrite = 1,
-    kRdmaRead = 2,
-    kCompareSwap = 3,
-    kFetchAdd = 4,
-    kBindMw = 5,
-    kLocalInvalidate = 6,
-    kReceive = 128,
-    kReceiveRdmaWithImm = 129,
+    kSend = IBV_WC_SEND,
+    kRdmaWrite = IBV_WC_RDMA_WRITE,
+    kRdmaRead = IBV_WC_RDMA_READ,
+    kCompareSwap = IBV_WC_COMP_SWAP,
+    kFetchAdd = IBV_WC_FETCH_ADD,
+    kBindMw = IBV_WC_BIND_MW,
+    kLocalInvalidate = IBV_WC_LOCAL_INV,
+    kReceive = IBV_WC_RECV,
+    kReceiveRdmaWithImm = IBV_WC_RECV_RDMA_WITH_IMM,
 };
 
 enum class WrOpcode : uint8_t {
-    kRdmaWrite = 0,
-    kRdmaWriteImm = 1,
-    kSend = 2,
-    kSendImm = 3,
-    kRdmaRead = 4,
-    kCompareSwap = 5,
-    kFetchAdd = 6,
-    kLocalInvalidate = 7,
-    kBindMw = 8,
-    kSendInvalidate = 9,
+    kRdmaWrite = IBV_WR_RDMA_WRITE,
+    kRdmaWriteImm = IBV_WR_RDMA_WRITE_WITH_IMM,
+    kSend = IBV_WR_SEND,
+    kSendImm = IBV_WR_SEND_WITH_IMM,
+    kRdmaRead = IBV_WR_RDMA_READ,
+    kCompareSwap = IBV_WR_ATOMIC_CMP_AND_SWP,
+    kFetchAdd = IBV_WR_ATOMIC_FETCH_AND_ADD,
+    kLocalInvalidate = IBV_WR_LOCAL_INV,
+    kBindMw = IBV_WR_BIND_MW,
+    kSendInvalidate = IBV_WR_SEND_WITH_INV,
 };
 
 namespace access_flag {
-constexpr uint32_t kLocalWrite = 1 << 0;
-constexpr uint32_t kRemoteWrite = 1 << 1;
-constexpr uint32_t kRemoteRead = 1 << 2;
-constexpr uint32_t kRemoteAtomic = 1 << 3;
-constexpr uint32_t kMwBind = 1 << 4;
-constexpr uint32_t kZeroBased = 1 << 5;
-constexpr uint32_t kOnDemand = 1 << 6;
-constexpr uint32_t kHugetlb = 1 << 7;
-constexpr uint32_t kRelaxedOrdering = 1 << 20;
-constexpr uint32_t kOptional = 0x3ffu << 20;  // devices may ignore these bits
+constexpr uint32_t kLocalWrite = IBV_ACCESS_LOCAL_WRITE;
+constexpr uint32_t kRemoteWrite = IBV_ACCESS_REMOTE_WRITE;
+constexpr uint32_t kRemoteRead = IBV_ACCESS_REMOTE_READ;
+constexpr uint32_t kRemoteAtomic = IBV_ACCESS_REMOTE_ATOMIC;
+constexpr uint32_t kMwBind = IBV_ACCESS_MW_BIND;
+constexpr uint32_t kZeroBased = IBV_ACCESS_ZERO_BASED;
+constexpr uint32_t kOnDemand = IBV_ACCESS_ON_DEMAND;
+constexpr uint32_t kHugetlb = IBV_ACCESS_HUGETLB;
+constexpr uint32_t kRelaxedOrdering = IBV_ACCESS_RELAXED_ORDERING;
+constexpr uint32_t kOptional = IBV_ACCESS_OPTIONAL_RANGE;  // devices may ignore these bits
 }  // namespace access_flag
 
 namespace send_flag {
-constexpr uint32_t kFence = 1 << 0;
-constexpr uint32_t kSignaled = 1 << 1;
-constexpr uint32_t kSolicited = 1 << 2;
-constexpr uint32_t kInline = 1 << 3;
+constexpr uint32_t kFence = IBV_SEND_FENCE;
+constexpr uint32_t kSignaled = IBV_SEND_SIGNALED;
+constexpr uint32_t kSolicited = IBV_SEND_SOLICITED;
+constexpr uint32_t kInline = IBV_SEND_INLINE;
 }  // namespace send_flag
 
 namespace wc_flag {
-constexpr uint8_t kGrh = 1 << 0;
-constexpr uint8_t kWithImm = 1 << 1;
-constexpr uint8_t kWithInv = 1 << 3;
+constexpr uint8_t kGrh = IBV_WC_GRH;
+constexpr uint8_t kWithImm = IBV_WC_WITH_IMM;
+constexpr uint8_t kWithInv = IBV_WC_WITH_INV;
 }  // namespace wc_flag
 
-// A scatter-gather element, laid out as struct ibv_sge.
-struct Sge {
-    uint64_t addr;
-    uint32_t length;
-    uint32_t lkey;
-};
+using Sge = ibv_sge;
 
 // Memory of the responder, as the headers of RDMA and atomic packets name it.
 struct RemoteAddress {

@@ -26,7 +26,7 @@
 namespace softhca {
 
 constexpr uint64_t kFabricMagic = 0x31414348'74666f73;  // "softHCA1"
-constexpr uint32_t kLayoutVersion = 24;
+constexpr uint32_t kLayoutVersion = 25;
 constexpr uint32_t kMaxDevices = 16;
 constexpr uint32_t kMaxPorts = 2;
 constexpr uint32_t kMaxLinks = kMaxDevices * kMaxPorts;
@@ -117,7 +117,6 @@ struct alignas(64) SrqShared {
     std::atomic<uint32_t> number{0};
     RobustLock lock;  // for processes that take receives
     uint32_t pd = 0;
-    uint32_t device = 0;
     uint32_t xrc_domain = 0;  // 0: a basic SRQ
     uint32_t cq = 0;          // of an XRC SRQ: the completion queue of its receives
     uint32_t life = 0;        // how many queues have had this entry: numbers may come back
@@ -151,7 +150,6 @@ struct alignas(64) QpShared {
     uint32_t recv_cq = 0;
     uint32_t srq = 0;
     uint32_t xrc_domain = 0;
-    uint32_t device = 0;
     std::atomic<uint32_t> established{0};
     std::atomic<uint32_t> notices{0};
 

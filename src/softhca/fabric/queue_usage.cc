@@ -18,11 +18,9 @@ void raise(std::atomic<uint64_t>& peak, uint64_t value) {
 template <typename Count>
 uint64_t sum_of_living(Host& host, const Count& count) {
     uint64_t sum = 0;
-    for (uint32_t slot = 0; slot < kMaxProcesses; ++slot) {
-        const uint64_t members = host.header().members[slot / 64].load(kCount);
-        if ((members >> slot % 64 & 1) == 0 || !host.alive(slot)) continue;
-        sum += count(host.process(slot));
-    }
+    host.for_each_member([&](uint32_t slot) {
+        if (host.alive(slot)) sum += count(host.process(slot));
+    });
     return sum;
 }
 

@@ -80,11 +80,10 @@ std::string Segment::member_file_path(const std::string& name) {
     return "/dev/shm/softhca-" + std::to_string(::geteuid()) + "-" + name;
 }
 
-std::unique_ptr<Segment> Segment::open(const std::string& name, Mode mode,
-                                       const FabricConfig& config, std::string* error) {
+std::unique_ptr<Segment> Segment::open(const std::string& name, const FabricConfig& config,
+                                       std::string* error) {
     MemberFile file(member_file_path(name));
-    const bool create = mode == Mode::kJoinOrCreate;
-    if (!file.lock(create, error)) return nullptr;
+    if (!file.lock(true, error)) return nullptr;
     std::vector<MemberFile::Member> members;
     if (!file.members(&members, error)) return nullptr;
     int fd;
@@ -92,10 +91,6 @@ std::unique_ptr<Segment> Segment::open(const std::string& name, Mode mode,
     remove_gone_members(file, &members, &fd, &why);
     if (fd < 0 && !members.empty()) {
         *error = "cannot open the memory of fabric '" + name + "': " + why;
-        return nullptr;
-    }
-    if (fd < 0 && !create) {
-        *error = "nobody is in fabric '" + name + "'";
         return nullptr;
     }
     const bool fresh = fd < 0;

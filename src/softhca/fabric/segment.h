@@ -15,12 +15,10 @@ namespace softhca {
 // A mapping of the fabric's memory; the destructor unmaps it. Arenas are mapped when first used.
 class Segment {
   public:
-    enum class Mode { kJoinOrCreate, kJoinOnly };
-
-    // Joins the fabric `name` of this uid. If nobody is in it and the mode allows, creates it with
-    // `config`. nullptr, with *error, on failure.
-    static std::unique_ptr<Segment> open(const std::string& name, Mode mode,
-                                         const FabricConfig& config, std::string* error);
+    // Joins the fabric `name` of this uid. If nobody is in it, creates it with `config`. nullptr,
+    // with *error, on failure.
+    static std::unique_ptr<Segment> open(const std::string& name, const FabricConfig& config,
+                                         std::string* error);
     // The path of a fabric's member file.
     static std::string member_file_path(const std::string& name);
     // Removes the member file of a fabric without members. False, with *error, if it has members

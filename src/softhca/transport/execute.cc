@@ -106,8 +106,8 @@ bool build_gather_list(Qp& qp, Wqe& wqe, uint32_t need, IovList* list) {
         KeyEntry* entry = host.key(sge.lkey, host.slot());
         uint64_t address;
         if (entry == nullptr ||
-            check_local_key(*entry, sge.lkey, qp.attributes().pd, qp.number(), sge.addr, sge.length,
-                            need, &address) != KeyCheck::kOk ||
+            !check_local_key(*entry, sge.lkey, qp.attributes().pd, qp.number(), sge.addr,
+                             sge.length, need, &address) ||
             !pages_for(qp, *entry))
             return false;
         list->add(address, sge.length, entry->relaxed());

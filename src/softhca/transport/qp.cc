@@ -26,7 +26,6 @@ Qp* Qp::create(Adapter& adapter, const Attributes& attributes) {
         return give_up();
     shared.state.store(QpState::kReset, std::memory_order_relaxed);
     shared.type = attributes.type;
-    shared.device = attributes.device;
     shared.pd = attributes.pd;
     shared.recv_cq = attributes.recv_cq == nullptr ? 0 : attributes.recv_cq->number();
     shared.srq = attributes.srq == nullptr ? 0 : attributes.srq->number();

@@ -24,8 +24,8 @@ WcStatus resolve_remote_memory(Qp& qp, const Wqe& wqe, const Target& target, uin
     KeyEntry* entry = host.key(wqe.remote.rkey, target.slot);
     uint64_t address;
     if (entry == nullptr ||
-        check_key(*entry, wqe.remote.rkey, target.pd, target.qp_number, wqe.remote.address,
-                  wqe.length, need, &address) != KeyCheck::kOk ||
+        !check_key(*entry, wqe.remote.rkey, target.pd, target.qp_number, wqe.remote.address,
+                   wqe.length, need, &address) ||
         !pages_for(qp, *entry))
         return WcStatus::kRemoteAccessError;
     *key = entry;

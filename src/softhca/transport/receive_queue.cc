@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "softhca/transport/receive_queue.h"
 
-#include <cerrno>
 #include <utility>
 
 #include "softhca/transport/adapter.h"
@@ -14,11 +13,9 @@ namespace softhca {
 int ReceiveQueue::post(uint64_t wr_id, const Sge* sges, uint32_t count) {
     const std::lock_guard lock(post_mutex_);
     Host& host = qp_.adapter().host();
-    const int error = post_to_ring(host, qp_.shared().ring, wr_id, sges, count);
-    if (error == 0) [[likely]]
-        return 0;
     const Personality::Errors& errors = host.personality().errors;
-    return error == ENOMEM ? errors.recv_full : errors.recv_sge;
+    return post_to_ring(host, qp_.shared().ring, wr_id, sges, count,
+                        {errors.recv_full, errors.recv_sge});
 }
 
 void ReceiveQueue::end() {

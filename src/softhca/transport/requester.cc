@@ -213,8 +213,7 @@ bool Requester::execute_head(Wqe& wqe, uint64_t now) {
             break;
         case Outcome::Kind::kRnr:
             host_.self().counters.rnr_naks.fetch_add(1, std::memory_order_relaxed);
-            if (retry_.on_rnr(now_ns(), outcome.time, &wait_until_) ==
-                RetryState::Verdict::kExhausted) {
+            if (!retry_.on_rnr(now_ns(), outcome.time, &wait_until_)) {
                 finish_head(wqe, WcStatus::kRnrRetryExceeded, now);
                 return true;
             }
@@ -222,7 +221,7 @@ bool Requester::execute_head(Wqe& wqe, uint64_t now) {
             break;
         case Outcome::Kind::kNoResponse:
             host_.self().counters.retransmissions.fetch_add(1, std::memory_order_relaxed);
-            if (retry_.on_no_response(now_ns(), &wait_until_) == RetryState::Verdict::kExhausted) {
+            if (!retry_.on_no_response(now_ns(), &wait_until_)) {
                 finish_head(wqe, WcStatus::kRetryExceeded, now);
                 return true;
             }

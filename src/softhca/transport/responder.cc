@@ -170,9 +170,8 @@ bool build_scatter_list(Host& host, std::span<const Sge> receive, uint32_t slot,
         if (sge.length == 0) continue;
         KeyEntry* entry = host.key(sge.lkey, slot);
         uint64_t address;
-        if (entry == nullptr ||
-            check_local_key(*entry, sge.lkey, pd, qp, sge.addr, sge.length,
-                            access_flag::kLocalWrite, &address) != KeyCheck::kOk)
+        if (entry == nullptr || !check_local_key(*entry, sge.lkey, pd, qp, sge.addr, sge.length,
+                                                 access_flag::kLocalWrite, &address))
             return false;
         list->add(address, sge.length, entry->relaxed());
     }

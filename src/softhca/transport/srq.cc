@@ -20,9 +20,10 @@ bool allocate_ring(Host& host, RecvRing& ring, uint32_t max_wr, uint32_t max_sge
     return true;
 }
 
-int post_to_ring(Host& host, RecvRing& ring, uint64_t wr_id, const Sge* sges, uint32_t count) {
-    if (count > ring.max_sge) return EINVAL;
-    if (ring.full()) return ENOMEM;
+int post_to_ring(Host& host, RecvRing& ring, uint64_t wr_id, const Sge* sges, uint32_t count,
+                 const RingErrors& errors) {
+    if (count > ring.max_sge) return errors.sge;
+    if (ring.full()) return errors.full;
     ring.post(host.arena(), wr_id, sges, count);
     return 0;
 }
@@ -53,7 +54,6 @@ Srq* Srq::create(Adapter& adapter, const Attributes& attributes) {
         return nullptr;
     }
     shared.pd = attributes.pd;
-    shared.device = attributes.device;
     shared.xrc_domain = attributes.xrc_domain;
     shared.cq = attributes.cq == nullptr ? 0 : attributes.cq->number();
     shared.claimer = 0;
@@ -90,11 +90,9 @@ Srq::~Srq() {
 
 int Srq::Posts::post(uint64_t wr_id, const Sge* sges, uint32_t count) {
     Host& host = srq_.adapter_.host();
-    const int error = post_to_ring(host, srq_.shared_->ring, wr_id, sges, count);
-    if (error == 0) [[likely]]
-        return 0;
-    const Personality& personality = host.personality();
-    return error == ENOMEM ? personality.errors.srq_full : personality.errors.srq_sge;
+    const Personality::Errors& errors = host.personality().errors;
+    return post_to_ring(host, srq_.shared_->ring, wr_id, sges, count,
+                        {errors.srq_full, errors.srq_sge});
 }
 
 void Srq::release(uint32_t slot) {

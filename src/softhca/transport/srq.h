@@ -14,7 +14,6 @@ class Cq;
 class Srq {
   public:
     struct Attributes {
-        uint32_t device = 0;
         uint32_t pd = 0;
         uint32_t max_wr = 0;
         uint32_t max_sge = 0;
@@ -70,8 +69,12 @@ class Srq {
 // Allocates the slots of a ring for `max_wr` receives in this process's arena. False if there is no
 // room.
 bool allocate_ring(Host& host, RecvRing& ring, uint32_t max_wr, uint32_t max_sge);
-// Appends a receive; the caller serializes posts. 0, ENOMEM if the ring is full, EINVAL for too
-// many elements.
-int post_to_ring(Host& host, RecvRing& ring, uint64_t wr_id, const Sge* sges, uint32_t count);
+// Appends a receive; the caller serializes posts. 0, or the error for a full ring or for too many
+// elements.
+struct RingErrors {
+    int full, sge;
+};
+int post_to_ring(Host& host, RecvRing& ring, uint64_t wr_id, const Sge* sges, uint32_t count,
+                 const RingErrors& errors);
 
 }  // namespace softhca

@@ -39,8 +39,8 @@ Outcome execute_bind(Qp& qp, Wqe& wqe) {
         need |= access_flag::kLocalWrite;
     uint64_t address;
     if (region == nullptr || region->kind != KeyKind::kRegion ||
-        check_key(*region, bind.region_key, qp.attributes().pd, qp.number(), bind.address,
-                  bind.length, need, &address) != KeyCheck::kOk)
+        !check_key(*region, bind.region_key, qp.attributes().pd, qp.number(), bind.address,
+                   bind.length, need, &address))
         return Outcome::complete(WcStatus::kMwBindError);
     window->access = bind.access | (region->access & access_flag::kRelaxedOrdering);
     window->start = (bind.access & access_flag::kZeroBased) != 0 ? 0 : bind.address;

@@ -29,8 +29,8 @@ SOFTHCA_EXPORT ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attributes) try {
     if (inherited(context) || !valid(*attributes, config_of(context))) return fail(EINVAL);
     if (take_failure(faults_of(context).create_fail)) return fail(ENOMEM);
     auto ah = std::make_unique<AhObject>();
-    if (!ah->quota_use.begin(Context::of(context)->device->address_handles))
-        return fail(personality_of(context).errors.limit);
+    ah->quota_use = take(Context::of(context)->device->address_handles);
+    if (ah->quota_use == nullptr) return fail(personality_of(context).errors.limit);
     Host& host = adapter_of(context).host();
     if (const int error = resolve_neighbor(host, *attributes)) return fail(error);
     ah->ibv.context = context;
@@ -39,16 +39,14 @@ SOFTHCA_EXPORT ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attributes) try {
         Context::of(context)->device->index * kMaxPorts + attributes->port_num - 1;
     const FabricConfig& config = config_of(context);
     ah->destination = make_destination(config, *attributes, place_of(config, host.slot(), link));
-    object_of<PdObject>(pd)->users.fetch_add(1, std::memory_order_relaxed);
+    ah->pd = use(object_of<PdObject>(pd));
     return &ah.release()->ibv;
 } catch (const std::bad_alloc&) {
     return fail(ENOMEM);
 }
 
 SOFTHCA_EXPORT int ibv_destroy_ah(ibv_ah* ibv) {
-    auto* ah = object_of<AhObject>(ibv);
-    object_of<PdObject>(ibv->pd)->users.fetch_sub(1, std::memory_order_relaxed);
-    delete ah;
+    delete object_of<AhObject>(ibv);
     return 0;
 }
 

@@ -17,7 +17,7 @@ SOFTHCA_EXPORT ibv_comp_channel* ibv_create_comp_channel(ibv_context* context) t
         return nullptr;
     }
     channel->ibv.context = context;
-    channel->context_use.begin(context);
+    channel->context_use = use(context);
     channel->ibv.fd = channel->events.fd();
     return &channel->ibv;
 } catch (const std::bad_alloc&) {
@@ -55,15 +55,14 @@ CqObject* make_cq(ibv_context* context, uint32_t entries, void* cq_context,
     auto* object = new CqObject;
     object->cq = cq;
     object->ibv.context = context;
-    object->context_use.begin(context);
+    object->context_use = use(context);
     object->ibv.channel = channel;
     object->ibv.cq_context = cq_context;
     object->ibv.handle = cq->number();
     object->ibv.cqe = static_cast<int>(cq->capacity());
     pthread_mutex_init(&object->ibv.mutex, nullptr);
     pthread_cond_init(&object->ibv.cond, nullptr);
-    if (channel != nullptr)
-        object_of<ChannelObject>(channel)->users.fetch_add(1, std::memory_order_relaxed);
+    object->channel = use(object_of<ChannelObject>(channel));
     cq->cookie = object;
     return object;
 } catch (const std::bad_alloc&) {
@@ -100,15 +99,12 @@ SOFTHCA_EXPORT int ibv_destroy_cq(ibv_cq* ibv) {
         const std::lock_guard lock(adapter_of(ibv->context).engine().run_mutex());
         delete object->cq;
     }
-    if (ibv->channel != nullptr) {
-        auto* channel = object_of<ChannelObject>(ibv->channel);
-        channel->events.remove_if([object](const CqObject* cq) { return cq == object; });
-        channel->users.fetch_sub(1, std::memory_order_relaxed);
+    if (object->channel != nullptr) {
+        object->channel->events.remove_if([object](const CqObject* cq) { return cq == object; });
+        object->channel.reset();
     }
     object->completion_events.wait();
     end_events(ibv->context, object->async_events);
-    if (object->parent_domain != nullptr)
-        object->parent_domain->users.fetch_sub(1, std::memory_order_relaxed);
     delete object;
     return 0;
 }

@@ -78,10 +78,7 @@ ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* attributes) {
     CqObject* object = make_cq(context, attributes->cqe, attributes->cq_context,
                                attributes->channel, attributes->comp_vector);
     if (object == nullptr) return nullptr;
-    if (has_pd) {
-        object->parent_domain = object_of<PdObject>(attributes->parent_domain);
-        object->parent_domain->users.fetch_add(1, std::memory_order_relaxed);
-    }
+    if (has_pd) object->parent_domain = use(object_of<PdObject>(attributes->parent_domain));
     ibv_cq_ex& cq = object->ibv;
     cq.start_poll = start_poll;
     cq.next_poll = [](ibv_cq_ex* ex) { return take_next(*object_of_cq(ex)); };

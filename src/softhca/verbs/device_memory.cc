@@ -68,7 +68,7 @@ ibv_dm* alloc_dm(ibv_context* context, ibv_alloc_dm_attr* attributes) try {
         return fail(EINVAL);
     Device& device = *Context::of(context)->device;
     auto dm = std::make_unique<DmObject>();
-    dm->context_use.begin(context);
+    dm->context_use = use(context);
     if (!allocate_device_memory(device, attributes->length)) return fail(ENOMEM);
     void* bytes =
         raw_mmap(attributes->length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -127,8 +127,7 @@ ibv_mr* reg_dm_mr(ibv_pd* ibv, ibv_dm* ibv_dm, uint64_t offset, size_t length,
     attributes.access = access;
     MrObject* mr = register_internal(ibv, attributes);
     if (mr == nullptr) return nullptr;
-    mr->device_memory = dm;
-    dm->users.fetch_add(1, std::memory_order_relaxed);
+    mr->device_memory = use(dm);
     return &mr->ibv;
 } catch (const std::bad_alloc&) {
     return fail(ENOMEM);

@@ -29,7 +29,7 @@ ibv_mw* alloc_mw(ibv_pd* ibv_pd, ibv_mw_type type) try {
     adapter.host().self().objects.memory_windows.fetch_add(1, std::memory_order_relaxed);
     const std::lock_guard lock(pd.mutex);
     pd.windows.insert(window);
-    object_of<PdObject>(ibv_pd)->users.fetch_add(1, std::memory_order_relaxed);
+    window->pd = use(object_of<PdObject>(ibv_pd));
     return &window->ibv;
 } catch (const std::bad_alloc&) {
     return fail(ENOMEM);
@@ -46,7 +46,6 @@ int dealloc_mw(ibv_mw* ibv) {
         const std::lock_guard lock(pd.mutex);
         pd.windows.erase(window);
     }
-    object_of<PdObject>(ibv->pd)->users.fetch_sub(1, std::memory_order_relaxed);
     release_key(adapter, window->index);
     adapter.host().self().objects.memory_windows.fetch_sub(1, std::memory_order_relaxed);
     delete window;

@@ -8,7 +8,9 @@
 #include <cerrno>
 #include <condition_variable>
 #include <cstddef>
+#include <memory>
 #include <mutex>
+#include <semaphore>
 #include <set>
 #include <vector>
 
@@ -27,41 +29,30 @@ struct Context;
 struct CqObject;
 struct XrcdObject;
 
-// How many objects of a kind this process may have.
-class Quota {
-  public:
-    explicit Quota(uint32_t most) : free_(most) {}
-    bool take() {
-        uint32_t free = free_.load(std::memory_order_relaxed);
-        while (free != 0) {
-            if (free_.compare_exchange_weak(free, free - 1, std::memory_order_relaxed)) return true;
-        }
-        return false;
-    }
-    void give_back() { free_.fetch_add(1, std::memory_order_relaxed); }
-
-  private:
-    std::atomic<uint32_t> free_;
+// A pointer to an object that counts its users, among which is who has the pointer.
+template <typename Object>
+struct EndUse {
+    void operator()(Object* object) const { object->users.fetch_sub(1, std::memory_order_relaxed); }
 };
+template <typename Object>
+using Use = std::unique_ptr<Object, EndUse<Object>>;
+// nullptr stays nullptr.
+template <typename Object>
+Use<Object> use(Object* object) {
+    if (object != nullptr) object->users.fetch_add(1, std::memory_order_relaxed);
+    return Use<Object>(object);
+}
 
-// An object's part of a quota, while the object exists.
-class QuotaUse {
-  public:
-    QuotaUse() = default;
-    ~QuotaUse() {
-        if (quota_ != nullptr) quota_->give_back();
-    }
-    QuotaUse(const QuotaUse&) = delete;
-    QuotaUse& operator=(const QuotaUse&) = delete;
-    bool begin(Quota& quota) {
-        if (!quota.take()) return false;
-        quota_ = &quota;
-        return true;
-    }
-
-  private:
-    Quota* quota_ = nullptr;
+// How many more objects of a kind this process may have, and an object's part of that.
+using Quota = std::counting_semaphore<>;
+struct GiveBack {
+    void operator()(Quota* quota) const { quota->release(); }
 };
+using QuotaUse = std::unique_ptr<Quota, GiveBack>;
+// nullptr if nothing is left.
+inline QuotaUse take(Quota& quota) {
+    return QuotaUse(quota.try_acquire() ? &quota : nullptr);
+}
 
 // Providers' libraries read private members behind ibv_device; they find zeros.
 struct Device {
@@ -92,24 +83,14 @@ struct Context {
 // One user less; the last one frees the context.
 void release(Context* context);
 
-// Counts an object among the users of its context while the object exists. Objects that belong to a
-// protection domain or to another object need not be counted.
-class ContextUse {
-  public:
-    ContextUse() = default;
-    ~ContextUse() {
-        if (context_ != nullptr) release(context_);
-    }
-    ContextUse(const ContextUse&) = delete;
-    ContextUse& operator=(const ContextUse&) = delete;
-    void begin(ibv_context* context) {
-        context_ = Context::of(context);
-        context_->users.fetch_add(1, std::memory_order_relaxed);
-    }
-
-  private:
-    Context* context_ = nullptr;
+// What belongs to a protection domain or to another object need not be a user of the context.
+template <>
+struct EndUse<Context> {
+    void operator()(Context* context) const { release(context); }
 };
+inline Use<Context> use(ibv_context* context) {
+    return use(Context::of(context));
+}
 
 // Counts an object's events that were read and not acknowledged; the object's destruction waits
 // for them.
@@ -139,7 +120,7 @@ struct WindowObject;
 
 struct TdObject {
     ibv_td ibv{};
-    ContextUse context_use;
+    Use<Context> context_use;
     std::atomic<uint32_t> users{0};
 };
 
@@ -152,12 +133,12 @@ struct ProgramAllocators {
 
 struct PdObject {
     ibv_pd ibv{};
-    ContextUse context_use;
+    Use<Context> context_use;
     QuotaUse quota_use;  // but not of a parent domain, which the device does not know
     uint32_t id = 0;
     std::atomic<uint32_t> users{0};
-    PdObject* parent = nullptr;  // of a parent domain; nullptr for others
-    TdObject* thread = nullptr;  // of a parent domain with a thread domain
+    Use<PdObject> parent;  // of a parent domain; nullptr for others
+    Use<TdObject> thread;  // of a parent domain with a thread domain
     ProgramAllocators allocators;
     std::mutex mutex;
     std::set<WindowObject*> windows;  // under `mutex`
@@ -169,7 +150,7 @@ struct PdObject {
 // Device memory; programs copy it, and register regions of it.
 struct DmObject {
     ibv_dm ibv{};
-    ContextUse context_use;
+    Use<Context> context_use;
     char* bytes = nullptr;
     size_t length = 0;
     std::atomic<uint32_t> users{0};
@@ -177,32 +158,35 @@ struct DmObject {
 
 struct MrObject {
     ibv_mr ibv{};
+    Use<PdObject> pd;
     uint32_t index = 0;
     uint32_t access = 0;
     BackingFile backing_file;
-    DmObject* device_memory = nullptr;  // if the region is of device memory
-    void* mapping = nullptr;            // of a DMA buffer, in this process
+    Use<DmObject> device_memory;  // if the region is of device memory
+    void* mapping = nullptr;      // of a DMA buffer, in this process
     size_t mapped = 0;
     bool is_program_memory = true;  // the memory is the program's; else ibv_rereg_mr() fails
 };
 
 struct WindowObject {
     ibv_mw ibv{};
+    Use<PdObject> pd;
     uint32_t index = 0;
 };
 
 struct ChannelObject {
     ibv_comp_channel ibv{};
-    ContextUse context_use;
+    Use<Context> context_use;
     EventQueue<CqObject*> events;
-    std::atomic<int> users{0};
+    std::atomic<uint32_t> users{0};
 };
 
 struct CqObject {
     ibv_cq_ex ibv{};
-    ContextUse context_use;
+    Use<Context> context_use;
     Cq* cq = nullptr;
-    PdObject* parent_domain = nullptr;  // with which the queue was created
+    Use<ChannelObject> channel;
+    Use<PdObject> parent_domain;  // with which the queue was created
     Unacknowledged completion_events;
     Unacknowledged async_events;
     // The current completion between start_poll and end_poll.
@@ -212,19 +196,21 @@ struct CqObject {
 struct SrqObject {
     ibv_srq ibv{};
     Srq* srq = nullptr;
-    XrcdObject* xrcd = nullptr;  // of an XRC SRQ
+    Use<PdObject> pd;
+    Use<XrcdObject> xrcd;  // of an XRC SRQ
     Unacknowledged async_events;
 };
 
 struct XrcdObject {
     ibv_xrcd ibv{};
-    ContextUse context_use;
+    Use<Context> context_use;
     uint32_t domain = 0;
     std::atomic<uint32_t> users{0};
 };
 
 struct AhObject {
     ibv_ah ibv{};
+    Use<PdObject> pd;
     QuotaUse quota_use;
     Destination destination;
 };
@@ -233,8 +219,8 @@ struct QpObject {
     ibv_qp_ex ibv{};
     Qp* qp = nullptr;  // nullptr: opened, another process's or object's
     ibv_qp_attr attr{};
-    ibv_qp_init_attr init{};
-    XrcdObject* xrcd = nullptr;
+    Use<PdObject> pd;
+    Use<XrcdObject> xrcd;
     Unacknowledged async_events;
     std::mutex modify_mutex;
     // The work requests between wr_start and wr_complete.

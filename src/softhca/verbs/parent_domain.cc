@@ -10,7 +10,7 @@ ibv_td* alloc_td(ibv_context* context, ibv_td_init_attr* attributes) try {
     if (attributes->comp_mask != 0) return fail(EINVAL);
     auto* td = new TdObject;
     td->ibv.context = context;
-    td->context_use.begin(context);
+    td->context_use = use(context);
     return &td->ibv;
 } catch (const std::bad_alloc&) {
     return fail(ENOMEM);
@@ -33,15 +33,11 @@ ibv_pd* alloc_parent_domain(ibv_context* context, ibv_parent_domain_init_attr* a
     PdObject& base = object_of<PdObject>(attributes->pd)->base();
     auto* pd = new PdObject;
     pd->ibv.context = context;
-    pd->context_use.begin(context);
+    pd->context_use = use(context);
     pd->id = base.id;
     pd->ibv.handle = base.id;
-    pd->parent = &base;
-    base.users.fetch_add(1, std::memory_order_relaxed);
-    if (attributes->td != nullptr) {
-        pd->thread = object_of<TdObject>(attributes->td);
-        pd->thread->users.fetch_add(1, std::memory_order_relaxed);
-    }
+    pd->parent = use(&base);
+    pd->thread = use(object_of<TdObject>(attributes->td));
     if (allocates) {
         pd->allocators.allocate = attributes->alloc;
         pd->allocators.release = attributes->free;

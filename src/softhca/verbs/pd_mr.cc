@@ -12,10 +12,10 @@ namespace softhca {
 SOFTHCA_EXPORT ibv_pd* ibv_alloc_pd(ibv_context* context) try {
     if (inherited(context)) return fail(ENODEV);
     auto pd = std::make_unique<PdObject>();
-    if (!pd->quota_use.begin(Context::of(context)->device->domains))
-        return fail(personality_of(context).errors.limit);
+    pd->quota_use = take(Context::of(context)->device->domains);
+    if (pd->quota_use == nullptr) return fail(personality_of(context).errors.limit);
     pd->ibv.context = context;
-    pd->context_use.begin(context);
+    pd->context_use = use(context);
     pd->id = adapter_of(context).next_pd();
     pd->ibv.handle = pd->id;
     return &pd.release()->ibv;
@@ -26,8 +26,6 @@ SOFTHCA_EXPORT ibv_pd* ibv_alloc_pd(ibv_context* context) try {
 SOFTHCA_EXPORT int ibv_dealloc_pd(ibv_pd* ibv) {
     auto* pd = object_of<PdObject>(ibv);
     if (pd->users.load(std::memory_order_relaxed) != 0) return error_of(EBUSY);
-    if (pd->parent != nullptr) pd->parent->users.fetch_sub(1, std::memory_order_relaxed);
-    if (pd->thread != nullptr) pd->thread->users.fetch_sub(1, std::memory_order_relaxed);
     delete pd;
     return 0;
 }
@@ -43,7 +41,7 @@ MrObject* make_region(ibv_pd* pd, const RegionAttributes& attributes, uint32_t k
     mr->ibv.length = attributes.length;
     mr->ibv.handle = mr->index;
     mr->ibv.lkey = mr->ibv.rkey = publish_region(adapter_of(pd->context), key, attributes, file);
-    object_of<PdObject>(pd)->users.fetch_add(1, std::memory_order_relaxed);
+    mr->pd = use(object_of<PdObject>(pd));
     return mr;
 }
 
@@ -94,11 +92,12 @@ ibv_mr* register_memory(ibv_pd* ibv, void* address, size_t length, uint64_t iova
 }
 
 // A region with bound windows cannot be deregistered.
-bool windows_bound(PdObject& pd, Adapter& adapter, uint32_t region_key) {
-    const std::lock_guard lock(pd.base().mutex);
-    for (const WindowObject* window : pd.base().windows) {
+bool windows_bound(Adapter& adapter, const MrObject& mr) {
+    PdObject& pd = mr.pd->base();
+    const std::lock_guard lock(pd.mutex);
+    for (const WindowObject* window : pd.windows) {
         const KeyEntry& entry = adapter.host().tables().keys[window->index];
-        if (entry.key.load(std::memory_order_acquire) != 0 && entry.region_key == region_key)
+        if (entry.key.load(std::memory_order_acquire) != 0 && entry.region_key == mr.ibv.lkey)
             return true;
     }
     return false;
@@ -106,9 +105,8 @@ bool windows_bound(PdObject& pd, Adapter& adapter, uint32_t region_key) {
 
 // Makes the region's key invalid. False, and the key stays valid, if a window is bound to the
 // region.
-bool withdraw_unless_bound(PdObject& pd, Adapter& adapter, MrObject& mr) {
-    return withdraw_region(adapter, mr.index,
-                           [&] { return windows_bound(pd, adapter, mr.ibv.lkey); });
+bool withdraw_unless_bound(Adapter& adapter, const MrObject& mr) {
+    return withdraw_region(adapter, mr.index, [&] { return windows_bound(adapter, mr); });
 }
 
 }  // namespace
@@ -160,15 +158,14 @@ SOFTHCA_EXPORT int ibv_rereg_mr(ibv_mr* ibv, int flags, ibv_pd* new_pd, void* ad
     const uint64_t begun = now_ns();
     if (const int error = check_registration(adapter, attributes))
         return refuse(error, IBV_REREG_MR_ERR_CMD);
-    if (!withdraw_unless_bound(*object_of<PdObject>(ibv->pd), adapter, *mr)) return refuse(EBUSY);
+    if (!withdraw_unless_bound(adapter, *mr)) return refuse(EBUSY);
     release_backing_file(mr->backing_file);
     const BackingFile file = backing_file_of(attributes);
     mr->backing_file = file;
     mr->access = new_access;
     ibv->addr = reinterpret_cast<void*>(attributes.address);
     ibv->length = attributes.length;
-    object_of<PdObject>(pd)->users.fetch_add(1, std::memory_order_relaxed);
-    object_of<PdObject>(ibv->pd)->users.fetch_sub(1, std::memory_order_relaxed);
+    mr->pd = use(object_of<PdObject>(pd));
     ibv->pd = pd;
     ibv->lkey = ibv->rkey =
         publish_region(adapter, moves ? next_key(adapter, mr->index) : ibv->rkey, attributes, file);
@@ -180,14 +177,10 @@ SOFTHCA_EXPORT int ibv_dereg_mr(ibv_mr* ibv) {
     auto* mr = object_of<MrObject>(ibv);
     if (inherited(ibv->context)) return 0;
     Adapter& adapter = adapter_of(ibv->context);
-    auto* pd = object_of<PdObject>(ibv->pd);
-    if (!withdraw_unless_bound(*pd, adapter, *mr)) return error_of(EBUSY);
+    if (!withdraw_unless_bound(adapter, *mr)) return error_of(EBUSY);
     release_backing_file(mr->backing_file);
     if (mr->mapping != nullptr) raw_munmap(mr->mapping, mr->mapped);
     release_key(adapter, mr->index);
-    pd->users.fetch_sub(1, std::memory_order_relaxed);
-    if (mr->device_memory != nullptr)
-        mr->device_memory->users.fetch_sub(1, std::memory_order_relaxed);
     delete mr;
     return 0;
 }

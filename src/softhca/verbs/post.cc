@@ -81,7 +81,7 @@ int set_elements(Qp& qp, Wqe& wqe, const ibv_sge* list, size_t count) {
     wqe.num_sge = static_cast<uint8_t>(count);
     if (wqe.opcode != WrOpcode::kCompareSwap && wqe.opcode != WrOpcode::kFetchAdd)
         wqe.length = static_cast<uint32_t>(length);
-    auto* const elements = reinterpret_cast<ibv_sge*>(wqe.sges());
+    Sge* const elements = wqe.sges();
     for (size_t i = 0; i < count; ++i) elements[i] = list[i];
     return 0;
 }
@@ -230,6 +230,23 @@ int post_send(ibv_qp* ibv, ibv_send_wr* wr, ibv_send_wr** bad_wr) try {
     return ENOMEM;
 }
 
+namespace {
+
+// Calls post() for each receive of a list, until one fails.
+template <typename Post>
+int post_receives(ibv_recv_wr* wr, ibv_recv_wr** bad_wr, Post&& post) {
+    for (; wr != nullptr; wr = wr->next) {
+        *bad_wr = wr;
+        charge(&softhca_virtual_time::receive);
+        if (wr->num_sge < 0) return EINVAL;
+        if (const int status = post(wr->wr_id, wr->sg_list, static_cast<uint32_t>(wr->num_sge)))
+            return status;
+    }
+    return 0;
+}
+
+}  // namespace
+
 int post_recv(ibv_qp* ibv, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) try {
     auto* object = object_of<QpObject>(ibv);
     *bad_wr = wr;
@@ -240,19 +257,21 @@ int post_recv(ibv_qp* ibv, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) try {
     if (!can_post_recv(qp.state())) return EINVAL;
     if (take_failure(faults_of(ibv->context).post_fail)) [[unlikely]]
         return personality_of(ibv->context).errors.recv_full;
-    int status = 0;
-    for (; wr != nullptr && status == 0; wr = wr->next) {
-        charge(&softhca_virtual_time::receive);
-        status = wr->num_sge < 0
-                     ? EINVAL
-                     : qp.receive_queue.post(wr->wr_id, reinterpret_cast<const Sge*>(wr->sg_list),
-                                             static_cast<uint32_t>(wr->num_sge));
-        if (status != 0) *bad_wr = wr;
-    }
+    const int status = post_receives(
+        wr, bad_wr, [&](auto... receive) { return qp.receive_queue.post(receive...); });
     if (qp.state() == QpState::kErr) qp.flush();
     return status;
 } catch (const std::bad_alloc&) {
     return ENOMEM;
+}
+
+int post_srq_recv(ibv_srq* ibv, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
+    *bad_wr = wr;
+    if (inherited(ibv->context)) return EINVAL;
+    if (take_failure(faults_of(ibv->context).post_fail)) [[unlikely]]
+        return personality_of(ibv->context).errors.srq_full;
+    Srq::Posts posts(*object_of<SrqObject>(ibv)->srq);
+    return post_receives(wr, bad_wr, [&](auto... receive) { return posts.post(receive...); });
 }
 
 }  // namespace softhca

@@ -18,8 +18,7 @@ class VerbsSink : public EventSink {
   public:
     void completion_event(Cq& cq) override {
         auto* object = static_cast<CqObject*>(cq.cookie);
-        if (object != nullptr && object->ibv.channel != nullptr)
-            object_of<ChannelObject>(object->ibv.channel)->events.put(object);
+        if (object != nullptr && object->channel != nullptr) object->channel->events.put(object);
     }
 
     void cq_error(Cq& cq) override {
@@ -137,8 +136,8 @@ bool read_settings(Settings* settings, std::string* error) {
 bool open_segment(ProcessAdapter& state, std::string* error) {
     Settings settings;
     if (!read_settings(&settings, error)) return false;
-    std::shared_ptr<Segment> segment = Segment::open(settings.fabric, Segment::Mode::kJoinOrCreate,
-                                                     fabric_config(settings), error);
+    std::shared_ptr<Segment> segment =
+        Segment::open(settings.fabric, fabric_config(settings), error);
     if (segment == nullptr) return false;
     if (settings.virtual_time ? !segment->created() : segment->header().config.virtual_time != 0) {
         *error = "fabric '" + settings.fabric +

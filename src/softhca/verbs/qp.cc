@@ -158,15 +158,8 @@ void fill_public_part(ibv_context* context, const ibv_qp_init_attr_ex& init, QpO
     ibv.qp_type = init.qp_type;
     pthread_mutex_init(&ibv.mutex, nullptr);
     pthread_cond_init(&ibv.cond, nullptr);
-    object->init.qp_context = init.qp_context;
-    object->init.send_cq = ibv.send_cq;
-    object->init.recv_cq = ibv.recv_cq;
-    object->init.srq = ibv.srq;
-    object->init.qp_type = init.qp_type;
-    object->init.sq_sig_all = init.sq_sig_all;
-    object->init.cap = actual_caps(*object->qp);
     object->attr.qp_state = IBV_QPS_RESET;
-    object->attr.cap = object->init.cap;
+    object->attr.cap = actual_caps(*object->qp);
 }
 
 ibv_qp* make_qp(ibv_context* context, ibv_qp_init_attr_ex* init) {
@@ -185,13 +178,12 @@ ibv_qp* make_qp(ibv_context* context, ibv_qp_init_attr_ex* init) {
     object->qp = qp;
     fill_public_part(context, *init, object);
     if (init->qp_type == IBV_QPT_XRC_RECV) {
-        object->xrcd = object_of<XrcdObject>(init->xrcd);
-        object->xrcd->users.fetch_add(1, std::memory_order_relaxed);
+        object->xrcd = use(object_of<XrcdObject>(init->xrcd));
         open_xrc_receiver(adapter_of(context).host(), qp->shared(), qp->number());
     } else {
-        object_of<PdObject>(init->pd)->users.fetch_add(1, std::memory_order_relaxed);
+        object->pd = use(object_of<PdObject>(init->pd));
     }
-    init->cap = object->init.cap;
+    init->cap = object->attr.cap;
     qp->cookie = object;
     return &object->ibv.qp_base;
 }
@@ -257,7 +249,9 @@ SOFTHCA_EXPORT int ibv_query_qp(ibv_qp* ibv, ibv_qp_attr* attributes, int mask,
     // All attributes are returned, but the public member `state` changes only if `mask` asks for
     // the state.
     if ((mask & IBV_QP_STATE) != 0) ibv->state = attributes->qp_state;
-    *init = object->init;
+    const bool signals_all = object->qp != nullptr && object->qp->attributes().signal_all;
+    *init = {ibv->qp_context,  ibv->send_cq, ibv->recv_cq,       ibv->srq,
+             object->attr.cap, ibv->qp_type, signals_all ? 1 : 0};
     return 0;
 }
 
@@ -307,10 +301,6 @@ SOFTHCA_EXPORT int ibv_destroy_qp(ibv_qp* ibv) {
         return error_of(EBUSY);
     release(*object);
     end_events(ibv->context, object->async_events);
-    if (object->xrcd != nullptr)
-        object->xrcd->users.fetch_sub(1, std::memory_order_relaxed);
-    else
-        object_of<PdObject>(ibv->pd)->users.fetch_sub(1, std::memory_order_relaxed);
     delete object;
     return 0;
 }
@@ -336,12 +326,9 @@ ibv_qp* open_qp(ibv_context* context, ibv_qp_open_attr* attributes) try {
     ibv.qp_type = IBV_QPT_XRC_RECV;
     if ((attributes->comp_mask & IBV_QP_OPEN_ATTR_CONTEXT) != 0)
         ibv.qp_context = attributes->qp_context;
-    object->init.qp_context = ibv.qp_context;
-    object->init.qp_type = IBV_QPT_XRC_RECV;
     object->qp = adapter_of(context).qps.get(attributes->qp_num);
     open_xrc_receiver(host, *shared, attributes->qp_num);
-    object->xrcd = xrcd;
-    xrcd->users.fetch_add(1, std::memory_order_relaxed);
+    object->xrcd = use(xrcd);
     return &ibv;
 } catch (const std::bad_alloc&) {
     return fail(ENOMEM);

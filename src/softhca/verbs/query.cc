@@ -241,15 +241,11 @@ SOFTHCA_EXPORT ssize_t _ibv_query_gid_table(ibv_context* context, ibv_gid_entry*
 
 SOFTHCA_EXPORT int ibv_query_gid_type(ibv_context* context, uint8_t port, unsigned int index,
                                       int* type) {
-    const FabricConfig& config = config_of(context);
-    if (!valid_port(context, port) || index >= static_cast<unsigned int>(gid_table_of(config)))
-        return fail_call(EINVAL);
-    const bool is_set = index < static_cast<unsigned int>(gids_of(config));
+    ibv_gid_entry entry{};
+    const int error = _ibv_query_gid_ex(context, port, index, &entry, 0, sizeof entry);
+    if (error == EINVAL) return fail_call(EINVAL);
     // RoCE v2; or InfiniBand, RoCE v1 and entries that are not set.
-    *type = config.link_layer == LinkLayer::kEthernet && is_set &&
-                    is_roce_v2(config, static_cast<int>(index))
-                ? 1
-                : 0;
+    *type = error == 0 && entry.gid_type == IBV_GID_TYPE_ROCE_V2 ? 1 : 0;
     return 0;
 }
 

@@ -26,7 +26,6 @@ ibv_srq* make_srq(ibv_context* context, void* srq_context, ibv_pd* pd, ibv_srq_a
         limits_asked->max_sge > static_cast<uint32_t>(personality.limits.srq_sge))
         return fail(EINVAL);
     Srq::Attributes attributes;
-    attributes.device = Context::of(context)->device->index;
     attributes.pd = object_of<PdObject>(pd)->base().id;
     attributes.max_wr = rounded(personality, limits_asked->max_wr);
     attributes.max_sge = std::max<uint32_t>(limits_asked->max_sge, 1);
@@ -42,15 +41,14 @@ ibv_srq* make_srq(ibv_context* context, void* srq_context, ibv_pd* pd, ibv_srq_a
     limits_asked->max_sge = srq->shared().ring.max_sge;
     auto* object = new SrqObject;
     object->srq = srq;
-    object->xrcd = xrcd;
+    object->xrcd = use(xrcd);
     object->ibv.context = context;
     object->ibv.srq_context = srq_context;
     object->ibv.pd = pd;
     object->ibv.handle = srq->number();
     pthread_mutex_init(&object->ibv.mutex, nullptr);
     pthread_cond_init(&object->ibv.cond, nullptr);
-    object_of<PdObject>(pd)->users.fetch_add(1, std::memory_order_relaxed);
-    if (xrcd != nullptr) xrcd->users.fetch_add(1, std::memory_order_relaxed);
+    object->pd = use(object_of<PdObject>(pd));
     srq->cookie = object;
     return &object->ibv;
 } catch (const std::bad_alloc&) {
@@ -122,36 +120,8 @@ SOFTHCA_EXPORT int ibv_destroy_srq(ibv_srq* ibv) {
         delete object->srq;
     }
     end_events(ibv->context, object->async_events);
-    object_of<PdObject>(ibv->pd)->users.fetch_sub(1, std::memory_order_relaxed);
-    if (object->xrcd != nullptr) object->xrcd->users.fetch_sub(1, std::memory_order_relaxed);
     delete object;
     return 0;
-}
-
-int post_srq_recv(ibv_srq* ibv, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) try {
-    if (inherited(ibv->context)) {
-        *bad_wr = wr;
-        return EINVAL;
-    }
-    if (take_failure(faults_of(ibv->context).post_fail)) [[unlikely]] {
-        *bad_wr = wr;
-        return personality_of(ibv->context).errors.srq_full;
-    }
-    Srq::Posts posts(*object_of<SrqObject>(ibv)->srq);
-    for (; wr != nullptr; wr = wr->next) {
-        charge(&softhca_virtual_time::receive);
-        const int status = wr->num_sge < 0
-                               ? EINVAL
-                               : posts.post(wr->wr_id, reinterpret_cast<const Sge*>(wr->sg_list),
-                                            static_cast<uint32_t>(wr->num_sge));
-        if (status != 0) {
-            *bad_wr = wr;
-            return status;
-        }
-    }
-    return 0;
-} catch (const std::bad_alloc&) {
-    return ENOMEM;
 }
 
 }  // namespace softhca

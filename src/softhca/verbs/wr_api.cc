@@ -9,22 +9,11 @@ namespace softhca {
 
 namespace {
 
-struct Operation {
-    uint64_t bit;
-    WrOpcode opcode;
-};
-constexpr Operation kOperations[] = {
-    {IBV_QP_EX_WITH_RDMA_WRITE, WrOpcode::kRdmaWrite},
-    {IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM, WrOpcode::kRdmaWriteImm},
-    {IBV_QP_EX_WITH_SEND, WrOpcode::kSend},
-    {IBV_QP_EX_WITH_SEND_WITH_IMM, WrOpcode::kSendImm},
-    {IBV_QP_EX_WITH_RDMA_READ, WrOpcode::kRdmaRead},
-    {IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP, WrOpcode::kCompareSwap},
-    {IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD, WrOpcode::kFetchAdd},
-    {IBV_QP_EX_WITH_LOCAL_INV, WrOpcode::kLocalInvalidate},
-    {IBV_QP_EX_WITH_BIND_MW, WrOpcode::kBindMw},
-    {IBV_QP_EX_WITH_SEND_WITH_INV, WrOpcode::kSendInvalidate},
-};
+// An operation's bit is that of its opcode.
+static_assert(IBV_QP_EX_WITH_RDMA_WRITE == 1 << IBV_WR_RDMA_WRITE &&
+              IBV_QP_EX_WITH_SEND_WITH_IMM == 1 << IBV_WR_SEND_WITH_IMM &&
+              IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD == 1 << IBV_WR_ATOMIC_FETCH_AND_ADD &&
+              IBV_QP_EX_WITH_SEND_WITH_INV == 1 << IBV_WR_SEND_WITH_INV);
 
 QpObject& object_of_qp(ibv_qp_ex* qp) {
     return *object_of<QpObject>(qp);
@@ -131,11 +120,7 @@ void abort_requests(ibv_qp_ex* qp) {
 
 bool send_ops_supported(const Personality& personality, ibv_qp_type type, uint64_t operations) {
     if (personality.has.wr_api == 0) return false;
-    const uint32_t supported = operations_of(personality, static_cast<QpType>(type));
-    for (const Operation& operation : kOperations)
-        if ((supported >> static_cast<unsigned>(operation.opcode) & 1) != 0)
-            operations &= ~operation.bit;
-    return operations == 0;
+    return (operations & ~uint64_t{operations_of(personality, static_cast<QpType>(type))}) == 0;
 }
 
 void add_send_ops(QpObject& object, uint64_t operations) {

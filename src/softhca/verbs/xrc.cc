@@ -29,7 +29,7 @@ ibv_xrcd* open_xrcd(ibv_context* context, ibv_xrcd_init_attr* attributes) try {
     if (status != 0) return fail(status);
     auto* xrcd = new XrcdObject;
     xrcd->ibv.context = context;
-    xrcd->context_use.begin(context);
+    xrcd->context_use = use(context);
     xrcd->domain = domain;
     return &xrcd->ibv;
 } catch (const std::bad_alloc&) {

@@ -136,24 +136,17 @@ void lines(Input& input) {
 }
 
 void values(Input& input) {
-    const size_t most = kPmi1MinValue + input.below(64);
-    ValueDecoder decoder;
+    std::vector<std::byte> decoded;
     if (input.chance(2)) {  // what is encoded is decoded
         const std::vector<std::byte> address = copy_of(input.rest());
-        const auto encoded = encode_values(address, most);
-        for (const auto& value : encoded) {
-            require(value.size() <= most, "a value is too long");
-            require(decoder.take(value), "an own value is refused");
-        }
-        require(decoder.complete() && decoder.address() == address,
+        if (address.empty() || address.size() > kMaxAddress) return;
+        require(decode_value(encode_value(address), decoded) && decoded == address,
                 "an address changes on its way");
         return;
     }
-    while (!input.empty() && !decoder.complete()) {
-        const auto bytes = input.take_bytes(input.below(128));
-        if (!decoder.take({reinterpret_cast<const char*>(bytes.data()), bytes.size()})) return;
-        require(decoder.address().size() <= kMaxAddress, "an address is too long");
-    }
+    const auto bytes = input.rest();
+    if (decode_value({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, decoded))
+        require(2 * decoded.size() == bytes.size(), "an address of another length");
 }
 
 }  // namespace

@@ -83,6 +83,20 @@ as_user() { # test
         [ -z "$left" ] || { echo "left: $left"; exit 1; }' "/mnt/$1"
 }
 
+# The tests whose packages of ours are there: of the software HCA alone, there are no others.
+possible_tests() {
+    awk -v debs="$(fields '${Package}')" '
+        /^Package: / { ours[$2] }
+        /^Tests: / { test = $2; missing = 0 }
+        /^Depends: / {
+            for (i = 2; i <= NF; ++i) {
+                sub(/,$/, "", $i)
+                if ($i in ours && index(" " debs, " " $i ",") == 0) missing = 1
+            }
+            if (test != "" && !missing) print test
+        }' "$tests/../control" "$tests/control"
+}
+
 # What the layer has, or hides (by a device without number), but not what dpkg and others keep for themselves.
 no_leftovers() {
     local left
@@ -107,7 +121,7 @@ fi
 [ -n "${PACKAGES_ROOT:-}" ] ||
     check "a clean root of $release" mmdebstrap --quiet --variant=minbase --include="$(dependencies | paste -sd ,)" "$release" "$clean"
 check 'the packages are installed' inside sh -c 'dpkg -i /mnt/*.deb'
-for test in $(sed -n 's/^Tests: //p' "$tests/control"); do
+for test in $(possible_tests); do
     check "$test, without privileges" as_user "$test"
 done
 # shellcheck disable=SC2046

@@ -39,7 +39,6 @@ struct NoEvents : EventSink {
 };
 
 inline std::unique_ptr<Segment> open_segment(const std::string& name,
-                                             Segment::Mode mode = Segment::Mode::kJoinOrCreate,
                                              const char* profile = nullptr) {
     FabricConfig config{};
     if (profile != nullptr) config.nic = *find_profile(profile);
@@ -48,7 +47,7 @@ inline std::unique_ptr<Segment> open_segment(const std::string& name,
     config.ports = 1;
     config.link_layer = LinkLayer::kInfiniband;
     std::string error;
-    return Segment::open(name, mode, config, &error);
+    return Segment::open(name, config, &error);
 }
 
 inline NoEvents no_events;
@@ -56,7 +55,7 @@ inline NoEvents no_events;
 inline Adapter* start_adapter(const std::string& name, EventSink& sink = no_events,
                               const char* profile = nullptr) {
     std::string error;
-    auto segment = open_segment(name, Segment::Mode::kJoinOrCreate, profile);
+    auto segment = open_segment(name, profile);
     return segment == nullptr ? nullptr
                               : Adapter::start(std::move(segment), false, sink, &error).release();
 }

@@ -65,15 +65,11 @@ TEST_F(FabricTest, SecondProcessJoinsTheSame) {
     ASSERT_NE(segment, nullptr);
     segment->header().next_domain = 4711;
     Child child([this] {
-        auto joined = open_segment(name_, Segment::Mode::kJoinOnly);
+        auto joined = open_segment(name_);
         return joined != nullptr && !joined->created() && joined->header().next_domain == 4711 ? 0
                                                                                                : 1;
     });
     EXPECT_EQ(child.join(), 0);
-}
-
-TEST_F(FabricTest, NobodyThereIsNothingToJoin) {
-    EXPECT_EQ(open_segment(name_, Segment::Mode::kJoinOnly), nullptr);
 }
 
 TEST_F(FabricTest, FileOfSomebodyElseIsRefused) {
@@ -121,7 +117,7 @@ TEST_F(FabricTest, LimitOfFileSizesIsNoObstacle) {
         setrlimit(RLIMIT_FSIZE, &limit);
         std::string error;
         FabricConfig config{};
-        const auto segment = Segment::open(name_, Segment::Mode::kJoinOrCreate, config, &error);
+        const auto segment = Segment::open(name_, config, &error);
         rlimit after;
         getrlimit(RLIMIT_FSIZE, &after);
         if (after.rlim_cur != limit.rlim_cur) return 1;
@@ -144,7 +140,7 @@ TEST_F(FabricTest, MemberOfAnotherPidNamespaceIsKept) {
     }
     std::string error;
     FabricConfig config{};
-    EXPECT_EQ(Segment::open(name_, Segment::Mode::kJoinOrCreate, config, &error), nullptr);
+    EXPECT_EQ(Segment::open(name_, config, &error), nullptr);
     EXPECT_NE(error.find("namespace"), std::string::npos) << error;
     ASSERT_EQ(unlink(path_.c_str()), 0) << "it is kept";
 }
@@ -166,7 +162,7 @@ TEST_F(FabricTest, MemberInAContainerIsKeptUntilItEnds) {
     ASSERT_TRUE(wait_for([&] { return *step == 1; }));
     std::string error;
     FabricConfig config{};
-    EXPECT_EQ(Segment::open(name_, Segment::Mode::kJoinOrCreate, config, &error), nullptr);
+    EXPECT_EQ(Segment::open(name_, config, &error), nullptr);
     EXPECT_NE(error.find("--pid=host"), std::string::npos) << error;
     EXPECT_FALSE(Segment::remove_if_unused(name_, &error));
     *step = 2;
@@ -219,7 +215,7 @@ TEST_F(FabricTest, ProcessOfAnotherUserNamespaceLearnsWhyItCannotJoin) {
         if (!enter()) return 1;
         std::string error;
         FabricConfig config{};
-        if (Segment::open(name_, Segment::Mode::kJoinOrCreate, config, &error) != nullptr) return 2;
+        if (Segment::open(name_, config, &error) != nullptr) return 2;
         return error.find("user namespace") != std::string::npos ? 0 : 3;
     });
     EXPECT_EQ(child.join(), 0);
@@ -237,7 +233,7 @@ TEST_F(FabricTest, MemberThatIsNotDumpableIsKept) {
     ASSERT_TRUE(wait_for([&] { return *step == 1; }));
     std::string error;
     FabricConfig config{};
-    EXPECT_EQ(Segment::open(name_, Segment::Mode::kJoinOrCreate, config, &error), nullptr);
+    EXPECT_EQ(Segment::open(name_, config, &error), nullptr);
     EXPECT_NE(error.find("dumpable"), std::string::npos) << error;
     EXPECT_TRUE(exists(path_));
     *step = 2;
@@ -258,7 +254,8 @@ TEST_F(FabricTest, MemberWhoseFirstThreadHasEndedIsPresent) {
         return 1;
     });
     ASSERT_TRUE(wait_for([&] { return *step == 1; }));
-    EXPECT_NE(open_segment(name_, Segment::Mode::kJoinOnly), nullptr);
+    const auto joined = open_segment(name_);
+    EXPECT_TRUE(joined != nullptr && !joined->created());
     *step = 2;
     EXPECT_EQ(child.join(), 0);
 }

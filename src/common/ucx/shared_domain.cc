@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "rwapi/transport/shared_domain.h"
+#include "common/ucx/shared_domain.h"
 
 #include <string>
 #include <utility>
 
 #include "common/assert.h"
-#include "rwapi/base/log.h"
 
 namespace rwapi {
 namespace {
@@ -29,7 +28,6 @@ std::shared_ptr<SharedDomain> SharedDomain::open(const Resource& resource) {
     const std::lock_guard guard(all.mutex);
     std::weak_ptr<SharedDomain>& known = all.list[{resource.component, resource.domain}];
     std::shared_ptr<SharedDomain> found = known.lock();
-    log_debug("memory domain %s: %s", resource.domain.c_str(), found ? "is shared" : "is opened");
     if (found) return found;
     Domain domain = open_domain(resource);
     if (!domain) return nullptr;
@@ -45,7 +43,7 @@ void SharedDomain::forget() {
 }
 
 ucs_status_t SharedDomain::add(std::byte* memory, uint64_t length, unsigned flags,
-                               uct_mem_h& registered) {
+                               uct_mem_h& registered, bool& shared) {
     const std::lock_guard guard(mutex_);
     const auto [at, is_new] =
         registrations_.try_emplace(Use{memory, length, flags}, Registration{nullptr, 0});
@@ -57,10 +55,8 @@ ucs_status_t SharedDomain::add(std::byte* memory, uint64_t length, unsigned flag
             registrations_.erase(at);
             return status;
         }
-    } else {
-        log_debug("%llu bytes at %p: their registration is shared",
-                  static_cast<unsigned long long>(length), static_cast<void*>(memory));
     }
+    shared = !is_new;
     ++registration.users;
     registered = registration.registered;
     return UCS_OK;

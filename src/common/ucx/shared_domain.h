@@ -28,8 +28,9 @@ class SharedDomain {
     // workers, too, register in the same domain from several threads.
     uct_md_h get() const { return domain_.get(); }
 
-    // Registers memory, or counts one more user of its registration. flags: UCT's.
-    ucs_status_t add(std::byte* memory, uint64_t length, unsigned flags, uct_mem_h& registered);
+    // Registers memory, or counts one more user of its registration (`shared`). flags: UCT's.
+    ucs_status_t add(std::byte* memory, uint64_t length, unsigned flags, uct_mem_h& registered,
+                     bool& shared);
     // Takes back one add() with these arguments.
     void remove(const std::byte* memory, uint64_t length, unsigned flags);
     // Packs the key of what add() has registered.
