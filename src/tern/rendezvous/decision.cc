@@ -36,8 +36,6 @@ struct Rule {
 // The first rule that applies decides. Where none does, the costs decide: those of a message in
 // decide(), those of a buffer in decide_buffer().
 constexpr Rule kRules[] = {
-    {Scheme::kRead, Reason::kSenderIsLate, kMessage,
-     [](const Case& it) { return it.can_read() && it.late; }},
     {Scheme::kRead, Reason::kReused, kMessage,
      [](const Case& it) { return it.can_read() && it.reused; }},
     {Scheme::kPlaced, Reason::kPinned, kMessage, [](const Case& it) { return it.own.of_device; }},
@@ -56,7 +54,6 @@ constexpr Rule kRules[] = {
 
 constexpr const char* kTexts[] = {"not decided",
                                   "the peer's memory is open",
-                                  "the sender keeps its receivers waiting",
                                   "the buffer is used again",
                                   "all rings are lent to other peers",
                                   "the buffer could not be registered",
@@ -121,10 +118,7 @@ Decision Decider::decide(const DecisionInputs& inputs) const {
     const bool places = is_reused(inputs.own)
                             ? in_place.cost() < copied.cost()
                             : in_place.cost() * (1 + settings_.margin) < copied.time;
-    Decision decision = made(inputs, places ? Scheme::kPlaced : Scheme::kStaged, Reason::kFaster);
-    decision.expected =
-        (places ? in_place : copied).time + model_.costs().network.latency;  // of the fetch
-    return decision;
+    return made(inputs, places ? Scheme::kPlaced : Scheme::kStaged, Reason::kFaster);
 }
 
 Decision Decider::decide_buffer(const DecisionInputs& inputs) const {

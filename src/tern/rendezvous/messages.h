@@ -112,7 +112,6 @@ struct Ack {
     static constexpr uint32_t kEnd = 1;     // the transfer is over
     static constexpr uint32_t kFailed = 2;  // with kEnd: not all bytes are in the receiver's memory
     static constexpr uint32_t kReply = 4;   // with kEnd: the bytes of a Reply follow
-    static constexpr uint32_t kWaited = 8;  // with kEnd: the receiver had to wait for the sender
 
     uint32_t receiver = 0;
     uint32_t count = 0;  // sub-blocks taken since the transfer began, modulo 2^32
@@ -121,11 +120,9 @@ struct Ack {
 
     // `length`: of the frame's payload.
     bool valid(uint32_t length) const {
-        if ((flags & kWaited) != 0 && (flags & kEnd) == 0) return false;
-        const uint32_t others = flags & ~kWaited;
         if ((flags & kReply) == 0)
-            return (others & ~(kEnd | kFailed)) == 0 && length == sizeof(Ack);
-        return others == (kEnd | kReply) && reply < Reply::kIds &&
+            return (flags & ~(kEnd | kFailed)) == 0 && length == sizeof(Ack);
+        return flags == (kEnd | kReply) && reply < Reply::kIds &&
                length <= sizeof(Ack) + Reply::kMost;
     }
 };

@@ -255,11 +255,6 @@ bool OutgoingTransfers::acknowledged(Channel& channel, const std::byte* data, ui
         (!transfer->core->all_posted() || !transfer->core->all_acknowledged()))
         return false;
     if ((frame.flags & Ack::kFailed) != 0) transfer->status = Status::kRemoteAccess;
-    if (!transfer->asked_here) {
-        const bool waited = (frame.flags & Ack::kWaited) != 0;
-        counters_.waits += waited;
-        owner_.fetched(waited);
-    }
     // The receiver has all bytes before this side has the completions of the writes.
     if (transfer->under_way() != 0)
         transfer->move_to(Outgoing::State::kEnded);

@@ -42,13 +42,10 @@ Status Rendezvous::get(Channel& channel, std::span<const Buffers::Piece> to, uin
 }
 
 // Whether a message whose key has an rkey is read.
-bool Rendezvous::reads(const Source& source, std::span<const Buffers::Piece> to) const {
-    DecisionInputs inputs{.readable = true,
-                          .late = source.readable == Reason::kSenderIsLate,
-                          .one_piece = to.size() == 1};
-    if (!inputs.one_piece) return false;
-    inputs.length = to.front().length;
-    if (!inputs.late) inputs.own = memory_.state_of(to.front());
+bool Rendezvous::reads(std::span<const Buffers::Piece> to) const {
+    if (to.size() != 1) return false;
+    const DecisionInputs inputs{
+        .length = to.front().length, .readable = true, .own = memory_.state_of(to.front())};
     return decider_.decide(inputs).scheme == Scheme::kRead;
 }
 

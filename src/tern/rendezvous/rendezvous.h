@@ -34,10 +34,10 @@ class Rendezvous {
     // The rkey to read the peer's memory with, for get(); 0: the peer is to write. `open`: of open
     // memory, or 0; `of_message`: of a message's, or 0. Open memory is read whatever else is known,
     // so only others are a matter of kRules (decision.cc).
-    uint32_t rkey_to_read(uint32_t open, uint32_t of_message, const Source& source,
+    uint32_t rkey_to_read(uint32_t open, uint32_t of_message,
                           std::span<const Buffers::Piece> to) const {
         if (open != 0 || of_message == 0) return open;
-        return reads(source, to) ? of_message : 0;
+        return reads(to) ? of_message : 0;
     }
     // A get into memory that the rendezvous allocates. If the transfer succeeds, `unpack` gets
     // the bytes before the cookie, if any, is completed. kDevice: out of memory.
@@ -138,7 +138,7 @@ class Rendezvous {
                refusals_.empty() && flushes_.empty();
     }
     RendezvousParts parts();
-    bool reads(const Source& source, std::span<const Buffers::Piece> to) const;
+    bool reads(std::span<const Buffers::Piece> to) const;
     unsigned advance();
     unsigned progress_flushes();
     bool refused(Channel& channel, const std::byte* data, uint32_t length);

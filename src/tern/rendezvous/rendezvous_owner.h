@@ -21,8 +21,6 @@ struct RendezvousSettings {
     uint32_t rings =
         kTunables.rndv_windows;  // most rings to receive into; as many again to send from
     uint32_t chunks_per_ring = kTunables.rndv_buffers;
-    // A side that polls less often than this does something else meanwhile, and does not wait.
-    std::chrono::nanoseconds between_polls = std::chrono::microseconds(100);
     // While nobody gets a ring for so long, or in IdleTime::kMostCalls calls of progress, transfers
     // that wait for one do without.
     std::chrono::nanoseconds ring_patience = std::chrono::seconds(1);
@@ -40,7 +38,6 @@ struct RendezvousCounters {
     uint64_t served = 0;  // asked for by peers, gets and puts
     uint64_t refused = 0;
     uint64_t replies = 0;        // sent with the end of a transfer
-    uint64_t waits = 0;          // served too late: the peer had to wait
     uint64_t superpipeline = 0;  // messages received, by scheme
     uint64_t zero_copy = 0;
     uint64_t staged_bytes = 0;  // sent
@@ -62,8 +59,6 @@ class RendezvousOwner {
     // The active message that a peer has sent with the end of its get. `data` is valid during the
     // call.
     virtual void replied(uint32_t id, const std::byte* data, uint32_t length) = 0;
-    // A peer has fetched memory; it had to wait for this side if `waited`.
-    virtual void fetched(bool waited) = 0;
     // A warning for the log.
     virtual void warn(const std::string& text) = 0;
 

@@ -175,17 +175,9 @@ class IncomingWrites : RendezvousPart {
   private:
     static constexpr uint32_t kBlocksAtOnce = 16;  // in one step
     static constexpr uint32_t kIdleAck = 256;      // idle steps before an owed acknowledgement
-    static constexpr uint32_t kIdleClock = 32;     // idle steps between two looks at the clock
-    // Waiting no longer than this, in seconds, beyond what is expected says nothing of the sender.
-    static constexpr double kWaitedLong = 50e-6;
 
     unsigned take_blocks(Incoming& transfer);
     bool end(Incoming& transfer);
-    void note_idle(Incoming& transfer) const;
-    bool is_alone(const Incoming& transfer) const {
-        return transfer.began_alone && transfer.sequence == accounts_.begun();
-    }
-    bool kept_waiting(const Incoming& transfer) const;
 
     IncomingPins& pins_;
 };

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <cstdint>
 #include <iterator>
 #include <memory>
@@ -149,10 +148,8 @@ using Unpack = void (*)(void* argument, const void* data, size_t length);
 
 // What the key says of the side that has the bytes, and of its memory.
 struct Source {
-    bool pinned = false;            // as far as is known, the memory is
-    bool takes_waited_ack = false;  // takes Ack::kWaited
-    // Why the key has an rkey to read with: the memory is open, or the message is used again
-    // (kReused), or this side would have to wait (kSenderIsLate).
+    bool pinned = false;  // as far as is known, the memory is
+    // Why the key has an rkey to read with: the memory is open, or is used again (kReused).
     Reason readable = Reason::kOpenMemory;
 };
 
@@ -206,12 +203,6 @@ struct Incoming : Transfer {
         Part next;         // to be sent to the sender
         bool due = false;  // `next` has not been sent
     };
-    // How long this side has polled for nothing; see IncomingWrites.
-    struct Idle {
-        uint32_t steps = 0;  // consecutive steps that took nothing
-        std::chrono::nanoseconds waited{0};
-        std::chrono::steady_clock::time_point polled_at;  // when `waited` was measured last
-    };
 
     // Only along the table above. For the log, too.
     void move_to(State next);
@@ -244,8 +235,7 @@ struct Incoming : Transfer {
     Owned owned;
     std::optional<Reply> reply;  // to be sent with the end
     bool decided = false;
-    Decision decision;         // of a read: whether to the user's memory (kPlaced) or to a ring
-    bool began_alone = false;  // no other transfer was under way
+    Decision decision;  // of a read: whether to the user's memory (kPlaced) or to a ring
     Pinned pinned;
     Reading reading;
     std::optional<RingReader> core;
@@ -254,7 +244,7 @@ struct Incoming : Transfer {
     bool failed = false;   // memory of one side was undeclared: the rest is dropped
     bool refused = false;  // by the sender, which waits for no confirmation
     uint64_t taken = 0;    // bytes copied or skipped
-    Idle idle;
+    uint32_t idle = 0;     // consecutive steps that took nothing; see IncomingWrites
 };
 
 // States, events, next states:

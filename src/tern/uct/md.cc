@@ -377,7 +377,6 @@ ucs_status_t md_open(uct_component_t* component, const char* name, const uct_md_
                          .opening = {},
                          .publishes = config.publish != 0,
                          .opens_all_keys = config.open_all_keys != 0,
-                         .lateness = {},
                          .lent_bytes = 0,
                          .types = {},
                          .dma_buffers = false,

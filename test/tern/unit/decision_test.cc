@@ -97,7 +97,7 @@ const Row kRows[] = {
     {"readable, staging is set",
      kSlowNetwork,
      kSuperpipeline,
-     {.length = kMB, .readable = true, .late = true, .own = kUsed},
+     {.length = kMB, .readable = true, .own = kUsed},
      Scheme::kStaged,
      Reason::kSetting},
     {"readable, zero-copy is set",
@@ -109,27 +109,9 @@ const Row kRows[] = {
     {"readable, several pieces",
      kSlowNetwork,
      kAuto,
-     {.length = kMB, .readable = true, .late = true, .one_piece = false},
+     {.length = kMB, .readable = true, .one_piece = false},
      Scheme::kStaged,
      Reason::kSeveralPieces},
-    {"late, fresh buffer",
-     kSlowNetwork,
-     kAuto,
-     {.length = kMB, .readable = true, .late = true, .own = kFresh},
-     Scheme::kRead,
-     Reason::kSenderIsLate},
-    {"late, too long",
-     kSlowNetwork,
-     kAuto,
-     {.length = kMB, .readable = true, .late = true, .own = kTooLong},
-     Scheme::kRead,
-     Reason::kSenderIsLate},
-    {"late, but no rkey",
-     kSlowNetwork,
-     kAuto,
-     {.length = kMB, .late = true, .own = kFresh},
-     Scheme::kStaged,
-     Reason::kFaster},
     // What has been tried.
     {"no ring",
      kSlowNetwork,
@@ -342,20 +324,6 @@ TEST(Decision, OfABuffer) {
         EXPECT_STREQ(text_of(source.reason), text_of(row.reason)) << row.name;
         EXPECT_EQ(source.piece != 0, row.in_pieces) << row.name;
     }
-}
-
-TEST(Decision, OfARequest) {
-    const struct {
-        bool allowed, reused, late;
-        Publishing publishing;
-    } rows[] = {
-        {false, false, false, Publishing::kNone}, {false, true, true, Publishing::kNone},
-        {true, false, false, Publishing::kNone},  {true, true, false, Publishing::kReused},
-        {true, false, true, Publishing::kLate},   {true, true, true, Publishing::kLate},
-    };
-    for (const auto& row : rows)
-        EXPECT_EQ(publishing(row.allowed, row.reused, row.late), row.publishing)
-            << row.allowed << row.reused << row.late;
 }
 
 }  // namespace decision_test
