@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "tern/rendezvous/calibration.h"
-
+// Measures the costs of this processor and this device.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -10,6 +9,8 @@
 #include <limits>
 
 #include "tern/base/trace.h"
+#include "tern/pinning/cache/pin_cache.h"
+#include "tern/rendezvous/cost_model.h"
 #include "tern/rendezvous/schedule.h"
 #include "tern/verbs/handles.h"
 #include "tern/verbs/memory.h"

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The decisions of a rendezvous: how a message, a put or a get comes to its receiver, and from where
-// the sender writes it. All are taken here, by kRules (decision.cc) and by costs, from plain values:
-// no clock, no device, no lock, no allocation, and less than a microsecond.
+// The decisions of a rendezvous: how a message, a put or a get comes to its receiver, and from
+// where the sender writes it. All are taken here, by kRules (decision.cc) and by costs, from plain
+// values: no clock, no device, no lock, no allocation, and less than a microsecond.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -151,5 +152,30 @@ class Decider {
     uint64_t longest_pin_;  // of a buffer that needs no pieces
     uint64_t longest_copy_;
 };
+
+// The time from the decision to fetch a message until both sides know that it is over, for messages
+// of up to `upto` bytes that are longer than those of the range before: latency + fixed + length *
+// per_byte, in seconds; `fixed` may be negative. Further messages can be under way during the
+// latency.
+struct FetchRange {
+    uint64_t upto = 0;
+    double latency = 0;
+    double fixed = 0;
+    double per_byte = 0;
+    Scheme scheme = Scheme::kStaged;
+};
+
+inline constexpr size_t kFetchRanges = 7;  // at most
+
+// The times of the scheme that the decider chooses for buffers that are used for the first time, as
+// straight lines: ranges are short enough that a line is within a few per cent of the model.
+// Buffers of more than `longest_pin` bytes are not pinned. Copies take the time that the user of
+// the result assumes for its own copies, to compare like with like: `copy_bandwidth`, in bytes per
+// second. The last range is unlimited.
+struct FetchTimes {
+    std::array<FetchRange, kFetchRanges> ranges;
+    size_t count = 0;
+};
+FetchTimes fetch_times(const Decider& decider, uint64_t longest_pin, double copy_bandwidth);
 
 }  // namespace tern

@@ -120,8 +120,7 @@ struct Ack {
 
     // `length`: of the frame's payload.
     bool valid(uint32_t length) const {
-        if ((flags & kReply) == 0)
-            return (flags & ~(kEnd | kFailed)) == 0 && length == sizeof(Ack);
+        if ((flags & kReply) == 0) return (flags & ~(kEnd | kFailed)) == 0 && length == sizeof(Ack);
         return flags == (kEnd | kReply) && reply < Reply::kIds &&
                length <= sizeof(Ack) + Reply::kMost;
     }

@@ -13,7 +13,7 @@ namespace tern {
 // Pins buffers piece by piece, as a decision says.
 class PiecewisePins : protected RendezvousPart {
   protected:
-    using RendezvousPart::RendezvousPart;
+    explicit PiecewisePins(const RendezvousPart& part) : RendezvousPart(part) {}
 
     // How much to pin next, from `offset` in the message on.
     uint64_t piece_at(const Transfer& transfer, const Decision& decision, uint64_t offset) const;
@@ -23,7 +23,7 @@ class PiecewisePins : protected RendezvousPart {
 // pinned.
 class IncomingPins : PiecewisePins {
   public:
-    explicit IncomingPins(const RendezvousParts& parts) : PiecewisePins(parts) {}
+    explicit IncomingPins(const RendezvousPart& part) : PiecewisePins(part) {}
 
     // Whether the next piece may be registered in this call of progress.
     bool may_pin(const Incoming& transfer) const {
@@ -60,8 +60,8 @@ class IncomingPins : PiecewisePins {
 // Posts the writes of outgoing transfers to their final place, one chunk at a time.
 class PlacedWrites : PiecewisePins {
   public:
-    PlacedWrites(const RendezvousParts& parts, StagedWrites& staging)
-        : PiecewisePins(parts), staging_(staging) {}
+    PlacedWrites(const RendezvousPart& part, StagedWrites& staging)
+        : PiecewisePins(part), staging_(staging) {}
 
     // The receiver is pinning the first part, which ends at `upto`. Meanwhile this side pins the
     // bytes of that part. False: there is no such part.

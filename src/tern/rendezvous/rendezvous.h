@@ -131,13 +131,13 @@ class Rendezvous {
     }
 
   private:
+    friend class RendezvousPart;
     // At most calls of progress there is nothing that could be moved on.
     bool nothing_begun() const { return accounts_.none() && refusals_.empty() && flushes_.empty(); }
     bool quiet() const {
         return !accounts_.any_work() && incoming_.quiet() && outgoing_.quiet() &&
                refusals_.empty() && flushes_.empty();
     }
-    RendezvousParts parts();
     bool reads(std::span<const Buffers::Piece> to) const;
     unsigned advance();
     unsigned progress_flushes();

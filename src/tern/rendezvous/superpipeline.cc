@@ -11,8 +11,8 @@
 
 namespace tern {
 
-IncomingRings::IncomingRings(const RendezvousParts& parts)
-    : RendezvousPart(parts), pool_(new_rings()), generation_(std::random_device()()) {}
+IncomingRings::IncomingRings(const RendezvousPart& part)
+    : RendezvousPart(part), pool_(new_rings()), generation_(std::random_device()()) {}
 
 void IncomingRings::prepare_for_writes(Incoming& transfer) {
     if (transfer.ring.slots != 0) pool_.prepare_flags(transfer.ring);

@@ -12,7 +12,7 @@
 #include "common/assert.h"
 #include "tern/engine/channel.h"
 #include "tern/rendezvous/accounts.h"
-#include "tern/rendezvous/early_copies.h"
+#include "tern/rendezvous/early.h"
 #include "tern/rendezvous/turns.h"
 
 namespace tern {
@@ -65,7 +65,7 @@ class RingQueue {
 // requests, so that no transfer waits for ever.
 class IncomingRings : RendezvousPart {
   public:
-    explicit IncomingRings(const RendezvousParts& parts);
+    explicit IncomingRings(const RendezvousPart& part);
 
     // Whether the transfer has a ring, now or from before. `may_lend`: it is its turn.
     bool lend(Incoming& transfer, bool may_lend) {
@@ -112,8 +112,8 @@ class IncomingRings : RendezvousPart {
 // which it lends them, and writes from there to the receivers' rings.
 class StagedWrites : RendezvousPart {
   public:
-    StagedWrites(const RendezvousParts& parts, RingPool& rings, EarlyCopier& early)
-        : RendezvousPart(parts), rings_(rings), early_(early) {}
+    StagedWrites(const RendezvousPart& part, RingPool& rings, EarlyCopier& early)
+        : RendezvousPart(part), rings_(rings), early_(early) {}
 
     // Lends staging memory to a transfer that has none, in the order of the requests. False: the
     // transfer waits, in kWaiting.
@@ -160,8 +160,8 @@ class StagedWrites : RendezvousPart {
 // acknowledges. Does not end transfers: its owner does.
 class IncomingWrites : RendezvousPart {
   public:
-    IncomingWrites(const RendezvousParts& parts, IncomingPins& pins)
-        : RendezvousPart(parts), pins_(pins) {}
+    IncomingWrites(const RendezvousPart& part, IncomingPins& pins)
+        : RendezvousPart(part), pins_(pins) {}
 
     // Makes what reads the ring, and the first part that the sender is given.
     void open(Incoming& transfer);

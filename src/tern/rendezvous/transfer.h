@@ -14,11 +14,10 @@
 #include "common/assert.h"
 #include "common/make_room.h"
 #include "tern/connection/cookie.h"
+#include "tern/engine/channel.h"
 #include "tern/engine/engine.h"
 #include "tern/pinning/cache/pin_cache.h"
 #include "tern/pinning/regions/regions.h"
-#include "tern/rendezvous/buffers.h"
-#include "tern/rendezvous/channel_transfers.h"
 #include "tern/rendezvous/chunk_source.h"
 #include "tern/rendezvous/decision.h"
 #include "tern/rendezvous/messages.h"
@@ -53,6 +52,31 @@ struct Transfer {
     bool awaited() const { return asked_here && !dropped; }
 };
 
+// What the rendezvous knows of a channel.
+struct ChannelTransfers {
+    // The operations of this side's users, oldest first.
+    Transfer* first;
+    Transfer* last;
+    uint32_t rings;      // lent to transfers from the peer
+    uint32_t served[2];  // transfers that the peer has asked for: incoming, outgoing
+    // The number of this side's operations that have failed while the connection has not, and the
+    // status of the last one.
+    uint32_t failures;
+    Status failure;
+    // Whether the peer could read the message that was announced to it last, and whether the peer
+    // asks for readable messages nevertheless, because its buffers are new.
+    bool readable;
+    bool fetches;
+};
+static_assert(Status{} == Status::kOk);
+
+inline ChannelTransfers& transfers_on(Channel& channel) {
+    return channel.transfers_state.as<ChannelTransfers>();
+}
+inline const ChannelTransfers& transfers_on(const Channel& channel) {
+    return channel.transfers_state.as<ChannelTransfers>();
+}
+
 // Sends a frame about a transfer. False: it cannot be sent now.
 inline bool send_frame(Engine& engine, Channel& channel, TransferId id, const void* frame,
                        uint32_t length, bool of_user = false) {
@@ -81,66 +105,6 @@ class RegionAccess {
   private:
     RegionUse* use_;
     bool may_;
-};
-
-// The transfers of one half, by number: an index in the low 16 bits, and above them how often that
-// index was used before. Places are used again.
-template <class T>
-class TransferTable {
-  public:
-    static constexpr uint32_t kMost = 1 << 16;
-
-    bool has_room() const { return all_.size() < kMost || !free_.empty(); }
-    // Whether a peer may have one more transfer that it has asked for, if it has `held`: twice as
-    // many as it leaves to this side and to other peers. So a peer that makes no progress, or
-    // several, do not take all places.
-    bool serves(uint32_t held) const {
-        const auto left = static_cast<uint32_t>(kMost - all_.size() + free_.size());
-        return left != 0 && held < 2 * left;
-    }
-    // Null: all places are taken.
-    T* take() {
-        if (free_.empty()) {
-            if (all_.size() >= kMost) return nullptr;
-            base::make_room(free_, all_.size() + 1);  // for put_back()
-            all_.push_back(std::make_unique<T>());
-            free_.push_back(static_cast<uint32_t>(all_.size() - 1));
-            all_.back()->number = free_.back();
-        }
-        T* transfer = all_[free_.back()].get();
-        free_.pop_back();
-        transfer->sends = T::kSends;
-        return transfer;
-    }
-    void put_back(T& transfer) {
-        const uint32_t number = transfer.number;
-        TERN_ASSERT(all_[number % kMost].get() == &transfer && transfer.channel != nullptr);
-        transfer = {};
-        transfer.number = number + kMost;
-        free_.push_back(number % kMost);
-    }
-    // A transfer under way on this channel, by number or by index alone; null if there is none.
-    T* find(const Channel& channel, uint32_t number) const {
-        T* transfer = find_index(channel, number % kMost);
-        return transfer != nullptr && transfer->number == number ? transfer : nullptr;
-    }
-    T* find_index(const Channel& channel, uint32_t index) const {
-        if (index >= all_.size() || all_[index]->channel != &channel) return nullptr;
-        return all_[index].get();
-    }
-
-    // Calls `call(transfer)` for each transfer that is under way. The call may end the transfer,
-    // and the user, who gets a completion then, may begin others.
-    template <class Call>
-    void for_each(Call&& call) const {
-        // By index, because the table may grow.
-        for (size_t i = 0; i < all_.size(); ++i)
-            if (all_[i]->channel != nullptr) call(*all_[i]);
-    }
-
-  private:
-    std::vector<std::unique_ptr<T>> all_;
-    std::vector<uint32_t> free_;
 };
 
 // Called with the bytes of a get when all have come.
@@ -315,39 +279,6 @@ struct Outgoing : Transfer {
     Write gather;             // from the user's memory
     Write reclaim;            // no write, but a flush of all that is under way
     uint64_t reclaim_at = 0;  // ChunkSource::staged() when the flush began
-};
-
-// The outgoing transfers whose receiver takes part, by its number. Pure.
-class ByReceiver {
-  public:
-    void add(Outgoing& transfer) {
-        Outgoing*& first = bucket(*transfer.channel, transfer.receiver);
-        transfer.next_of_bucket = std::exchange(first, &transfer);
-    }
-    // Removes it if it is here.
-    void remove(const Outgoing& transfer) {
-        Outgoing** at = &bucket(*transfer.channel, transfer.receiver);
-        while (*at != nullptr && *at != &transfer) at = &(*at)->next_of_bucket;
-        if (*at != nullptr) *at = transfer.next_of_bucket;
-    }
-    // Null: there is none.
-    Outgoing* find(const Channel& channel, uint32_t receiver) {
-        Outgoing* transfer = bucket(channel, receiver);
-        while (transfer != nullptr &&
-               (transfer->channel != &channel || transfer->receiver != receiver))
-            transfer = transfer->next_of_bucket;
-        return transfer;
-    }
-
-  private:
-    static constexpr uint32_t kBuckets = 1024;
-
-    // Peers number their transfers from 0 on.
-    Outgoing*& bucket(const Channel& channel, uint32_t receiver) {
-        return first_[(receiver + 97 * channel.index) % kBuckets];
-    }
-
-    std::array<Outgoing*, kBuckets> first_{};
 };
 
 }  // namespace tern

@@ -12,7 +12,7 @@
 #include "tern/base/trace.h"
 #include "tern/base/tunables.h"
 #include "tern/engine/engine.h"
-#include "tern/rendezvous/calibration.h"
+#include "tern/rendezvous/cost_model.h"
 #include "tern/uct/compat.h"
 #include "tern/uct/device_memory.h"
 #include "tern/uct/explain.h"

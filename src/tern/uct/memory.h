@@ -7,7 +7,7 @@
 #include <tuple>
 #include <vector>
 
-#include "tern/pinning/cache/pin.h"
+#include "tern/pinning/cache/pin_table.h"
 #include "tern/pinning/regions/regions.h"
 #include "tern/rendezvous/rendezvous.h"
 #include "tern/uct/compat.h"
@@ -97,9 +97,9 @@ struct RemoteKey {
         : region(packed.region),
           rkey(packed.has(PackedKey::kReadOnly) ? 0 : packed.rkey),
           read_rkey(packed.rkey),
-          source{.pinned = packed.has(PackedKey::kPinned),
-                 .readable = packed.has(PackedKey::kReadOnly) ? Reason::kReused
-                                                              : Reason::kOpenMemory},
+          source{
+              .pinned = packed.has(PackedKey::kPinned),
+              .readable = packed.has(PackedKey::kReadOnly) ? Reason::kReused : Reason::kOpenMemory},
           replies(packed.has(PackedKey::kReplies)) {}
 
     WireKey region;

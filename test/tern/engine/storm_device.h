@@ -8,7 +8,7 @@
 #include <memory>
 #include <mutex>
 
-#include "tern/pinning/cache/pin.h"
+#include "tern/pinning/cache/pin_table.h"
 #include "tern/pinning/cache/pin_cache.h"
 
 namespace tern::test {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The measurements for the cost model.
-#include "tern/rendezvous/calibration.h"
+#include "tern/rendezvous/cost_model.h"
 
 #include "fake_registrar.h"
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "tern/rendezvous/chunk_source.h"
-#include "tern/rendezvous/early_copies.h"
+#include "tern/rendezvous/early.h"
 #include "tern/rendezvous/ring_reader.h"
 
 namespace tern {

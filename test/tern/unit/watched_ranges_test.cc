@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "common/seed.h"
-#include "tern/pinning/watch/inbox.h"
+#include "tern/pinning/watch/monitor.h"
 #include "tern/pinning/watch/userfault_source.h"
 
 namespace tern {

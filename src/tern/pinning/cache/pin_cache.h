@@ -13,14 +13,12 @@
 #include <string>
 
 #include "tern/base/shortage.h"
-#include "tern/pinning/cache/pin.h"
 #include "tern/pinning/cache/pin_table.h"
 #include "tern/pinning/cache/quarantine.h"
 #include "tern/pinning/cache/reaper.h"
 #include "tern/pinning/cache/recent_buffers.h"
-#include "tern/pinning/regions/access.h"
+#include "tern/pinning/regions/regions.h"
 #include "tern/pinning/watch/fork.h"
-#include "tern/pinning/watch/inbox.h"
 #include "tern/pinning/watch/monitor.h"
 
 namespace tern {

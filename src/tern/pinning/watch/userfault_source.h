@@ -13,8 +13,7 @@
 #include <mutex>
 
 #include "tern/pinning/watch/fork.h"
-#include "tern/pinning/watch/inbox.h"
-#include "tern/pinning/watch/mapping.h"
+#include "tern/pinning/watch/monitor.h"
 #include "tern/pinning/watch/watched_ranges.h"
 
 namespace tern {

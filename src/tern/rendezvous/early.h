@@ -140,8 +140,8 @@ class EarlyCopies {
 // messages.
 class EarlyCopier : RendezvousPart {
   public:
-    EarlyCopier(const RendezvousParts& parts, RingPool& rings)
-        : RendezvousPart(parts), rings_(rings) {}
+    EarlyCopier(const RendezvousPart& part, RingPool& rings)
+        : RendezvousPart(part), rings_(rings) {}
 
     // See Rendezvous::make_early_copy(). `wanted`: transfers wait for rings, so there is no copy.
     uint64_t make(Channel& channel, const Announced& message, bool wanted);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the user of a Rendezvous gives it and gets from it: settings, counters, callbacks.
+// What the user of a Rendezvous gives it and gets from it (settings, counters, callbacks), and what
+// the parts of one share.
 #pragma once
 
 #include <algorithm>
@@ -13,8 +14,15 @@
 #include "tern/connection/connection.h"
 #include "tern/rendezvous/decision.h"
 #include "tern/rendezvous/messages.h"
+#include "tern/rendezvous/ring_pool.h"
 
 namespace tern {
+
+class Engine;
+class Refusals;
+class Rendezvous;
+class TransferAccounts;
+class TransferMemory;
 
 struct RendezvousSettings {
     uint32_t ring_bytes = 256 * 1024;
@@ -64,6 +72,33 @@ class RendezvousOwner {
 
   protected:
     ~RendezvousOwner() = default;
+};
+
+// A part of a rendezvous, with the objects that all parts use. Those outlive the parts.
+class RendezvousPart {
+  public:
+    RendezvousPart& operator=(const RendezvousPart&) = delete;
+
+  protected:
+    RendezvousPart(const RendezvousPart&) = default;
+    ~RendezvousPart() = default;
+
+    // The rings of one half.
+    RingPool new_rings() const;
+
+    Engine& engine_;
+    TransferMemory& memory_;
+    TransferAccounts& accounts_;
+    Refusals& refusals_;
+    Decider& decider_;
+    const RendezvousSettings& settings_;
+    RendezvousCounters& counters_;
+    ProgressBudget& budget_;
+    RendezvousOwner& owner_;
+
+  private:
+    friend class Rendezvous;
+    explicit RendezvousPart(Rendezvous& whole);
 };
 
 }  // namespace tern

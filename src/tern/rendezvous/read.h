@@ -12,8 +12,8 @@ namespace tern {
 // Does not end transfers: its owner does.
 class Reads : RendezvousPart {
   public:
-    Reads(const RendezvousParts& parts, IncomingPins& pins, IncomingRings& rings)
-        : RendezvousPart(parts), pins_(pins), rings_(rings) {}
+    Reads(const RendezvousPart& part, IncomingPins& pins, IncomingRings& rings)
+        : RendezvousPart(part), pins_(pins), rings_(rings) {}
 
     struct Posted {
         unsigned count = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "tern/rendezvous/reads.h"
+#include "tern/rendezvous/read.h"
 
 #include <algorithm>
 #include <iterator>
