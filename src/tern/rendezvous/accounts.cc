@@ -12,7 +12,7 @@ namespace tern {
 
 RegionUse* TransferMemory::open(const WireKey& key, uint64_t address, uint64_t length,
                                 unsigned access) {
-    RegionUse* use = regions_.find({key.index, key.generation});
+    RegionUse* use = regions_.find(key);
     if (use == nullptr) return nullptr;
     if (length != 0 && covers(use->region(), address, length, access)) return use;
     regions_.release(use);
@@ -38,7 +38,6 @@ bool TransferMemory::expose(Transfer& transfer, bool writes) {
 void TransferMemory::release(Transfer& transfer) {
     if (transfer.use != nullptr) regions_.release(std::exchange(transfer.use, nullptr));
     if (transfer.pin != nullptr) pins_.release(std::exchange(transfer.pin, nullptr));
-    if (transfer.ahead != nullptr) pins_.release(std::exchange(transfer.ahead, nullptr));
     for (Pin* pin : std::exchange(transfer.pins, {})) pins_.release(pin);
 }
 

@@ -145,13 +145,9 @@ Costs calibrate(ibv_pd* pd, PinCache& pins);
 // be pinned.
 double measure_look(PinCache& pins);
 
-// The higher of each cost.
-RegistrationCosts dearer(const RegistrationCosts& one, const RegistrationCosts& other);
-
 // The bandwidths of copies by this processor: from a ring to a buffer in the cache, and to or from
-// memory, whichever is slower. Returns the best of the rounds that fit into `seconds`, and of three
-// (half a millisecond each) however long they take. If there is no memory for the measurement, the
-// bandwidths are infinite.
-CopyCosts measure_copies(double seconds = 1e-3);
+// memory, whichever is slower; the best of three rounds of half a millisecond. If there is no
+// memory for the measurement, the bandwidths are infinite.
+CopyCosts measure_copies();
 
 }  // namespace tern

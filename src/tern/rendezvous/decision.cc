@@ -255,7 +255,7 @@ Costs with_copies(Costs costs, double bandwidth) {
 class Times {
   public:
     Times(const Decider& decider, uint64_t longest_pin, double copy_bandwidth)
-        : decider_(decider.model().costs(), decider.settings()),
+        : decider_(decider),
           told_(with_copies(decider.model().costs(), copy_bandwidth), decider.settings()),
           longest_pin_(longest_pin) {}
 
@@ -281,8 +281,8 @@ class Times {
     }
 
   private:
-    Decider decider_;  // without what messages have taken
-    Decider told_;     // has the costs that the user assumes
+    const Decider& decider_;
+    const Decider told_;  // has the costs that the user assumes
     uint64_t longest_pin_;
 };
 

@@ -108,7 +108,6 @@ class Decider {
     // Whether the buffer is pinned, or used so often that it is worth a pin.
     bool is_reused(const BufferState& buffer) const;
 
-    static constexpr uint64_t kLongPiece = 2 << 20;
     // The piece after one of `piece` bytes: as long as can be pinned while that is on the wire, up
     // to kLongPiece.
     uint64_t next_piece(uint64_t piece) const;

@@ -59,8 +59,8 @@ void IncomingTransfers::begin(Incoming& transfer) {
         return;
     }
     // Transfers that an earlier call of progress had no time for come first.
-    if (budget_.behind() || !waiting_.for_budget.empty()) {
-        waiting_.for_budget.push(*transfer.channel, &transfer);
+    if (budget_.behind() || !later_.empty()) {
+        later_.push(*transfer.channel, &transfer);
         return;
     }
     // A transfer that needs no ring does not wait for those that do.
@@ -112,7 +112,7 @@ IncomingTransfers::Prepared IncomingTransfers::prepare_placed(Incoming& transfer
         if (rings_.will_come(transfer, may_lend)) return Prepared::kLater;
     }
     while (transfer.pinned.bytes != transfer.length) {
-        if (pins_.find(transfer)) continue;
+        if (pins_.find(transfer, kRemotePut)) continue;
         if (!pins_.may_pin(transfer)) return Prepared::kLater;
         if (pins_.pin(transfer, kRemotePut)) continue;
         pins_.release_all(transfer);
@@ -161,10 +161,10 @@ void IncomingTransfers::proceed(Incoming& transfer, Prepared how) {
         case Prepared::kNoRing:
             return wait_for_ring(transfer);
         case Prepared::kLater:
-            waiting_.for_budget.push(*transfer.channel, &transfer);
+            later_.push(*transfer.channel, &transfer);
             break;
         case Prepared::kFailed:
-            waiting_.failed.push_back(&transfer);
+            failed_.push_back(&transfer);
             break;
     }
 }
@@ -194,11 +194,11 @@ unsigned IncomingTransfers::begin_waiting() {
             [this](Channel& channel, const Deliver& offer) { return serve(channel, offer); });
     if (!unconnected_.empty()) [[unlikely]]
         count += begin_connected([this](Incoming& transfer) { begin(transfer); });
-    for (auto& later = waiting_.for_budget; !later.empty() && !budget_.over(); ++count) {
-        Incoming& transfer = *later.front();
+    for (; !later_.empty() && !budget_.over(); ++count) {
+        Incoming& transfer = *later_.front();
         const Prepared now = prepare(transfer, !rings_.any_waits());
         if (now == Prepared::kLater) break;
-        (void)later.pop(*transfer.channel);
+        (void)later_.pop(*transfer.channel);
         proceed(transfer, now);
     }
     const unsigned lent = lend_rings();
@@ -207,9 +207,9 @@ unsigned IncomingTransfers::begin_waiting() {
     else if (without_ring_.count())
         count += do_without_rings();
     count += lent;
-    while (!waiting_.failed.empty()) {
-        Incoming* transfer = waiting_.failed.back();
-        waiting_.failed.pop_back();
+    while (!failed_.empty()) {
+        Incoming* transfer = failed_.back();
+        failed_.pop_back();
         end(*transfer, Status::kDevice);
         ++count;
     }
@@ -333,7 +333,7 @@ bool IncomingTransfers::refused(Channel& channel, const Refuse& frame) {
 
 // All transfers have been moved on. Besides the flags, they wait only for completions and frames.
 Status IncomingTransfers::arm(std::vector<Watched>& words) {
-    if (!waiting_.failed.empty() || !waiting_.for_budget.empty()) return Status::kInProgress;
+    if (!failed_.empty() || !later_.empty()) return Status::kInProgress;
     if (may_serve()) return Status::kInProgress;
     bool arrived = false;
     running_.for_each_ready([&](Incoming& transfer) {
@@ -365,11 +365,11 @@ Status IncomingTransfers::arm(std::vector<Watched>& words) {
 void IncomingTransfers::end(Incoming& transfer, Status status) {
     TERN_TRACE("incoming transfer %u is over, status %u", transfer.number,
                static_cast<unsigned>(status));
-    std::erase(waiting_.failed, &transfer);
+    std::erase(failed_, &transfer);
     // Most transfers do not wait when they end; those that do may be many.
     if (transfer.state == Incoming::State::kWaiting) {
         unconnected_.remove(*transfer.channel, &transfer);
-        waiting_.for_budget.remove(*transfer.channel, &transfer);
+        later_.remove(*transfer.channel, &transfer);
     }
     rings_.queue().remove(transfer);
     if (transfer.core) engine_.expect_notifications(-transfer.core->notifications());

@@ -21,7 +21,8 @@ class IncomingTransfers : public TransferHalf<Incoming, Deliver> {
 
     // Apart from requests that wait for a place: see TransferAccounts::any_work().
     bool quiet() const {
-        return waiting_.empty() && unconnected_.empty() && !rings_.any_waits() && running_.empty();
+        return later_.empty() && failed_.empty() && unconnected_.empty() && !rings_.any_waits() &&
+               running_.empty();
     }
     // Begins transfers that wait for a place, a connection, a ring or a budget, if they can begin.
     unsigned begin_waiting();
@@ -52,14 +53,6 @@ class IncomingTransfers : public TransferHalf<Incoming, Deliver> {
         kFailed,  // it cannot begin, and is to be ended with an error; the peer is refused
     };
 
-    // Transfers that have not begun, and do not wait for a connection or a ring.
-    struct Waiting {
-        PeerTurns<Incoming*> for_budget;
-        std::vector<Incoming*> failed;  // to be ended with an error
-
-        bool empty() const { return for_budget.empty() && failed.empty(); }
-    };
-
     bool serve(Channel& channel, const Deliver& offer);
     void begin(Incoming& transfer);
     Prepared prepare(Incoming& transfer, bool may_lend);
@@ -83,8 +76,9 @@ class IncomingTransfers : public TransferHalf<Incoming, Deliver> {
     IncomingPins pins_;
     IncomingWrites writes_;
     Reads reads_;
-    Waiting waiting_;
-    IdleTime without_ring_;  // while transfers wait for a ring, and none gets one
+    PeerTurns<Incoming*> later_;     // have not begun, and wait for a budget
+    std::vector<Incoming*> failed_;  // to be ended with an error
+    IdleTime without_ring_;          // while transfers wait for a ring, and none gets one
 };
 
 }  // namespace tern

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "tern/pinning/regions/regions.h"
 #include "tern/rendezvous/schedule.h"
 #include "tern/veloblock/frame.h"
 
@@ -23,11 +24,7 @@ enum class TransferId : uint32_t {
     kRefuse = 14,  // either: refuses a transfer, or the rest of one; a Refuse
 };
 
-// Identifies a declared region.
-struct WireKey {
-    uint32_t index = 0;
-    uint32_t generation = 0;
-};
+using WireKey = RegionKey;
 
 struct WirePart {
     static constexpr uint32_t kPlaced = 1;
@@ -148,7 +145,7 @@ struct Refuse {
     uint32_t reserved = 0;
 };
 
-static_assert(sizeof(WirePart) == 24 && sizeof(WireRing) == 24);
+static_assert(sizeof(WireKey) == 8 && sizeof(WirePart) == 24 && sizeof(WireRing) == 24);
 static_assert(sizeof(Fetch) == 80 && sizeof(Fetch) <= kMaxControl);
 static_assert(sizeof(Deliver) == 32 && sizeof(Accept) == 56 && sizeof(MorePart) == 32);
 static_assert(sizeof(ReplyingAck) == 48 && sizeof(ReplyingAck) <= kMaxControl);

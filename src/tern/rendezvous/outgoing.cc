@@ -161,15 +161,14 @@ Next OutgoingTransfers::write(Outgoing& transfer, unsigned& count) {
     ChunkSource::Chunk chunk;
     for (; count < kWritesAtOnce; ++count) {
         if (channel.sends.room() <= channel.transfer_reserve)
-            return core.staging() || core.next(Outgoing::kLongestWrite, chunk) ? Next::kOnRoom
-                                                                               : Next::kOnEvent;
+            return core.staging() || core.next(kLongestAccess, chunk) ? Next::kOnRoom
+                                                                      : Next::kOnEvent;
         // A transfer whose staging memory was taken away needs some again only for a next write.
-        if (core.staged() != 0 && transfer.staging.slots == 0 &&
-            !core.next(Outgoing::kLongestWrite, chunk))
+        if (core.staged() != 0 && transfer.staging.slots == 0 && !core.next(kLongestAccess, chunk))
             return Next::kOnEvent;
         // Before next(), because chunks depend on the size of the staging memory.
         if (core.staging() && !staging_.lend_or_wait(transfer)) return Next::kOnEvent;
-        if (!core.next(Outgoing::kLongestWrite, chunk)) return Next::kOnEvent;
+        if (!core.next(kLongestAccess, chunk)) return Next::kOnEvent;
         if (!(chunk.placed ? placed_.post(transfer, chunk)
                            : staging_.post(transfer, chunk, placed_.is_of_device(transfer))))
             return Next::kOnEvent;

@@ -81,8 +81,6 @@ class OutgoingTransfers : public TransferHalf<Outgoing, Fetch> {
     uint64_t registered_bytes() const { return rings_.registered_bytes(); }
 
   private:
-    static constexpr uint32_t kWritesAtOnce = 2;  // in one step
-
     void offer(Outgoing& transfer);
     unsigned make_offers();
     bool serve(Channel& channel, const Fetch& frame);

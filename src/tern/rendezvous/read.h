@@ -28,8 +28,6 @@ class Reads : RendezvousPart {
     unsigned take(Incoming& transfer);
 
   private:
-    static constexpr uint64_t kLongestRead = 512 * 1024;  // bytes
-
     bool find_room(Incoming& transfer, bool may_lend, Incoming::Read& read, ibv_sge& piece);
     bool prepare(Incoming& transfer, bool may_lend);
 

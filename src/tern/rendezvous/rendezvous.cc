@@ -107,7 +107,7 @@ unsigned Rendezvous::advance() {
     if (!flushes_.empty()) [[unlikely]]
         count += progress_flushes();
     // Something may be left to do.
-    if (budget_.over() || budget_.behind() || budget_.has_provided()) ++count;
+    if (budget_.over() || budget_.behind()) ++count;
     if (accounts_.note_progress(count != 0)) [[unlikely]] {
         // No outstanding work request would report a peer's death.
         incoming_.request_reports();
@@ -196,10 +196,6 @@ bool Rendezvous::control(Channel& channel, uint32_t id, const std::byte* data, u
             return refused(channel, data, length);
     }
     return false;
-}
-
-bool Rendezvous::notified(Channel& channel, uint32_t immediate) {
-    return incoming_.notified(channel, immediate);
 }
 
 bool Rendezvous::refused(Channel& channel, const std::byte* data, uint32_t length) {

@@ -33,11 +33,10 @@ class Rendezvous {
                const Reply* reply = nullptr);
     // The rkey to read the peer's memory with, for get(); 0: the peer is to write. `open`: of open
     // memory, or 0; `of_message`: of a message's, or 0. Open memory is read whatever else is known,
-    // so only others are a matter of kRules (decision.cc).
+    // so only others are a matter of kRules (decision.cc), which would cost short gets instructions.
     uint32_t rkey_to_read(uint32_t open, uint32_t of_message,
                           std::span<const Buffers::Piece> to) const {
-        if (open != 0 || of_message == 0) return open;
-        return reads(to) ? of_message : 0;
+        return open != 0 || of_message == 0 || !reads(to) ? open : of_message;
     }
     // A get into memory that the rendezvous allocates. If the transfer succeeds, `unpack` gets
     // the bytes before the cookie, if any, is completed. kDevice: out of memory.
@@ -111,7 +110,9 @@ class Rendezvous {
     }
     void done(void* cookie, Status status);
     bool control(Channel& channel, uint32_t id, const std::byte* data, uint32_t length);
-    bool notified(Channel& channel, uint32_t immediate);
+    bool notified(Channel& channel, uint32_t immediate) {
+        return incoming_.notified(channel, immediate);
+    }
     // Ends the transfers and flushes of a channel that is over. Returns the status for its
     // endpoints.
     Status ended(Channel& channel, Status status);

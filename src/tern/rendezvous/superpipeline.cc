@@ -65,7 +65,7 @@ void StagedWrites::reclaim() {
         Outgoing* const transfer = holders_[i];
         ChunkSource::Chunk chunk;
         if (transfer->reclaim.under_way != 0 || transfer->channel->failed ||
-            (!transfer->dropped && transfer->core->next(Outgoing::kLongestWrite, chunk)))
+            (!transfer->dropped && transfer->core->next(kLongestAccess, chunk)))
             continue;
         transfer->reclaim.owner = transfer;
         transfer->reclaim_at = transfer->core->staged();
@@ -155,7 +155,7 @@ void IncomingWrites::open(Incoming& transfer) {
                           transfer.ring.slots / (settings_.chunks_per_ring + 1));
     engine_.expect_notifications(transfer.core->notifications());
     if (transfer.in_pieces()) {
-        transfer.parts.first = WirePart::announce(pins_.first_piece(transfer));
+        transfer.parts.first = WirePart::announce(pins_.next_piece(transfer));
     } else {
         const Part first = staged ? Part{.upto = transfer.length} : pins_.pinned_part(transfer);
         transfer.parts.first = WirePart::of(first);

@@ -69,9 +69,11 @@ class IncomingRings : RendezvousPart {
 
     // Whether the transfer has a ring, now or from before. `may_lend`: it is its turn.
     bool lend(Incoming& transfer, bool may_lend) {
-        return transfer.ring.slots != 0 ||
-               (may_lend &&
-                pool_.lend(transfer.ring, budget_, transfers_on(*transfer.channel).rings));
+        if (transfer.ring.slots != 0) return true;
+        uint32_t& held = transfers_on(*transfer.channel).rings;
+        if (!may_lend || !pool_.serves(held) || !pool_.lend(transfer.ring, budget_)) return false;
+        ++held;
+        return true;
     }
     // Whether there will soon be a ring for the transfer, which is being made.
     bool will_come(const Incoming& transfer, bool may_lend) const {
@@ -81,8 +83,9 @@ class IncomingRings : RendezvousPart {
     bool cannot_register() const { return pool_.cannot_register(); }
     // The ring, if any, comes back. No work request uses it any more.
     void give_back(const Incoming& transfer) {
-        if (transfer.ring.slots != 0)
-            pool_.give_back(transfer.ring, transfers_on(*transfer.channel).rings);
+        if (transfer.ring.slots == 0) return;
+        --transfers_on(*transfer.channel).rings;
+        pool_.give_back(transfer.ring);
     }
 
     // The peer will write to the transfer's ring, if it has one: its flags get a new generation.
@@ -173,9 +176,6 @@ class IncomingWrites : RendezvousPart {
     bool acknowledge(Incoming& transfer);
 
   private:
-    static constexpr uint32_t kBlocksAtOnce = 16;  // in one step
-    static constexpr uint32_t kIdleAck = 256;      // idle steps before an owed acknowledgement
-
     unsigned take_blocks(Incoming& transfer);
     bool end(Incoming& transfer);
 

@@ -27,6 +27,13 @@
 
 namespace tern {
 
+// What is pinned of the user's memory; see PiecewisePins.
+struct Pinned {
+    uint64_t bytes = 0;          // up to here, in the message
+    std::vector<uint64_t> ends;  // of the pieces, in the message
+    size_t used = 0;  // the piece that is sent, or the first whose part was not given to the sender
+};
+
 // The fields that both halves of a transfer have.
 struct Transfer {
     uint32_t number = 0;  // see TransferTable
@@ -42,9 +49,11 @@ struct Transfer {
     Waiter waiter;             // of the user, to be completed
     uint64_t address = 0;      // of the peer's memory, if this side asked
     WireKey key;
-    Pin* pin = nullptr;      // of the piece being transferred in place
-    Pin* ahead = nullptr;    // of the next piece
-    std::vector<Pin*> pins;  // of earlier pieces
+    bool decided = false;
+    Decision decision;       // of a read: whether to the user's memory (kPlaced) or to a ring
+    Pin* pin = nullptr;      // of all of `memory`
+    std::vector<Pin*> pins;  // or of its pieces, from the beginning on
+    Pinned pinned;
     Turn turn;
     Transfer* earlier = nullptr;  // among Channel::operations
     Transfer* later = nullptr;
@@ -155,12 +164,6 @@ struct Incoming : Transfer {
         uint64_t asked = 0;  // bytes for which reads have been posted
         Read reads[2];
     };
-    // What is pinned of the user's memory, by `pin` or by `pins`; see IncomingPins.
-    struct Pinned {
-        uint64_t bytes = 0;          // from the beginning on
-        std::vector<uint64_t> ends;  // of the elements of `pins`, in the message
-        size_t announced = 0;        // elements of `pins` whose part was given to the sender
-    };
     // The parts that the sender is given; see IncomingWrites.
     struct Parts {
         WirePart first;    // in the fetch or accept
@@ -198,9 +201,6 @@ struct Incoming : Transfer {
     Source source;
     Owned owned;
     std::optional<Reply> reply;  // to be sent with the end
-    bool decided = false;
-    Decision decision;  // of a read: whether to the user's memory (kPlaced) or to a ring
-    Pinned pinned;
     Reading reading;
     std::optional<RingReader> core;
     uint64_t generation = 0;  // of the flags in the ring
@@ -244,7 +244,6 @@ struct Outgoing : Transfer {
         kWithdrawn,
         kEnded
     };
-    static constexpr uint64_t kLongestWrite = 512 * 1024;  // bytes of a placed write
 
     // Placed writes under way from the same memory. The cookies of their work requests point here.
     struct Write {
@@ -269,12 +268,8 @@ struct Outgoing : Transfer {
     RingPool::Ring staging;  // slots is 0: none
     EarlyChunk early;        // in `staging`
     WireRing to;
-    bool source_decided = false;
-    bool of_device = false;   // if `source_decided`: the processor may not touch the memory
-    Decision source;          // placed: sent in place; staged: copied
+    bool of_device = false;   // if `decided`: the processor may not touch the memory
     double copy_bytes = 0;    // length of the next placed write from staging memory
-    uint64_t pin_end = 0;     // end of what `pin` covers, in the message
-    uint64_t ahead_end = 0;   // the same for `ahead`
     Write halves[2];          // from the halves of staging memory
     Write gather;             // from the user's memory
     Write reclaim;            // no write, but a flush of all that is under way

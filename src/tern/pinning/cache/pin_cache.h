@@ -244,10 +244,9 @@ class PinCache {
     std::unique_ptr<Monitor> monitor_;
 };
 
-// Bytes of the longest buffer that users of the cache should have pinned: a longer one would push
-// the pins of buffers that are used again out of it.
+// Bytes of the longest buffer that users of the cache should have pinned.
 inline uint64_t longest_pin(const PinCache& pins) {
-    return pins.most_bytes() / 4;
+    return pins.most_bytes() / kPinShare;
 }
 
 }  // namespace tern

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "common/blocked_signals.h"
+#include "tern/base/tunables.h"
 #include "tern/pinning/watch/fork.h"
 
 namespace tern {
@@ -52,16 +53,13 @@ class Reaper {
     }
 
   private:
-    // The waking thread, or one that communicates, is likely to do the work itself within this
-    // time.
-    static constexpr std::chrono::milliseconds kDelay{2};
     enum State : int { kAsleep, kWoken, kStopped };
 
     void run() {
         for (;;) {
             state_.wait(kAsleep);
             if (state_.load() == kStopped) return;
-            std::this_thread::sleep_for(kDelay);
+            std::this_thread::sleep_for(std::chrono::milliseconds(kReaperDelay));
             int woken = kWoken;
             state_.compare_exchange_strong(woken, kAsleep);
             work_();

@@ -175,7 +175,6 @@ class Regions {
             if (void* const object = slot(i)->attachment_; object != nullptr) visit(object);
     }
 
-    size_t declared() const;
     // The number of slots, in use or not.
     size_t slots() const;
     // How many declarations have ended while transfers used them. Data path.
@@ -193,7 +192,6 @@ class Regions {
     std::atomic<uint64_t> revocations_{0};
     mutable std::mutex mutex_;
     uint64_t secret_;
-    size_t declared_ = 0;
     uint32_t slots_ = 0;
     uint32_t chunk_count_ = 0;
     Region* free_ = nullptr;
