@@ -38,7 +38,7 @@ bool TransferMemory::expose(Transfer& transfer, bool writes) {
 void TransferMemory::release(Transfer& transfer) {
     if (transfer.use != nullptr) regions_.release(std::exchange(transfer.use, nullptr));
     if (transfer.pin != nullptr) pins_.release(std::exchange(transfer.pin, nullptr));
-    for (Pin* pin : std::exchange(transfer.pins, {})) pins_.release(pin);
+    for (Pin* pin : std::exchange(transfer.pinned.pins, {})) pins_.release(pin);
 }
 
 // Watching a buffer, from its second use on, takes a system call or two.

@@ -122,7 +122,7 @@ class TransferHalf : protected RendezvousPart {
         accounts_.request_waits();
         return true;
     }
-    // The same for those that have waited.
+    // Calls `serve(channel, frame)` for requests that have waited and find a place now.
     template <class Serve>
     unsigned serve_waiting(Serve&& serve) {
         unsigned count = 0;

@@ -45,7 +45,7 @@ bool PiecewisePins::pin(Transfer& transfer, unsigned access) {
 
 // For what take() enters: an exception there would lose the pin.
 void PiecewisePins::make_room(Transfer& transfer) {
-    base::make_room(transfer.pins, transfer.pins.size() + 1);
+    base::make_room(transfer.pinned.pins, transfer.pinned.pins.size() + 1);
     base::make_room(transfer.pinned.ends, transfer.pinned.ends.size() + 1);
 }
 
@@ -58,22 +58,23 @@ void PiecewisePins::take(Transfer& transfer, uint64_t piece, Pin* pin) {
         transfer.pin = pin;
         return;
     }
-    transfer.pins.push_back(pin);
+    transfer.pinned.pins.push_back(pin);
     transfer.pinned.ends.push_back(transfer.pinned.bytes);
     if (!decision.reused) decision.piece = decider_.next_piece(decision.piece);
 }
 
 void IncomingPins::release_all(Incoming& transfer) {
     TERN_ASSERT(transfer.pin == nullptr && transfer.pinned.used == 0);
-    for (Pin* pin : transfer.pins) memory_.release(pin);
-    transfer.pins.clear();
+    for (Pin* pin : transfer.pinned.pins) memory_.release(pin);
+    transfer.pinned.pins.clear();
     transfer.pinned.ends.clear();
     transfer.pinned.bytes = 0;
 }
 
 Part IncomingPins::next_part(Incoming& transfer) {
     const Part rest{.upto = transfer.length};
-    if (transfer.pinned.used == transfer.pins.size() && !pin(transfer, kRemotePut)) return rest;
+    if (transfer.pinned.used == transfer.pinned.pins.size() && !pin(transfer, kRemotePut))
+        return rest;
     return TransferMemory::expose(transfer, true) ? pinned_part(transfer) : rest;
 }
 
@@ -81,9 +82,9 @@ Part IncomingPins::pinned_part(Incoming& transfer) {
     const uint64_t begin = transfer.core->parts_end();
     const auto address = reinterpret_cast<uint64_t>(transfer.memory.data()) + begin;
     if (transfer.pin != nullptr) return {transfer.length, address, transfer.pin->rkey(), true};
-    TERN_ASSERT(transfer.pinned.used < transfer.pins.size());
+    TERN_ASSERT(transfer.pinned.used < transfer.pinned.pins.size());
     const size_t next = transfer.pinned.used++;
-    return {transfer.pinned.ends[next], address, transfer.pins[next]->rkey(), true};
+    return {transfer.pinned.ends[next], address, transfer.pinned.pins[next]->rkey(), true};
 }
 
 unsigned IncomingPins::announce(Incoming& transfer) {
@@ -93,7 +94,8 @@ unsigned IncomingPins::announce(Incoming& transfer) {
            (transfer.parts.due || transfer.core->parts_end() != transfer.length)) {
         if (!transfer.parts.due) {
             if (budget_.over()) break;
-            found = transfer.pinned.used != transfer.pins.size() || find(transfer, kRemotePut);
+            found =
+                transfer.pinned.used != transfer.pinned.pins.size() || find(transfer, kRemotePut);
             if (!found && (count != 0 || !may_pin(transfer))) break;
             transfer.parts.next = next_part(transfer);
             transfer.core->add(transfer.parts.next);
@@ -160,7 +162,7 @@ const Pin* PlacedWrites::pin_of(Outgoing& transfer, ChunkSource::Chunk& chunk) {
     if (transfer.pin != nullptr) return transfer.pin;
     while (pinned.ends[pinned.used] <= chunk.offset) ++pinned.used;
     chunk.bytes = std::min(chunk.bytes, pinned.ends[pinned.used] - chunk.offset);
-    return transfer.pins[pinned.used];
+    return pinned.pins[pinned.used];
 }
 
 // Pins the next piece, or else has the rest copied.

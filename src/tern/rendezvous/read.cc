@@ -75,7 +75,7 @@ bool Reads::find_room(Incoming& transfer, bool may_lend, Incoming::Read& read, i
     if (!prepare(transfer, may_lend)) return false;
     const Incoming::Reading& reading = transfer.reading;
     if (!transfer.decision.staged()) {
-        const Pin& pin = transfer.pin != nullptr ? *transfer.pin : *transfer.pins.back();
+        const Pin& pin = transfer.pin != nullptr ? *transfer.pin : *transfer.pinned.pins.back();
         read.bytes = std::min(transfer.pinned.bytes - reading.asked, kLongestAccess);
         piece.addr = address_of(transfer.memory.data()) + reading.asked;
         piece.lkey = pin.lkey();

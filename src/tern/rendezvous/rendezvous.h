@@ -33,7 +33,8 @@ class Rendezvous {
                const Reply* reply = nullptr);
     // The rkey to read the peer's memory with, for get(); 0: the peer is to write. `open`: of open
     // memory, or 0; `of_message`: of a message's, or 0. Open memory is read whatever else is known,
-    // so only others are a matter of kRules (decision.cc), which would cost short gets instructions.
+    // so only others are a matter of kRules (decision.cc), which would cost short gets
+    // instructions.
     uint32_t rkey_to_read(uint32_t open, uint32_t of_message,
                           std::span<const Buffers::Piece> to) const {
         return open != 0 || of_message == 0 || !reads(to) ? open : of_message;

@@ -27,9 +27,10 @@
 
 namespace tern {
 
-// What is pinned of the user's memory; see PiecewisePins.
+// The pieces of the user's memory that are pinned, from the beginning on; see PiecewisePins.
 struct Pinned {
-    uint64_t bytes = 0;          // up to here, in the message
+    uint64_t bytes = 0;  // up to here, in the message
+    std::vector<Pin*> pins;
     std::vector<uint64_t> ends;  // of the pieces, in the message
     size_t used = 0;  // the piece that is sent, or the first whose part was not given to the sender
 };
@@ -50,10 +51,9 @@ struct Transfer {
     uint64_t address = 0;      // of the peer's memory, if this side asked
     WireKey key;
     bool decided = false;
-    Decision decision;       // of a read: whether to the user's memory (kPlaced) or to a ring
-    Pin* pin = nullptr;      // of all of `memory`
-    std::vector<Pin*> pins;  // or of its pieces, from the beginning on
-    Pinned pinned;
+    Decision decision;   // of a read: whether to the user's memory (kPlaced) or to a ring
+    Pin* pin = nullptr;  // of all of `memory`
+    Pinned pinned;       // or of its pieces
     Turn turn;
     Transfer* earlier = nullptr;  // among Channel::operations
     Transfer* later = nullptr;
@@ -189,7 +189,7 @@ struct Incoming : Transfer {
     bool exposed() const {
         if (state != State::kReading)
             return state == State::kRunning &&
-                   (!decision.staged() || pin != nullptr || !pins.empty());
+                   (!decision.staged() || pin != nullptr || !pinned.pins.empty());
         return std::any_of(std::begin(reading.reads), std::end(reading.reads),
                            [](const Read& read) { return read.bytes != 0 && !read.arrived; });
     }

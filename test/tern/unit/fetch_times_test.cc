@@ -6,7 +6,6 @@
 
 #include <string>
 
-
 namespace tern {
 namespace fetch_times_test {
 
