@@ -6,7 +6,7 @@
 #include "bench/measure/clock.h"
 #include "bench/measure/mark.h"
 #include "bench/tern-bench/command.h"
-#include "tern/rendezvous/calibration.h"
+#include "tern/rendezvous/cost_model.h"
 #include "tern/rendezvous/decision.h"
 
 namespace bench {

@@ -248,6 +248,54 @@ inline constexpr uint64_t kRenewedAtOnce = 4 << 20;
 // Requests of a peer without an answer, beyond which it breaks the protocol.
 inline constexpr size_t kMostTupleRequests = 4096;
 
+// What one call of progress does for long messages: seconds of work after which nothing more
+// begins, and seconds after which no registration may end; 2 MiB can be registered at once on
+// graphene. With more, calls are rarer, and the program waits longer for the one that it makes.
+inline constexpr double kProgressTime = 100e-6;
+inline constexpr double kLongestProgress = 175e-6;
+// Seconds to register one of several pieces: less, because registrations are late at times.
+inline constexpr double kPieceTime = 150e-6;
+// How many times as long a copy may take as measured, because others copy at the same time.
+inline constexpr double kSlowCopies = 2;
+// In one step of a transfer: writes posted, sub-blocks copied out of the ring, and placed parts
+// announced. With more, other transfers wait longer for their turn.
+inline constexpr uint32_t kWritesAtOnce = 2;
+inline constexpr uint32_t kBlocksAtOnce = 16;
+inline constexpr uint32_t kPartsAtOnce = 16;
+// Steps without news until sub-blocks are acknowledged that need not be yet. Fewer cost frames,
+// more delay a sender whose staging memory is small.
+inline constexpr uint32_t kIdleAck = 256;
+// Bytes of one RDMA write to, or read from, a final place. Longer ones delay other peers' messages.
+inline constexpr uint64_t kLongestAccess = 512 * 1024;
+// Bytes of a piece that is pinned behind the wire, at most. Longer ones delay the last byte.
+inline constexpr uint64_t kLongPiece = 2 << 20;
+// Early copies at a time, which bind rings to peers that may never fetch; and how many transfers
+// begin until the oldest one gives way. Messages are fetched in order: it is needed next, or never.
+inline constexpr uint32_t kEarlyCopies = 8;
+inline constexpr uint64_t kOvertaken = 16;
+
+// Uses of any buffers for which a use is recent, and those for which it is known that no pin of a
+// buffer can be remembered. With more, pins of buffers that do not return are made, or missed.
+inline constexpr uint64_t kRecentUses = 16384;
+inline constexpr uint64_t kLostUses = 1024;
+// Recent buffers, as a power of two of sets of 4: each change of memory looks at all of them.
+inline constexpr unsigned kRecentBits = 11;
+// A buffer is pinned as a whole if it takes no more than this part of UCX_TERN_PIN_MAX. A longer
+// one would push the pins of buffers that are used again out.
+inline constexpr uint32_t kPinShare = 4;
+// Milliseconds until the reaper deregisters what has become invalid. The waking thread, or one that
+// communicates, is likely to do it itself within this time.
+inline constexpr uint32_t kReaperDelay = 2;
+// Mappings watched by the kernel at a time; each may cost the process two more mappings. Of calls
+// that find no room, one in so many gets it. And ranges that hooks alone watch.
+inline constexpr uint32_t kMostWatched = 4096;
+inline constexpr unsigned kWatchedInTurn = 16;
+inline constexpr uint32_t kMostHooked = 8192;
+// Changes of a mapping in a second until it is not watched: about 1 % of that time. Then the
+// seconds for which it is not, which double.
+inline constexpr unsigned kNoisyChanges = 200;
+inline constexpr uint32_t kNoisyTime = 10;
+
 // The tunables of this process. Only tests change them: TERN_TUNABLES=hot_window=64,hot_keep=8.
 // False: the variable is malformed; `why` says where.
 bool read_tunables(Tunables& tunables, std::string& why);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The beginning and the end of each transfer of an interface, and requests that cannot begin.
+// The beginning and the end of each transfer of an interface, the memory that it holds in between,
+// and requests that cannot begin.
 #pragma once
 
 #include <cstdint>
@@ -9,12 +10,62 @@
 
 #include "tern/engine/engine.h"
 #include "tern/engine/idle_time.h"
-#include "tern/rendezvous/rendezvous_owner.h"
+#include "tern/pinning/cache/pin_cache.h"
+#include "tern/pinning/regions/regions.h"
+#include "tern/rendezvous/parts.h"
+#include "tern/rendezvous/progress_budget.h"
 #include "tern/rendezvous/transfer.h"
-#include "tern/rendezvous/transfer_memory.h"
-#include "tern/rendezvous/turns.h"
 
 namespace tern {
+
+// Opens declared memory for peers, and finds and makes pins, whose time is taken from the budget of
+// the call of progress.
+class TransferMemory {
+  public:
+    TransferMemory(Regions& regions, PinCache& pins, const Decider& decider, ProgressBudget& budget,
+                   RendezvousCounters& counters)
+        : regions_(regions), pins_(pins), decider_(decider), budget_(budget), counters_(counters) {}
+    TransferMemory(const TransferMemory&) = delete;
+    TransferMemory& operator=(const TransferMemory&) = delete;
+
+    // Holds declared memory for a transfer. Null: the key is invalid, or does not permit this.
+    RegionUse* open(const WireKey& key, uint64_t address, uint64_t length, unsigned access);
+    // The transfer accesses what open() has returned.
+    void serve(Transfer& transfer, RegionUse* use, uint64_t address, uint64_t length);
+    // The device accesses the memory from now on. False: it has been undeclared.
+    static bool expose(Transfer& transfer, bool writes);
+    // Gives back all memory and all pins of a transfer.
+    void release(Transfer& transfer);
+    void release(Pin* pin) { pins_.release(pin); }
+
+    // Looks up contiguous memory and counts a use of it. If it is pinned for this access, the
+    // transfer holds the pin.
+    BufferState look_up(Transfer& transfer, unsigned access);
+    // Whether contiguous memory is a device's; if so, the transfer holds its pin.
+    bool is_of_device(Transfer& transfer);
+    // What is known of a buffer; no use is counted, and no pin is looked for.
+    BufferState state_of(const Buffers::Piece& buffer) const;
+    // Gives up pins that are not in use, of so many bytes if there are as many. False: of none.
+    bool make_room(uint64_t bytes) const { return pins_.give_up(bytes); }
+    uint64_t revocations() const { return regions_.revocations(); }
+    uint64_t longest_pin() const { return tern::longest_pin(pins_); }
+    bool fits(uint64_t length) const { return length <= longest_pin(); }
+
+    // The pin of this memory. Null: it is not pinned, or the budget is spent.
+    Pin* find(std::byte* at, uint64_t length, unsigned access);
+    // Like find(), but registers the memory. Null: it cannot be pinned.
+    // ProgressBudget::may_register() is for the caller to ask.
+    Pin* pin(std::byte* at, uint64_t length, unsigned access);
+
+  private:
+    uint32_t note(const std::byte* at, size_t length);
+
+    Regions& regions_;
+    PinCache& pins_;
+    const Decider& decider_;
+    ProgressBudget& budget_;
+    RendezvousCounters& counters_;
+};
 
 // Counts the transfers of both halves, and reports their beginnings and ends to the engine and
 // their ends to the user.
@@ -142,96 +193,6 @@ class Refusals {
     RendezvousOwner& owner_;
     std::map<Channel*, std::deque<Refuse>> frames_;  // of each channel, in order
     bool warned_ = false;
-};
-
-// Requests of peers, Fetch or Deliver frames, that wait for a place in the table of transfers, in
-// turn by peer.
-template <class Frame>
-class WaitingRequests {
-  public:
-    using Request = std::pair<Channel*, Frame>;
-
-    explicit WaitingRequests(TransferAccounts& accounts) : accounts_(accounts) {}
-
-    bool empty() const { return turns_.empty(); }
-    // False: more requests wait than a peer that keeps to the protocol can have under way.
-    bool add(Channel& channel, const Frame& frame) {
-        if (turns_.count(channel) == kMost) return false;
-        turns_.push(channel, frame);
-        accounts_.request_waits();
-        return true;
-    }
-    // Whether there is a request of a peer for which `may(channel)` is true.
-    template <class May>
-    bool any(May&& may) const {
-        return turns_.next(may) != nullptr;
-    }
-    // Removes the first request of the first such peer in turn. Null channel: there is none.
-    template <class May>
-    Request take(May&& may) {
-        const auto* const peer = turns_.next(may);
-        if (peer == nullptr) return {};
-        Channel* const channel = peer->channel;
-        accounts_.requests_taken(1);
-        return {channel, turns_.pop(*channel)};
-    }
-    // The channel is over.
-    void forget(Channel& channel) { accounts_.requests_taken(turns_.forget(channel)); }
-
-  private:
-    static constexpr uint32_t kMost = 1 << 16;  // that wait, of one peer: it has as many numbers
-
-    TransferAccounts& accounts_;
-    PeerTurns<Frame> turns_;
-};
-
-// The objects of a rendezvous that its incoming and outgoing transfers use. They outlive both.
-struct RendezvousParts {
-    Engine& engine;
-    TransferMemory& memory;
-    TransferAccounts& accounts;
-    Refusals& refusals;
-    Decider& decider;
-    const RendezvousSettings& settings;
-    RendezvousCounters& counters;
-    ProgressBudget& budget;
-    RendezvousOwner& owner;
-};
-
-// A part of a rendezvous, which uses these objects.
-class RendezvousPart {
-  public:
-    RendezvousPart(const RendezvousPart&) = delete;
-    RendezvousPart& operator=(const RendezvousPart&) = delete;
-
-  protected:
-    explicit RendezvousPart(const RendezvousParts& parts)
-        : engine_(parts.engine),
-          memory_(parts.memory),
-          accounts_(parts.accounts),
-          refusals_(parts.refusals),
-          decider_(parts.decider),
-          settings_(parts.settings),
-          counters_(parts.counters),
-          budget_(parts.budget),
-          owner_(parts.owner) {}
-    ~RendezvousPart() = default;
-
-    // The rings of one half.
-    RingPool new_rings() const {
-        return {engine_.pd(), settings_.ring_slots(), settings_.most_rings(),
-                [&memory = memory_](uint64_t bytes) { return memory.make_room(bytes); }};
-    }
-
-    Engine& engine_;
-    TransferMemory& memory_;
-    TransferAccounts& accounts_;
-    Refusals& refusals_;
-    Decider& decider_;
-    const RendezvousSettings& settings_;
-    RendezvousCounters& counters_;
-    ProgressBudget& budget_;
-    RendezvousOwner& owner_;
 };
 
 }  // namespace tern

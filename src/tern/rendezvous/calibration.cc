@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "tern/rendezvous/calibration.h"
-
+// Measures the costs of this processor and this device.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -10,6 +9,8 @@
 #include <limits>
 
 #include "tern/base/trace.h"
+#include "tern/pinning/cache/pin_cache.h"
+#include "tern/rendezvous/cost_model.h"
 #include "tern/rendezvous/schedule.h"
 #include "tern/verbs/handles.h"
 #include "tern/verbs/memory.h"
@@ -96,8 +97,8 @@ double rate(char* user, Slots& slots, size_t size) {
 
 constexpr size_t kShort = 16 * 1024;
 constexpr size_t kLong = 512 * 1024;
-constexpr int kTries = 5;       // other processes may do the same at the same time
-constexpr int kLeastTries = 3;  // of the copies, however long they take
+constexpr int kTries = 5;   // other processes may do the same at the same time
+constexpr int kRounds = 3;  // of the copies, half a millisecond each
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
 // Seconds; infinite if the registration fails.
@@ -142,29 +143,19 @@ RegistrationCosts measure_registration(ibv_pd* pd, int access) {
     return costs;
 }
 
-// Of registrations as the cache of pins makes them. With paging on demand, a registration takes no
-// time for its pages; the device faults them in at the first access, one by one, which does not
-// take less than to pin them. If no memory can be pinned, the limit of locked memory is low, which
-// does not bind paging on demand.
+// Of registrations as the cache of pins makes them. Paging on demand counts as pins: the device
+// faults the pages in at the first access, one by one, which does not take less than to pin them.
+// If no memory can be pinned, the limit of locked memory is low, which does not bind it.
 RegistrationCosts measure_registration(ibv_pd* pd, bool on_demand) {
     constexpr int kAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
     const RegistrationCosts pinned = measure_registration(pd, kAccess);
-    if (!on_demand) return pinned;
-    const RegistrationCosts paged = measure_registration(pd, kAccess | IBV_ACCESS_ON_DEMAND);
-    return pinned.latency == kNever ? paged : dearer(pinned, paged);
+    if (!on_demand || pinned.latency != kNever) return pinned;
+    return measure_registration(pd, kAccess | IBV_ACCESS_ON_DEMAND);
 }
 
 }  // namespace
 
-RegistrationCosts dearer(const RegistrationCosts& one, const RegistrationCosts& other) {
-    return {.latency = std::max(one.latency, other.latency),
-            .bandwidth = std::min(one.bandwidth, other.bandwidth),
-            .look = std::max(one.look, other.look),
-            .release = std::max(one.release, other.release),
-            .release_bandwidth = std::min(one.release_bandwidth, other.release_bandwidth)};
-}
-
-CopyCosts measure_copies(double seconds) {
+CopyCosts measure_copies() {
     CopyCosts costs;
 #ifdef _SC_LEVEL2_CACHE_SIZE
     costs.cache = static_cast<double>(sysconf(_SC_LEVEL2_CACHE_SIZE));
@@ -181,29 +172,19 @@ CopyCosts measure_copies(double seconds) {
     double from = 0;
     double to = 0;
     // The first round does not count: it accesses the memory and the code for the first time.
-    Clock::time_point start;
-    Clock::duration longest{};
-    int tries = -1;
-    for (Clock::time_point now = Clock::now();
-         tries < kLeastTries || now + longest - start < std::chrono::duration<double>(seconds);) {
+    for (int i = 0; i <= kRounds; ++i) {
         forget(user.data(), kUser);
         const double from_now = rate<false>(user.data(), staging, kUser);
         forget(user.data(), kUser);
         const double to_now = rate<true>(user.data(), rings, kUser);
         // The first run may still have to load the user's buffer into the cache.
         double cached_now = 0;
-        for (int i = 0; i < 2; ++i)
+        for (int j = 0; j < 2; ++j)
             cached_now = std::max(cached_now, rate<true>(user.data(), rings, fitting));
-        const Clock::time_point end = Clock::now();
-        if (tries++ < 0) {
-            start = end;
-        } else {
-            from = std::max(from, from_now);
-            to = std::max(to, to_now);
-            cached = std::max(cached, cached_now);
-            longest = std::max(longest, end - now);
-        }
-        now = end;
+        if (i == 0) continue;
+        from = std::max(from, from_now);
+        to = std::max(to, to_now);
+        cached = std::max(cached, cached_now);
     }
     costs.cache_bandwidth = cached;
     costs.memory_bandwidth = std::min({from, to, cached});

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <infiniband/verbs.h>
+
 #include <cstdint>
 #include <limits>
 #include <string_view>
@@ -8,6 +10,8 @@
 #include "tern/base/tunables.h"
 
 namespace tern {
+
+class PinCache;
 
 // Costs: times in seconds, lengths in bytes, bandwidths in bytes per second. Bandwidths may be
 // infinite.
@@ -129,5 +133,21 @@ class CostModel {
 
     Costs costs_;
 };
+
+// Measures the costs of this processor and this device for the model: copies, registrations and
+// deregistrations, and the check whether memory is pinned already. All are the best of several, so
+// that processes that start together measure about the same; the first of each does not count. Does
+// not measure the network. Takes about four milliseconds; the log has what was measured, at level
+// debug. If a registration fails, registrations cost infinitely much.
+Costs calibrate(ibv_pd* pd, PinCache& pins);
+
+// Seconds to look whether memory is pinned, without what follows if it is not; 0 if no memory can
+// be pinned.
+double measure_look(PinCache& pins);
+
+// The bandwidths of copies by this processor: from a ring to a buffer in the cache, and to or from
+// memory, whichever is slower; the best of three rounds of half a millisecond. If there is no
+// memory for the measurement, the bandwidths are infinite.
+CopyCosts measure_copies();
 
 }  // namespace tern

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The decisions of a rendezvous: how a message, a put or a get comes to its receiver, from where
-// the sender writes it, and whether the sender lets the receiver read it. All are taken here, by
-// kRules (decision.cc) and by costs, from plain values: no clock, no device, no lock, no
-// allocation, and less than a microsecond.
+// The decisions of a rendezvous: how a message, a put or a get comes to its receiver, and from
+// where the sender writes it. All are taken here, by kRules (decision.cc) and by costs, from plain
+// values: no clock, no device, no lock, no allocation, and less than a microsecond.
 #pragma once
 
-#include <atomic>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -27,7 +26,6 @@ enum class Scheme : uint8_t {
 enum class Reason : uint8_t {
     kNone,           // nothing has been decided yet
     kOpenMemory,     // the peer's memory is open: its rkey is good at any time
-    kSenderIsLate,   // the sender keeps its receivers waiting, and lets them read
     kReused,         // the buffer is used again, and worth a pin; of a read: and so is the message
     kRingsTaken,     // all rings have been lent to other peers for long
     kPinFailed,      // the buffer could not be registered
@@ -65,7 +63,6 @@ struct DecisionInputs {
     // The sender's memory, as far as is known.
     BufferState sender;
     bool readable = false;  // there is an rkey that is good for this message
-    bool late = false;      // with `readable`: it is there because the sender is late
     // The receiver's memory; of a decision about one buffer, that buffer.
     BufferState own;
     bool one_piece = true;  // of the user's memory
@@ -80,7 +77,6 @@ struct Decision {
     uint64_t piece = 0;  // kPlaced: bytes to pin first; 0: all at once, or pinned already
     // The buffer is used again: pieces end at multiples of `piece`, so that they are found again.
     bool reused = false;
-    double expected = 0;  // seconds until the message is in place; 0: not by costs
 
     bool staged() const { return scheme == Scheme::kStaged; }
 };
@@ -112,7 +108,6 @@ class Decider {
     // Whether the buffer is pinned, or used so often that it is worth a pin.
     bool is_reused(const BufferState& buffer) const;
 
-    static constexpr uint64_t kLongPiece = 2 << 20;
     // The piece after one of `piece` bytes: as long as can be pinned while that is on the wire, up
     // to kLongPiece.
     uint64_t next_piece(uint64_t piece) const;
@@ -157,46 +152,29 @@ class Decider {
     uint64_t longest_copy_;
 };
 
-// Whether this process keeps the receivers of its messages waiting, because it computes instead of
-// calling the library: then it should register its messages when it announces them, so that the
-// receivers read them without it. For any thread. If threads call note() at the same time, some of
-// the samples may be lost, which changes the average little.
-class Lateness {
-  public:
-    // A peer has fetched a message with this side's help, and had to wait for it if `waited`.
-    void note(bool waited) {
-        const uint32_t share = share_.load(std::memory_order_relaxed);
-        share_.store(share - share / kWeight + (waited ? kOne / kWeight : 0),
-                     std::memory_order_relaxed);
-    }
-    // Whether to make the next message readable. One of kProbe is not, to see whether it still
-    // would have to wait.
-    bool publishes() {
-        return share_.load(std::memory_order_relaxed) > kLate &&
-               count_.fetch_add(1, std::memory_order_relaxed) % kProbe != 0;
-    }
-
-  private:
-    static constexpr uint32_t kOne = 1 << 16;
-    static constexpr uint32_t kLate = kOne / 4;
-    static constexpr uint32_t kWeight = 8;  // messages that the average is over, about
-    static constexpr uint32_t kProbe = 16;
-
-    std::atomic<uint32_t> share_{0};  // of messages that waited, a moving average
-    std::atomic<uint32_t> count_{1};
+// The time from the decision to fetch a message until both sides know that it is over, for messages
+// of up to `upto` bytes that are longer than those of the range before: latency + fixed + length *
+// per_byte, in seconds; `fixed` may be negative. Further messages can be under way during the
+// latency.
+struct FetchRange {
+    uint64_t upto = 0;
+    double latency = 0;
+    double fixed = 0;
+    double per_byte = 0;
+    Scheme scheme = Scheme::kStaged;
 };
 
-// Whether the request of a message carries an rkey, so that its receiver may read it.
-enum class Publishing : uint8_t {
-    kNone,
-    kReused,  // the memory is used again, so it is pinned or soon will be
-    kLate,    // this process keeps the receivers of its messages waiting
+inline constexpr size_t kFetchRanges = 7;  // at most
+
+// The times of the scheme that the decider chooses for buffers that are used for the first time, as
+// straight lines: ranges are short enough that a line is within a few per cent of the model.
+// Buffers of more than `longest_pin` bytes are not pinned. Copies take the time that the user of
+// the result assumes for its own copies, to compare like with like: `copy_bandwidth`, in bytes per
+// second. The last range is unlimited.
+struct FetchTimes {
+    std::array<FetchRange, kFetchRanges> ranges;
+    size_t count = 0;
 };
-// `allowed`: the setting allows it, the key is one of a request, and the memory is not open anyway.
-constexpr Publishing publishing(bool allowed, bool reused, bool late) {
-    if (!allowed) return Publishing::kNone;
-    if (late) return Publishing::kLate;
-    return reused ? Publishing::kReused : Publishing::kNone;
-}
+FetchTimes fetch_times(const Decider& decider, uint64_t longest_pin, double copy_bandwidth);
 
 }  // namespace tern

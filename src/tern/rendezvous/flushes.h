@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "tern/rendezvous/channel_transfers.h"
+#include "tern/rendezvous/transfer.h"
 
 namespace tern {
 

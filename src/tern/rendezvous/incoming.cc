@@ -10,53 +10,23 @@
 
 namespace tern {
 
-IncomingTransfers::IncomingTransfers(const RendezvousParts& parts)
-    : RendezvousPart(parts),
-      rings_(parts),
-      pins_(parts),
-      preparation_(parts, rings_, pins_),
-      writes_(parts, pins_),
-      reads_(parts, pins_, rings_),
-      requests_(accounts_),
-      without_ring_(parts.settings.ring_patience),
-      running_(budget_) {}
-
-IncomingTransfers::~IncomingTransfers() {
-    table_.for_each([this](Incoming& transfer) { memory_.release(transfer); });
-}
+IncomingTransfers::IncomingTransfers(const RendezvousPart& part)
+    : TransferHalf(part),
+      rings_(part),
+      pins_(part),
+      writes_(part, pins_),
+      reads_(part, pins_, rings_),
+      without_ring_(settings_.ring_patience) {}
 
 // How transfers begin.
 
-void IncomingTransfers::get(Channel& channel, const Buffers& to, uint64_t from, const WireKey& key,
-                            uint32_t rkey, Source source, const Waiter& waiter,
-                            const Reply* reply) {
-    Incoming* transfer = take();
-    accounts_.begin(*transfer, channel, waiter);
-    transfer->memory = to;
-    transfer->source = source;
-    if (reply != nullptr) transfer->reply = *reply;
-    begin_get(*transfer, from, key, rkey);
-}
-
-void IncomingTransfers::get_owned(Channel& channel, std::unique_ptr<std::byte[]> memory,
-                                  size_t length, uint64_t from, const WireKey& key, uint32_t rkey,
-                                  Unpack unpack, void* argument, const Waiter& waiter) {
-    Incoming* transfer = take();
-    accounts_.begin(*transfer, channel, waiter);
-    const Buffers::Piece piece{.at = memory.get(), .length = length};
-    transfer->memory = Buffers({&piece, 1});
-    transfer->owned.memory = std::move(memory);
-    transfer->owned.unpack = unpack;
-    transfer->owned.argument = argument;
-    begin_get(*transfer, from, key, rkey);
-}
-
 // If memory is exhausted, the call fails; so its completion must not be reported, too.
-void IncomingTransfers::begin_get(Incoming& transfer, uint64_t from, const WireKey& key,
-                                  uint32_t rkey) try {
+void IncomingTransfers::get(Incoming& transfer, uint64_t from, const WireKey& key,
+                            uint32_t rkey) try {
     accounts_.begin_operation(transfer, from, key);
     ++counters_.gets;
     transfer.reading.rkey = rkey;
+    transfer.move_to(Incoming::State::kWaiting);
     begin(transfer);
 } catch (const std::bad_alloc&) {
     transfer.waiter = {};
@@ -66,58 +36,121 @@ void IncomingTransfers::begin_get(Incoming& transfer, uint64_t from, const WireK
 // A peer asks to put.
 bool IncomingTransfers::deliver(Channel& channel, const std::byte* data, uint32_t length) {
     Deliver offer;
-    if (!unpack(offer, data, length)) return false;
-    if (!requests_.empty() || !may_serve(channel)) [[unlikely]]
-        return requests_.add(channel, offer);
-    return serve(channel, offer);
+    return unpack(offer, data, length) &&
+           serve_or_wait(channel, offer, [this](Channel& from, const Deliver& frame) {
+               return serve(from, frame);
+           });
 }
 
 bool IncomingTransfers::serve(Channel& channel, const Deliver& offer) {
     RegionUse* use = memory_.open(offer.key, offer.address, offer.length, kRemotePut);
     if (use == nullptr) return refusals_.refuse(channel, Refuse::kDeliver, offer.sender);
-    Incoming* transfer = take();
-    accounts_.begin(*transfer, channel, {});
-    accounts_.begin_service(*transfer, use, offer.address, offer.length);
-    ++transfers_on(channel).incoming;
-    transfer->sender = offer.sender;
-    begin(*transfer);
+    Incoming& transfer = begin_service(channel, use, offer);
+    transfer.sender = offer.sender;
+    transfer.move_to(Incoming::State::kWaiting);
+    begin(transfer);
     return true;
-}
-
-// Serves the requests that have waited for a place.
-unsigned IncomingTransfers::serve_waiting() {
-    unsigned count = 0;
-    for (; !budget_.over(); ++count) {
-        const auto [channel, offer] =
-            requests_.take([this](const Channel& each) { return may_serve(each); });
-        if (channel == nullptr) break;
-        if (!channel->failed && !serve(*channel, offer))
-            engine_.fail(*channel, Status::kProtocol, "too many puts are invalid");
-    }
-    return count;
-}
-
-// There must be room.
-Incoming* IncomingTransfers::take() {
-    Incoming* transfer = table_.take();
-    TERN_ASSERT(transfer != nullptr);
-    transfer->move_to(Incoming::State::kWaiting);
-    return transfer;
 }
 
 void IncomingTransfers::begin(Incoming& transfer) {
     // No ring is lent while the peer may never answer.
     if (transfer.asked_here && !transfer.channel->up()) {
-        waiting_.for_connection.push(*transfer.channel, &transfer);
+        unconnected_.push(*transfer.channel, &transfer);
         return;
     }
     // Transfers that an earlier call of progress had no time for come first.
-    if (budget_.behind() || !waiting_.for_budget.empty()) {
-        waiting_.for_budget.push(*transfer.channel, &transfer);
+    if (budget_.behind() || !later_.empty()) {
+        later_.push(*transfer.channel, &transfer);
         return;
     }
     // A transfer that needs no ring does not wait for those that do.
-    proceed(transfer, preparation_.prepare(transfer, !rings_.any_waits()));
+    proceed(transfer, prepare(transfer, !rings_.any_waits()));
+}
+
+// Prepares a waiting transfer as far as possible; may be called again until kReady. `may_lend`: the
+// transfer may get a ring now.
+IncomingTransfers::Prepared IncomingTransfers::prepare(Incoming& transfer, bool may_lend) {
+    // The beginnings of many transfers take time, too.
+    if (!transfer.decided && budget_.over()) return Prepared::kLater;
+    const bool reads = transfer.reading.rkey != 0;
+    if (!reads && transfer.use != nullptr && transfer.use->revoked()) return fail(transfer);
+    if (!transfer.decided) decide(transfer);
+    if (!transfer.decision.staged()) {
+        const Prepared placed = reads ? Prepared::kReady : prepare_placed(transfer, may_lend);
+        if (placed != Prepared::kNoRing) return placed;
+    }
+    if (rings_.lend(transfer, may_lend)) return Prepared::kReady;
+    if (rings_.cannot_register()) return fail_without_rings(transfer);
+    return rings_.will_come(transfer, may_lend) ? Prepared::kLater : Prepared::kNoRing;
+}
+
+// Only once for each transfer, because look_up() counts a use of the buffer. Reads go into the
+// user's memory if it is pinned or worth pinning, else into a ring.
+void IncomingTransfers::decide(Incoming& transfer) {
+    const bool reads = transfer.reading.rkey != 0;
+    if (reads) note(transfer, Scheme::kRead, transfer.source.readable);
+    DecisionInputs inputs{.length = transfer.length,
+                          .sender = {.pinned = transfer.source.pinned},
+                          .one_piece = transfer.in_one_piece()};
+    if (inputs.one_piece) inputs.own = memory_.look_up(transfer, reads ? kLocalWrite : kRemotePut);
+    transfer.decision = reads ? decider_.decide_buffer(inputs) : decider_.decide(inputs);
+    transfer.decided = true;
+    if (!reads) {
+        note(transfer, transfer.decision.scheme, transfer.decision.reason);
+        if (transfer.decision.staged() && transfer.pin != nullptr)
+            memory_.release(std::exchange(transfer.pin, nullptr));
+    }
+    if (transfer.pin != nullptr) transfer.pinned.bytes = transfer.length;
+}
+
+// In pieces, both sides pin their first piece at the same time. If no ring is free for what cannot
+// be pinned, all of the buffer is pinned first, in several calls of progress if need be. kNoRing:
+// it cannot be, and the message is staged after all.
+IncomingTransfers::Prepared IncomingTransfers::prepare_placed(Incoming& transfer, bool may_lend) {
+    if (transfer.decision.piece != 0 && transfer.pinned.bytes == 0) {
+        if (rings_.lend(transfer, may_lend)) return Prepared::kReady;
+        if (rings_.will_come(transfer, may_lend)) return Prepared::kLater;
+    }
+    while (transfer.pinned.bytes != transfer.length) {
+        if (pins_.find(transfer, kRemotePut)) continue;
+        if (!pins_.may_pin(transfer)) return Prepared::kLater;
+        if (pins_.pin(transfer, kRemotePut)) continue;
+        pins_.release_all(transfer);
+        decide_again(transfer, {.length = transfer.length, .pin_failed = true});
+        return Prepared::kNoRing;
+    }
+    return TransferMemory::expose(transfer, true) ? Prepared::kReady : fail(transfer);
+}
+
+void IncomingTransfers::note(Incoming& transfer, Scheme scheme, Reason reason) {
+    transfer.trace_decision(scheme, reason);
+    ++counters_.reasons[static_cast<size_t>(reason)];
+    Channel::Tally& tally = transfer.channel->tally;
+    ++(scheme == Scheme::kRead     ? tally.read
+       : scheme == Scheme::kPlaced ? tally.placed
+                                   : tally.staged);
+    tally.bytes += transfer.length;
+}
+
+// What was decided first has failed: the message counts by that, and the reason for this one.
+void IncomingTransfers::decide_again(Incoming& transfer, const DecisionInputs& inputs) {
+    transfer.set_decision(decider_.decide(inputs));
+    ++counters_.reasons[static_cast<size_t>(transfer.decision.reason)];
+}
+
+// Not even a small ring can be registered.
+IncomingTransfers::Prepared IncomingTransfers::fail_without_rings(Incoming& transfer) {
+    accounts_.warn_of_limit();
+    return fail(transfer);
+}
+
+// Nothing has been written to the memory.
+IncomingTransfers::Prepared IncomingTransfers::fail(const Incoming& transfer) {
+    if (!transfer.asked_here) {
+        ++counters_.refused;
+        refusals_.add(*transfer.channel, {.what = Refuse::kDeliver, .number = transfer.sender});
+    }
+    return Prepared::kFailed;
 }
 
 // Lets a transfer begin, wait or end.
@@ -128,10 +161,10 @@ void IncomingTransfers::proceed(Incoming& transfer, Prepared how) {
         case Prepared::kNoRing:
             return wait_for_ring(transfer);
         case Prepared::kLater:
-            waiting_.for_budget.push(*transfer.channel, &transfer);
+            later_.push(*transfer.channel, &transfer);
             break;
         case Prepared::kFailed:
-            waiting_.failed.push_back(&transfer);
+            failed_.push_back(&transfer);
             break;
     }
 }
@@ -154,30 +187,18 @@ void IncomingTransfers::wait_for_ring(Incoming& transfer) {
     rings_.queue().push(transfer);
 }
 
-// Most transfers do not wait when they end; those that do may be many.
-void IncomingTransfers::Waiting::remove(Incoming& transfer) {
-    std::erase(failed, &transfer);
-    if (transfer.state != Incoming::State::kWaiting) return;
-    for_connection.remove(*transfer.channel, &transfer);
-    for_budget.remove(*transfer.channel, &transfer);
-}
-
 unsigned IncomingTransfers::begin_waiting() {
     unsigned count = 0;
     if (!requests_.empty()) [[unlikely]]
-        count += serve_waiting();
-    if (!waiting_.for_connection.empty()) [[unlikely]]
-        count += waiting_.for_connection.move_firsts([this](Incoming* transfer) {
-            if (!transfer->channel->up()) return false;
-            waiting_.for_connection.remove(*transfer->channel, transfer);
-            begin(*transfer);
-            return true;
-        });
-    for (auto& later = waiting_.for_budget; !later.empty() && !budget_.over(); ++count) {
-        Incoming& transfer = *later.front();
-        const Prepared now = preparation_.prepare(transfer, !rings_.any_waits());
+        count += serve_waiting(
+            [this](Channel& channel, const Deliver& offer) { return serve(channel, offer); });
+    if (!unconnected_.empty()) [[unlikely]]
+        count += begin_connected([this](Incoming& transfer) { begin(transfer); });
+    for (; !later_.empty() && !budget_.over(); ++count) {
+        Incoming& transfer = *later_.front();
+        const Prepared now = prepare(transfer, !rings_.any_waits());
         if (now == Prepared::kLater) break;
-        (void)later.pop(*transfer.channel);
+        (void)later_.pop(*transfer.channel);
         proceed(transfer, now);
     }
     const unsigned lent = lend_rings();
@@ -186,9 +207,9 @@ unsigned IncomingTransfers::begin_waiting() {
     else if (without_ring_.count())
         count += do_without_rings();
     count += lent;
-    while (!waiting_.failed.empty()) {
-        Incoming* transfer = waiting_.failed.back();
-        waiting_.failed.pop_back();
+    while (!failed_.empty()) {
+        Incoming* transfer = failed_.back();
+        failed_.pop_back();
         end(*transfer, Status::kDevice);
         ++count;
     }
@@ -204,7 +225,7 @@ unsigned IncomingTransfers::lend_rings() {
             rings_.queue().pop(*transfer);
             running_.wake(*transfer);
         } else {
-            const Prepared now = preparation_.prepare(*transfer, true);
+            const Prepared now = prepare(*transfer, true);
             if (now == Prepared::kNoRing) break;
             rings_.queue().pop(*transfer);
             proceed(*transfer, now);
@@ -218,13 +239,14 @@ unsigned IncomingTransfers::lend_rings() {
 unsigned IncomingTransfers::do_without_rings() {
     return static_cast<unsigned>(rings_.queue().erase_if([this](Incoming& transfer) {
         if (!transfer.in_one_piece()) return false;
-        preparation_.on_rings_taken(transfer);
+        if (transfer.decision.staged())
+            decide_again(transfer, {.length = transfer.length, .rings_taken = true});
         // It tries to pin its memory again.
         if (transfer.state == Incoming::State::kReading) {
             running_.wake(transfer);
             return true;
         }
-        const Prepared now = preparation_.prepare(transfer, false);
+        const Prepared now = prepare(transfer, false);
         if (now == Prepared::kNoRing) return false;
         proceed(transfer, now);
         // If it needs a ring after all, its next step finds that it is not in the queue any more.
@@ -256,7 +278,7 @@ Step IncomingTransfers::step_reading(Incoming& transfer) {
     }
     const Reads::Posted posted = reads_.post(transfer, !rings_.any_waits());
     if (posted.no_rings)
-        proceed(transfer, preparation_.fail_without_rings(transfer));
+        proceed(transfer, fail_without_rings(transfer));
     else if (posted.needs_ring && !transfer.waits_for_ring)
         wait_for_ring(transfer);
     return {count + posted.count, budget_.over() ? Next::kAgain : posted.next};
@@ -311,9 +333,8 @@ bool IncomingTransfers::refused(Channel& channel, const Refuse& frame) {
 
 // All transfers have been moved on. Besides the flags, they wait only for completions and frames.
 Status IncomingTransfers::arm(std::vector<Watched>& words) {
-    if (!waiting_.failed.empty() || !waiting_.for_budget.empty()) return Status::kInProgress;
-    if (requests_.any([this](const Channel& each) { return may_serve(each); }))
-        return Status::kInProgress;
+    if (!failed_.empty() || !later_.empty()) return Status::kInProgress;
+    if (may_serve()) return Status::kInProgress;
     bool arrived = false;
     running_.for_each_ready([&](Incoming& transfer) {
         if (!transfer.core || transfer.channel->failed) return;
@@ -344,22 +365,21 @@ Status IncomingTransfers::arm(std::vector<Watched>& words) {
 void IncomingTransfers::end(Incoming& transfer, Status status) {
     TERN_TRACE("incoming transfer %u is over, status %u", transfer.number,
                static_cast<unsigned>(status));
-    accounts_.stopped(running_.remove(transfer));
-    waiting_.remove(transfer);
+    std::erase(failed_, &transfer);
+    // Most transfers do not wait when they end; those that do may be many.
+    if (transfer.state == Incoming::State::kWaiting) {
+        unconnected_.remove(*transfer.channel, &transfer);
+        later_.remove(*transfer.channel, &transfer);
+    }
     rings_.queue().remove(transfer);
     if (transfer.core) engine_.expect_notifications(-transfer.core->notifications());
     rings_.give_back(transfer);
-    const bool awaited = transfer.awaited();
-    void* cookie = transfer.waiter.cookie;
-    Channel& channel = *transfer.channel;
-    transfers_on(channel).incoming -= !transfer.asked_here;
     const Incoming::Owned owned = std::move(transfer.owned);
     const auto length = static_cast<size_t>(transfer.length);
-    accounts_.end(transfer);
-    table_.put_back(transfer);
-    if (owned.memory && status == Status::kOk)
-        owned.unpack(owned.argument, owned.memory.get(), length);
-    accounts_.complete(awaited, cookie, channel, status);
+    end_with(transfer, status, [&] {
+        if (owned.memory && status == Status::kOk)
+            owned.unpack(owned.argument, owned.memory.get(), length);
+    });
 }
 
 // What the sender has been asked to write to a ring is still taken from there, and confirmed.
@@ -378,16 +398,7 @@ unsigned IncomingTransfers::drop(const Channel& channel, const void* user) {
 }
 
 void IncomingTransfers::ended(Channel* channel, Status status) {
-    if (channel != nullptr) requests_.forget(*channel);
-    table_.for_each([&](Incoming& transfer) {
-        if (channel == nullptr || transfer.channel == channel) end(transfer, status);
-    });
-}
-
-void IncomingTransfers::request_reports() const {
-    table_.for_each([this](const Incoming& transfer) {
-        engine_.flushing()->request_report(*transfer.channel);
-    });
+    end_all(channel, [&](Incoming& transfer) { end(transfer, status); });
 }
 
 }  // namespace tern

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "tern/pinning/regions/regions.h"
 #include "tern/rendezvous/schedule.h"
 #include "tern/veloblock/frame.h"
 
@@ -23,11 +24,7 @@ enum class TransferId : uint32_t {
     kRefuse = 14,  // either: refuses a transfer, or the rest of one; a Refuse
 };
 
-// Identifies a declared region.
-struct WireKey {
-    uint32_t index = 0;
-    uint32_t generation = 0;
-};
+using WireKey = RegionKey;
 
 struct WirePart {
     static constexpr uint32_t kPlaced = 1;
@@ -112,7 +109,6 @@ struct Ack {
     static constexpr uint32_t kEnd = 1;     // the transfer is over
     static constexpr uint32_t kFailed = 2;  // with kEnd: not all bytes are in the receiver's memory
     static constexpr uint32_t kReply = 4;   // with kEnd: the bytes of a Reply follow
-    static constexpr uint32_t kWaited = 8;  // with kEnd: the receiver had to wait for the sender
 
     uint32_t receiver = 0;
     uint32_t count = 0;  // sub-blocks taken since the transfer began, modulo 2^32
@@ -121,11 +117,8 @@ struct Ack {
 
     // `length`: of the frame's payload.
     bool valid(uint32_t length) const {
-        if ((flags & kWaited) != 0 && (flags & kEnd) == 0) return false;
-        const uint32_t others = flags & ~kWaited;
-        if ((flags & kReply) == 0)
-            return (others & ~(kEnd | kFailed)) == 0 && length == sizeof(Ack);
-        return others == (kEnd | kReply) && reply < Reply::kIds &&
+        if ((flags & kReply) == 0) return (flags & ~(kEnd | kFailed)) == 0 && length == sizeof(Ack);
+        return flags == (kEnd | kReply) && reply < Reply::kIds &&
                length <= sizeof(Ack) + Reply::kMost;
     }
 };
@@ -152,7 +145,7 @@ struct Refuse {
     uint32_t reserved = 0;
 };
 
-static_assert(sizeof(WirePart) == 24 && sizeof(WireRing) == 24);
+static_assert(sizeof(WireKey) == 8 && sizeof(WirePart) == 24 && sizeof(WireRing) == 24);
 static_assert(sizeof(Fetch) == 80 && sizeof(Fetch) <= kMaxControl);
 static_assert(sizeof(Deliver) == 32 && sizeof(Accept) == 56 && sizeof(MorePart) == 32);
 static_assert(sizeof(ReplyingAck) == 48 && sizeof(ReplyingAck) <= kMaxControl);

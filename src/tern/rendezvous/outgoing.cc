@@ -10,42 +10,18 @@
 
 namespace tern {
 
-OutgoingTransfers::OutgoingTransfers(const RendezvousParts& parts)
-    : RendezvousPart(parts),
+OutgoingTransfers::OutgoingTransfers(const RendezvousPart& part)
+    : TransferHalf(part),
       rings_(new_rings()),
-      early_(parts, rings_),
-      staging_(parts, rings_, early_),
-      placed_(parts, staging_),
-      requests_(accounts_),
-      running_(budget_) {}
-
-OutgoingTransfers::~OutgoingTransfers() {
-    table_.for_each([this](Outgoing& transfer) { memory_.release(transfer); });
-}
+      early_(part, rings_),
+      staging_(part, rings_, early_),
+      placed_(part, staging_) {}
 
 // How transfers begin.
 
-void OutgoingTransfers::put(Channel& channel, const Buffers& from, uint64_t to, const WireKey& key,
-                            uint32_t rkey, const Waiter& waiter) {
-    Outgoing* transfer = table_.take();
-    accounts_.begin(*transfer, channel, waiter);
-    transfer->memory = from;
-    begin_put(*transfer, to, key, rkey);
-}
-
-void OutgoingTransfers::put_owned(Channel& channel, std::unique_ptr<std::byte[]> data,
-                                  size_t length, uint64_t to, const WireKey& key) {
-    Outgoing* transfer = table_.take();
-    accounts_.begin(*transfer, channel, {});
-    const Buffers::Piece piece{.at = data.get(), .length = length};
-    transfer->memory = Buffers({&piece, 1});
-    transfer->owned = std::move(data);
-    begin_put(*transfer, to, key, 0);
-}
-
 // If memory is exhausted, the call fails; so its completion must not be reported, too.
-void OutgoingTransfers::begin_put(Outgoing& transfer, uint64_t to, const WireKey& key,
-                                  uint32_t rkey) try {
+void OutgoingTransfers::put(Outgoing& transfer, uint64_t to, const WireKey& key,
+                            uint32_t rkey) try {
     accounts_.begin_operation(transfer, to, key);
     ++counters_.puts;
     transfer.rkey = rkey;
@@ -91,36 +67,18 @@ bool OutgoingTransfers::fetch(Channel& channel, const std::byte* data, uint32_t 
     Fetch frame;
     if (!unpack(frame, data, length)) return false;
     if (!frame.ring.valid() || !frame.part.valid()) return false;
-    if (!requests_.empty() || !may_serve(channel)) [[unlikely]]
-        return requests_.add(channel, frame);
-    return serve(channel, frame);
-}
-
-// Serves the requests that have waited for a place.
-unsigned OutgoingTransfers::serve_waiting() {
-    unsigned count = 0;
-    for (; !budget_.over(); ++count) {
-        const auto [channel, frame] =
-            requests_.take([this](const Channel& each) { return may_serve(each); });
-        if (channel == nullptr) break;
-        if (!channel->failed && !serve(*channel, frame))
-            engine_.fail(*channel, Status::kProtocol, "a get is invalid");
-    }
-    return count;
+    return serve_or_wait(channel, frame,
+                         [this](Channel& to, const Fetch& asked) { return serve(to, asked); });
 }
 
 bool OutgoingTransfers::serve(Channel& channel, const Fetch& frame) {
     RegionUse* use = memory_.open(frame.key, frame.address, frame.length, kRemoteGet);
     if (use == nullptr) return refusals_.refuse(channel, Refuse::kFetch, frame.receiver);
-    Outgoing* transfer = table_.take();
-    TERN_ASSERT(transfer != nullptr);
-    accounts_.begin(*transfer, channel, {});
-    accounts_.begin_service(*transfer, use, frame.address, frame.length);
-    ++transfers_on(channel).outgoing;
-    transfer->receiver = frame.receiver;
+    Outgoing& transfer = begin_service(channel, use, frame);
+    transfer.receiver = frame.receiver;
     transfers_on(channel).fetches |= transfers_on(channel).readable;
-    if (early_.take(*transfer, frame)) staging_.hold(*transfer);
-    return start(*transfer, frame.ring, frame.part);
+    if (early_.take(transfer, frame)) staging_.hold(transfer);
+    return start(transfer, frame.ring, frame.part);
 }
 
 bool OutgoingTransfers::accepted(Channel& channel, const std::byte* data, uint32_t length) {
@@ -158,14 +116,10 @@ bool OutgoingTransfers::start(Outgoing& transfer, const WireRing& ring, const Wi
 unsigned OutgoingTransfers::advance() {
     unsigned count = 0;
     if (!requests_.empty()) [[unlikely]]
-        count += serve_waiting();
+        count += serve_waiting(
+            [this](Channel& channel, const Fetch& frame) { return serve(channel, frame); });
     if (!unconnected_.empty()) [[unlikely]]
-        count += unconnected_.move_firsts([this](Outgoing* transfer) {
-            if (!transfer->channel->up()) return false;
-            unconnected_.remove(*transfer->channel, transfer);
-            offer(*transfer);
-            return true;
-        });
+        count += begin_connected([this](Outgoing& transfer) { offer(transfer); });
     if (staging_.any_waiting()) count += staging_.lend_to_waiting(running_) + end_starved();
     count += make_offers();
     return count + running_.advance([this](Outgoing& transfer) { return step(transfer); });
@@ -207,15 +161,14 @@ Next OutgoingTransfers::write(Outgoing& transfer, unsigned& count) {
     ChunkSource::Chunk chunk;
     for (; count < kWritesAtOnce; ++count) {
         if (channel.sends.room() <= channel.transfer_reserve)
-            return core.staging() || core.next(Outgoing::kLongestWrite, chunk) ? Next::kOnRoom
-                                                                               : Next::kOnEvent;
+            return core.staging() || core.next(kLongestAccess, chunk) ? Next::kOnRoom
+                                                                      : Next::kOnEvent;
         // A transfer whose staging memory was taken away needs some again only for a next write.
-        if (core.staged() != 0 && transfer.staging.slots == 0 &&
-            !core.next(Outgoing::kLongestWrite, chunk))
+        if (core.staged() != 0 && transfer.staging.slots == 0 && !core.next(kLongestAccess, chunk))
             return Next::kOnEvent;
         // Before next(), because chunks depend on the size of the staging memory.
         if (core.staging() && !staging_.lend_or_wait(transfer)) return Next::kOnEvent;
-        if (!core.next(Outgoing::kLongestWrite, chunk)) return Next::kOnEvent;
+        if (!core.next(kLongestAccess, chunk)) return Next::kOnEvent;
         if (!(chunk.placed ? placed_.post(transfer, chunk)
                            : staging_.post(transfer, chunk, placed_.is_of_device(transfer))))
             return Next::kOnEvent;
@@ -255,11 +208,6 @@ bool OutgoingTransfers::acknowledged(Channel& channel, const std::byte* data, ui
         (!transfer->core->all_posted() || !transfer->core->all_acknowledged()))
         return false;
     if ((frame.flags & Ack::kFailed) != 0) transfer->status = Status::kRemoteAccess;
-    if (!transfer->asked_here) {
-        const bool waited = (frame.flags & Ack::kWaited) != 0;
-        counters_.waits += waited;
-        owner_.fetched(waited);
-    }
     // The receiver has all bytes before this side has the completions of the writes.
     if (transfer->under_way() != 0)
         transfer->move_to(Outgoing::State::kEnded);
@@ -368,32 +316,14 @@ void OutgoingTransfers::end(Outgoing& transfer, Status status) {
         offers_.remove(*transfer.channel, &transfer);
     }
     if (transfer.turn.runs && !transfer.alone()) by_receiver_.remove(transfer);
-    accounts_.stopped(running_.remove(transfer));
     staging_.forget(transfer);
     staging_.give_back(transfer);
-    const bool awaited = transfer.awaited();
-    void* cookie = transfer.waiter.cookie;
-    Channel& channel = *transfer.channel;
-    transfers_on(channel).outgoing -= !transfer.asked_here;
-    accounts_.end(transfer);
-    table_.put_back(transfer);
-    accounts_.complete(awaited, cookie, channel, status);
+    end_with(transfer, status, [] {});
 }
 
 void OutgoingTransfers::ended(Channel* channel, Status status) {
-    if (channel != nullptr) {
-        requests_.forget(*channel);
-        early_.drop_all(*channel);
-    }
-    table_.for_each([&](Outgoing& transfer) {
-        if (channel == nullptr || transfer.channel == channel) end(transfer, status);
-    });
-}
-
-void OutgoingTransfers::request_reports() const {
-    table_.for_each([this](const Outgoing& transfer) {
-        engine_.flushing()->request_report(*transfer.channel);
-    });
+    if (channel != nullptr) early_.drop_all(*channel);
+    end_all(channel, [&](Outgoing& transfer) { end(transfer, status); });
 }
 
 }  // namespace tern

@@ -11,37 +11,31 @@
 namespace tern {
 
 // Pieces of a buffer that is used again end at multiples of their length. With several transfers
-// the wire is busy anyway, and long pieces save processor time.
-uint64_t PiecewisePins::piece_at(const Transfer& transfer, const Decision& decision,
-                                 uint64_t offset) const {
+// the wire is busy anyway, and long pieces save processor time. The sender accepts only kMostParts
+// parts at a time.
+uint64_t PiecewisePins::next_piece(const Transfer& transfer) const {
+    const uint64_t offset = transfer.pinned.bytes;
     const uint64_t rest = transfer.length - offset;
-    const uint64_t piece = decision.piece;
+    const uint64_t piece = transfer.decision.piece;
     if (piece == 0) return rest;
-    if (decision.reused)
-        return std::min(piece - address_of(transfer.memory.data() + offset) % piece, rest);
-    const bool alone = accounts_.running() <= 1;
-    const uint64_t least = alone ? 0 : std::min(Decider::kLongPiece, decider_.longest_piece());
-    return std::min(std::max(piece, least), rest);
+    uint64_t wanted = piece;
+    if (transfer.decision.reused)
+        wanted -= address_of(transfer.memory.data() + offset) % piece;
+    else if (accounts_.running() > 1)
+        wanted = std::max(piece, std::min(kLongPiece, decider_.longest_piece()));
+    return std::min(std::max(wanted, transfer.length / (ChunkSource::kMostParts / 2) + 1), rest);
 }
 
-uint64_t IncomingPins::next_piece(const Incoming& transfer) const {
-    const uint64_t rest = transfer.length - transfer.pinned.bytes;
-    // The sender accepts only kMostParts parts at a time.
-    const uint64_t least = transfer.length / (ChunkSource::kMostParts / 2) + 1;
-    const uint64_t piece = piece_at(transfer, transfer.decision, transfer.pinned.bytes);
-    return std::min(std::max(piece, least), rest);
-}
-
-bool IncomingPins::find(Incoming& transfer) {
+bool PiecewisePins::find(Transfer& transfer, unsigned access) {
     if (!transfer.decision.reused) return false;
     const uint64_t piece = next_piece(transfer);
     make_room(transfer);
-    Pin* pin = memory_.find(transfer.memory.data() + transfer.pinned.bytes, piece, kRemotePut);
+    Pin* pin = memory_.find(transfer.memory.data() + transfer.pinned.bytes, piece, access);
     if (pin != nullptr) take(transfer, piece, pin);
     return pin != nullptr;
 }
 
-bool IncomingPins::pin(Incoming& transfer, unsigned access) {
+bool PiecewisePins::pin(Transfer& transfer, unsigned access) {
     const uint64_t piece = next_piece(transfer);
     make_room(transfer);
     Pin* pin = memory_.pin(transfer.memory.data() + transfer.pinned.bytes, piece, access);
@@ -50,12 +44,12 @@ bool IncomingPins::pin(Incoming& transfer, unsigned access) {
 }
 
 // For what take() enters: an exception there would lose the pin.
-void IncomingPins::make_room(Incoming& transfer) {
-    base::make_room(transfer.pins, transfer.pins.size() + 1);
+void PiecewisePins::make_room(Transfer& transfer) {
+    base::make_room(transfer.pinned.pins, transfer.pinned.pins.size() + 1);
     base::make_room(transfer.pinned.ends, transfer.pinned.ends.size() + 1);
 }
 
-void IncomingPins::take(Incoming& transfer, uint64_t piece, Pin* pin) {
+void PiecewisePins::take(Transfer& transfer, uint64_t piece, Pin* pin) {
     TERN_ASSERT(transfer.pin == nullptr && piece != 0 &&
                 transfer.pinned.bytes + piece <= transfer.length);
     Decision& decision = transfer.decision;
@@ -64,22 +58,22 @@ void IncomingPins::take(Incoming& transfer, uint64_t piece, Pin* pin) {
         transfer.pin = pin;
         return;
     }
-    transfer.pins.push_back(pin);
+    transfer.pinned.pins.push_back(pin);
     transfer.pinned.ends.push_back(transfer.pinned.bytes);
     if (!decision.reused) decision.piece = decider_.next_piece(decision.piece);
 }
 
 void IncomingPins::release_all(Incoming& transfer) {
-    TERN_ASSERT(transfer.pin == nullptr && transfer.pinned.announced == 0);
-    for (Pin* pin : transfer.pins) memory_.release(pin);
-    transfer.pins.clear();
+    TERN_ASSERT(transfer.pin == nullptr && transfer.pinned.used == 0);
+    for (Pin* pin : transfer.pinned.pins) memory_.release(pin);
+    transfer.pinned.pins.clear();
     transfer.pinned.ends.clear();
     transfer.pinned.bytes = 0;
 }
 
 Part IncomingPins::next_part(Incoming& transfer) {
     const Part rest{.upto = transfer.length};
-    if (transfer.pinned.announced == transfer.pins.size() && !pin(transfer, kRemotePut))
+    if (transfer.pinned.used == transfer.pinned.pins.size() && !pin(transfer, kRemotePut))
         return rest;
     return TransferMemory::expose(transfer, true) ? pinned_part(transfer) : rest;
 }
@@ -88,9 +82,9 @@ Part IncomingPins::pinned_part(Incoming& transfer) {
     const uint64_t begin = transfer.core->parts_end();
     const auto address = reinterpret_cast<uint64_t>(transfer.memory.data()) + begin;
     if (transfer.pin != nullptr) return {transfer.length, address, transfer.pin->rkey(), true};
-    TERN_ASSERT(transfer.pinned.announced < transfer.pins.size());
-    const size_t next = transfer.pinned.announced++;
-    return {transfer.pinned.ends[next], address, transfer.pins[next]->rkey(), true};
+    TERN_ASSERT(transfer.pinned.used < transfer.pinned.pins.size());
+    const size_t next = transfer.pinned.used++;
+    return {transfer.pinned.ends[next], address, transfer.pinned.pins[next]->rkey(), true};
 }
 
 unsigned IncomingPins::announce(Incoming& transfer) {
@@ -100,7 +94,8 @@ unsigned IncomingPins::announce(Incoming& transfer) {
            (transfer.parts.due || transfer.core->parts_end() != transfer.length)) {
         if (!transfer.parts.due) {
             if (budget_.over()) break;
-            found = transfer.pinned.announced != transfer.pins.size() || find(transfer);
+            found =
+                transfer.pinned.used != transfer.pinned.pins.size() || find(transfer, kRemotePut);
             if (!found && (count != 0 || !may_pin(transfer))) break;
             transfer.parts.next = next_part(transfer);
             transfer.core->add(transfer.parts.next);
@@ -117,103 +112,85 @@ unsigned IncomingPins::announce(Incoming& transfer) {
 
 bool PlacedWrites::prepare(Outgoing& transfer, uint64_t upto) {
     if (upto == 0 || upto > transfer.length) return false;
-    ChunkSource::Chunk chunk{.bytes = upto};
-    choose_source(transfer, chunk);
-    if (!transfer.source.staged() &&
-        (transfer.pin != nullptr || (!budget_.behind() && may_pin(transfer, 0))))
-        (void)pin(transfer, chunk);
+    choose_source(transfer, {.bytes = upto});
+    if (!transfer.decision.staged() && transfer.pin == nullptr && !budget_.behind() &&
+        may_pin(transfer))
+        (void)pin_next(transfer);
     return true;
 }
 
 void PlacedWrites::choose_source(Outgoing& transfer, const ChunkSource::Chunk& chunk) {
-    transfer.source_decided = true;
+    transfer.decided = true;
     DecisionInputs inputs{.length = transfer.length - chunk.offset,
                           .one_piece = transfer.memory.contiguous()};
     if (inputs.one_piece) inputs.own = memory_.look_up(transfer, kLocalRead);
     transfer.of_device = inputs.own.of_device;
-    if (inputs.own.pinned) transfer.pin_end = transfer.length;
-    transfer.source = decider_.decide_buffer(inputs);
+    if (inputs.own.pinned) transfer.pinned.bytes = transfer.length;
+    transfer.decision = decider_.decide_buffer(inputs);
     TERN_TRACE(
         "outgoing transfer %u of %lu bytes to %s: %s, because %s", transfer.number,
         static_cast<unsigned long>(transfer.length), transfer.channel->peer.to_string().c_str(),
-        transfer.source.staged() ? "copied" : "sent in place", text_of(transfer.source.reason));
+        transfer.decision.staged() ? "copied" : "sent in place", text_of(transfer.decision.reason));
 }
 
 // Other memory is looked at when its first placed chunk is due, because that counts a use of it.
 bool PlacedWrites::is_of_device(Outgoing& transfer) {
-    if (!transfer.source_decided && memory_.is_of_device(transfer)) [[unlikely]] {
-        transfer.source_decided = transfer.of_device = true;
-        transfer.source = {.scheme = Scheme::kPlaced, .reason = Reason::kPinned};
-        transfer.pin_end = transfer.length;
+    if (!transfer.decided && memory_.is_of_device(transfer)) [[unlikely]] {
+        transfer.decided = transfer.of_device = true;
+        transfer.decision = {.scheme = Scheme::kPlaced, .reason = Reason::kPinned};
+        transfer.pinned.bytes = transfer.length;
     }
     return transfer.of_device;
 }
 
 bool PlacedWrites::post(Outgoing& transfer, ChunkSource::Chunk& chunk) {
-    if (!transfer.source_decided) choose_source(transfer, chunk);
-    const bool must_pin =
-        !transfer.source.staged() && chunk.offset >= transfer.pin_end && transfer.ahead == nullptr;
-    if (must_pin && !find_piece(transfer, chunk.offset) && !may_pin(transfer, chunk.offset))
-        return false;  // not in this call of progress
-    return pin(transfer, chunk) ? post_in_place(transfer, chunk) : post_copied(transfer, chunk);
-}
-
-// Has the chunk's bytes pinned; may shorten the chunk. False: they are to be copied.
-bool PlacedWrites::pin(Outgoing& transfer, ChunkSource::Chunk& chunk) {
-    if (transfer.source.staged()) return false;
-    if (chunk.offset >= transfer.pin_end) {
-        if (transfer.ahead == nullptr) pin_piece(transfer, chunk.offset);
-        if (transfer.ahead == nullptr) return false;
-        if (transfer.pin != nullptr) transfer.pins.push_back(transfer.pin);
-        transfer.pin = std::exchange(transfer.ahead, nullptr);
-        transfer.pin_end = transfer.ahead_end;
+    if (!transfer.decided) choose_source(transfer, chunk);
+    if (!transfer.decision.staged() && chunk.offset >= transfer.pinned.bytes) {
+        transfer.pinned.bytes = chunk.offset;  // a part before may have been staged
+        if (!find(transfer, kLocalRead) && !may_pin(transfer))
+            return false;  // not in this call of progress
     }
-    TERN_ASSERT(transfer.pin != nullptr && chunk.offset < transfer.pin_end);
-    chunk.bytes = std::min(chunk.bytes, transfer.pin_end - chunk.offset);
-    return true;
+    const Pin* const pin = pin_of(transfer, chunk);
+    return pin != nullptr ? post_in_place(transfer, chunk, *pin) : post_copied(transfer, chunk);
 }
 
-// Takes the piece that begins at `offset` if it is pinned. Only of buffers that are used again.
-bool PlacedWrites::find_piece(Outgoing& transfer, uint64_t offset) {
-    if (!transfer.source.reused) return false;
-    const uint64_t piece = piece_at(transfer, transfer.source, offset);
-    transfer.ahead = memory_.find(transfer.memory.data() + offset, piece, kLocalRead);
-    if (transfer.ahead == nullptr) return false;
-    transfer.ahead_end = offset + piece;
-    return true;
+// The pin of the chunk's bytes; may shorten the chunk. Null: they are to be copied.
+const Pin* PlacedWrites::pin_of(Outgoing& transfer, ChunkSource::Chunk& chunk) {
+    Pinned& pinned = transfer.pinned;
+    if (transfer.decision.staged()) return nullptr;
+    if (chunk.offset >= pinned.bytes && !pin_next(transfer)) return nullptr;
+    if (transfer.pin != nullptr) return transfer.pin;
+    while (pinned.ends[pinned.used] <= chunk.offset) ++pinned.used;
+    chunk.bytes = std::min(chunk.bytes, pinned.ends[pinned.used] - chunk.offset);
+    return pinned.pins[pinned.used];
 }
 
-// Pins the piece that begins at `offset`, if possible.
-void PlacedWrites::pin_piece(Outgoing& transfer, uint64_t offset) {
-    TERN_ASSERT(transfer.ahead == nullptr);
-    Decision& source = transfer.source;
-    const uint64_t piece = piece_at(transfer, source, offset);
-    transfer.ahead = memory_.pin(transfer.memory.data() + offset, piece, kLocalRead);
-    if (transfer.ahead == nullptr) {
-        source.scheme = Scheme::kStaged;
-        source.reason = Reason::kPinFailed;
-    }
-    transfer.ahead_end = offset + piece;
-    if (!source.reused) source.piece = decider_.next_piece(source.piece);
+// Pins the next piece, or else has the rest copied.
+bool PlacedWrites::pin_next(Outgoing& transfer) {
+    if (pin(transfer, kLocalRead)) return true;
+    transfer.decision.scheme = Scheme::kStaged;
+    transfer.decision.reason = Reason::kPinFailed;
+    return false;
 }
 
 unsigned PlacedWrites::pin_ahead(Outgoing& transfer) {
-    if (transfer.gather.under_way == 0 || transfer.ahead != nullptr || transfer.source.staged() ||
-        transfer.source.piece == 0 || transfer.pin_end == transfer.length ||
-        transfer.core->sent() != transfer.pin_end)
+    if (transfer.gather.under_way == 0 || transfer.decision.staged() ||
+        transfer.decision.piece == 0 || transfer.pinned.bytes == transfer.length ||
+        transfer.core->sent() != transfer.pinned.bytes)
         return 0;
-    if (find_piece(transfer, transfer.pin_end)) return 1;
-    if (!may_pin(transfer, transfer.pin_end)) return 0;
-    pin_piece(transfer, transfer.pin_end);
+    if (find(transfer, kLocalRead)) return 1;
+    if (!may_pin(transfer)) return 0;
+    (void)pin_next(transfer);
     return 1;
 }
 
-bool PlacedWrites::post_in_place(Outgoing& transfer, const ChunkSource::Chunk& chunk) {
+bool PlacedWrites::post_in_place(Outgoing& transfer, const ChunkSource::Chunk& chunk,
+                                 const Pin& pin) {
     if (!TransferMemory::expose(transfer, false)) return false;
     std::byte* from = transfer.memory.data() + chunk.offset;
     transfer.memory.skip(chunk.bytes);
     counters_.gathered_bytes += chunk.bytes;
-    write(transfer, chunk, from, transfer.pin->lkey(), transfer.gather);
+    write(transfer, chunk, from, pin.lkey(), transfer.gather);
     return true;
 }
 

@@ -10,49 +10,42 @@
 
 namespace tern {
 
-// Pins buffers piece by piece, as a decision says.
+// Pins buffers piece by piece, from the beginning on, as the transfer's decision says.
 class PiecewisePins : protected RendezvousPart {
-  protected:
-    using RendezvousPart::RendezvousPart;
-
-    // How much to pin next, from `offset` in the message on.
-    uint64_t piece_at(const Transfer& transfer, const Decision& decision, uint64_t offset) const;
-};
-
-// Pins the buffers of incoming transfers, from the beginning on, and makes placed parts of what is
-// pinned.
-class IncomingPins : PiecewisePins {
   public:
-    explicit IncomingPins(const RendezvousParts& parts) : PiecewisePins(parts) {}
+    explicit PiecewisePins(const RendezvousPart& part) : RendezvousPart(part) {}
 
+    // The bytes of the next piece.
+    uint64_t next_piece(const Transfer& transfer) const;
     // Whether the next piece may be registered in this call of progress.
-    bool may_pin(const Incoming& transfer) const {
+    bool may_pin(const Transfer& transfer) const {
         return budget_.may_register(next_piece(transfer));
     }
     // Takes the next piece if it is pinned. Only of buffers that are used again.
-    bool find(Incoming& transfer);
+    bool find(Transfer& transfer, unsigned access);
     // Pins the next piece. False: it cannot be pinned.
-    bool pin(Incoming& transfer, unsigned access);
+    bool pin(Transfer& transfer, unsigned access);
+
+  private:
+    static void make_room(Transfer& transfer);
+    void take(Transfer& transfer, uint64_t piece, Pin* pin);
+};
+
+// Pins the buffers of incoming transfers, and makes placed parts of what is pinned.
+class IncomingPins : public PiecewisePins {
+  public:
+    using PiecewisePins::PiecewisePins;
+
     // Gives all pieces back.
     void release_all(Incoming& transfer);
-
     // Pins the next placed part while the one before is on the wire, and sends it to the sender.
     // Parts that are pinned already are sent without delay: the sender may not poll when the wire
     // has nothing to do. Returns how many were sent.
     unsigned announce(Incoming& transfer);
     // The next part that is pinned; there must be one.
     static Part pinned_part(Incoming& transfer);
-    // The bytes of the first part, before they are pinned.
-    uint64_t first_piece(const Incoming& transfer) const {
-        return piece_at(transfer, transfer.decision, 0);
-    }
 
   private:
-    static constexpr uint32_t kPartsAtOnce = 16;
-
-    uint64_t next_piece(const Incoming& transfer) const;
-    static void make_room(Incoming& transfer);
-    void take(Incoming& transfer, uint64_t piece, Pin* pin);
     // The next part of the message: pinned, or else all the rest through the ring.
     Part next_part(Incoming& transfer);
 };
@@ -60,8 +53,8 @@ class IncomingPins : PiecewisePins {
 // Posts the writes of outgoing transfers to their final place, one chunk at a time.
 class PlacedWrites : PiecewisePins {
   public:
-    PlacedWrites(const RendezvousParts& parts, StagedWrites& staging)
-        : PiecewisePins(parts), staging_(staging) {}
+    PlacedWrites(const RendezvousPart& part, StagedWrites& staging)
+        : PiecewisePins(part), staging_(staging) {}
 
     // The receiver is pinning the first part, which ends at `upto`. Meanwhile this side pins the
     // bytes of that part. False: there is no such part.
@@ -76,13 +69,9 @@ class PlacedWrites : PiecewisePins {
 
   private:
     void choose_source(Outgoing& transfer, const ChunkSource::Chunk& chunk);
-    bool may_pin(const Outgoing& transfer, uint64_t offset) const {
-        return budget_.may_register(piece_at(transfer, transfer.source, offset));
-    }
-    bool pin(Outgoing& transfer, ChunkSource::Chunk& chunk);
-    bool find_piece(Outgoing& transfer, uint64_t offset);
-    void pin_piece(Outgoing& transfer, uint64_t offset);
-    bool post_in_place(Outgoing& transfer, const ChunkSource::Chunk& chunk);
+    const Pin* pin_of(Outgoing& transfer, ChunkSource::Chunk& chunk);
+    bool pin_next(Outgoing& transfer);
+    bool post_in_place(Outgoing& transfer, const ChunkSource::Chunk& chunk, const Pin& pin);
     bool post_copied(Outgoing& transfer, ChunkSource::Chunk& chunk);
     void write(Outgoing& transfer, const ChunkSource::Chunk& chunk, const std::byte* from,
                uint32_t lkey, Outgoing::Write& write);

@@ -5,20 +5,17 @@
 #include <bit>
 #include <cstdint>
 
+#include "tern/base/tunables.h"
 #include "tern/rendezvous/cost_model.h"
 
 namespace tern {
 
 // Bounds the work of one call of progress by the costs of the model, without a clock. Nothing
-// begins when the work of the call has taken kTime, and no registration that would end after
-// kLongest, unless nothing has been done before it. Each call of progress ends with renew(). Data
-// path.
+// begins when the work of the call has taken kProgressTime, and no registration that would end
+// after kLongestProgress, unless nothing has been done before it. Each call of progress ends with
+// renew(). Data path.
 class ProgressBudget {
   public:
-    static constexpr double kTime = 100e-6;  // seconds
-    static constexpr double kLongest =
-        175e-6;  // so that 2 MiB can be registered at once on graphene
-
     explicit ProgressBudget(const Costs& costs)
         : copied_(kSlowCopies / costs.copy.memory_bandwidth),
           look_(costs.registration.look),
@@ -27,34 +24,39 @@ class ProgressBudget {
 
     // Most bytes of one copy.
     static uint64_t longest_copy(const Costs& costs) {
-        return bytes(kTime * costs.copy.memory_bandwidth, kLeastCopy, kMostCopy);
+        return bytes(kProgressTime * costs.copy.memory_bandwidth, kLeastCopy, kMostCopy);
     }
     // Most bytes of one piece of a longer registration. A little less than what is registered at
     // once, because registrations are late at times, and other things happen in the same call.
     static uint64_t longest_piece(const Costs& costs) {
-        const double wanted = (kPiece - costs.registration.latency) * costs.registration.bandwidth;
+        const double wanted =
+            (kPieceTime - costs.registration.latency) * costs.registration.bandwidth;
         return std::min(bytes(wanted, kLeastRegistration, kMostRegistration) / kUnit * kUnit,
                         longest_registration(costs));
     }
     // Most bytes of one registration: a power of two.
     static uint64_t longest_registration(const Costs& costs) {
         return std::bit_floor(
-            bytes((kLongest - costs.registration.latency) * costs.registration.bandwidth,
+            bytes((kLongestProgress - costs.registration.latency) * costs.registration.bandwidth,
                   kLeastRegistration, kMostRegistration));
     }
 
-    bool over() const { return spent_ >= kTime; }
+    bool over() const { return spent_ >= kProgressTime; }
     // Whether a registration may begin. If not, the budget is spent.
     bool may_register(uint64_t bytes) {
         // Looks alone may have spent the budget.
-        if (!begun_ || (!over() && spent_ + registration(bytes) <= kLongest)) return true;
-        if (!over()) spend(kTime);
+        if (!begun_ || (!over() && spent_ + registration(bytes) <= kLongestProgress)) return true;
+        if (!over()) spend(kProgressTime);
         return false;
     }
-    // Whether the kernel may be asked for a few pages, for a ring: once in a call, because the time
-    // that this takes cannot be predicted.
-    bool may_provide() const { return !provided_ && !over(); }
-    bool has_provided() const { return provided_; }
+    // Whether a ring may be registered, which is counted then: once in a call, because the kernel
+    // has to provide its pages first.
+    bool may_make_ring(uint64_t bytes) {
+        if (made_ring_ || over() || !may_register(bytes)) return false;
+        made_ring_ = true;
+        registered(bytes);
+        return true;
+    }
     // The budget of the call before was spent before all transfers had been moved on. The others
     // come first now, so frames of peers do not move transfers on at once.
     bool behind() const { return behind_; }
@@ -69,10 +71,6 @@ class ProgressBudget {
     void watched() { spend(kWatch); }
     // A pin has been looked up.
     void looked() { spend(look_); }
-    void provided() {
-        provided_ = true;
-        spend(kProvision);
-    }
     // Whether renew() changes anything.
     bool is_changed() const { return changed_; }
     void renew() {
@@ -81,14 +79,9 @@ class ProgressBudget {
     }
 
   private:
-    // Copies were measured while nothing else was copying. In use, the devices and the processors
-    // of other processes copy at the same time, so a copy may take this many times as long.
-    static constexpr double kSlowCopies = 2;
     // Seconds to begin a transfer whose buffer is watched from now on: two system calls, and the
     // frame.
     static constexpr double kWatch = 16e-6;
-    static constexpr double kProvision = kTime / 2;
-    static constexpr double kPiece = 150e-6;
     static constexpr uint64_t kUnit = 256 << 10;
     static constexpr double kLeastCopy = 64 << 10;
     static constexpr double kMostCopy = 16 << 20;
@@ -108,7 +101,7 @@ class ProgressBudget {
     }
     [[gnu::noinline]] void begin_anew() {
         behind_ = over();
-        provided_ = begun_ = false;
+        made_ring_ = begun_ = false;
         spent_ = 0;
         // What the next call is to know of this one, it is not to hand on.
         changed_ = behind_;
@@ -120,7 +113,7 @@ class ProgressBudget {
     double registered_;
     double spent_ = 0;  // seconds
     bool behind_ = false;
-    bool provided_ = false;
+    bool made_ring_ = false;
     bool begun_ = false;    // something has been copied or registered
     bool changed_ = false;  // this is not the budget of a call after one that did nothing
 };

@@ -18,37 +18,42 @@ Rendezvous::Rendezvous(Engine& engine, Regions& regions, PinCache& pins, const C
       memory_(regions, pins, decider_, budget_, counters_),
       accounts_(engine, memory_, counters_, owner),
       refusals_(engine, counters_, owner),
-      incoming_(parts()),
-      outgoing_(parts()) {}
+      incoming_(RendezvousPart(*this)),
+      outgoing_(RendezvousPart(*this)) {}
 
-RendezvousParts Rendezvous::parts() {
-    return {.engine = engine_,
-            .memory = memory_,
-            .accounts = accounts_,
-            .refusals = refusals_,
-            .decider = decider_,
-            .settings = settings_,
-            .counters = counters_,
-            .budget = budget_,
-            .owner = owner_};
+RendezvousPart::RendezvousPart(Rendezvous& whole)
+    : engine_(whole.engine_),
+      memory_(whole.memory_),
+      accounts_(whole.accounts_),
+      refusals_(whole.refusals_),
+      decider_(whole.decider_),
+      settings_(whole.settings_),
+      counters_(whole.counters_),
+      budget_(whole.budget_),
+      owner_(whole.owner_) {}
+
+RingPool RendezvousPart::new_rings() const {
+    return {engine_.pd(), settings_.ring_slots(), settings_.most_rings(),
+            [&memory = memory_](uint64_t bytes) { return memory.make_room(bytes); }};
 }
 
 Status Rendezvous::get(Channel& channel, std::span<const Buffers::Piece> to, uint64_t from,
                        const WireKey& key, uint32_t rkey, Source source, const Waiter& waiter,
                        const Reply* reply) {
     if (!can_begin(channel)) return Status::kNoResource;
-    incoming_.get(channel, Buffers(to), from, key, rkey, source, waiter, reply);
+    Incoming& transfer = incoming_.take(channel, waiter);
+    transfer.memory = Buffers(to);
+    transfer.source = source;
+    if (reply != nullptr) transfer.reply = *reply;
+    incoming_.get(transfer, from, key, rkey);
     return Status::kInProgress;
 }
 
 // Whether a message whose key has an rkey is read.
-bool Rendezvous::reads(const Source& source, std::span<const Buffers::Piece> to) const {
-    DecisionInputs inputs{.readable = true,
-                          .late = source.readable == Reason::kSenderIsLate,
-                          .one_piece = to.size() == 1};
-    if (!inputs.one_piece) return false;
-    inputs.length = to.front().length;
-    if (!inputs.late) inputs.own = memory_.state_of(to.front());
+bool Rendezvous::reads(std::span<const Buffers::Piece> to) const {
+    if (to.size() != 1) return false;
+    const DecisionInputs inputs{
+        .length = to.front().length, .readable = true, .own = memory_.state_of(to.front())};
     return decider_.decide(inputs).scheme == Scheme::kRead;
 }
 
@@ -57,22 +62,29 @@ Status Rendezvous::get_owned(Channel& channel, size_t length, uint64_t from, con
     if (!can_begin(channel)) return Status::kNoResource;
     std::unique_ptr<std::byte[]> memory(new (std::nothrow) std::byte[length]);
     if (!memory) return Status::kDevice;
-    incoming_.get_owned(channel, std::move(memory), length, from, key, rkey, unpack, argument,
-                        waiter);
+    Incoming& transfer = incoming_.take(channel, waiter);
+    transfer.memory = Buffers(memory.get(), length);
+    transfer.owned = {.memory = std::move(memory), .unpack = unpack, .argument = argument};
+    incoming_.get(transfer, from, key, rkey);
     return Status::kInProgress;
 }
 
 Status Rendezvous::put(Channel& channel, std::span<const Buffers::Piece> from, uint64_t to,
                        const WireKey& key, uint32_t rkey, const Waiter& waiter) {
     if (!can_begin(channel)) return Status::kNoResource;
-    outgoing_.put(channel, Buffers(from), to, key, rkey, waiter);
+    Outgoing& transfer = outgoing_.take(channel, waiter);
+    transfer.memory = Buffers(from);
+    outgoing_.put(transfer, to, key, rkey);
     return Status::kInProgress;
 }
 
 Status Rendezvous::put_owned(Channel& channel, std::unique_ptr<std::byte[]> data, size_t length,
                              uint64_t to, const WireKey& key) {
     if (!can_begin(channel)) return Status::kNoResource;
-    outgoing_.put_owned(channel, std::move(data), length, to, key);
+    Outgoing& transfer = outgoing_.take(channel, {});
+    transfer.memory = Buffers(data.get(), length);
+    transfer.owned = std::move(data);
+    outgoing_.put(transfer, to, key, 0);
     return Status::kOk;
 }
 
@@ -95,7 +107,7 @@ unsigned Rendezvous::advance() {
     if (!flushes_.empty()) [[unlikely]]
         count += progress_flushes();
     // Something may be left to do.
-    if (budget_.over() || budget_.behind() || budget_.has_provided()) ++count;
+    if (budget_.over() || budget_.behind()) ++count;
     if (accounts_.note_progress(count != 0)) [[unlikely]] {
         // No outstanding work request would report a peer's death.
         incoming_.request_reports();
@@ -184,10 +196,6 @@ bool Rendezvous::control(Channel& channel, uint32_t id, const std::byte* data, u
             return refused(channel, data, length);
     }
     return false;
-}
-
-bool Rendezvous::notified(Channel& channel, uint32_t immediate) {
-    return incoming_.notified(channel, immediate);
 }
 
 bool Rendezvous::refused(Channel& channel, const std::byte* data, uint32_t length) {

@@ -33,11 +33,11 @@ class Rendezvous {
                const Reply* reply = nullptr);
     // The rkey to read the peer's memory with, for get(); 0: the peer is to write. `open`: of open
     // memory, or 0; `of_message`: of a message's, or 0. Open memory is read whatever else is known,
-    // so only others are a matter of kRules (decision.cc).
-    uint32_t rkey_to_read(uint32_t open, uint32_t of_message, const Source& source,
+    // so only others are a matter of kRules (decision.cc), which would cost short gets
+    // instructions.
+    uint32_t rkey_to_read(uint32_t open, uint32_t of_message,
                           std::span<const Buffers::Piece> to) const {
-        if (open != 0 || of_message == 0) return open;
-        return reads(source, to) ? of_message : 0;
+        return open != 0 || of_message == 0 || !reads(to) ? open : of_message;
     }
     // A get into memory that the rendezvous allocates. If the transfer succeeds, `unpack` gets
     // the bytes before the cookie, if any, is completed. kDevice: out of memory.
@@ -111,7 +111,9 @@ class Rendezvous {
     }
     void done(void* cookie, Status status);
     bool control(Channel& channel, uint32_t id, const std::byte* data, uint32_t length);
-    bool notified(Channel& channel, uint32_t immediate);
+    bool notified(Channel& channel, uint32_t immediate) {
+        return incoming_.notified(channel, immediate);
+    }
     // Ends the transfers and flushes of a channel that is over. Returns the status for its
     // endpoints.
     Status ended(Channel& channel, Status status);
@@ -131,14 +133,14 @@ class Rendezvous {
     }
 
   private:
+    friend class RendezvousPart;
     // At most calls of progress there is nothing that could be moved on.
     bool nothing_begun() const { return accounts_.none() && refusals_.empty() && flushes_.empty(); }
     bool quiet() const {
         return !accounts_.any_work() && incoming_.quiet() && outgoing_.quiet() &&
                refusals_.empty() && flushes_.empty();
     }
-    RendezvousParts parts();
-    bool reads(const Source& source, std::span<const Buffers::Piece> to) const;
+    bool reads(std::span<const Buffers::Piece> to) const;
     unsigned advance();
     unsigned progress_flushes();
     bool refused(Channel& channel, const std::byte* data, uint32_t length);

@@ -40,38 +40,9 @@ void RingPool::zero_flags(const Ring& ring) {
                SubBlocks::kFlag);
 }
 
-void RingPool::work_on_next(ProgressBudget& budget) {
-    if (!provided_) {
-        if (!budget.may_provide()) return;
-        provide();
-        budget.provided();
-    } else if (budget.may_register(ring_size())) {
-        budget.registered(ring_size());
-        grow();
-    }
-}
-
 bool RingPool::may_try_again() const {
     const bool wants = free_.empty() ? rings_.size() < most_ : may_be_replaced();
     return wants && shortage_.may_try(base::monotonic_ns());
-}
-
-// Memory for a ring of so many slots at least, which is not registered yet.
-verbs::RegisteredMemory& RingPool::map_next(uint32_t slots) {
-    if (next_.size() < size_t{slots} * SubBlocks::kSlot) {
-        next_ = verbs::RegisteredMemory(size_t{slots} * SubBlocks::kSlot);
-        next_pages_ = 0;
-    }
-    return next_;
-}
-
-void RingPool::provide() {
-    map_next(next_slots());
-    const size_t bytes = std::min(kStep, next_.size() - next_pages_);
-    // Without pages in advance, the registration provides them.
-    const bool can = next_.provide(next_pages_, bytes);
-    next_pages_ += bytes;
-    provided_ = !can || next_pages_ == next_.size();
 }
 
 void RingPool::grow() {
@@ -88,10 +59,9 @@ void RingPool::grow() {
 }
 
 bool RingPool::add(uint32_t slots) {
-    verbs::RegisteredMemory memory = std::exchange(map_next(slots), {});
-    next_pages_ = 0;
-    provided_ = false;
-    if (!memory.register_with(pd_, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE)) return false;
+    verbs::RegisteredMemory memory(pd_, size_t{slots} * SubBlocks::kSlot,
+                                   IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+    if (!memory) return false;
     if (slots != slots_ && !rings_.empty()) {
         TERN_ASSERT(in_use() == 0);
         rings_.clear();

@@ -44,19 +44,12 @@ class RingPool {
 
     // Lends a ring. False: none is free. Data path.
     bool lend(Ring& ring);
-    // Lends a ring; if none is free, works on another one, as `budget` allows. False: there is none
-    // now; if may_grow(), there will be one soon.
+    // Lends a ring; if none is free, registers another one, as `budget` allows. False: there is
+    // none now; if may_grow(), there will be one soon.
     bool lend(Ring& ring, ProgressBudget& budget) {
-        if (may_grow()) [[unlikely]]
-            work_on_next(budget);
+        if (may_grow() && budget.may_make_ring(ring_size())) [[unlikely]]
+            grow();
         return lend(ring);
-    }
-    // Lends a ring to a peer that holds `held`, which is counted. Also false if the peer has its
-    // share.
-    bool lend(Ring& ring, ProgressBudget& budget, uint32_t& held) {
-        if (!serves(held) || !lend(ring, budget)) return false;
-        ++held;
-        return true;
     }
     // Whether a peer that holds this many rings may have one more. A peer may hold twice as many as
     // it leaves to the others, so a peer that makes no progress, or several, do not hold all.
@@ -65,28 +58,19 @@ class RingPool {
         return held == 0 || held < 2 * (all - in_use());
     }
     // None is free, but another one can be made; or all are free, smaller than wanted, and may be
-    // replaced: provide() until provided(), then grow(). The kernel takes long to provide pages, so
-    // this is done in steps.
+    // replaced.
     bool may_grow() const {
         if (!refused_) [[likely]]
             return free_.empty() && rings_.size() < most_;
         return may_try_again();
     }
-    // The pages of the next ring are there, as far as the kernel provides them in advance.
-    bool provided() const { return provided_; }
-    void provide();
     // Registers the next ring. Afterwards lend() succeeds, or may_grow() does not hold for a while.
     void grow();
     bool give_up(uint64_t bytes) { return make_room_ && make_room_(bytes); }
     // Bytes of the next ring.
     size_t ring_size() const { return size_t{next_slots()} * SubBlocks::kSlot; }
-    // `ring`: lent by this pool, and used by no work request any more. `held`: as for lend().
+    // `ring`: lent by this pool, and used by no work request any more.
     void give_back(const Ring& ring);
-    void give_back(const Ring& ring, uint32_t& held) {
-        TERN_ASSERT(held != 0);
-        --held;
-        give_back(ring);
-    }
 
     // A read into the ring begins: the places of its flags get bytes of the peer.
     void read_into(const Ring& ring) { overwritten_[ring.number] = true; }
@@ -107,12 +91,8 @@ class RingPool {
     bool may_be_replaced() const { return slots_ < wanted_ && in_use() == 0; }
     uint32_t next_slots() const { return may_be_replaced() ? wanted_ : slots_; }
     bool may_try_again() const;
-    verbs::RegisteredMemory& map_next(uint32_t slots);
     bool add(uint32_t slots);
-    void work_on_next(ProgressBudget& budget);
     void zero_flags(const Ring& ring);
-
-    static constexpr size_t kStep = 8 * 4096;  // bytes provided at a time
 
     ibv_pd* pd_;
     const uint32_t wanted_;
@@ -124,10 +104,7 @@ class RingPool {
     uint64_t registered_ = 0;
     std::vector<verbs::RegisteredMemory> rings_;
     std::vector<bool> overwritten_;  // by ring: a read may have left anything in its flags
-    verbs::RegisteredMemory next_;   // not registered yet
-    size_t next_pages_ = 0;          // bytes of it that have pages
-    bool provided_ = false;
-    std::vector<uint32_t> free_;  // the ring used last is lent first: it is in the cache
+    std::vector<uint32_t> free_;     // the ring used last is lent first: it is in the cache
 };
 
 }  // namespace tern

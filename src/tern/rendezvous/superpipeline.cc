@@ -11,8 +11,8 @@
 
 namespace tern {
 
-IncomingRings::IncomingRings(const RendezvousParts& parts)
-    : RendezvousPart(parts), pool_(new_rings()), generation_(std::random_device()()) {}
+IncomingRings::IncomingRings(const RendezvousPart& part)
+    : RendezvousPart(part), pool_(new_rings()), generation_(std::random_device()()) {}
 
 void IncomingRings::prepare_for_writes(Incoming& transfer) {
     if (transfer.ring.slots != 0) pool_.prepare_flags(transfer.ring);
@@ -65,7 +65,7 @@ void StagedWrites::reclaim() {
         Outgoing* const transfer = holders_[i];
         ChunkSource::Chunk chunk;
         if (transfer->reclaim.under_way != 0 || transfer->channel->failed ||
-            (!transfer->dropped && transfer->core->next(Outgoing::kLongestWrite, chunk)))
+            (!transfer->dropped && transfer->core->next(kLongestAccess, chunk)))
             continue;
         transfer->reclaim.owner = transfer;
         transfer->reclaim_at = transfer->core->staged();
@@ -155,13 +155,12 @@ void IncomingWrites::open(Incoming& transfer) {
                           transfer.ring.slots / (settings_.chunks_per_ring + 1));
     engine_.expect_notifications(transfer.core->notifications());
     if (transfer.in_pieces()) {
-        transfer.parts.first = WirePart::announce(pins_.first_piece(transfer));
+        transfer.parts.first = WirePart::announce(pins_.next_piece(transfer));
     } else {
         const Part first = staged ? Part{.upto = transfer.length} : pins_.pinned_part(transfer);
         transfer.parts.first = WirePart::of(first);
         transfer.core->add(first);
     }
-    transfer.began_alone = accounts_.running() == 0;
 }
 
 bool IncomingWrites::ask_sender(Incoming& transfer) {
@@ -207,18 +206,17 @@ Step IncomingWrites::step(Incoming& transfer) {
         return {count + over, over ? Next::kOver : Next::kOnRoom};
     }
     if (count != 0)
-        transfer.idle.steps = 0;
+        transfer.idle = 0;
     else if (!budget_.over())
-        note_idle(transfer);
+        ++transfer.idle;
     // With notifications this side may go to sleep, and then does not come here again.
-    const bool idle = transfer.idle.steps >= (core.notified() ? 1 : kIdleAck);
+    const bool idle = transfer.idle >= (core.notified() ? 1 : kIdleAck);
     if (core.ack_due() || (idle && core.ack_owed())) {
         if (idle && !core.notified()) core.waited();
         (void)acknowledge(transfer);
     }
     const bool again = count != 0 || budget_.over() || core.polls_memory() || core.ack_owed() ||
-                       core.parts_end() != transfer.length || transfer.parts.due ||
-                       (transfer.source.takes_waited_ack && is_alone(transfer));
+                       core.parts_end() != transfer.length || transfer.parts.due;
     return {count, again ? Next::kAgain : Next::kOnEvent};
 }
 
@@ -247,28 +245,6 @@ unsigned IncomingWrites::take_blocks(Incoming& transfer) {
     return count;
 }
 
-// Nothing has come. Measures how long this side waits; the time during which it does not poll does
-// not count.
-void IncomingWrites::note_idle(Incoming& transfer) const {
-    if (++transfer.idle.steps % kIdleClock != 0 || !transfer.source.takes_waited_ack) return;
-    const auto now = std::chrono::steady_clock::now();
-    const auto since = now - transfer.idle.polled_at;
-    if (since < settings_.between_polls) transfer.idle.waited += since;
-    transfer.idle.polled_at = now;
-}
-
-// Whether this side has waited longer than it takes to transfer the message, and to register the
-// sender's memory as well: it would have been better to read the message without the sender. Of
-// several transfers at a time, each waits for the others.
-bool IncomingWrites::kept_waiting(const Incoming& transfer) const {
-    if (transfer.idle.waited.count() == 0 || !is_alone(transfer)) return false;
-    const CostModel& model = decider_.model();
-    const double expected = std::max(transfer.decision.expected, model.raw(transfer.length));
-    const std::chrono::duration<double> waited = transfer.idle.waited;
-    return waited.count() >
-           expected + model.registration(static_cast<double>(transfer.length)) + kWaitedLong;
-}
-
 bool IncomingWrites::acknowledge(Incoming& transfer) {
     const Ack frame{.receiver = transfer.number, .count = transfer.core->count()};
     if (!send_frame(engine_, *transfer.channel, TransferId::kAck, frame)) return false;
@@ -280,8 +256,7 @@ bool IncomingWrites::acknowledge(Incoming& transfer) {
 bool IncomingWrites::end(Incoming& transfer) {
     ReplyingAck frame{.ack = {.receiver = transfer.number,
                               .count = transfer.core->count(),
-                              .flags = Ack::kEnd | (transfer.failed ? Ack::kFailed : 0) |
-                                       (kept_waiting(transfer) ? Ack::kWaited : 0)}};
+                              .flags = Ack::kEnd | (transfer.failed ? Ack::kFailed : 0)}};
     uint32_t length = sizeof(Ack);
     const bool replies = transfer.reply && !transfer.failed;
     if (replies) {

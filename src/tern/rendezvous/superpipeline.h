@@ -12,7 +12,7 @@
 #include "common/assert.h"
 #include "tern/engine/channel.h"
 #include "tern/rendezvous/accounts.h"
-#include "tern/rendezvous/early_copies.h"
+#include "tern/rendezvous/early.h"
 #include "tern/rendezvous/turns.h"
 
 namespace tern {
@@ -65,13 +65,15 @@ class RingQueue {
 // requests, so that no transfer waits for ever.
 class IncomingRings : RendezvousPart {
   public:
-    explicit IncomingRings(const RendezvousParts& parts);
+    explicit IncomingRings(const RendezvousPart& part);
 
     // Whether the transfer has a ring, now or from before. `may_lend`: it is its turn.
     bool lend(Incoming& transfer, bool may_lend) {
-        return transfer.ring.slots != 0 ||
-               (may_lend &&
-                pool_.lend(transfer.ring, budget_, transfers_on(*transfer.channel).rings));
+        if (transfer.ring.slots != 0) return true;
+        uint32_t& held = transfers_on(*transfer.channel).rings;
+        if (!may_lend || !pool_.serves(held) || !pool_.lend(transfer.ring, budget_)) return false;
+        ++held;
+        return true;
     }
     // Whether there will soon be a ring for the transfer, which is being made.
     bool will_come(const Incoming& transfer, bool may_lend) const {
@@ -81,8 +83,9 @@ class IncomingRings : RendezvousPart {
     bool cannot_register() const { return pool_.cannot_register(); }
     // The ring, if any, comes back. No work request uses it any more.
     void give_back(const Incoming& transfer) {
-        if (transfer.ring.slots != 0)
-            pool_.give_back(transfer.ring, transfers_on(*transfer.channel).rings);
+        if (transfer.ring.slots == 0) return;
+        --transfers_on(*transfer.channel).rings;
+        pool_.give_back(transfer.ring);
     }
 
     // The peer will write to the transfer's ring, if it has one: its flags get a new generation.
@@ -112,8 +115,8 @@ class IncomingRings : RendezvousPart {
 // which it lends them, and writes from there to the receivers' rings.
 class StagedWrites : RendezvousPart {
   public:
-    StagedWrites(const RendezvousParts& parts, RingPool& rings, EarlyCopier& early)
-        : RendezvousPart(parts), rings_(rings), early_(early) {}
+    StagedWrites(const RendezvousPart& part, RingPool& rings, EarlyCopier& early)
+        : RendezvousPart(part), rings_(rings), early_(early) {}
 
     // Lends staging memory to a transfer that has none, in the order of the requests. False: the
     // transfer waits, in kWaiting.
@@ -160,8 +163,8 @@ class StagedWrites : RendezvousPart {
 // acknowledges. Does not end transfers: its owner does.
 class IncomingWrites : RendezvousPart {
   public:
-    IncomingWrites(const RendezvousParts& parts, IncomingPins& pins)
-        : RendezvousPart(parts), pins_(pins) {}
+    IncomingWrites(const RendezvousPart& part, IncomingPins& pins)
+        : RendezvousPart(part), pins_(pins) {}
 
     // Makes what reads the ring, and the first part that the sender is given.
     void open(Incoming& transfer);
@@ -173,19 +176,8 @@ class IncomingWrites : RendezvousPart {
     bool acknowledge(Incoming& transfer);
 
   private:
-    static constexpr uint32_t kBlocksAtOnce = 16;  // in one step
-    static constexpr uint32_t kIdleAck = 256;      // idle steps before an owed acknowledgement
-    static constexpr uint32_t kIdleClock = 32;     // idle steps between two looks at the clock
-    // Waiting no longer than this, in seconds, beyond what is expected says nothing of the sender.
-    static constexpr double kWaitedLong = 50e-6;
-
     unsigned take_blocks(Incoming& transfer);
     bool end(Incoming& transfer);
-    void note_idle(Incoming& transfer) const;
-    bool is_alone(const Incoming& transfer) const {
-        return transfer.began_alone && transfer.sequence == accounts_.begun();
-    }
-    bool kept_waiting(const Incoming& transfer) const;
 
     IncomingPins& pins_;
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "tern/rendezvous/transfer.h"
 
+#include <initializer_list>
 #include <iterator>
 
 #include "tern/base/trace.h"
@@ -9,65 +10,49 @@ namespace tern {
 
 namespace {
 
-[[maybe_unused]] bool may_follow(Incoming::State before, Incoming::State next) {
-    using State = Incoming::State;
-    switch (next) {
-        case State::kWaiting:
-            return before == State::kFree;
-        case State::kAsking:
-        case State::kReading:
-            return before == State::kWaiting;
-        case State::kRunning:
-            return before == State::kAsking;
-        default:
-            return before != State::kFree;
-    }
+template <class State>
+constexpr unsigned bits(std::initializer_list<State> states) {
+    unsigned bits = 0;
+    for (const State each : states) bits |= 1u << static_cast<unsigned>(each);
+    return bits;
 }
 
-const char* text_of(Incoming::State state) {
-    static constexpr const char* kIncoming[] = {"over", "waits", "asks the sender",
-                                                "is being written", "reads"};
-    static_assert(std::size(kIncoming) == static_cast<size_t>(Incoming::State::kReading) + 1);
-    return kIncoming[static_cast<size_t>(state)];
-}
+// A state: for the log, and from which states it may be reached.
+struct StateRow {
+    const char* text;
+    unsigned before;
+};
 
-[[maybe_unused]] bool may_follow(Outgoing::State before, Outgoing::State next) {
-    using State = Outgoing::State;
-    switch (next) {
-        case State::kOffering:
-            return before == State::kFree;
-        case State::kOffered:
-            return before == State::kOffering;
-        case State::kWriting:
-            return before != State::kFinished && before != State::kWithdrawn &&
-                   before != State::kEnded;
-        case State::kWaiting:
-        case State::kFinished:
-        case State::kWithdrawn:
-            return before == State::kWriting;
-        case State::kEnded:  // a peer may end a transfer twice
-            return before != State::kFree && before != State::kOffering &&
-                   before != State::kOffered;
-        default:
-            return before != State::kFree;
-    }
-}
+using In = Incoming::State;
+constexpr unsigned kAnyIncoming = ~bits({In::kFree});
+constexpr StateRow kIncoming[] = {{"over", kAnyIncoming},
+                                  {"waits", bits({In::kFree})},
+                                  {"asks the sender", bits({In::kWaiting})},
+                                  {"is being written", bits({In::kAsking})},
+                                  {"reads", bits({In::kWaiting})}};
+static_assert(std::size(kIncoming) == static_cast<size_t>(In::kReading) + 1);
 
-const char* text_of(Outgoing::State state) {
-    static constexpr const char* kOutgoing[] = {
-        "is over",      "is to be offered",         "is offered",
-        "writes",       "waits for staging memory", "has written all",
-        "is withdrawn", "waits for its last writes"};
-    static_assert(std::size(kOutgoing) == static_cast<size_t>(Outgoing::State::kEnded) + 1);
-    return kOutgoing[static_cast<size_t>(state)];
-}
+// A peer may end a transfer twice.
+using Out = Outgoing::State;
+constexpr unsigned kAnyOutgoing = ~bits({Out::kFree});
+constexpr unsigned kServed = kAnyOutgoing & ~bits({Out::kOffering, Out::kOffered});
+constexpr StateRow kOutgoing[] = {{"is over", kAnyOutgoing},
+                                  {"is to be offered", bits({Out::kFree})},
+                                  {"is offered", bits({Out::kOffering})},
+                                  {"writes", ~bits({Out::kFinished, Out::kWithdrawn, Out::kEnded})},
+                                  {"waits for staging memory", bits({Out::kWriting})},
+                                  {"has written all", bits({Out::kWriting})},
+                                  {"is withdrawn", bits({Out::kWriting})},
+                                  {"waits for its last writes", kServed}};
+static_assert(std::size(kOutgoing) == static_cast<size_t>(Out::kEnded) + 1);
 
 }  // namespace
 
 void Incoming::move_to(State next) {
-    TERN_ASSERT(may_follow(state, next));
+    [[maybe_unused]] const StateRow& row = kIncoming[static_cast<size_t>(next)];
+    TERN_ASSERT((row.before & bits({state})) != 0);
     state = next;
-    TERN_TRACE("incoming transfer %u %s", number, text_of(next));
+    TERN_TRACE("incoming transfer %u %s", number, row.text);
 }
 
 void Incoming::trace_decision(Scheme scheme, Reason reason) const {
@@ -77,9 +62,10 @@ void Incoming::trace_decision(Scheme scheme, Reason reason) const {
 }
 
 void Outgoing::move_to(State next) {
-    TERN_ASSERT(may_follow(state, next));
+    [[maybe_unused]] const StateRow& row = kOutgoing[static_cast<size_t>(next)];
+    TERN_ASSERT((row.before & bits({state})) != 0);
     state = next;
-    TERN_TRACE("outgoing transfer %u %s", number, text_of(next));
+    TERN_TRACE("outgoing transfer %u %s", number, row.text);
 }
 
 }  // namespace tern

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <cstdint>
 #include <iterator>
 #include <memory>
@@ -15,11 +14,10 @@
 #include "common/assert.h"
 #include "common/make_room.h"
 #include "tern/connection/cookie.h"
+#include "tern/engine/channel.h"
 #include "tern/engine/engine.h"
 #include "tern/pinning/cache/pin_cache.h"
 #include "tern/pinning/regions/regions.h"
-#include "tern/rendezvous/buffers.h"
-#include "tern/rendezvous/channel_transfers.h"
 #include "tern/rendezvous/chunk_source.h"
 #include "tern/rendezvous/decision.h"
 #include "tern/rendezvous/messages.h"
@@ -28,6 +26,14 @@
 #include "tern/rendezvous/turns.h"
 
 namespace tern {
+
+// The pieces of the user's memory that are pinned, from the beginning on; see PiecewisePins.
+struct Pinned {
+    uint64_t bytes = 0;  // up to here, in the message
+    std::vector<Pin*> pins;
+    std::vector<uint64_t> ends;  // of the pieces, in the message
+    size_t used = 0;  // the piece that is sent, or the first whose part was not given to the sender
+};
 
 // The fields that both halves of a transfer have.
 struct Transfer {
@@ -44,15 +50,41 @@ struct Transfer {
     Waiter waiter;             // of the user, to be completed
     uint64_t address = 0;      // of the peer's memory, if this side asked
     WireKey key;
-    Pin* pin = nullptr;      // of the piece being transferred in place
-    Pin* ahead = nullptr;    // of the next piece
-    std::vector<Pin*> pins;  // of earlier pieces
+    bool decided = false;
+    Decision decision;   // of a read: whether to the user's memory (kPlaced) or to a ring
+    Pin* pin = nullptr;  // of all of `memory`
+    Pinned pinned;       // or of its pieces
     Turn turn;
     Transfer* earlier = nullptr;  // among Channel::operations
     Transfer* later = nullptr;
 
     bool awaited() const { return asked_here && !dropped; }
 };
+
+// What the rendezvous knows of a channel.
+struct ChannelTransfers {
+    // The operations of this side's users, oldest first.
+    Transfer* first;
+    Transfer* last;
+    uint32_t rings;      // lent to transfers from the peer
+    uint32_t served[2];  // transfers that the peer has asked for: incoming, outgoing
+    // The number of this side's operations that have failed while the connection has not, and the
+    // status of the last one.
+    uint32_t failures;
+    Status failure;
+    // Whether the peer could read the message that was announced to it last, and whether the peer
+    // asks for readable messages nevertheless, because its buffers are new.
+    bool readable;
+    bool fetches;
+};
+static_assert(Status{} == Status::kOk);
+
+inline ChannelTransfers& transfers_on(Channel& channel) {
+    return channel.transfers_state.as<ChannelTransfers>();
+}
+inline const ChannelTransfers& transfers_on(const Channel& channel) {
+    return channel.transfers_state.as<ChannelTransfers>();
+}
 
 // Sends a frame about a transfer. False: it cannot be sent now.
 inline bool send_frame(Engine& engine, Channel& channel, TransferId id, const void* frame,
@@ -84,75 +116,13 @@ class RegionAccess {
     bool may_;
 };
 
-// The transfers of one half, by number: an index in the low 16 bits, and above them how often that
-// index was used before. Places are used again.
-template <class T>
-class TransferTable {
-  public:
-    static constexpr uint32_t kMost = 1 << 16;
-
-    bool has_room() const { return all_.size() < kMost || !free_.empty(); }
-    // Whether a peer may have one more transfer that it has asked for, if it has `held`: twice as
-    // many as it leaves to this side and to other peers. So a peer that makes no progress, or
-    // several, do not take all places.
-    bool serves(uint32_t held) const {
-        const auto left = static_cast<uint32_t>(kMost - all_.size() + free_.size());
-        return left != 0 && held < 2 * left;
-    }
-    // Null: all places are taken.
-    T* take() {
-        if (free_.empty()) {
-            if (all_.size() >= kMost) return nullptr;
-            base::make_room(free_, all_.size() + 1);  // for put_back()
-            all_.push_back(std::make_unique<T>());
-            free_.push_back(static_cast<uint32_t>(all_.size() - 1));
-            all_.back()->number = free_.back();
-        }
-        T* transfer = all_[free_.back()].get();
-        free_.pop_back();
-        transfer->sends = T::kSends;
-        return transfer;
-    }
-    void put_back(T& transfer) {
-        const uint32_t number = transfer.number;
-        TERN_ASSERT(all_[number % kMost].get() == &transfer && transfer.channel != nullptr);
-        transfer = {};
-        transfer.number = number + kMost;
-        free_.push_back(number % kMost);
-    }
-    // A transfer under way on this channel, by number or by index alone; null if there is none.
-    T* find(const Channel& channel, uint32_t number) const {
-        T* transfer = find_index(channel, number % kMost);
-        return transfer != nullptr && transfer->number == number ? transfer : nullptr;
-    }
-    T* find_index(const Channel& channel, uint32_t index) const {
-        if (index >= all_.size() || all_[index]->channel != &channel) return nullptr;
-        return all_[index].get();
-    }
-
-    // Calls `call(transfer)` for each transfer that is under way. The call may end the transfer,
-    // and the user, who gets a completion then, may begin others.
-    template <class Call>
-    void for_each(Call&& call) const {
-        // By index, because the table may grow.
-        for (size_t i = 0; i < all_.size(); ++i)
-            if (all_[i]->channel != nullptr) call(*all_[i]);
-    }
-
-  private:
-    std::vector<std::unique_ptr<T>> all_;
-    std::vector<uint32_t> free_;
-};
-
 // Called with the bytes of a get when all have come.
 using Unpack = void (*)(void* argument, const void* data, size_t length);
 
 // What the key says of the side that has the bytes, and of its memory.
 struct Source {
-    bool pinned = false;            // as far as is known, the memory is
-    bool takes_waited_ack = false;  // takes Ack::kWaited
-    // Why the key has an rkey to read with: the memory is open, or the message is used again
-    // (kReused), or this side would have to wait (kSenderIsLate).
+    bool pinned = false;  // as far as is known, the memory is
+    // Why the key has an rkey to read with: the memory is open, or is used again (kReused).
     Reason readable = Reason::kOpenMemory;
 };
 
@@ -194,23 +164,11 @@ struct Incoming : Transfer {
         uint64_t asked = 0;  // bytes for which reads have been posted
         Read reads[2];
     };
-    // What is pinned of the user's memory, by `pin` or by `pins`; see IncomingPins.
-    struct Pinned {
-        uint64_t bytes = 0;          // from the beginning on
-        std::vector<uint64_t> ends;  // of the elements of `pins`, in the message
-        size_t announced = 0;        // elements of `pins` whose part was given to the sender
-    };
     // The parts that the sender is given; see IncomingWrites.
     struct Parts {
         WirePart first;    // in the fetch or accept
         Part next;         // to be sent to the sender
         bool due = false;  // `next` has not been sent
-    };
-    // How long this side has polled for nothing; see IncomingWrites.
-    struct Idle {
-        uint32_t steps = 0;  // consecutive steps that took nothing
-        std::chrono::nanoseconds waited{0};
-        std::chrono::steady_clock::time_point polled_at;  // when `waited` was measured last
     };
 
     // Only along the table above. For the log, too.
@@ -231,7 +189,7 @@ struct Incoming : Transfer {
     bool exposed() const {
         if (state != State::kReading)
             return state == State::kRunning &&
-                   (!decision.staged() || pin != nullptr || !pins.empty());
+                   (!decision.staged() || pin != nullptr || !pinned.pins.empty());
         return std::any_of(std::begin(reading.reads), std::end(reading.reads),
                            [](const Read& read) { return read.bytes != 0 && !read.arrived; });
     }
@@ -243,10 +201,6 @@ struct Incoming : Transfer {
     Source source;
     Owned owned;
     std::optional<Reply> reply;  // to be sent with the end
-    bool decided = false;
-    Decision decision;         // of a read: whether to the user's memory (kPlaced) or to a ring
-    bool began_alone = false;  // no other transfer was under way
-    Pinned pinned;
     Reading reading;
     std::optional<RingReader> core;
     uint64_t generation = 0;  // of the flags in the ring
@@ -254,7 +208,7 @@ struct Incoming : Transfer {
     bool failed = false;   // memory of one side was undeclared: the rest is dropped
     bool refused = false;  // by the sender, which waits for no confirmation
     uint64_t taken = 0;    // bytes copied or skipped
-    Idle idle;
+    uint32_t idle = 0;     // consecutive steps that took nothing; see IncomingWrites
 };
 
 // States, events, next states:
@@ -290,7 +244,6 @@ struct Outgoing : Transfer {
         kWithdrawn,
         kEnded
     };
-    static constexpr uint64_t kLongestWrite = 512 * 1024;  // bytes of a placed write
 
     // Placed writes under way from the same memory. The cookies of their work requests point here.
     struct Write {
@@ -315,49 +268,12 @@ struct Outgoing : Transfer {
     RingPool::Ring staging;  // slots is 0: none
     EarlyChunk early;        // in `staging`
     WireRing to;
-    bool source_decided = false;
-    bool of_device = false;   // if `source_decided`: the processor may not touch the memory
-    Decision source;          // placed: sent in place; staged: copied
+    bool of_device = false;   // if `decided`: the processor may not touch the memory
     double copy_bytes = 0;    // length of the next placed write from staging memory
-    uint64_t pin_end = 0;     // end of what `pin` covers, in the message
-    uint64_t ahead_end = 0;   // the same for `ahead`
     Write halves[2];          // from the halves of staging memory
     Write gather;             // from the user's memory
     Write reclaim;            // no write, but a flush of all that is under way
     uint64_t reclaim_at = 0;  // ChunkSource::staged() when the flush began
-};
-
-// The outgoing transfers whose receiver takes part, by its number. Pure.
-class ByReceiver {
-  public:
-    void add(Outgoing& transfer) {
-        Outgoing*& first = bucket(*transfer.channel, transfer.receiver);
-        transfer.next_of_bucket = std::exchange(first, &transfer);
-    }
-    // Removes it if it is here.
-    void remove(const Outgoing& transfer) {
-        Outgoing** at = &bucket(*transfer.channel, transfer.receiver);
-        while (*at != nullptr && *at != &transfer) at = &(*at)->next_of_bucket;
-        if (*at != nullptr) *at = transfer.next_of_bucket;
-    }
-    // Null: there is none.
-    Outgoing* find(const Channel& channel, uint32_t receiver) {
-        Outgoing* transfer = bucket(channel, receiver);
-        while (transfer != nullptr &&
-               (transfer->channel != &channel || transfer->receiver != receiver))
-            transfer = transfer->next_of_bucket;
-        return transfer;
-    }
-
-  private:
-    static constexpr uint32_t kBuckets = 1024;
-
-    // Peers number their transfers from 0 on.
-    Outgoing*& bucket(const Channel& channel, uint32_t receiver) {
-        return first_[(receiver + 97 * channel.index) % kBuckets];
-    }
-
-    std::array<Outgoing*, kBuckets> first_{};
 };
 
 }  // namespace tern

@@ -95,7 +95,6 @@ std::string counters_of(const Engine& engine, const Rendezvous& rendezvous, cons
         {"rndv_served", moved.served},
         {"rndv_refused", moved.refused},
         {"rndv_replies", moved.replies},
-        {"rndv_waits", moved.waits},
         {"rndv_superpipeline", moved.superpipeline},
         {"rndv_zero_copy", moved.zero_copy},
         {"rndv_staged_bytes", moved.staged_bytes},

@@ -141,9 +141,6 @@ struct TernIface::State final : tern::EngineOwner, tern::RendezvousOwner {
 
     // Both EngineOwner and RendezvousOwner declare completed().
     void completed(void* cookie, tern::Status status) override { iface.completed(cookie, status); }
-    void fetched(bool waited) override {
-        tern::memory_domain(iface.super.md).lateness.note(waited);
-    }
     void replied(uint32_t id, const std::byte* data, uint32_t length) override {
         iface.message(id, data, length);
     }

@@ -30,7 +30,7 @@
 #include <cstdint>
 
 #include "tern/base/own_stack.h"
-#include "tern/pinning/regions/access.h"
+#include "tern/pinning/regions/regions.h"
 
 namespace tern {
 

@@ -157,7 +157,7 @@ Packing pack_key(MemoryDomain& domain, MemoryHandle& handle, const void* address
     const ibv_mr* open = registration(&handle);
     Packing packed{.key = {.region = {region.key().index, region.key().generation},
                            .rkey = open != nullptr ? open->rkey : 0,
-                           .flags = PackedKey::kReplies | PackedKey::kTakesWaitedAck},
+                           .flags = PackedKey::kReplies},
                    .domain = &domain,
                    .message = {},
                    .published = handle.published.load(std::memory_order_relaxed)};
@@ -170,14 +170,10 @@ Packing pack_key(MemoryDomain& domain, MemoryHandle& handle, const void* address
     packed.buffer = {static_cast<std::byte*>(start), bytes};
     const bool reused = is_reused(*domain.pins, packed.buffer.data(), bytes);
     if (reused) packed.key.flags |= PackedKey::kPinned;
-    const bool allowed = domain.publishes && open == nullptr && packer != Packer::kOtherMessage;
-    const Publishing published =
-        publishing(allowed, reused, allowed && domain.lateness.publishes());
-    if (published != Publishing::kNone)
+    if (reused && domain.publishes && open == nullptr && packer != Packer::kOtherMessage) {
         packed.key.rkey = rkey_of_message(domain, handle, start, bytes);
-    if (published != Publishing::kNone && packed.key.rkey != 0)
-        packed.key.flags |=
-            PackedKey::kReadOnly | (published == Publishing::kLate ? PackedKey::kLate : 0);
+        if (packed.key.rkey != 0) packed.key.flags |= PackedKey::kReadOnly;
+    }
     if (known)
         packed.message = {.region = &region,
                           .packing = packing,

@@ -12,7 +12,7 @@
 #include "tern/base/trace.h"
 #include "tern/base/tunables.h"
 #include "tern/engine/engine.h"
-#include "tern/rendezvous/calibration.h"
+#include "tern/rendezvous/cost_model.h"
 #include "tern/uct/compat.h"
 #include "tern/uct/device_memory.h"
 #include "tern/uct/explain.h"
@@ -377,7 +377,6 @@ ucs_status_t md_open(uct_component_t* component, const char* name, const uct_md_
                          .opening = {},
                          .publishes = config.publish != 0,
                          .opens_all_keys = config.open_all_keys != 0,
-                         .lateness = {},
                          .lent_bytes = 0,
                          .types = {},
                          .dma_buffers = false,

@@ -35,7 +35,6 @@ struct MemoryDomain {
     Shortage shortage{scarce::kOpenMemory};  // under `opening`
     bool publishes;                          // keys of messages carry the rkeys of pins
     bool opens_all_keys;  // every packed key counts as the program's; see key_owner.h
-    Lateness lateness;    // with messages
     uint64_t lent_bytes;  // of pins that memory handles hold; under `opening`
     MemoryTypes types;
     bool dma_buffers;  // the device takes them, and so does the setting

@@ -7,7 +7,7 @@
 #include <tuple>
 #include <vector>
 
-#include "tern/pinning/cache/pin.h"
+#include "tern/pinning/cache/pin_table.h"
 #include "tern/pinning/regions/regions.h"
 #include "tern/rendezvous/rendezvous.h"
 #include "tern/uct/compat.h"
@@ -67,8 +67,6 @@ struct PackedKey {
     // The rkey is of a pin: valid for reads, until the message is over. Earlier versions treat it
     // as one of open memory, but they only read an announced message.
     static constexpr uint32_t kReadOnly = 4;
-    static constexpr uint32_t kTakesWaitedAck = 8;  // the owner takes Ack::kWaited
-    static constexpr uint32_t kLate = 16;  // with kReadOnly: an answer of the owner takes long
 
     bool has(uint32_t flag) const { return (flags & flag) != 0; }
 };
@@ -99,11 +97,9 @@ struct RemoteKey {
         : region(packed.region),
           rkey(packed.has(PackedKey::kReadOnly) ? 0 : packed.rkey),
           read_rkey(packed.rkey),
-          source{.pinned = packed.has(PackedKey::kPinned),
-                 .takes_waited_ack = packed.has(PackedKey::kTakesWaitedAck),
-                 .readable = !packed.has(PackedKey::kReadOnly) ? Reason::kOpenMemory
-                             : packed.has(PackedKey::kLate)    ? Reason::kSenderIsLate
-                                                               : Reason::kReused},
+          source{
+              .pinned = packed.has(PackedKey::kPinned),
+              .readable = packed.has(PackedKey::kReadOnly) ? Reason::kReused : Reason::kOpenMemory},
           replies(packed.has(PackedKey::kReplies)) {}
 
     WireKey region;
@@ -114,7 +110,7 @@ struct RemoteKey {
 
     // The rkey to read the memory with; 0: its owner is to write.
     uint32_t to_read(const Rendezvous& rendezvous, std::span<const Buffers::Piece> to) const {
-        return rendezvous.rkey_to_read(rkey, read_rkey, source, to);
+        return rendezvous.rkey_to_read(rkey, read_rkey, to);
     }
 
     auto identity() const { return std::tuple(region.index, region.generation, rkey); }

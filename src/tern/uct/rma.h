@@ -13,7 +13,7 @@
 #include "tern/engine/engine.h"
 #include "tern/pinning/cache/held_pins.h"
 #include "tern/pinning/regions/regions.h"
-#include "tern/rendezvous/buffers.h"
+#include "tern/rendezvous/chunk_source.h"
 #include "tern/rendezvous/decision.h"
 #include "tern/rendezvous/transfer.h"
 

@@ -9,7 +9,7 @@
 #include <mutex>
 #include <string>
 
-#include "tern/rendezvous/fetch_times.h"
+#include "tern/rendezvous/decision.h"
 #include "tern/uct/iface.h"
 #include "tern/uct/ucp_interface.h"
 

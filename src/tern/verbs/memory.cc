@@ -21,33 +21,13 @@ bool takes_relaxed_ordering(ibv_pd* pd) {
     return bool(RegisteredMemory(pd, 1, IBV_ACCESS_LOCAL_WRITE | relaxed_access(true)));
 }
 
-RegisteredMemory::RegisteredMemory(ibv_pd* pd, size_t size, int access) : RegisteredMemory(size) {
-    (void)register_with(pd, access);
-}
-
-RegisteredMemory::RegisteredMemory(size_t size) {
+RegisteredMemory::RegisteredMemory(ibv_pd* pd, size_t size, int access) {
     const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
     size_ = (size + page - 1) & ~(page - 1);
     void* mapping = mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (mapping == MAP_FAILED) return;
     data_ = static_cast<std::byte*>(mapping);
-}
-
-bool RegisteredMemory::provide(size_t offset, size_t size) {
-#ifdef MADV_POPULATE_WRITE
-    if (data_ == nullptr || madvise(data_ + offset, size, MADV_POPULATE_WRITE) != 0) return false;
-    touch_pages(data_ + offset, size);
-    return true;
-#else
-    (void)offset;
-    (void)size;
-    return false;
-#endif
-}
-
-bool RegisteredMemory::register_with(ibv_pd* pd, int access) {
-    if (data_ != nullptr) region_.reset(ibv_reg_mr(pd, data_, size_, access));
-    return region_ != nullptr;
+    region_.reset(ibv_reg_mr(pd, data_, size_, access));
 }
 
 RegisteredMemory::~RegisteredMemory() {

@@ -30,17 +30,9 @@ class RegisteredMemory {
     // `size` is rounded up to whole pages. `access`: ibv_access_flags. On failure operator bool
     // returns false, and errno says why.
     RegisteredMemory(ibv_pd* pd, size_t size, int access);
-    // Only maps memory, which has no pages yet. On failure data() is null.
-    explicit RegisteredMemory(size_t size);
     ~RegisteredMemory();
     RegisteredMemory(RegisteredMemory&& other) noexcept;
     RegisteredMemory& operator=(RegisteredMemory&& other) noexcept;
-
-    // Has the kernel, and the host of a virtual machine, provide `size` bytes of pages at `offset`.
-    // False: the kernel cannot.
-    bool provide(size_t offset, size_t size);
-    // Registers what was only mapped.
-    bool register_with(ibv_pd* pd, int access);
 
     explicit operator bool() const { return region_ != nullptr; }
     std::byte* data() const { return data_; }

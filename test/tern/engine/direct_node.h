@@ -98,7 +98,6 @@ struct DirectNode final : EngineOwner, RendezvousOwner, TupleQOwner {
         if (TupleQ::is_cookie(cookie)) return tupleq->done(cookie, status);
         completions.push_back(status);
     }
-    void fetched(bool) override {}
     void replied(uint32_t, const std::byte*, uint32_t) override { ADD_FAILURE() << "a reply"; }
     bool control(Channel& channel, uint32_t id, const std::byte* data, uint32_t length) {
         if (TagPause frame; id == static_cast<uint32_t>(TagControlId::kPause) &&

@@ -116,7 +116,7 @@ class ProgressBudgetTest : public testing::Test {
     }
 
     Costs costs_ = *find_costs("graphene");
-    const double copies_ = ProgressBudget::kTime * costs_.copy.memory_bandwidth;  // bytes in a call
+    const double copies_ = kProgressTime * costs_.copy.memory_bandwidth;  // bytes in a call
     size_t length_ = 0;
     std::vector<std::byte> from_;
     std::vector<std::byte> to_;
@@ -132,8 +132,8 @@ class ProgressBudgetTest : public testing::Test {
 class RegistrationTest : public ProgressBudgetTest {
   protected:
     void run_and_check() {
-        const double most = (ProgressBudget::kLongest - costs_.registration.latency) *
-                            costs_.registration.bandwidth;
+        const double most =
+            (kLongestProgress - costs_.registration.latency) * costs_.registration.bandwidth;
         uint64_t before = 0;
         run([&](RendezvousNode& node) { before = node.registered; },
             [&](RendezvousNode& node) {
@@ -261,8 +261,7 @@ TEST_F(ProgressBudgetTest, LooksForPinsCount) {
         [&](RendezvousNode& node) {
             if (&node == asker_.get()) most = std::max(most, node.pins.counters().hits - before);
         });
-    EXPECT_LE(static_cast<double>(most) * costs_.registration.look, ProgressBudget::kLongest)
-        << most;
+    EXPECT_LE(static_cast<double>(most) * costs_.registration.look, kLongestProgress) << most;
 }
 
 // Rings and staging memory are registered when they are first needed.

@@ -88,7 +88,6 @@ struct RendezvousNode final : EngineOwner, RendezvousOwner {
         if (Rendezvous::is_cookie(cookie)) return rendezvous->done(cookie, status);
         completions.push_back(status);
     }
-    void fetched(bool waited) override { ++(waited ? late : in_time); }
     void replied(uint32_t id, const std::byte* data, uint32_t length) override {
         replies.push_back({id, std::string(reinterpret_cast<const char*>(data), length)});
         if (on_reply) on_reply();
@@ -122,7 +121,6 @@ struct RendezvousNode final : EngineOwner, RendezvousOwner {
     std::vector<Status> completions;
     size_t closures = 0;
     std::vector<Status> closed_with;
-    size_t late = 0, in_time = 0;  // messages that were fetched from here
     size_t messages = 0;
     std::vector<std::pair<uint32_t, std::string>> replies;  // ids and bytes
     std::function<void()> on_reply;

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Rings are made in steps, each of which takes the kernel little time.
+// Rings are made when they are needed, and again when they were refused.
 
 #include "tern/rendezvous/ring_pool.h"
-
-#include <sys/resource.h>
 
 #include <cerrno>
 #include <thread>
@@ -17,43 +15,29 @@ namespace {
 
 constexpr uint32_t kSlots = 64;
 
-// Of this thread.
-long faults() {
-    rusage usage{};
-    EXPECT_EQ(getrusage(RUSAGE_THREAD, &usage), 0);
-    return usage.ru_minflt;
-}
-
-TEST(RingPoolTest, MakesARingInSteps) {
+TEST(RingPoolTest, ARingIsMadeWhenNoneIsFree) {
     RingPool pool(device().pd.get(), kSlots, 2, nullptr);
+    ProgressBudget budget(Costs{});
     RingPool::Ring ring;
     EXPECT_TRUE(pool.may_grow());
     EXPECT_FALSE(pool.lend(ring));
-    int steps = 0;
-    for (; !pool.provided(); ++steps) {
-        const long before = faults();
-        pool.provide();
-        EXPECT_LE(faults() - before, 16);
-        EXPECT_FALSE(pool.lend(ring));
-        EXPECT_EQ(pool.registered_bytes(), 0u);
-        ASSERT_LT(steps, 1000);
-    }
-    const long before = faults();
-    pool.grow();
-    EXPECT_LE(faults() - before, 16) << "the pages are there";
-    EXPECT_GE(pool.registered_bytes(), pool.ring_size());
-    EXPECT_FALSE(pool.may_grow()) << "one is free";
-    ASSERT_TRUE(pool.lend(ring));
+    EXPECT_EQ(pool.registered_bytes(), 0u);
+    ASSERT_TRUE(pool.lend(ring, budget));
     EXPECT_EQ(ring.slots, kSlots);
+    EXPECT_GE(pool.registered_bytes(), pool.ring_size());
+    RingPool::Ring second;
+    EXPECT_FALSE(pool.lend(second, budget)) << "one in a call of progress";
     EXPECT_TRUE(pool.may_grow());
+    budget.renew();
+    EXPECT_TRUE(pool.lend(second, budget));
+    EXPECT_FALSE(pool.may_grow());
 }
 
-TEST(RingPoolTest, ARingThatIsGivenBackNeedsNoSteps) {
+TEST(RingPoolTest, ARingThatIsGivenBackIsLentAgain) {
     RingPool pool(device().pd.get(), kSlots, 2, nullptr);
     RingPool::Ring first;
     pool.grow();
     ASSERT_TRUE(pool.lend(first));
-    pool.provide();
     pool.give_back(first);
     EXPECT_FALSE(pool.may_grow());
     RingPool::Ring again;
@@ -105,7 +89,6 @@ TEST(RingPoolTest, ARefusedRegistrationIsTriedAgain) {
     // All are free: long ones replace them.
     std::this_thread::sleep_for(kRefusal);
     ASSERT_TRUE(pool.may_grow());
-    while (!pool.provided()) pool.provide();
     pool.grow();
     EXPECT_FALSE(pool.refused());
     ASSERT_TRUE(pool.lend(ring));

@@ -8,8 +8,8 @@
 #include <memory>
 #include <mutex>
 
-#include "tern/pinning/cache/pin.h"
 #include "tern/pinning/cache/pin_cache.h"
+#include "tern/pinning/cache/pin_table.h"
 
 namespace tern::test {
 

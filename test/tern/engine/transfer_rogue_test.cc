@@ -158,7 +158,7 @@ TEST_P(TransferRogueTest, RepliesThatMakeNoSense) {
         {{.receiver = 1, .count = 1, .flags = good | Ack::kFailed, .reply = 9}, 17, "failed"},
         {{.receiver = 1, .count = 1, .flags = good | 16, .reply = 9}, 17, "an unknown flag"},
         {{.receiver = 1, .count = 1, .flags = Ack::kEnd | 16}, 0, "an unknown flag, no reply"},
-        {{.receiver = 1, .count = 1, .flags = Ack::kWaited}, 0, "waited, before the end"},
+        {{.receiver = 1, .count = 1, .flags = Ack::kEnd | 8}, 0, "a flag of earlier versions"},
         {{.receiver = 1, .count = 1, .flags = good, .reply = 32}, 17, "an unknown id"},
         {{.receiver = 1, .count = 1, .flags = good, .reply = UINT32_MAX}, 17, "an unknown id"},
         {{.receiver = 1, .count = 1, .flags = good, .reply = 9}, 33, "too long"},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The measurements for the cost model.
-#include "tern/rendezvous/calibration.h"
+#include "tern/rendezvous/cost_model.h"
 
 #include "fake_registrar.h"
 
@@ -15,19 +15,6 @@ TEST(Copies, AreMeasured) {
     EXPECT_GE(costs.cache_bandwidth, costs.memory_bandwidth);
     EXPECT_LT(costs.cache_bandwidth, 1e13);
     EXPECT_GT(costs.cache, 4096);
-}
-
-// A registration with paging on demand costs nothing for its bytes; its faults do.
-TEST(Registrations, CountTheDearerOfTwo) {
-    const RegistrationCosts pinned{
-        .latency = 2, .bandwidth = 100, .look = 0, .release = 3, .release_bandwidth = 50};
-    const RegistrationCosts paged{.latency = 5};
-    for (const auto& costs : {dearer(pinned, paged), dearer(paged, pinned)}) {
-        EXPECT_EQ(costs.latency, 5);
-        EXPECT_EQ(costs.bandwidth, 100);
-        EXPECT_EQ(costs.release, 3);
-        EXPECT_EQ(costs.release_bandwidth, 50);
-    }
 }
 
 }  // namespace

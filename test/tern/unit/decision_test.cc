@@ -97,7 +97,7 @@ const Row kRows[] = {
     {"readable, staging is set",
      kSlowNetwork,
      kSuperpipeline,
-     {.length = kMB, .readable = true, .late = true, .own = kUsed},
+     {.length = kMB, .readable = true, .own = kUsed},
      Scheme::kStaged,
      Reason::kSetting},
     {"readable, zero-copy is set",
@@ -109,27 +109,9 @@ const Row kRows[] = {
     {"readable, several pieces",
      kSlowNetwork,
      kAuto,
-     {.length = kMB, .readable = true, .late = true, .one_piece = false},
+     {.length = kMB, .readable = true, .one_piece = false},
      Scheme::kStaged,
      Reason::kSeveralPieces},
-    {"late, fresh buffer",
-     kSlowNetwork,
-     kAuto,
-     {.length = kMB, .readable = true, .late = true, .own = kFresh},
-     Scheme::kRead,
-     Reason::kSenderIsLate},
-    {"late, too long",
-     kSlowNetwork,
-     kAuto,
-     {.length = kMB, .readable = true, .late = true, .own = kTooLong},
-     Scheme::kRead,
-     Reason::kSenderIsLate},
-    {"late, but no rkey",
-     kSlowNetwork,
-     kAuto,
-     {.length = kMB, .late = true, .own = kFresh},
-     Scheme::kStaged,
-     Reason::kFaster},
     // What has been tried.
     {"no ring",
      kSlowNetwork,
@@ -297,7 +279,6 @@ TEST(Decision, OfAReceiver) {
         EXPECT_STREQ(text_of(decision.reason), text_of(row.reason)) << row.name;
         EXPECT_EQ(decision.piece != 0, row.in_pieces) << row.name;
         EXPECT_EQ(decision.reused, row.reused) << row.name;
-        EXPECT_EQ(decision.expected > 0, row.reason == Reason::kFaster) << row.name;
     }
 }
 
@@ -306,7 +287,7 @@ TEST(Decision, OfAReceiver) {
 TEST(Decision, TheTableHasAllReasons) {
     std::set<Reason> reasons{Reason::kOpenMemory};
     for (const Row& row : kRows) reasons.insert(row.reason);
-    EXPECT_EQ(reasons.size(), 10u);
+    EXPECT_EQ(reasons.size(), 9u);
 }
 
 TEST(Decision, OfABuffer) {
@@ -342,20 +323,6 @@ TEST(Decision, OfABuffer) {
         EXPECT_STREQ(text_of(source.reason), text_of(row.reason)) << row.name;
         EXPECT_EQ(source.piece != 0, row.in_pieces) << row.name;
     }
-}
-
-TEST(Decision, OfARequest) {
-    const struct {
-        bool allowed, reused, late;
-        Publishing publishing;
-    } rows[] = {
-        {false, false, false, Publishing::kNone}, {false, true, true, Publishing::kNone},
-        {true, false, false, Publishing::kNone},  {true, true, false, Publishing::kReused},
-        {true, false, true, Publishing::kLate},   {true, true, true, Publishing::kLate},
-    };
-    for (const auto& row : rows)
-        EXPECT_EQ(publishing(row.allowed, row.reused, row.late), row.publishing)
-            << row.allowed << row.reused << row.late;
 }
 
 }  // namespace decision_test

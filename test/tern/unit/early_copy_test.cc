@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "tern/rendezvous/chunk_source.h"
-#include "tern/rendezvous/early_copies.h"
+#include "tern/rendezvous/early.h"
 #include "tern/rendezvous/ring_reader.h"
 
 namespace tern {
@@ -172,7 +172,7 @@ TEST_F(EarlyCopiesTest, AreFoundByAllThatIsAskedFor) {
 TEST_F(EarlyCopiesTest, TheOldestComesFirst) {
     std::vector<uint64_t> numbers;
     while (!copies.full()) numbers.push_back(add(8, 0));
-    EXPECT_EQ(numbers.size(), EarlyCopies::kMost);
+    EXPECT_EQ(numbers.size(), kEarlyCopies);
     copies.remove(*copies.numbered(numbers[3]));
     EXPECT_EQ(copies.numbered(numbers[3]), nullptr);
     numbers.erase(numbers.begin() + 3);
@@ -192,10 +192,10 @@ TEST_F(EarlyCopiesTest, TheOldestGivesWayWhenOvertaken) {
     EXPECT_EQ(copies.overtaken(1000), nullptr);
     (void)add(8, 0, 5);
     (void)add(8, 0, 6);
-    EXPECT_EQ(copies.overtaken(5 + EarlyCopies::kOvertaken - 1), nullptr);
-    EXPECT_EQ(copies.overtaken(5 + EarlyCopies::kOvertaken), &copies.oldest());
+    EXPECT_EQ(copies.overtaken(5 + kOvertaken - 1), nullptr);
+    EXPECT_EQ(copies.overtaken(5 + kOvertaken), &copies.oldest());
     copies.remove(copies.oldest());
-    EXPECT_EQ(copies.overtaken(5 + EarlyCopies::kOvertaken), nullptr);
+    EXPECT_EQ(copies.overtaken(5 + kOvertaken), nullptr);
 }
 
 // A region with copies of three messages: to two peers, and in two parts of the memory.

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The cost model as straight lines, range by range.
-#include "tern/rendezvous/fetch_times.h"
+#include "tern/rendezvous/decision.h"
 
 #include <gtest/gtest.h>
 
 #include <string>
-
-#include "tern/rendezvous/decision.h"
 
 namespace tern {
 namespace fetch_times_test {

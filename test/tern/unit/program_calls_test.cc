@@ -21,8 +21,8 @@
 #include <thread>
 #include <vector>
 
-#include "tern/pinning/watch/mapping.h"
 #include "tern/pinning/watch/userfault_source.h"
+#include "tern/pinning/watch/watched_ranges.h"
 #include "tern/unit/watched_cache.h"
 
 namespace tern {

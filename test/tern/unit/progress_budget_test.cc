@@ -64,7 +64,7 @@ TEST(ProgressBudgetTest, WhatIsPutOffComesFirstInTheNextCall) {
 // Otherwise a transfer that looks for its pin in each call, and finds none, would never go on.
 TEST(ProgressBudgetTest, ARegistrationBeginsHoweverLongLooksTake) {
     Costs costs = graphene();
-    costs.registration.look = 2 * ProgressBudget::kTime;
+    costs.registration.look = 2 * kProgressTime;
     ProgressBudget budget(costs);
     int calls = 1;
     for (budget.looked(); !budget.may_register(4096) && calls < 10; ++calls) {
@@ -77,8 +77,7 @@ TEST(ProgressBudgetTest, ARegistrationBeginsHoweverLongLooksTake) {
 // Copies take up to twice as long as when they were measured, with nothing else to do.
 TEST(ProgressBudgetTest, CopiesAreTakenToBeSlow) {
     ProgressBudget budget(graphene());
-    budget.copied(
-        static_cast<uint64_t>(ProgressBudget::kTime * graphene().copy.memory_bandwidth / 2) + 1);
+    budget.copied(static_cast<uint64_t>(kProgressTime * graphene().copy.memory_bandwidth / 2) + 1);
     EXPECT_TRUE(budget.over());
 }
 
@@ -88,16 +87,17 @@ TEST(ProgressBudgetTest, WatchesCount) {
     EXPECT_TRUE(budget.over());
 }
 
-TEST(ProgressBudgetTest, PagesAreProvidedOnceInACall) {
+TEST(ProgressBudgetTest, ARingIsMadeOnceInACall) {
+    constexpr uint64_t kRing = 256 << 10;
     ProgressBudget budget(graphene());
-    EXPECT_TRUE(budget.may_provide());
-    budget.provided();
+    EXPECT_TRUE(budget.may_make_ring(kRing));
     EXPECT_FALSE(budget.over());
-    EXPECT_FALSE(budget.may_provide());
+    EXPECT_FALSE(budget.may_make_ring(kRing));
     budget.renew();
-    EXPECT_TRUE(budget.may_provide());
+    EXPECT_TRUE(budget.may_make_ring(kRing));
+    budget.renew();
     budget.copied(uint64_t{1} << 30);
-    EXPECT_FALSE(budget.may_provide());
+    EXPECT_FALSE(budget.may_make_ring(kRing));
 }
 
 TEST(ProgressBudgetTest, NoOrderOfWorkTakesLongerThanTheLongestRegistration) {
@@ -119,7 +119,7 @@ TEST(ProgressBudgetTest, NoOrderOfWorkTakesLongerThanTheLongestRegistration) {
                 spent += registration(bytes);
             }
         }
-        EXPECT_LE(spent, ProgressBudget::kLongest + copy);
+        EXPECT_LE(spent, kLongestProgress + copy);
     }
 }
 

@@ -119,7 +119,7 @@ TEST_F(UserfaultTest, AMappingThatHasGrownIsGivenUpWhole) {
     const auto limit = std::chrono::steady_clock::now() + test::patience();
     while (source->watched() > before && std::chrono::steady_clock::now() < limit)
         source->progress();
-    source->allow_changes(NoisyMappings::kMost);
+    source->allow_changes(kNoisyChanges);
     EXPECT_EQ(source->watched(), before);
     void* moved = mremap(memory, 16 * kPageSize, 64 * kPageSize, MREMAP_MAYMOVE);
     EXPECT_NE(moved, MAP_FAILED) << strerror(errno);

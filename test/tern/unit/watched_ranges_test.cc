@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "common/seed.h"
-#include "tern/pinning/watch/inbox.h"
+#include "tern/pinning/watch/monitor.h"
 #include "tern/pinning/watch/userfault_source.h"
 
 namespace tern {
@@ -78,11 +78,11 @@ TEST(NoisyMappings, AreNotWatchedForAWhile) {
     // Seldom enough, for ever.
     EXPECT_FALSE(change(100, 5000, std::chrono::milliseconds(6)));
     EXPECT_FALSE(noisy.has(100, 110, now));
-    Noisy::Clock::duration quiet = Noisy::kFirst;
+    Noisy::Clock::duration quiet = std::chrono::seconds(kNoisyTime);
     for (int round = 0; round < 12; ++round) {
         now += std::chrono::seconds(2);
-        EXPECT_FALSE(change(100, Noisy::kMost, std::chrono::microseconds(10)));
-        EXPECT_FALSE(change(200, Noisy::kMost, std::chrono::microseconds(10)));
+        EXPECT_FALSE(change(100, kNoisyChanges, std::chrono::microseconds(10)));
+        EXPECT_FALSE(change(200, kNoisyChanges, std::chrono::microseconds(10)));
         EXPECT_TRUE(change(100, 1, std::chrono::microseconds(0)));
         EXPECT_TRUE(noisy.has(109, 300, now));
         EXPECT_FALSE(noisy.has(110, 300, now)) << "the other mapping";
@@ -93,7 +93,7 @@ TEST(NoisyMappings, AreNotWatchedForAWhile) {
         quiet = std::min<Noisy::Clock::duration>(2 * quiet, Noisy::kLongest);
     }
     // Many other mappings do not displace one that is not watched now.
-    EXPECT_TRUE(change(100, Noisy::kMost + 1, std::chrono::microseconds(1)));
+    EXPECT_TRUE(change(100, kNoisyChanges + 1, std::chrono::microseconds(1)));
     for (uint64_t i = 0; i < 1000; ++i) EXPECT_FALSE(change(1000 + 10 * i, 1, {}));
     EXPECT_TRUE(noisy.has(100, 110, now));
 }
@@ -103,7 +103,7 @@ TEST(NoisyMappings, LeaveTheirNeighboursAlone) {
     NoisyMappings::Time now{std::chrono::hours(1)};
     noisy.allow(0);
     EXPECT_TRUE(noisy.count(0, 1000, now));
-    now += NoisyMappings::kFirst;
+    now += std::chrono::seconds(kNoisyTime);
     // Others have the rest of the addresses now.
     EXPECT_TRUE(noisy.count(10, 20, now));
     EXPECT_TRUE(noisy.has(15, 16, now));

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include "tern/pinning/cache/pin_cache.h"
 
@@ -29,7 +30,9 @@ class HeldPins {
 
     explicit HeldPins(PinCache& cache) : cache_(cache) {}
     // Gives back all that is held, in use or not.
-    ~HeldPins();
+    ~HeldPins() {
+        for (uint32_t i = 0; i < count_; ++i) cache_.release(held_[i]->pin);
+    }
     HeldPins(const HeldPins&) = delete;
     HeldPins& operator=(const HeldPins&) = delete;
 
@@ -78,8 +81,35 @@ class HeldPins {
         last_ = &place;
         return {place.pin, &place};
     }
-    Use find_in_cache(size_t first, const void* address, size_t length, unsigned access);
-    void give_back();
+    // Asks the cache, and holds the pin in a place without users: if possible, in an empty one.
+    [[gnu::noinline]] Use find_in_cache(size_t first, const void* address, size_t length,
+                                        unsigned access) {
+        Pin* const pin = cache_.find(address, length, access);
+        if (pin == nullptr) return {};
+        if ((pin->access() & kRemoteAll) != 0) return {pin, nullptr};
+        Place* place = nullptr;
+        for (size_t i = first; i < first + kTries; ++i)
+            if (places_[i].users == 0 && (place == nullptr || place->pin != nullptr))
+                place = &places_[i];
+        if (place == nullptr) return {pin, nullptr};
+        if (place->pin != nullptr)
+            cache_.release(place->pin);
+        else
+            held_[count_++] = place;
+        place->pin = pin;
+        return use(*place);
+    }
+    [[gnu::noinline]] void give_back() {
+        changes_ = cache_.changes();
+        uint32_t kept = 0;
+        for (uint32_t i = 0; i < count_; ++i) {
+            if (held_[i]->users != 0)
+                held_[kept++] = held_[i];
+            else
+                cache_.release(std::exchange(held_[i]->pin, nullptr));
+        }
+        count_ = kept;
+    }
 
     PinCache& cache_;
     std::array<Place, kPlaces> places_{};

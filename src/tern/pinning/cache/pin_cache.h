@@ -13,14 +13,12 @@
 #include <string>
 
 #include "tern/base/shortage.h"
-#include "tern/pinning/cache/pin.h"
 #include "tern/pinning/cache/pin_table.h"
 #include "tern/pinning/cache/quarantine.h"
 #include "tern/pinning/cache/reaper.h"
 #include "tern/pinning/cache/recent_buffers.h"
-#include "tern/pinning/regions/access.h"
+#include "tern/pinning/regions/regions.h"
 #include "tern/pinning/watch/fork.h"
-#include "tern/pinning/watch/inbox.h"
 #include "tern/pinning/watch/monitor.h"
 
 namespace tern {
@@ -246,10 +244,9 @@ class PinCache {
     std::unique_ptr<Monitor> monitor_;
 };
 
-// Bytes of the longest buffer that users of the cache should have pinned: a longer one would push
-// the pins of buffers that are used again out of it.
+// Bytes of the longest buffer that users of the cache should have pinned.
 inline uint64_t longest_pin(const PinCache& pins) {
-    return pins.most_bytes() / 4;
+    return pins.most_bytes() / kPinShare;
 }
 
 }  // namespace tern

@@ -9,6 +9,8 @@
 #include <new>
 #include <span>
 
+#include "tern/base/tunables.h"
+
 namespace tern {
 
 // Counts recent uses of buffers. The table grows with them, as far as uses are recent.
@@ -35,7 +37,8 @@ class RecentBuffers {
     // Pins of the buffer cannot be remembered now. Known for so many uses of any buffers, or until
     // the buffer counts as new.
     void lose(uint64_t start, uint64_t end) {
-        if (Entry* entry = lookup(start, end); entry != nullptr) entry->lost_until = now_ + kLost;
+        if (Entry* entry = lookup(start, end); entry != nullptr)
+            entry->lost_until = now_ + kLostUses;
     }
     bool keeps(uint64_t start, uint64_t end) const {
         const Entry* entry = lookup(start, end);
@@ -55,9 +58,6 @@ class RecentBuffers {
     static constexpr unsigned kLongBlock = 16;
     static constexpr unsigned kShortBlock = 12;  // of buffers of up to kShort bytes
     static constexpr uint64_t kShort = 32 << 10;
-    static constexpr uint64_t kLately = 16384;  // uses of any buffers
-    static constexpr unsigned kMostBits = 11;   // 8192 buffers: forget() looks at all of them
-    static constexpr uint64_t kLost = 1024;
 
     struct Entry {
         uint64_t start = 0;
@@ -75,7 +75,7 @@ class RecentBuffers {
     std::span<Set> sets() const { return {sets_.get(), size_t{1} << bits_}; }
     static Entry& oldest(Set& set) { return *std::ranges::min_element(set, {}, &Entry::seen); }
     bool is_recent(const Entry& entry) const {
-        return entry.count != 0 && now_ - entry.seen <= kLately;
+        return entry.count != 0 && now_ - entry.seen <= kRecentUses;
     }
     // An entry that is not recent, if there can be one.
     Entry& place_for(uint64_t start, unsigned block) {
@@ -86,7 +86,7 @@ class RecentBuffers {
     }
     // Twice as many sets: each one splits. False: there are enough for these buffers, or no memory.
     bool grow() {
-        if (bits_ == kMostBits || added_ < sets().size()) return false;
+        if (bits_ == kRecentBits || added_ < sets().size()) return false;
         std::unique_ptr<Set[]> others(new (std::nothrow) Set[size_t{2} << bits_]());
         if (!others) return false;
         const std::span<Set> few = sets();

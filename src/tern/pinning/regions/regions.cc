@@ -72,7 +72,6 @@ Region* Regions::declare(const void* address, size_t length, unsigned access) {
     while (next == 0) next = generation(region->key_.index, region->born_++);
     __atomic_store_n(&region->key_.generation, next, __ATOMIC_RELAXED);
     __atomic_store_n(&region->declared_, true, __ATOMIC_RELEASE);
-    ++declared_;
     return region;
 }
 
@@ -80,7 +79,6 @@ bool Regions::undeclare(Region* region, bool invalidate) {
     if (guard_.inherited()) return false;
     const std::lock_guard lock(mutex_);
     __atomic_store_n(&region->declared_, false, __ATOMIC_RELEASE);
-    --declared_;
     if (region->uses_ == nullptr) {
         reuse(region);
         return false;
@@ -137,12 +135,6 @@ void Regions::release(RegionUse* use) {
 void Regions::reuse(Region* region) {
     region->next_free_ = free_;
     free_ = region;
-}
-
-size_t Regions::declared() const {
-    if (guard_.inherited()) return 0;
-    const std::lock_guard lock(mutex_);
-    return declared_;
 }
 
 size_t Regions::slots() const {

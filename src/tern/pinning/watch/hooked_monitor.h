@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "common/clock.h"
+#include "tern/base/tunables.h"
 #include "tern/pinning/watch/monitor.h"
 #include "tern/pinning/watch/watched_ranges.h"
 
@@ -39,7 +40,7 @@ class HookedMonitor final : public Monitor {
     bool watch(uint64_t start, uint64_t end) override {
         if (hooked_.contains(start, end) || other_->watch(start, end)) return true;
         // Hooks do not see all changes of memory that the kernel could watch.
-        if (other_->not_now() || hooked_.size() >= kMostRanges) return false;
+        if (other_->not_now() || hooked_.size() >= kMostHooked) return false;
         try {
             hooked_.join(start, end);
         } catch (const std::bad_alloc&) {
@@ -81,7 +82,6 @@ class HookedMonitor final : public Monitor {
     bool under_way() const override { return under_way_.load(std::memory_order_seq_cst) != 0; }
 
   private:
-    static constexpr size_t kMostRanges = 8192;
     // ns. Longer than a thread can be kept from making the change that it has announced.
     static constexpr int64_t kChange = 1'000'000'000;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "tern/pinning/watch/mapping.h"
+#include "tern/pinning/watch/watched_ranges.h"
 
 #include <fcntl.h>
 #include <linux/ioctl.h>

@@ -87,7 +87,7 @@ bool UserfaultSource::open() {
     api.features = kEvents;
     if (ioctl(fd_, UFFDIO_API, &api) != 0) return false;
     if (const size_t allowed = most_mappings(); allowed != 0)
-        most_ = std::min(kMost, std::max<size_t>(allowed / 16, 1));
+        most_ = std::min<size_t>(kMostWatched, std::max<size_t>(allowed / 16, 1));
     stop_fd_ = eventfd(0, EFD_CLOEXEC);
     if (stop_fd_ < 0) return false;
     close_in_child(stop_fd_);
@@ -176,7 +176,7 @@ bool UserfaultSource::refuses(uint64_t start, uint64_t end) {
     const std::lock_guard lock(mutex_);
     if (noisy_.has(start, end, NoisyMappings::Clock::now())) return true;
     if (registered_.size() < most_ || registered_.contains(start, end)) return false;
-    return ++refused_ % kInTurn != 0;
+    return ++refused_ % kWatchedInTurn != 0;
 }
 
 size_t UserfaultSource::watched() {

@@ -12,9 +12,9 @@
 #include <memory>
 #include <mutex>
 
+#include "tern/base/tunables.h"
 #include "tern/pinning/watch/fork.h"
-#include "tern/pinning/watch/inbox.h"
-#include "tern/pinning/watch/mapping.h"
+#include "tern/pinning/watch/monitor.h"
 #include "tern/pinning/watch/watched_ranges.h"
 
 namespace tern {
@@ -28,8 +28,6 @@ class NoisyMappings {
     using Time = Clock::time_point;
 
     static constexpr auto kWindow = std::chrono::seconds(1);
-    static constexpr unsigned kMost = 200;  // changes in a window: about 1 % of its time
-    static constexpr auto kFirst = std::chrono::seconds(10);
     static constexpr auto kLongest = std::chrono::hours(1);
 
     void allow(unsigned most) { most_ = most; }
@@ -43,7 +41,7 @@ class NoisyMappings {
         if (++entry.changes <= most_) return false;
         entry.changes = 0;
         entry.quiet = entry.quiet == Clock::duration{}
-                          ? Clock::duration{kFirst}
+                          ? Clock::duration{std::chrono::seconds(kNoisyTime)}
                           : std::min<Clock::duration>(2 * entry.quiet, kLongest);
         entry.until = now + entry.quiet;
         return true;
@@ -83,7 +81,7 @@ class NoisyMappings {
     }
     static Time last_use(const Entry& entry) { return std::max(entry.since, entry.until); }
 
-    unsigned most_ = kMost;
+    unsigned most_ = kNoisyChanges;
     std::array<Entry, 64> entries_{};
 };
 
@@ -142,11 +140,6 @@ class UserfaultSource {
     bool quiet() const { return !reading_ && ending_ == 0; }
 
   private:
-    // Of mappings, at a time: also a 16th of those that the kernel allows. A mapping that is
-    // watched does not merge with one made later next to it, so it may cost the process two more.
-    static constexpr size_t kMost = 4096;
-    // Of calls that find no room, one in so many is allowed.
-    static constexpr unsigned kInTurn = 16;
     // Memory domains of a process: a simulation has one for each rank.
     static constexpr size_t kMostSubscribers = 256;
 
@@ -167,7 +160,7 @@ class UserfaultSource {
     // Under the lock, up to turn_:
     WatchedRanges registered_;  // memory that the kernel may send events of
     NoisyMappings noisy_;
-    size_t most_ = kMost;
+    size_t most_ = kMostWatched;  // also a 16th of those that the kernel allows
     unsigned refused_ = 0;
     bool told_ = false;  // that memory is watched in turn
     uint64_t turn_ = 0;  // where the next mapping that is given up begins, or later

@@ -7,7 +7,7 @@
 #include "common/assert.h"
 #include "tern/engine/channel.h"
 #include "tern/engine/send_pool.h"
-#include "tern/pinning/cache/pin.h"
+#include "tern/pinning/cache/pin_table.h"
 #include "tern/verbs/xrc.h"
 
 namespace tern {

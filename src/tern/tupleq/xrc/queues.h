@@ -6,7 +6,7 @@
 #include <memory>
 #include <mutex>
 
-#include "tern/pinning/regions/region_use.h"
+#include "tern/pinning/regions/regions.h"
 #include "tern/tupleq/xrc/completions.h"
 #include "tern/verbs/xrc.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "tern/rendezvous/reads.h"
+#include "tern/rendezvous/read.h"
 
 #include <algorithm>
 #include <iterator>
@@ -75,8 +75,8 @@ bool Reads::find_room(Incoming& transfer, bool may_lend, Incoming::Read& read, i
     if (!prepare(transfer, may_lend)) return false;
     const Incoming::Reading& reading = transfer.reading;
     if (!transfer.decision.staged()) {
-        const Pin& pin = transfer.pin != nullptr ? *transfer.pin : *transfer.pins.back();
-        read.bytes = std::min(transfer.pinned.bytes - reading.asked, kLongestRead);
+        const Pin& pin = transfer.pin != nullptr ? *transfer.pin : *transfer.pinned.pins.back();
+        read.bytes = std::min(transfer.pinned.bytes - reading.asked, kLongestAccess);
         piece.addr = address_of(transfer.memory.data()) + reading.asked;
         piece.lkey = pin.lkey();
     } else {

@@ -21,7 +21,7 @@ struct Announced {
     bool reused = false;    // the memory is pinned or soon will be
     bool readable = false;  // the request carries an rkey of the memory
 
-    WireKey key() const { return {region->key().index, region->key().generation}; }
+    WireKey key() const { return region->key(); }
 };
 
 // The beginning of a message that has been announced to a peer, copied into staging memory. The
@@ -41,13 +41,6 @@ struct EarlyCopy {
     RingPool::Ring staging;
     uint64_t since = 0;  // transfers begun when it was made
 
-    bool is_of(const Channel* other, const Fetch& fetch) const {
-        return channel == other && address == fetch.address && length == fetch.length &&
-               has(fetch.key);
-    }
-    bool has(const WireKey& other) const {
-        return key.index == other.index && key.generation == other.generation;
-    }
     // Whether the copy may be of an earlier message, now that this one was announced to `other`.
     // Not so if nobody else has packed the key in between, and the peer or the memory is another.
     bool outdated_by(const Channel* other, const Announced& message) const {
@@ -57,24 +50,15 @@ struct EarlyCopy {
     }
     // Nobody can use the copy any more: the memory is not declared, or its key was packed for
     // somebody who is not known here. For any number of threads that declare and pack.
-    bool dead() const {
-        return !region->is({.index = key.index, .generation = key.generation}) ||
-               region->packings() != packing;
-    }
+    bool dead() const { return !region->is(key) || region->packings() != packing; }
 };
 
 // The early copies that no peer has fetched yet, oldest first. Their number is small, so that few
 // rings are bound to peers that may never fetch. The owner lends the rings. No allocation.
 class EarlyCopies {
   public:
-    static constexpr size_t kMost = 8;
-    // An early copy gives way to one of a newer message only when this many transfers have begun
-    // since it was made. Announced messages are fetched in order: the oldest copy is needed next,
-    // or never.
-    static constexpr uint64_t kOvertaken = 16;
-
     bool empty() const { return count_ == 0; }
-    bool full() const { return count_ == kMost; }
+    bool full() const { return count_ == kEarlyCopies; }
     // There must be one.
     const EarlyCopy& oldest() const { return copies_[0]; }
     // The oldest copy if it gives way to a newer one, or null. `transfers`: begun so far.
@@ -86,7 +70,10 @@ class EarlyCopies {
         return find([&](const EarlyCopy& copy) { return copy.channel == channel; });
     }
     const EarlyCopy* of(const Channel* channel, const Fetch& fetch) const {
-        return find([&](const EarlyCopy& copy) { return copy.is_of(channel, fetch); });
+        return find([&](const EarlyCopy& copy) {
+            return copy.channel == channel && copy.address == fetch.address &&
+                   copy.length == fetch.length && copy.key == fetch.key;
+        });
     }
     // A copy that nobody can use, or null.
     const EarlyCopy* dead() const {
@@ -94,17 +81,15 @@ class EarlyCopies {
     }
     // A copy that the announcement of this message has made out of date, or null.
     const EarlyCopy* outdated(const Channel* channel, const Announced& message) const {
-        const WireKey key = message.key();
         return find([&](const EarlyCopy& copy) {
-            return copy.has(key) && copy.outdated_by(channel, message);
+            return copy.key == message.key() && copy.outdated_by(channel, message);
         });
     }
     // The other copies of the message's region are still right. To be called when outdated()
     // returns null.
     void renew(const Announced& message) {
-        const WireKey key = message.key();
         for (EarlyCopy& copy : std::span(copies_.data(), count_))
-            if (copy.has(key)) copy.packing = message.packing;
+            if (copy.key == message.key()) copy.packing = message.packing;
     }
     const EarlyCopy* numbered(uint64_t number) const {
         return find([&](const EarlyCopy& copy) { return copy.number == number; });
@@ -131,7 +116,7 @@ class EarlyCopies {
         return found == end ? nullptr : found;
     }
 
-    std::array<EarlyCopy, kMost> copies_{};
+    std::array<EarlyCopy, kEarlyCopies> copies_{};
     size_t count_ = 0;
     uint64_t numbers_ = 0;
 };
@@ -140,8 +125,8 @@ class EarlyCopies {
 // messages.
 class EarlyCopier : RendezvousPart {
   public:
-    EarlyCopier(const RendezvousParts& parts, RingPool& rings)
-        : RendezvousPart(parts), rings_(rings) {}
+    EarlyCopier(const RendezvousPart& part, RingPool& rings)
+        : RendezvousPart(part), rings_(rings) {}
 
     // See Rendezvous::make_early_copy(). `wanted`: transfers wait for rings, so there is no copy.
     uint64_t make(Channel& channel, const Announced& message, bool wanted);

@@ -12,8 +12,8 @@ namespace tern {
 // Does not end transfers: its owner does.
 class Reads : RendezvousPart {
   public:
-    Reads(const RendezvousParts& parts, IncomingPins& pins, IncomingRings& rings)
-        : RendezvousPart(parts), pins_(pins), rings_(rings) {}
+    Reads(const RendezvousPart& part, IncomingPins& pins, IncomingRings& rings)
+        : RendezvousPart(part), pins_(pins), rings_(rings) {}
 
     struct Posted {
         unsigned count = 0;
@@ -28,8 +28,6 @@ class Reads : RendezvousPart {
     unsigned take(Incoming& transfer);
 
   private:
-    static constexpr uint64_t kLongestRead = 512 * 1024;  // bytes
-
     bool find_room(Incoming& transfer, bool may_lend, Incoming::Read& read, ibv_sge& piece);
     bool prepare(Incoming& transfer, bool may_lend);
 

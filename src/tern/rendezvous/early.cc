@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "tern/rendezvous/early_copies.h"
+#include "tern/rendezvous/early.h"
 
 namespace tern {
 
@@ -26,9 +26,7 @@ uint64_t EarlyCopier::make(Channel& channel, const Announced& message, bool want
     }
     const EarlyChunk copy =
         EarlyChunk::of(length, decider_.limits(length, staging.slots, settings_.chunks_per_ring));
-    auto* const at = reinterpret_cast<std::byte*>(message.address);
-    const Buffers::Piece piece{.at = at, .length = static_cast<size_t>(length)};
-    Buffers memory({&piece, 1});
+    Buffers memory(reinterpret_cast<std::byte*>(message.address), static_cast<size_t>(length));
     StagingMemory(staging.data, staging.slots).fill(copy, memory);
     ++counters_.early_copies_made;
     return copies_.add({.channel = &channel,

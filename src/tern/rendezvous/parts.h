@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the user of a Rendezvous gives it and gets from it: settings, counters, callbacks.
+// What the user of a Rendezvous gives it and gets from it (settings, counters, callbacks), and what
+// the parts of one share.
 #pragma once
 
 #include <algorithm>
@@ -13,16 +14,21 @@
 #include "tern/connection/connection.h"
 #include "tern/rendezvous/decision.h"
 #include "tern/rendezvous/messages.h"
+#include "tern/rendezvous/ring_pool.h"
 
 namespace tern {
+
+class Engine;
+class Refusals;
+class Rendezvous;
+class TransferAccounts;
+class TransferMemory;
 
 struct RendezvousSettings {
     uint32_t ring_bytes = 256 * 1024;
     uint32_t rings =
         kTunables.rndv_windows;  // most rings to receive into; as many again to send from
     uint32_t chunks_per_ring = kTunables.rndv_buffers;
-    // A side that polls less often than this does something else meanwhile, and does not wait.
-    std::chrono::nanoseconds between_polls = std::chrono::microseconds(100);
     // While nobody gets a ring for so long, or in kIdleCalls calls of progress, transfers
     // that wait for one do without.
     std::chrono::nanoseconds ring_patience = std::chrono::seconds(1);
@@ -40,7 +46,6 @@ struct RendezvousCounters {
     uint64_t served = 0;  // asked for by peers, gets and puts
     uint64_t refused = 0;
     uint64_t replies = 0;        // sent with the end of a transfer
-    uint64_t waits = 0;          // served too late: the peer had to wait
     uint64_t superpipeline = 0;  // messages received, by scheme
     uint64_t zero_copy = 0;
     uint64_t staged_bytes = 0;  // sent
@@ -62,13 +67,38 @@ class RendezvousOwner {
     // The active message that a peer has sent with the end of its get. `data` is valid during the
     // call.
     virtual void replied(uint32_t id, const std::byte* data, uint32_t length) = 0;
-    // A peer has fetched memory; it had to wait for this side if `waited`.
-    virtual void fetched(bool waited) = 0;
     // A warning for the log.
     virtual void warn(const std::string& text) = 0;
 
   protected:
     ~RendezvousOwner() = default;
+};
+
+// A part of a rendezvous, with the objects that all parts use. Those outlive the parts.
+class RendezvousPart {
+  public:
+    RendezvousPart& operator=(const RendezvousPart&) = delete;
+
+  protected:
+    RendezvousPart(const RendezvousPart&) = default;
+    ~RendezvousPart() = default;
+
+    // The rings of one half.
+    RingPool new_rings() const;
+
+    Engine& engine_;
+    TransferMemory& memory_;
+    TransferAccounts& accounts_;
+    Refusals& refusals_;
+    Decider& decider_;
+    const RendezvousSettings& settings_;
+    RendezvousCounters& counters_;
+    ProgressBudget& budget_;
+    RendezvousOwner& owner_;
+
+  private:
+    friend class Rendezvous;
+    explicit RendezvousPart(Rendezvous& whole);
 };
 
 }  // namespace tern
