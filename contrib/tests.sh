@@ -116,7 +116,7 @@ keep_counts() { # file
 # Packages of what build/check has compiled, and that of the software HCA, built without UCX. They work in a layer above
 # this machine's root and leave nothing behind.
 built_packages() {
-    local log=build/deb-built.log folders
+    local log=build/deb-built.log folders built
     read -ra folders <<<"$(contrib/packaging/deb.sh --folders)"
     cached build build/softhca --enable-werror --disable-tern --disable-rwapi CXXFLAGS="$check_flags" "${folders[@]}"
     for built in check softhca; do
