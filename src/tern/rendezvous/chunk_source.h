@@ -33,9 +33,8 @@ class Buffers {
         }
     }
 
-    Buffers(std::byte* at, size_t length) {
-        const Piece piece{.at = at, .length = length};
-        *this = Buffers({&piece, 1});
+    Buffers(std::byte* at, size_t length) : count_(length != 0), length_(length) {
+        pieces_[0] = {.at = at, .length = length};
     }
 
     uint64_t length() const { return length_; }

@@ -29,7 +29,7 @@ uint64_t PiecewisePins::next_piece(const Transfer& transfer) const {
 bool PiecewisePins::find(Transfer& transfer, unsigned access) {
     if (!transfer.decision.reused) return false;
     const uint64_t piece = next_piece(transfer);
-    make_room(transfer);
+    make_room(transfer, piece);
     Pin* pin = memory_.find(transfer.memory.data() + transfer.pinned.bytes, piece, access);
     if (pin != nullptr) take(transfer, piece, pin);
     return pin != nullptr;
@@ -37,14 +37,15 @@ bool PiecewisePins::find(Transfer& transfer, unsigned access) {
 
 bool PiecewisePins::pin(Transfer& transfer, unsigned access) {
     const uint64_t piece = next_piece(transfer);
-    make_room(transfer);
+    make_room(transfer, piece);
     Pin* pin = memory_.pin(transfer.memory.data() + transfer.pinned.bytes, piece, access);
     if (pin != nullptr) take(transfer, piece, pin);
     return pin != nullptr;
 }
 
 // For what take() enters: an exception there would lose the pin.
-void PiecewisePins::make_room(Transfer& transfer) {
+void PiecewisePins::make_room(Transfer& transfer, uint64_t piece) {
+    if (piece == transfer.length) return;
     base::make_room(transfer.pinned.pins, transfer.pinned.pins.size() + 1);
     base::make_room(transfer.pinned.ends, transfer.pinned.ends.size() + 1);
 }

@@ -27,7 +27,7 @@ class PiecewisePins : protected RendezvousPart {
     bool pin(Transfer& transfer, unsigned access);
 
   private:
-    static void make_room(Transfer& transfer);
+    static void make_room(Transfer& transfer, uint64_t piece);
     void take(Transfer& transfer, uint64_t piece, Pin* pin);
 };
 
