@@ -66,7 +66,7 @@ check 'notified writes' "$tern_bench" sim --rwapi --profile $profile --sizes 8,4
 awk '
     / +8 B +4 KiB$/ { title = $0; sub(/ *8 B +4 KiB$/, "", title); next }
     title == "" || title ~ /^ratios of / || NF < 3 { next }
-    { name = $0; sub(/ +[0-9.]+ +[0-9.]+$/, "", name)
+    { name = substr($0, 3); sub(/ +[0-9.]+ +[0-9.]+$/, "", name)
       print title "|" name "|8|" $(NF - 1); print title "|" name "|4096|" $NF }' "$tmp/output" >"$tmp/figures"
 grep -v "UCP's\|OpenSHMEM's" "$tmp/figures" >"$tmp/rwapi"
 if [ -n "${RWAPI_SIM_KEEP:-}" ]; then cp "$tmp/rwapi" "$RWAPI_SIM_KEEP"; fi

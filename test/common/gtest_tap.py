@@ -127,13 +127,15 @@ class Runner:
     def check_leftovers(self, session):
         patience = time.monotonic() + min(self.limit, 60)
         while left := members(session):
-            if self.late or time.monotonic() > patience:
+            over = time.monotonic() > patience
+            if self.late or over:
                 kill(left)
-                # A crashed program may leave processes behind; that is not another failure.
-                if self.status == 0:
-                    self.output += [f"{pid} {name}" for pid, name in left.items()]
-                    self.verdict(False, "no process is left behind")
-                    return
+            # A crashed program may leave processes behind; that is not another failure.
+            if over and self.status == 0:
+                self.output += [f"{pid} {name}" for pid, name in left.items()]
+                self.verdict(False, "no process is left behind")
+            if over:
+                return
             time.sleep(0.2)
 
     def how_it_ended(self):
