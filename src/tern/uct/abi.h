@@ -8,12 +8,6 @@ namespace tern {
 // Returns whether the loaded UCX fits. Logs a misfit, but only once in a tree of processes.
 bool ucx_fits();
 
-// What libuct does otherwise than that for which this library was built, or null. Calls it, and
-// looks what it calls of a transport's tables, and with which arguments. Vendors ship snapshots of
-// UCX's development that carry the number of a release: their tables may have other members, and
-// their functions other arguments.
-const char* probe_uct();
-
 }  // namespace tern
 
 // For commands that check this library before other programs load it. Returns the misfit, or null.

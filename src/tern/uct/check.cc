@@ -13,10 +13,10 @@
 
 #include "tern/pinning/cache/pin_cache.h"
 #include "tern/pinning/watch/userfault_source.h"
+#include "tern/uct/config.h"
 #include "tern/uct/explain.h"
 #include "tern/uct/iface.h"
 #include "tern/uct/md.h"
-#include "tern/uct/site_config.h"
 #include "tern/verbs/queue_pair.h"
 #include "tern/verbs/xrc.h"
 

@@ -12,7 +12,6 @@
 #include "tern/uct/compat.h"
 #include "tern/uct/config.h"
 #include "tern/uct/iface_state.h"
-#include "tern/uct/stub.h"
 #include "tern/uct/tag_direct.h"
 
 namespace {

@@ -5,7 +5,6 @@
 #include "tern/engine/atomics.h"
 #include "tern/engine/engine.h"
 #include "tern/rendezvous/rendezvous.h"
-#include "tern/uct/no_memory.h"
 #include "tern/uct/rma.h"
 #include "tern/uct/status.h"
 #include "tern/uct/ucx_headers.h"
@@ -229,7 +228,6 @@ double payload_bandwidth(const verbs::Port& port);
 // effect: it is for messages that receivers may keep, and Tern delivers none.
 bool valid_alignment(const uct_iface_params_t& params);
 
-// iface_perf.cc: costs of each operation.
 // Processor time to send or receive a short message, in seconds.
 constexpr double kOverhead = 50e-9;
 ucs_status_t iface_estimate_perf(uct_iface_h iface, uct_perf_attr_t* attributes);

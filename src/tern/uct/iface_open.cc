@@ -11,15 +11,6 @@ namespace tern {
 
 namespace {
 
-struct Settings {
-    Tunables tunables;
-    EngineSettings engine;
-    RendezvousSettings rendezvous;
-    TupleQSettings direct;
-    verbs::PortSettings port;
-    Costs costs;
-};
-
 // UCP's choice of a lane and Tern's choice of a scheme rest on the bandwidth.
 void warn_of_unknown_speed(const std::string& device, const verbs::Port& port) {
     const verbs::LinkSpeed speed = port.speed();
@@ -53,12 +44,9 @@ void set_early_sends(EngineSettings& settings, const uct_iface_params_t& params)
 // False: `trouble` says why.
 bool open_engine(TernIface::State& state, const MemoryDomain& domain,
                  const uct_iface_params_t& params, const TernConfig& config, Settings& settings,
-                 verbs::PortTrouble& trouble) {
+                 Costs& costs, verbs::PortTrouble& trouble) {
     const verbs::Device& device = domain.device;
-    if (!read_tunables(settings.tunables, trouble.why) ||
-        !read_config(config, settings.tunables, device.attributes, state.counted.number,
-                     settings.engine, settings.rendezvous, settings.direct, settings.port,
-                     trouble.why))
+    if (!read_config(config, device.attributes, state.counted.number, settings, trouble.why))
         return false;
     const size_t colon = state.device.rfind(':');
     const int number = colon == std::string::npos ? 1 : atoi(state.device.c_str() + colon + 1);
@@ -71,7 +59,7 @@ bool open_engine(TernIface::State& state, const MemoryDomain& domain,
     settings.engine.buffers.relaxed = domain.relaxed;
     if ((params.field_mask & UCT_IFACE_PARAM_FIELD_RX_HEADROOM) != 0)
         settings.engine.buffers.headroom = static_cast<uint32_t>(params.rx_headroom);
-    if (!read_costs(config, domain.costs, payload_bandwidth(*port), settings.costs, trouble.why))
+    if (!read_costs(config, domain.costs, payload_bandwidth(*port), costs, trouble.why))
         return false;
     state.engine = Engine::create(device, *port, settings.engine, state, trouble.why);
     return state.engine != nullptr;
@@ -120,14 +108,15 @@ ucs_status_t open_interface(TernIface& self, uct_md_h md, const uct_iface_params
     state->counters = config.counters;
     keep_snapshot(*state, config.counters_interval);
     Settings settings;
+    Costs costs;
     verbs::PortTrouble trouble;
-    if (!open_engine(*state, domain, params, config, settings, trouble)) {
+    if (!open_engine(*state, domain, params, config, settings, costs, trouble)) {
         ucs_error("tern: cannot use %s: %s", state->device.c_str(), trouble.why.c_str());
         note_unused({.what = state->device, .why = trouble.why, .remedy = advice(trouble.remedy)});
         return UCS_ERR_NO_DEVICE;
     }
     state->rendezvous = std::make_unique<Rendezvous>(*state->engine, domain.regions, *domain.pins,
-                                                     settings.costs, settings.rendezvous, *state);
+                                                     costs, settings.rendezvous, *state);
     state->atomics = std::make_unique<Atomics>(domain.device.pd.get());
     state->rma = std::make_unique<Rma>(*state->engine, *domain.pins, state->rendezvous->decider());
     self.engine = state->engine.get();

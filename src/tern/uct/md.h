@@ -14,10 +14,9 @@
 #include "tern/rendezvous/cost_model.h"
 #include "tern/rendezvous/decision.h"
 #include "tern/uct/compat.h"
+#include "tern/uct/config.h"
 #include "tern/uct/memory.h"
-#include "tern/uct/memory_events.h"
-#include "tern/uct/memory_types.h"
-#include "tern/uct/site_config.h"
+#include "tern/uct/ucx_memory.h"
 #include "tern/verbs/port.h"
 
 namespace tern {
