@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What the processes of a job have recorded for `tern-run --explain`
-// (src/tern/base/explain_record.h).
+// (src/tern/loader/record.h).
 #pragma once
 
 #include <cstdint>

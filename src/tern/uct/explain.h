@@ -2,15 +2,45 @@
 // What `tern-run --explain` and `tern-run --check` ask of the transport. Control path.
 #pragma once
 
+#include <cstdint>
+#include <cstdlib>
 #include <string>
 
-#include "tern/base/explain_record.h"
+#include "tern/loader/record.h"
 #include "tern/verbs/port.h"
 
 namespace tern {
 
-using base::ExplainRecord;
-using base::explains;
+// Whether the environment asks for records.
+inline bool explains() {
+    return tern_record_folder() != nullptr;
+}
+
+class ExplainRecord {
+  public:
+    explicit ExplainRecord(const char* event) { tern_record_begin(&record_, event); }
+    ExplainRecord& add(const char* name, const std::string& text) {
+        tern_record_add(&record_, name, text.c_str());
+        return *this;
+    }
+    ExplainRecord& add(const char* name, uint64_t number) {
+        return add_json(name, std::to_string(number));
+    }
+    // A value that is JSON.
+    ExplainRecord& add_json(const char* name, const std::string& json) {
+        tern_record_add_json(&record_, name, json.c_str());
+        return *this;
+    }
+    // The value of an environment variable, if it is set.
+    ExplainRecord& add_variable(const char* name, const char* variable) {
+        tern_record_add(&record_, name, getenv(variable));
+        return *this;
+    }
+    void write() { tern_record_write(&record_); }
+
+  private:
+    tern_record record_;
+};
 
 // Why something is not used, and what to do about it.
 struct Unused {
