@@ -19,7 +19,6 @@
 #include "common/mpi.h"
 #include "common/process.h"
 #include "tern/tern-run/environment.h"
-#include "tern/tern-run/setting.h"
 #include "tern_config.h"
 
 namespace tern {

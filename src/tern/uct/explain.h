@@ -52,7 +52,7 @@ struct Unused {
 // Records what is not used, for the log of --explain and for last_unused().
 void note_unused(const Unused& unused);
 // The last one of this process.
-const Unused& last_unused();
+Unused& last_unused();
 
 // Has the log's lines about the lanes of endpoints recorded, for `tern-run --explain`.
 void record_lanes();

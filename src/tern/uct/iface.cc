@@ -76,7 +76,7 @@ ucs_status_t estimate_perf(uct_iface_h uct_iface, uct_perf_attr_t* attributes) t
 // Called by UCX's thread for the file system, as for other transports: each number is read as it is
 // at some moment of the call.
 void show_counters(void* object, ucs_string_buffer_t* text, void*, uint64_t) try {
-    const std::string line = tern::counters_line(*static_cast<const TernIface*>(object));
+    const std::string line = static_cast<const TernIface*>(object)->state->counters_line();
     ucs_string_buffer_appendf(text, "%s", line.c_str());
 } catch (const std::bad_alloc&) {
     (void)tern::no_memory("show the counters");
@@ -200,15 +200,6 @@ void TernIface::completed_rarely(void* cookie, tern::Status status) {
 
 namespace tern {
 
-bool has_way(TernIface& iface, const PortAddress& to) {
-    return iface.state->routes.reach(memory_domain(iface.super.md).device.pd.get(),
-                                     iface.state->port, to);
-}
-
-bool says_no_room(TernIface& iface) {
-    return !std::exchange(iface.state->no_room_is_told, true);
-}
-
 ucs_status_t no_memory(const char* what) {
     ucs_error(
         "tern: there is no memory to %s: raise the limit of the program's memory (ulimit -v, or "
@@ -227,14 +218,6 @@ ucs_status_t out_of_memory(uct_iface_h uct_iface) noexcept {
         ucs_error("tern: there is no memory to end the interface either");
     }
     return UCS_ERR_NO_MEMORY;
-}
-
-std::string counters_line(const TernIface& iface) {
-    return iface.state->counters_line();
-}
-
-const verbs::Port& port_of(const TernIface& iface) {
-    return iface.state->port;
 }
 
 }  // namespace tern

@@ -105,11 +105,6 @@ UCS_CLASS_DECLARE_DELETE_FUNC(TernEp, uct_ep_t);
 
 namespace tern {
 
-// Whether the device has a way to the port, whose address says nothing against it.
-bool has_way(TernIface& iface, const PortAddress& to);
-// True at the first call: of an interface's endpoints, one says that the device has no room.
-bool says_no_room(TernIface& iface);
-
 inline TernIface& iface_of(uct_iface_h iface) {
     return *reinterpret_cast<TernIface*>(iface);
 }
@@ -221,7 +216,6 @@ ucs_status_t iface_get_device_address(uct_iface_h iface, uct_device_addr_t* addr
 ucs_status_t iface_get_address(uct_iface_h iface, uct_iface_addr_t* address);
 int iface_is_reachable(uct_iface_h iface, const uct_device_addr_t* device,
                        const uct_iface_addr_t* address);
-const verbs::Port& port_of(const TernIface& iface);
 // The rate of the port without the headers of packets, in bytes per second.
 double payload_bandwidth(const verbs::Port& port);
 // Whether the alignment asked for active messages is valid; logs why not. The alignment has no
@@ -250,8 +244,8 @@ void stop_background(TernIface& iface);
 // Loads the plug-in for UCP from the folder of this library, and has it substitute Tern's
 // protocols. To be called when this library is loaded.
 void load_ucp_plugin();
-// Why UCP keeps its own protocols; empty if it does not, or after report_ucp_plugin().
-const std::string& ucp_plugin_refusal();
+// Why UCP keeps its own protocols; empty if it does not. Only load_ucp_plugin() changes it.
+std::string& ucp_plugin_refusal();
 // Logs once, at level info, why UCP keeps its own protocols, if it does. To be called when UCX is
 // used: children of a preloaded program mostly have no use for it.
 void report_ucp_plugin();
@@ -260,8 +254,6 @@ void report_ucp_plugin();
 // The counters as a line of JSON.
 std::string counters_of(const Engine& engine, const Rendezvous& rendezvous, const Atomics& atomics,
                         const PinCache& pins, const MatchingCounters& matching, const char* device);
-// The counters of an interface as a line of JSON (iface_state.cc).
-std::string counters_line(const TernIface& iface);
 // Appends a line to the file that a setting names: "-" is standard error, %p the process id.
 void append_counters(const std::string& path, const std::string& line);
 // The file with the counters of the process's interface of this number while the program runs.

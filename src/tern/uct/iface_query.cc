@@ -9,7 +9,7 @@
 #include "tern/base/trace.h"
 #include "tern/connection/address.h"
 #include "tern/uct/compat.h"
-#include "tern/uct/tag.h"
+#include "tern/uct/iface_state.h"
 
 namespace tern {
 
@@ -23,7 +23,7 @@ constexpr size_t kMostBytes = size_t{1} << 46;  // of a put or get
 ucs_status_t iface_query(uct_iface_h uct_iface, uct_iface_attr_t* attributes) {
     TernIface& iface = iface_of(uct_iface);
     const Engine& engine = *iface.engine;
-    const verbs::Port& port = port_of(iface);
+    const verbs::Port& port = iface.state->port;
     const uint32_t mtu = 128u << port.mtu;
     uct_base_iface_query(&iface.super, attributes);
 
@@ -95,11 +95,13 @@ ucs_status_t iface_get_address(uct_iface_h iface, uct_iface_addr_t* address) {
 
 int iface_is_reachable(uct_iface_h iface, const uct_device_addr_t* device,
                        const uct_iface_addr_t*) {
-    const PortAddress& own = iface_of(iface).engine->address().port;
+    TernIface& self = iface_of(iface);
+    const PortAddress& own = self.engine->address().port;
     if (device == nullptr) return 0;
     const auto peer = read_device_address(reinterpret_cast<const std::byte*>(device));
     const char* why = peer ? own.unreachable(*peer) : "its address is malformed";
-    if (why == nullptr && !has_way(iface_of(iface), *peer))
+    if (why == nullptr && !self.state->routes.reach(memory_domain(self.super.md).device.pd.get(),
+                                                    self.state->port, *peer))
         why = "the device finds no way to its subnet";
     if (why == nullptr) return 1;
     TERN_DEBUG("%s is not reachable: %s", peer ? peer->to_string().c_str() : "a port", why);

@@ -71,7 +71,9 @@ void note_use(const Packing& packed);
 // Releases the pins whose rkeys were packed. They may stay pinned until their room is needed.
 void take_back(MemoryDomain& domain, MemoryHandle& handle);
 
-// For the component.
+// The component `tern` (component.cc).
+extern uct_component_t tern_component;
+// For it.
 ucs_status_t query_md_resources(uct_component_t* component, uct_md_resource_desc_t** resources,
                                 unsigned* count);
 ucs_status_t md_open(uct_component_t* component, const char* name, const uct_md_config_t* config,
