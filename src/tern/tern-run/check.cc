@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "tern/tern-run/check.h"
-
 #include <dlfcn.h>
 #include <sys/prctl.h>
 #include <sys/uio.h>

@@ -127,4 +127,10 @@ int set_up_soft_hca(Environment* environment, const std::string& profile);
 // Whether the software HCA has a profile of this name.
 bool is_profile(const std::string& name);
 
+// `tern-run --check`: whether this machine can run programs over Tern, and what to do if not.
+// Prints a line for each thing that matters, and what to do about what is not good. `program`: one
+// that is to be run over Tern; empty: none. `only`: see set_up_tern(). Returns the exit status: 0,
+// or 1 if something prevents the use of Tern.
+int check(const std::string& program, bool only);
+
 }  // namespace tern

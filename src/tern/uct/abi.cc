@@ -9,7 +9,6 @@
 #include "tern_config.h"
 
 #include "tern/loader/releases.h"
-#include "tern/uct/abi.h"
 #include "tern/uct/explain.h"
 #include "tern/uct/ucx_headers.h"
 

@@ -4,9 +4,9 @@
 #include <algorithm>
 
 #include "tern/base/trace.h"
-#include "tern/uct/abi.h"
 #include "tern/uct/compat.h"
 #include "tern/uct/config.h"
+#include "tern/uct/explain.h"
 #include "tern/uct/iface.h"
 #include "tern/uct/md.h"
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What `tern-run --explain` and `tern-run --check` ask of the transport. Control path.
+// What `tern-run` asks of the transport: whether it fits the UCX of the process, as each release
+// and each way of configuring one may have other private structures; and what --check and --explain
+// say. Control path.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +12,9 @@
 #include "tern/verbs/port.h"
 
 namespace tern {
+
+// Returns whether the loaded UCX fits. Logs a misfit, but only once in a tree of processes.
+bool ucx_fits();
 
 // Whether the environment asks for records.
 inline bool explains() {
@@ -65,6 +70,9 @@ constexpr const char* kRemedyOfMemory =
     "raise the limit of locked memory (ulimit -l; in jobs also the batch system's limit)";
 
 }  // namespace tern
+
+// For commands that check this library before other programs load it. Returns the misfit, or null.
+extern "C" __attribute__((visibility("default"))) const char* tern_misfit();
 
 // A line of `tern-run --check`. `verdict`: 0 good, 1 good enough, 2 prevents the use of Tern; 3:
 // `finding` is what Tern is better in here.

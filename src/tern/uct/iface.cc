@@ -12,7 +12,6 @@
 #include "tern/uct/compat.h"
 #include "tern/uct/config.h"
 #include "tern/uct/iface_state.h"
-#include "tern/uct/tag_direct.h"
 
 namespace {
 
@@ -59,18 +58,6 @@ ucs_status_t iface_event_arm(uct_iface_h iface, unsigned) try {
     return status == tern::Status::kInProgress ? UCS_ERR_BUSY : tern::to_ucs(status);
 } catch (const std::bad_alloc&) {
     return tern::out_of_memory(iface);
-}
-
-ucs_status_t estimate_perf(uct_iface_h uct_iface, uct_perf_attr_t* attributes) try {
-    TernIface& iface = tern::iface_of(uct_iface);
-    if (tern::sends_tags_two_ways(*attributes) && iface.matching->stop())
-        ucs_info(
-            "tern: %s: no message is sent direct: UCX before 1.18 announces long messages by "
-            "active messages with UCX_PROTO_ENABLE",
-            iface.state->device.c_str());
-    return tern::iface_estimate_perf(uct_iface, attributes);
-} catch (const std::bad_alloc&) {
-    return tern::out_of_memory(uct_iface);
 }
 
 // Called by UCX's thread for the file system, as for other transports: each number is read as it is
@@ -138,7 +125,7 @@ static constinit auto iface_ops = tern::compat::padded(uct_iface_ops_t{
 
 static constinit auto iface_internal_ops = [] {
     auto ops = tern::compat::internal_ops<tern::iface_is_reachable, tern::ep_is_connected>();
-    ops.table.iface_estimate_perf = estimate_perf;
+    ops.table.iface_estimate_perf = tern::iface_estimate_perf;
     ops.table.iface_vfs_refresh = iface_vfs_refresh;
     return ops;
 }();

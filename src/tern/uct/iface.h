@@ -209,6 +209,8 @@ ssize_t ep_put_bcopy(uct_ep_h ep, uct_pack_callback_t pack, void* argument, uint
 // Sets up an interface whose base class is set up.
 ucs_status_t open_interface(TernIface& self, uct_md_h md, const uct_iface_params_t& params,
                             const TernConfig& config);
+// Ends what UCX's asynchronous thread does for the interface.
+void stop_background(TernIface& iface);
 
 // iface_query.cc: capabilities, performance and addresses of the interface.
 ucs_status_t iface_query(uct_iface_h iface, uct_iface_attr_t* attributes);
@@ -232,13 +234,6 @@ inline void note_loss(TernIface& iface, Status status) {
     if (status != Status::kCanceled && iface.super.err_handler == nullptr)
         iface.lost = to_ucs(status);
 }
-
-// background.cc
-// Makes UCX's asynchronous thread answer peers while the program computes, and poll blocks while
-// the program sleeps. Without such a thread, peers wait for their answers, and the program is woken
-// to poll.
-void start_background(TernIface& iface);
-void stop_background(TernIface& iface);
 
 // ucp_plugin.cc
 // Loads the plug-in for UCP from the folder of this library, and has it substitute Tern's

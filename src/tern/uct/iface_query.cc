@@ -10,6 +10,7 @@
 #include "tern/connection/address.h"
 #include "tern/uct/compat.h"
 #include "tern/uct/iface_state.h"
+#include "tern/uct/tag_direct.h"
 
 namespace tern {
 
@@ -200,8 +201,14 @@ double with_copy(double bandwidth) {
 
 }  // namespace
 
-ucs_status_t iface_estimate_perf(uct_iface_h iface, uct_perf_attr_t* attributes) {
-    const ucs_status_t status = uct_base_iface_estimate_perf(iface, attributes);
+ucs_status_t iface_estimate_perf(uct_iface_h uct_iface, uct_perf_attr_t* attributes) try {
+    TernIface& iface = iface_of(uct_iface);
+    if (sends_tags_two_ways(*attributes) && iface.matching->stop())
+        ucs_info(
+            "tern: %s: no message is sent direct: UCX before 1.18 announces long messages by "
+            "active messages with UCX_PROTO_ENABLE",
+            iface.state->device.c_str());
+    const ucs_status_t status = uct_base_iface_estimate_perf(uct_iface, attributes);
     if (status != UCS_OK) return status;
     const uint64_t asked = attributes->field_mask;
     if ((asked & UCT_PERF_ATTR_FIELD_OPERATION) == 0) return UCS_OK;
@@ -213,14 +220,15 @@ ucs_status_t iface_estimate_perf(uct_iface_h iface, uct_perf_attr_t* attributes)
     if ((asked & UCT_PERF_ATTR_FIELD_RECV_OVERHEAD) != 0)
         attributes->recv_overhead = costs.receiver;
     if ((asked & UCT_PERF_ATTR_FIELD_LATENCY) != 0) attributes->latency.c *= costs.latencies;
-    const TernIface& tern = iface_of(iface);
     if (costs.frames)
         compat::each_bandwidth(*attributes, [&](double bandwidth) {
-            return with_gaps(bandwidth, tern.engine->settings().segment_size,
-                             tern.rendezvous->model().costs().network.gap);
+            return with_gaps(bandwidth, iface.engine->settings().segment_size,
+                             iface.rendezvous->model().costs().network.gap);
         });
     if (costs.copies) compat::each_bandwidth(*attributes, with_copy);
     return UCS_OK;
+} catch (const std::bad_alloc&) {
+    return out_of_memory(uct_iface);
 }
 
 }  // namespace tern
