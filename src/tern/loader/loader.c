@@ -7,6 +7,7 @@
  * which needs the C library only: a run-time library of C++ would come before the program's own. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <errno.h>
 #include <limits.h>
 #include <link.h>
 #include <pthread.h>
@@ -96,8 +97,17 @@ static void* open_ucp(const char* libuct) {
     return handle != NULL ? handle : open_library("libucp.so.0");
 }
 
+static void record_event(const char* event, const char* why) {
+    struct tern_record record;
+
+    tern_record_begin(&record, event);
+    tern_record_add(&record, "program", program_invocation_short_name);
+    tern_record_add(&record, "why", why);
+    tern_record_write(&record);
+}
+
 static void tell(const char* reason) {
-    tern_record("misfit", reason);
+    record_event("misfit", reason);
     if (tern_misfit_is_new()) fprintf(stderr, "tern: %s\n", reason);
 }
 
@@ -169,7 +179,7 @@ static query_t find_query(const void* caller) {
 __attribute__((constructor)) static void start(void) {
     const char* libuct;
 
-    tern_record("loaded", NULL);
+    record_event("loaded", NULL);
     /* The dynamic linker initialises UCX before the transport that depends on it, also now. */
     libuct = find_loaded("libuct.so", NULL);
     if (libuct != NULL) load_once(libuct);

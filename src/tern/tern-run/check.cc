@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "tern/tern-run/check.h"
-
 #include <dlfcn.h>
 #include <sys/prctl.h>
 #include <sys/uio.h>
@@ -19,7 +17,6 @@
 #include "common/mpi.h"
 #include "common/process.h"
 #include "tern/tern-run/environment.h"
-#include "tern/tern-run/setting.h"
 #include "tern_config.h"
 
 namespace tern {

@@ -12,8 +12,7 @@
 #include <stdexcept>
 #include <system_error>
 
-#include "tern/tern-run/setting.h"
-#include "tern/tern-run/unused.h"
+#include "tern/tern-run/environment.h"
 
 namespace tern {
 namespace {

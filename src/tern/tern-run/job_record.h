@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the processes of a job have recorded for `tern-run --explain`
-// (src/tern/base/explain_record.h).
+// What the processes of a job have recorded for `tern-run --explain` (src/tern/loader/record.h),
+// and why Tern was asked for and not used, by these records.
 #pragma once
 
 #include <cstdint>
@@ -57,5 +57,19 @@ struct ProcessRecord {
 // The processes that have records in the folder, ranks first and in order. Lines that are not whole
 // are left out.
 std::vector<ProcessRecord> read_records(const std::string& folder);
+
+struct NotUsed {
+    std::string who;  // "ranks 0-3", for example; empty: all
+    std::string why;
+    std::string remedy;
+};
+
+// `plug_in`: see Transport. `status`: of the command. Empty if Tern was used by all processes that
+// could.
+std::vector<NotUsed> find_unused(const std::vector<ProcessRecord>& processes, bool plug_in,
+                                 int status);
+
+// "ranks 0-3, 7", for example.
+std::string names_of(const std::vector<const ProcessRecord*>& processes);
 
 }  // namespace tern

@@ -11,7 +11,6 @@
 #include "common/command.h"
 #include "common/library.h"
 #include "common/process.h"
-#include "tern/tern-run/check.h"
 #include "tern/tern-run/environment.h"
 #include "tern/tern-run/explain.h"
 

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "tern/tern-run/unused.h"
-
 #include <algorithm>
 #include <map>
 #include <set>
 
-#include "tern/tern-run/setting.h"
+#include "tern/tern-run/environment.h"
+#include "tern/tern-run/job_record.h"
 
 namespace tern {
 namespace {

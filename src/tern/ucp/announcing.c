@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "tern/ucp/protocols.h"
 
-static ucp_proto_t tag;
-static ucp_proto_t am;
+struct announcing {
+    const ucp_proto_t *original;
+    ucp_proto_t made;
+};
+static struct announcing tag;
+static struct announcing am;
 
 #if TERN_UCX_SINCE(16)
 
 #include <ucp/proto/proto_select.inl>
-
-static const ucp_proto_t *original_tag;
-static const ucp_proto_t *original_am;
 
 /* UCX_RNDV_SEND_NBR_THRESH of a user who has not set it. */
 #define NBR_THRESH_DEFAULT (256 * UCS_KBYTE)
@@ -88,35 +89,21 @@ static void set_threshold(const ucp_proto_init_params_t *params, const ucp_proto
     }
 }
 
-static void probe(const ucp_proto_t *original, const ucp_proto_init_params_t *params, const ucp_proto_t *protocol) {
+static void probe(const struct announcing *own, const ucp_proto_init_params_t *params) {
     const unsigned first = ucs_array_length(&params->ctx->protocols);
 
-    original->probe(params);
+    own->original->probe(params);
     if (nested || !has_fixed_threshold(params)) return;
     nested = 1;
-    set_threshold(params, protocol, first);
+    set_threshold(params, &own->made, first);
     nested = 0;
 }
 
 static void probe_tag(const ucp_proto_init_params_t *params) {
-    probe(original_tag, params, &tag);
+    probe(&tag, params);
 }
 static void probe_am(const ucp_proto_init_params_t *params) {
-    probe(original_am, params, &am);
-}
-
-const ucp_proto_t *announcing_tag_make(const ucp_proto_t *tag_rndv) {
-    original_tag = tag_rndv;
-    tag = *tag_rndv;
-    tag.probe = probe_tag;
-    return &tag;
-}
-
-const ucp_proto_t *announcing_am_make(const ucp_proto_t *am_rndv) {
-    original_am = am_rndv;
-    am = *am_rndv;
-    am.probe = probe_am;
-    return &am;
+    probe(&am, params);
 }
 
 #else
@@ -144,47 +131,42 @@ static void query(const ucp_proto_query_params_t *params, ucp_proto_query_attr_t
 
 #if TERN_UCX_SINCE(16)
 
-static ucs_status_t init(const ucp_proto_t *original, const ucp_proto_init_params_t *params,
-                         const ucp_proto_t *protocol) {
-    const ucs_status_t status = original->init(params);
+static ucs_status_t init(const struct announcing *own, const ucp_proto_init_params_t *params) {
+    const ucs_status_t status = own->original->init(params);
     size_t threshold;
 
     if (status != UCS_OK || nested || !has_fixed_threshold(params)) return status;
     if (!announces_to_tern(params->worker, params->ep_config_key, params->priv)) return UCS_OK;
     nested = 1;
-    threshold = costs_threshold(params, protocol);
+    threshold = costs_threshold(params, &own->made);
     nested = 0;
     if (threshold != SIZE_MAX && params->caps->cfg_thresh == NBR_THRESH_DEFAULT) params->caps->cfg_thresh = threshold;
     return UCS_OK;
 }
 
 static ucs_status_t init_tag(const ucp_proto_init_params_t *params) {
-    return init(original_tag, params, &tag);
+    return init(&tag, params);
 }
 static ucs_status_t init_am(const ucp_proto_init_params_t *params) {
-    return init(original_am, params, &am);
+    return init(&am, params);
 }
 
 #endif
 
-const ucp_proto_t *announcing_tag_make(const ucp_proto_t *tag_rndv) {
-    tag = *tag_rndv;
-    tag.query = query;
+#endif
+
+const ucp_proto_t *announcing_make(const ucp_proto_t *stock, int of_am) {
+    struct announcing *const own = of_am ? &am : &tag;
+
+    own->original = stock;
+    own->made = *stock;
+#if TERN_UCP_PROBES
+    own->made.probe = of_am ? probe_am : probe_tag;
+#else
+    own->made.query = query;
 #if TERN_UCX_SINCE(16)
-    original_tag = tag_rndv;
-    tag.init = init_tag;
+    own->made.init = of_am ? init_am : init_tag;
 #endif
-    return &tag;
+#endif
+    return &own->made;
 }
-
-const ucp_proto_t *announcing_am_make(const ucp_proto_t *am_rndv) {
-    am = *am_rndv;
-    am.query = query;
-#if TERN_UCX_SINCE(16)
-    original_am = am_rndv;
-    am.init = init_am;
-#endif
-    return &am;
-}
-
-#endif

@@ -6,7 +6,6 @@
 #include "tern/ucp/protocol_names.h"
 #include "tern/ucp/protocols.h"
 #include "tern/ucp/release.h"
-#include "tern/ucp/times.h"
 
 extern ucp_proto_t ucp_rndv_get_zcopy_proto;
 extern ucp_proto_t ucp_rndv_put_zcopy_proto;
@@ -102,11 +101,10 @@ const char *tern_ucp_install(const struct tern_transport *transport) {
     substitutes[3].stock = &ucp_am_rndv_proto;
     misfit = check_ucp();
     if (misfit != NULL) return misfit;
-    times_use(transport);
     substitutes[0].tern = rndv_tern_make(substitutes[0].stock, transport);
     substitutes[1].tern = rndv_put_make(substitutes[1].stock);
-    substitutes[2].tern = announcing_tag_make(substitutes[2].stock);
-    substitutes[3].tern = announcing_am_make(substitutes[3].stock);
+    substitutes[2].tern = announcing_make(substitutes[2].stock, 0);
+    substitutes[3].tern = announcing_make(substitutes[3].stock, 1);
     substitute();
     return NULL;
 }

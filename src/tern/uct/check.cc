@@ -11,12 +11,13 @@
 #include <string_view>
 #include <vector>
 
+#include "common/ucx/handles.h"
 #include "tern/pinning/cache/pin_cache.h"
 #include "tern/pinning/watch/userfault_source.h"
+#include "tern/uct/config.h"
 #include "tern/uct/explain.h"
-#include "tern/uct/iface.h"
+#include "tern/uct/iface_state.h"
 #include "tern/uct/md.h"
-#include "tern/uct/site_config.h"
 #include "tern/verbs/queue_pair.h"
 #include "tern/verbs/xrc.h"
 
@@ -25,49 +26,22 @@ namespace {
 
 constexpr rlim_t kEnoughLocked = rlim_t{5} << 20;  // of a process; docs/tern/tern.md names it
 
-struct ConfigReleaser {
-    void operator()(void* config) const { uct_config_release(config); }
-};
 template <typename T>
-using Config = std::unique_ptr<T, ConfigReleaser>;
+using Config = rwapi::Owner<T, uct_config_release>;
 
 // The worker that interfaces are opened on.
-class CheckWorker {
-  public:
+struct CheckWorker {
     CheckWorker() {
-        if (ucs_async_context_create(UCS_ASYNC_MODE_THREAD_SPINLOCK, &async_) != UCS_OK) return;
-        if (uct_worker_create(async_, UCS_THREAD_MODE_SINGLE, &worker_) != UCS_OK)
-            worker_ = nullptr;
+        ucs_async_context_t* thread = nullptr;
+        if (ucs_async_context_create(UCS_ASYNC_MODE_THREAD_SPINLOCK, &thread) != UCS_OK) return;
+        async.reset(thread);
+        uct_worker_h made = nullptr;
+        if (uct_worker_create(thread, UCS_THREAD_MODE_SINGLE, &made) == UCS_OK) worker.reset(made);
     }
-    ~CheckWorker() {
-        if (worker_ != nullptr) uct_worker_destroy(worker_);
-        if (async_ != nullptr) ucs_async_context_destroy(async_);
-    }
-    CheckWorker(const CheckWorker&) = delete;
-    CheckWorker& operator=(const CheckWorker&) = delete;
 
-    uct_worker_h get() const { return worker_; }
-
-  private:
-    ucs_async_context_t* async_ = nullptr;
-    uct_worker_h worker_ = nullptr;
+    rwapi::Async async;
+    rwapi::Worker worker;
 };
-
-uct_component_h find_component() {
-    uct_component_h* components = nullptr;
-    unsigned count = 0;
-    if (uct_query_components(&components, &count) != UCS_OK) return nullptr;
-    uct_component_h found = nullptr;
-    for (unsigned i = 0; i < count; ++i) {
-        uct_component_attr_t attributes{};
-        attributes.field_mask = UCT_COMPONENT_ATTR_FIELD_NAME;
-        if (uct_component_query(components[i], &attributes) == UCS_OK &&
-            std::string(attributes.name) == "tern")
-            found = components[i];
-    }
-    uct_release_component_list(components);
-    return found;
-}
 
 std::string text_of_address(const verbs::Port& port, const PeerAddress& self) {
     std::string text = self.port.to_string();
@@ -213,17 +187,14 @@ class Check {
                 "devices", "libibverbs finds none",
                 "load the adapter's driver and install rdma-core's provider (ibv_devinfo); "
                 "a container must be given /dev/infiniband. tern-run --soft-hca needs none");
-        uct_component_h component = find_component();
-        if (component == nullptr)
-            return wrong("transport", "UCX does not list it", "set UCX_LOG_LEVEL=debug");
         for (const std::string& name : names) {
             const auto device = verbs::open_device(name);
             linked_ |= device && !device->active_ports().empty();
         }
-        for (const std::string& name : names) check_device(component, name);
+        for (const std::string& name : names) check_device(name);
     }
 
-    void check_device(uct_component_h component, const std::string& name) {
+    void check_device(const std::string& name) {
         port_.reset();
         const auto device = verbs::open_device(name);
         if (!device)
@@ -238,18 +209,14 @@ class Check {
                        : advice(trouble.remedy));
         }
         if (device->active_ports().empty()) return;
-        Config<uct_md_config_t> config(read_md_config(component));
+        uct_md_config_t* read = nullptr;
+        (void)uct_md_config_read(&tern_component, nullptr, nullptr, &read);
+        const Config<uct_md_config_t> config(read);
         uct_md_h md = nullptr;
-        if (config == nullptr || uct_md_open(component, name.c_str(), config.get(), &md) != UCS_OK)
+        if (read == nullptr || uct_md_open(&tern_component, name.c_str(), read, &md) != UCS_OK)
             return note(name, "it cannot be opened", "set UCX_LOG_LEVEL=error, which says why");
+        const rwapi::Domain domain(md);
         check_ports(md, *device, name);
-        uct_md_close(md);
-    }
-
-    static uct_md_config_t* read_md_config(uct_component_h component) {
-        uct_md_config_t* config = nullptr;
-        return uct_md_config_read(component, nullptr, nullptr, &config) == UCS_OK ? config
-                                                                                  : nullptr;
     }
 
     void check_ports(uct_md_h md, const verbs::Device& device, const std::string& name) {
@@ -258,14 +225,15 @@ class Check {
         if (uct_md_query_tl_resources(md, &resources, &count) != UCS_OK || count == 0)
             return note(name, last_unused().why, last_unused().remedy);
         const CheckWorker worker;
-        for (unsigned i = 0; i < count; ++i) check_port(md, worker, resources[i].dev_name);
+        for (unsigned i = 0; i < count; ++i)
+            check_port(md, worker.worker.get(), resources[i].dev_name);
         uct_release_tl_resource_list(resources);
         check_features(md, device, name);
     }
 
-    void check_port(uct_md_h md, const CheckWorker& worker, const std::string& name) {
+    void check_port(uct_md_h md, uct_worker_h worker, const std::string& name) {
         uct_iface_config_t* read = nullptr;
-        if (worker.get() == nullptr ||
+        if (worker == nullptr ||
             uct_md_iface_config_read(md, "tern", nullptr, nullptr, &read) != UCS_OK)
             return wrong(name, "UCX_TERN_* cannot be read", "set UCX_LOG_LEVEL=error");
         const Config<uct_iface_config_t> config(read);
@@ -275,14 +243,14 @@ class Check {
         parameters.mode.device.tl_name = "tern";
         parameters.mode.device.dev_name = name.c_str();
         uct_iface_h iface = nullptr;
-        if (uct_iface_open(md, worker.get(), &parameters, config.get(), &iface) != UCS_OK)
+        if (uct_iface_open(md, worker, &parameters, config.get(), &iface) != UCS_OK)
             return note(name, last_unused().why, last_unused().remedy);
         describe_port(iface_of(iface), name);
         uct_iface_close(iface);
     }
 
     void describe_port(const TernIface& iface, const std::string& name) {
-        const verbs::Port& port = port_of(iface);
+        const verbs::Port& port = iface.state->port;
         port_ = port;
         char text[160];
         std::snprintf(text, sizeof text, "active, %s, %.0f Gb/s, MTU %u, P_Key 0x%x, %s, ",

@@ -34,7 +34,6 @@
 #include <tuple>
 #include <utility>
 
-#include "tern/uct/stub.h"
 #include "tern/uct/ucx_headers.h"
 
 // Sets a member that only some versions' tables have.
@@ -42,6 +41,28 @@
     [&](auto& present) {                                                    \
         if constexpr (requires { present.member; }) present.member = value; \
     }(table)
+
+namespace tern {
+
+// Functions for entries of UCX's tables that the transport does not implement. UCX's own
+// ucs_empty_function*() would have to be cast, and a table with casts is not initialised at compile
+// time, before constructors run.
+// Takes any parameters and returns `status`.
+template <ucs_status_t status, typename... Arguments>
+ucs_status_t stub(Arguments...) {
+    return status;
+}
+
+template <typename... Arguments>
+void void_stub(Arguments...) {}
+
+// Takes any parameters and answers no.
+template <typename... Arguments>
+int no(Arguments...) {
+    return 0;
+}
+
+}  // namespace tern
 
 namespace tern::compat {
 

@@ -4,21 +4,21 @@
 #include <algorithm>
 
 #include "tern/base/trace.h"
-#include "tern/uct/abi.h"
 #include "tern/uct/compat.h"
 #include "tern/uct/config.h"
+#include "tern/uct/explain.h"
 #include "tern/uct/iface.h"
 #include "tern/uct/md.h"
 
 namespace tern {
 namespace {
 
-extern uct_component_t tern_component;
-
 constexpr uct_component_t with_new_members(uct_component_t old) {
     TERN_SET_IF_PRESENT(old, rkey_compare, rkey_compare);
     return old;
 }
+
+}  // namespace
 
 constinit uct_component_t tern_component = with_new_members({
     .name = "tern",
@@ -37,6 +37,8 @@ constinit uct_component_t tern_component = with_new_members({
     .flags = 0,
     .md_vfs_init = void_stub,
 });
+
+namespace {
 
 uct_tl_t transport = {
     .name = "tern",

@@ -208,7 +208,7 @@ void explain_counters(const std::string& line, const Rendezvous& rendezvous) {
             reasons += std::string(reasons.empty() ? "\"" : ",\"") +
                        text_of(static_cast<Reason>(i)) + "\":" + std::to_string(counts[i]);
     ExplainRecord("counters")
-        .add_json("counters", std::string_view(line).substr(0, line.size() - 1))
+        .add_json("counters", line.substr(0, line.size() - 1))
         .add_json("reasons", "{" + reasons + "}")
         .write();
 }

@@ -10,8 +10,7 @@
 #include "tern/base/trace.h"
 #include "tern/base/tunables.h"
 #include "tern/connection/address.h"
-#include "tern/uct/iface.h"
-#include "tern/uct/matching.h"
+#include "tern/uct/iface_state.h"
 #include "tern/verbs/port_paths.h"
 
 namespace tern {
@@ -108,7 +107,7 @@ namespace tern {
 
 // The device has no room: of an interface's many endpoints, the first says it.
 static void tell_no_room(const TernEp& ep, const std::string& why) {
-    if (!says_no_room(iface_of(ep.super.super.iface))) {
+    if (std::exchange(iface_of(ep.super.super.iface).state->no_room_is_told, true)) {
         TERN_DEBUG("cannot connect to %s: %s", ep.peer.to_string().c_str(), why.c_str());
         return;
     }

@@ -12,11 +12,6 @@
 namespace tern {
 namespace {
 
-Unused& remembered() {
-    static Unused unused;
-    return unused;
-}
-
 ucs_log_level_t g_level;  // that the user has asked for
 
 // UCX tells the lanes to nobody but its log, by a function that has this name in every release.
@@ -47,7 +42,7 @@ void record_lanes() {
 }
 
 void note_unused(const Unused& unused) {
-    remembered() = unused;
+    last_unused() = unused;
     ExplainRecord("unused")
         .add("what", unused.what)
         .add("why", unused.why)
@@ -55,8 +50,9 @@ void note_unused(const Unused& unused) {
         .write();
 }
 
-const Unused& last_unused() {
-    return remembered();
+Unused& last_unused() {
+    static Unused unused;
+    return unused;
 }
 
 const char* advice(verbs::Remedy remedy) {

@@ -1,16 +1,51 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What `tern-run --explain` and `tern-run --check` ask of the transport. Control path.
+// What `tern-run` asks of the transport: whether it fits the UCX of the process, as each release
+// and each way of configuring one may have other private structures; and what --check and --explain
+// say. Control path.
 #pragma once
 
+#include <cstdint>
+#include <cstdlib>
 #include <string>
 
-#include "tern/base/explain_record.h"
+#include "tern/loader/record.h"
 #include "tern/verbs/port.h"
 
 namespace tern {
 
-using base::ExplainRecord;
-using base::explains;
+// Returns whether the loaded UCX fits. Logs a misfit, but only once in a tree of processes.
+bool ucx_fits();
+
+// Whether the environment asks for records.
+inline bool explains() {
+    return tern_record_folder() != nullptr;
+}
+
+class ExplainRecord {
+  public:
+    explicit ExplainRecord(const char* event) { tern_record_begin(&record_, event); }
+    ExplainRecord& add(const char* name, const std::string& text) {
+        tern_record_add(&record_, name, text.c_str());
+        return *this;
+    }
+    ExplainRecord& add(const char* name, uint64_t number) {
+        return add_json(name, std::to_string(number));
+    }
+    // A value that is JSON.
+    ExplainRecord& add_json(const char* name, const std::string& json) {
+        tern_record_add_json(&record_, name, json.c_str());
+        return *this;
+    }
+    // The value of an environment variable, if it is set.
+    ExplainRecord& add_variable(const char* name, const char* variable) {
+        tern_record_add(&record_, name, getenv(variable));
+        return *this;
+    }
+    void write() { tern_record_write(&record_); }
+
+  private:
+    tern_record record_;
+};
 
 // Why something is not used, and what to do about it.
 struct Unused {
@@ -22,7 +57,7 @@ struct Unused {
 // Records what is not used, for the log of --explain and for last_unused().
 void note_unused(const Unused& unused);
 // The last one of this process.
-const Unused& last_unused();
+Unused& last_unused();
 
 // Has the log's lines about the lanes of endpoints recorded, for `tern-run --explain`.
 void record_lanes();
@@ -35,6 +70,9 @@ constexpr const char* kRemedyOfMemory =
     "raise the limit of locked memory (ulimit -l; in jobs also the batch system's limit)";
 
 }  // namespace tern
+
+// For commands that check this library before other programs load it. Returns the misfit, or null.
+extern "C" __attribute__((visibility("default"))) const char* tern_misfit();
 
 // A line of `tern-run --check`. `verdict`: 0 good, 1 good enough, 2 prevents the use of Tern; 3:
 // `finding` is what Tern is better in here.

@@ -12,8 +12,6 @@
 #include "tern/uct/compat.h"
 #include "tern/uct/config.h"
 #include "tern/uct/iface_state.h"
-#include "tern/uct/stub.h"
-#include "tern/uct/tag_direct.h"
 
 namespace {
 
@@ -62,22 +60,10 @@ ucs_status_t iface_event_arm(uct_iface_h iface, unsigned) try {
     return tern::out_of_memory(iface);
 }
 
-ucs_status_t estimate_perf(uct_iface_h uct_iface, uct_perf_attr_t* attributes) try {
-    TernIface& iface = tern::iface_of(uct_iface);
-    if (tern::sends_tags_two_ways(*attributes) && iface.matching->stop())
-        ucs_info(
-            "tern: %s: no message is sent direct: UCX before 1.18 announces long messages by "
-            "active messages with UCX_PROTO_ENABLE",
-            iface.state->device.c_str());
-    return tern::iface_estimate_perf(uct_iface, attributes);
-} catch (const std::bad_alloc&) {
-    return tern::out_of_memory(uct_iface);
-}
-
 // Called by UCX's thread for the file system, as for other transports: each number is read as it is
 // at some moment of the call.
 void show_counters(void* object, ucs_string_buffer_t* text, void*, uint64_t) try {
-    const std::string line = tern::counters_line(*static_cast<const TernIface*>(object));
+    const std::string line = static_cast<const TernIface*>(object)->state->counters_line();
     ucs_string_buffer_appendf(text, "%s", line.c_str());
 } catch (const std::bad_alloc&) {
     (void)tern::no_memory("show the counters");
@@ -139,7 +125,7 @@ static constinit auto iface_ops = tern::compat::padded(uct_iface_ops_t{
 
 static constinit auto iface_internal_ops = [] {
     auto ops = tern::compat::internal_ops<tern::iface_is_reachable, tern::ep_is_connected>();
-    ops.table.iface_estimate_perf = estimate_perf;
+    ops.table.iface_estimate_perf = tern::iface_estimate_perf;
     ops.table.iface_vfs_refresh = iface_vfs_refresh;
     return ops;
 }();
@@ -201,15 +187,6 @@ void TernIface::completed_rarely(void* cookie, tern::Status status) {
 
 namespace tern {
 
-bool has_way(TernIface& iface, const PortAddress& to) {
-    return iface.state->routes.reach(memory_domain(iface.super.md).device.pd.get(),
-                                     iface.state->port, to);
-}
-
-bool says_no_room(TernIface& iface) {
-    return !std::exchange(iface.state->no_room_is_told, true);
-}
-
 ucs_status_t no_memory(const char* what) {
     ucs_error(
         "tern: there is no memory to %s: raise the limit of the program's memory (ulimit -v, or "
@@ -228,14 +205,6 @@ ucs_status_t out_of_memory(uct_iface_h uct_iface) noexcept {
         ucs_error("tern: there is no memory to end the interface either");
     }
     return UCS_ERR_NO_MEMORY;
-}
-
-std::string counters_line(const TernIface& iface) {
-    return iface.state->counters_line();
-}
-
-const verbs::Port& port_of(const TernIface& iface) {
-    return iface.state->port;
 }
 
 }  // namespace tern

@@ -5,7 +5,6 @@
 #include "tern/engine/atomics.h"
 #include "tern/engine/engine.h"
 #include "tern/rendezvous/rendezvous.h"
-#include "tern/uct/no_memory.h"
 #include "tern/uct/rma.h"
 #include "tern/uct/status.h"
 #include "tern/uct/ucx_headers.h"
@@ -105,11 +104,6 @@ UCS_CLASS_DECLARE_NEW_FUNC(TernEp, uct_ep_t, const uct_ep_params_t*);
 UCS_CLASS_DECLARE_DELETE_FUNC(TernEp, uct_ep_t);
 
 namespace tern {
-
-// Whether the device has a way to the port, whose address says nothing against it.
-bool has_way(TernIface& iface, const PortAddress& to);
-// True at the first call: of an interface's endpoints, one says that the device has no room.
-bool says_no_room(TernIface& iface);
 
 inline TernIface& iface_of(uct_iface_h iface) {
     return *reinterpret_cast<TernIface*>(iface);
@@ -215,6 +209,8 @@ ssize_t ep_put_bcopy(uct_ep_h ep, uct_pack_callback_t pack, void* argument, uint
 // Sets up an interface whose base class is set up.
 ucs_status_t open_interface(TernIface& self, uct_md_h md, const uct_iface_params_t& params,
                             const TernConfig& config);
+// Ends what UCX's asynchronous thread does for the interface.
+void stop_background(TernIface& iface);
 
 // iface_query.cc: capabilities, performance and addresses of the interface.
 ucs_status_t iface_query(uct_iface_h iface, uct_iface_attr_t* attributes);
@@ -222,14 +218,12 @@ ucs_status_t iface_get_device_address(uct_iface_h iface, uct_device_addr_t* addr
 ucs_status_t iface_get_address(uct_iface_h iface, uct_iface_addr_t* address);
 int iface_is_reachable(uct_iface_h iface, const uct_device_addr_t* device,
                        const uct_iface_addr_t* address);
-const verbs::Port& port_of(const TernIface& iface);
 // The rate of the port without the headers of packets, in bytes per second.
 double payload_bandwidth(const verbs::Port& port);
 // Whether the alignment asked for active messages is valid; logs why not. The alignment has no
 // effect: it is for messages that receivers may keep, and Tern delivers none.
 bool valid_alignment(const uct_iface_params_t& params);
 
-// iface_perf.cc: costs of each operation.
 // Processor time to send or receive a short message, in seconds.
 constexpr double kOverhead = 50e-9;
 ucs_status_t iface_estimate_perf(uct_iface_h iface, uct_perf_attr_t* attributes);
@@ -241,19 +235,12 @@ inline void note_loss(TernIface& iface, Status status) {
         iface.lost = to_ucs(status);
 }
 
-// background.cc
-// Makes UCX's asynchronous thread answer peers while the program computes, and poll blocks while
-// the program sleeps. Without such a thread, peers wait for their answers, and the program is woken
-// to poll.
-void start_background(TernIface& iface);
-void stop_background(TernIface& iface);
-
 // ucp_plugin.cc
 // Loads the plug-in for UCP from the folder of this library, and has it substitute Tern's
 // protocols. To be called when this library is loaded.
 void load_ucp_plugin();
-// Why UCP keeps its own protocols; empty if it does not, or after report_ucp_plugin().
-const std::string& ucp_plugin_refusal();
+// Why UCP keeps its own protocols; empty if it does not. Only load_ucp_plugin() changes it.
+std::string& ucp_plugin_refusal();
 // Logs once, at level info, why UCP keeps its own protocols, if it does. To be called when UCX is
 // used: children of a preloaded program mostly have no use for it.
 void report_ucp_plugin();
@@ -262,8 +249,6 @@ void report_ucp_plugin();
 // The counters as a line of JSON.
 std::string counters_of(const Engine& engine, const Rendezvous& rendezvous, const Atomics& atomics,
                         const PinCache& pins, const MatchingCounters& matching, const char* device);
-// The counters of an interface as a line of JSON (iface_state.cc).
-std::string counters_line(const TernIface& iface);
 // Appends a line to the file that a setting names: "-" is standard error, %p the process id.
 void append_counters(const std::string& path, const std::string& line);
 // The file with the counters of the process's interface of this number while the program runs.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
-// An interface is opened: its settings are read, and its parts are made.
+// An interface is opened: its settings are read, its parts are made, and what UCX's asynchronous
+// thread does for it begins.
 
 #include "tern/uct/compat.h"
 #include "tern/uct/config.h"
@@ -10,15 +11,6 @@
 namespace tern {
 
 namespace {
-
-struct Settings {
-    Tunables tunables;
-    EngineSettings engine;
-    RendezvousSettings rendezvous;
-    TupleQSettings direct;
-    verbs::PortSettings port;
-    Costs costs;
-};
 
 // UCP's choice of a lane and Tern's choice of a scheme rest on the bandwidth.
 void warn_of_unknown_speed(const std::string& device, const verbs::Port& port) {
@@ -53,12 +45,9 @@ void set_early_sends(EngineSettings& settings, const uct_iface_params_t& params)
 // False: `trouble` says why.
 bool open_engine(TernIface::State& state, const MemoryDomain& domain,
                  const uct_iface_params_t& params, const TernConfig& config, Settings& settings,
-                 verbs::PortTrouble& trouble) {
+                 Costs& costs, verbs::PortTrouble& trouble) {
     const verbs::Device& device = domain.device;
-    if (!read_tunables(settings.tunables, trouble.why) ||
-        !read_config(config, settings.tunables, device.attributes, state.counted.number,
-                     settings.engine, settings.rendezvous, settings.direct, settings.port,
-                     trouble.why))
+    if (!read_config(config, device.attributes, state.counted.number, settings, trouble.why))
         return false;
     const size_t colon = state.device.rfind(':');
     const int number = colon == std::string::npos ? 1 : atoi(state.device.c_str() + colon + 1);
@@ -71,7 +60,7 @@ bool open_engine(TernIface::State& state, const MemoryDomain& domain,
     settings.engine.buffers.relaxed = domain.relaxed;
     if ((params.field_mask & UCT_IFACE_PARAM_FIELD_RX_HEADROOM) != 0)
         settings.engine.buffers.headroom = static_cast<uint32_t>(params.rx_headroom);
-    if (!read_costs(config, domain.costs, payload_bandwidth(*port), settings.costs, trouble.why))
+    if (!read_costs(config, domain.costs, payload_bandwidth(*port), costs, trouble.why))
         return false;
     state.engine = Engine::create(device, *port, settings.engine, state, trouble.why);
     return state.engine != nullptr;
@@ -110,6 +99,61 @@ void open_matching(TernIface::State& state, MemoryDomain& domain, const TagCallb
     self.matching->offer(self.super.super.ops);
 }
 
+// Makes UCX's asynchronous thread call `handler` when `fd` is readable. Returns `fd`, or -1.
+int handle(TernIface& iface, int fd, ucs_async_event_cb_t handler) {
+    ucs_async_context_t* async = iface.super.worker->async;
+    const ucs_status_t status = ucs_async_set_event_handler(async->mode, fd, UCS_EVENT_SET_EVREAD,
+                                                            handler, iface.engine, async);
+    if (status == UCS_OK) return fd;
+    ucs_debug("tern: no background thread: %s", ucs_status_string(status));
+    return -1;
+}
+
+// Packets are lost for which there is no memory: whoever waits for an answer asks again.
+void answer(Engine& engine) try { engine.background().answer(); } catch (const std::bad_alloc&) {
+    (void)no_memory("answer a peer");
+}
+
+void look(Engine& engine) try { engine.background().look(); } catch (const std::bad_alloc&) {
+    (void)no_memory("look at what has come");
+}
+
+// Messages of a stream may wait for each other, because somebody posts them in time.
+void start_batches(TernIface& iface, int& batches) {
+    const int timer = iface.engine->background().batches().enable();
+    if (timer < 0) return;
+    batches = handle(iface, timer, [](int, ucs_event_set_types_t, void* engine) {
+        static_cast<Engine*>(engine)->background().batches().on_timer();
+    });
+    if (batches < 0) iface.engine->background().batches().disable();
+}
+
+// Makes UCX's asynchronous thread answer peers while the program computes, and poll blocks while
+// the program sleeps. Without such a thread, peers wait for their answers, and the program is woken
+// to poll.
+void start_background(TernIface& iface) {
+    auto& [answers, looks, batches] = iface.background;
+    answers = looks = batches = -1;
+    ucs_async_context_t* async = iface.super.worker->async;
+    if (async == nullptr) return;
+    // A signal handler could interrupt code that holds a lock which the handler needs.
+    if (async->mode != UCS_ASYNC_MODE_THREAD_SPINLOCK &&
+        async->mode != UCS_ASYNC_MODE_THREAD_MUTEX) {
+        if (iface.engine->settings().batch.poll) start_batches(iface, batches);
+        return;
+    }
+    answers = handle(
+        iface, iface.engine->background().fd(),
+        [](int, ucs_event_set_types_t, void* engine) { answer(*static_cast<Engine*>(engine)); });
+    if (answers < 0) return;
+    answer(*iface.engine);
+    looks = handle(
+        iface, iface.engine->sleep()->watch_fd(),
+        [](int, ucs_event_set_types_t, void* engine) { look(*static_cast<Engine*>(engine)); });
+    if (looks >= 0) iface.engine->sleep()->use_watch_thread();
+    start_batches(iface, batches);
+}
+
 }  // namespace
 
 ucs_status_t open_interface(TernIface& self, uct_md_h md, const uct_iface_params_t& params,
@@ -120,14 +164,15 @@ ucs_status_t open_interface(TernIface& self, uct_md_h md, const uct_iface_params
     state->counters = config.counters;
     keep_snapshot(*state, config.counters_interval);
     Settings settings;
+    Costs costs;
     verbs::PortTrouble trouble;
-    if (!open_engine(*state, domain, params, config, settings, trouble)) {
+    if (!open_engine(*state, domain, params, config, settings, costs, trouble)) {
         ucs_error("tern: cannot use %s: %s", state->device.c_str(), trouble.why.c_str());
         note_unused({.what = state->device, .why = trouble.why, .remedy = advice(trouble.remedy)});
         return UCS_ERR_NO_DEVICE;
     }
     state->rendezvous = std::make_unique<Rendezvous>(*state->engine, domain.regions, *domain.pins,
-                                                     settings.costs, settings.rendezvous, *state);
+                                                     costs, settings.rendezvous, *state);
     state->atomics = std::make_unique<Atomics>(domain.device.pd.get());
     state->rma = std::make_unique<Rma>(*state->engine, *domain.pins, state->rendezvous->decider());
     self.engine = state->engine.get();
@@ -159,6 +204,14 @@ ucs_status_t open_interface(TernIface& self, uct_md_h md, const uct_iface_params
                self.state->device.c_str(), static_cast<void*>(&self), settings.engine.segment_size,
                self.matching->name());
     return UCS_OK;
+}
+
+void stop_background(TernIface& iface) {
+    for (int& fd : iface.background) {
+        if (fd >= 0) (void)ucs_async_remove_handler(fd, 1);
+        fd = -1;
+    }
+    iface.engine->background().batches().disable();
 }
 
 }  // namespace tern

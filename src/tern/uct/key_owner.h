@@ -27,9 +27,11 @@
 // UCX_TERN_OPEN_ALL_KEYS=y avoids the first error: every key counts as a program's.
 #pragma once
 
+#include <pthread.h>
+
+#include <cstddef>
 #include <cstdint>
 
-#include "tern/base/own_stack.h"
 #include "tern/pinning/regions/regions.h"
 
 namespace tern {
@@ -56,6 +58,29 @@ inline KeyOwner owner_by_rights(unsigned access) {
 
 constexpr uintptr_t kStackBytes = 16 << 10;  // bytes; UCP's message is at most UCS_ALLOCA_MAX_SIZE
 
+// Whether an address lies in the stack that the C library has given to this thread. A user-level
+// thread runs on another one. Looked up once in each thread.
+inline bool in_own_stack(const void* address) {
+    struct Range {
+        uintptr_t start;
+        uintptr_t size;
+        bool known;
+    };
+    static constinit thread_local Range stack{};
+    if (!stack.known) {
+        pthread_attr_t attributes;
+        if (pthread_getattr_np(pthread_self(), &attributes) == 0) {
+            void* start = nullptr;
+            size_t size = 0;
+            if (pthread_attr_getstack(&attributes, &start, &size) == 0)
+                stack = {reinterpret_cast<uintptr_t>(start), size, false};
+            pthread_attr_destroy(&attributes);
+        }
+        stack.known = true;
+    }
+    return reinterpret_cast<uintptr_t>(address) - stack.start < stack.size;
+}
+
 // The rule from 1.15 on. `marked`: of this thread. `key`: where the key is packed. `frame`: the
 // frame of the function that packs it. `memory`: the address that the key is for, as the caller has
 // named it; null in 1.15, and from UCT's older function, which other programs than UCP use.
@@ -63,8 +88,8 @@ inline KeyOwner owner_by_place(Packer marked, const void* key, const void* frame
                                const void* memory) {
     if (marked != Packer::kNone) return KeyOwner::kUcp;
     const auto above = reinterpret_cast<uintptr_t>(key) - reinterpret_cast<uintptr_t>(frame);
-    return memory != nullptr && above < kStackBytes && base::in_own_stack(key) ? KeyOwner::kUcp
-                                                                               : KeyOwner::kProgram;
+    return memory != nullptr && above < kStackBytes && in_own_stack(key) ? KeyOwner::kUcp
+                                                                         : KeyOwner::kProgram;
 }
 
 }  // namespace tern

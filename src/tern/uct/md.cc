@@ -367,21 +367,9 @@ ucs_status_t md_open(uct_component_t* component, const char* name, const uct_md_
         return UCS_ERR_NO_DEVICE;
     }
     std::unique_ptr<MemoryDomain> domain(
-        new MemoryDomain{.super = {},
-                         .device = std::move(*device),
-                         .regions = {},
-                         .pins = nullptr,
-                         .events = nullptr,
-                         .costs = {},
-                         .fork = {},
-                         .opening = {},
+        new MemoryDomain{.device = std::move(*device),
                          .publishes = config.publish != 0,
-                         .opens_all_keys = config.open_all_keys != 0,
-                         .lent_bytes = 0,
-                         .types = {},
-                         .dma_buffers = false,
-                         .relaxed = false,
-                         .interfaces = 0});
+                         .opens_all_keys = config.open_all_keys != 0});
     domain->relaxed = relaxes_order(config.site.relaxed_ordering, domain->device);
     domain->dma_buffers = config.dma_buffers != 0 && takes_dma_buffers(domain->device);
     Tunables tunables;

@@ -14,10 +14,9 @@
 #include "tern/rendezvous/cost_model.h"
 #include "tern/rendezvous/decision.h"
 #include "tern/uct/compat.h"
+#include "tern/uct/config.h"
 #include "tern/uct/memory.h"
-#include "tern/uct/memory_events.h"
-#include "tern/uct/memory_types.h"
-#include "tern/uct/site_config.h"
+#include "tern/uct/ucx_memory.h"
 #include "tern/verbs/port.h"
 
 namespace tern {
@@ -71,7 +70,9 @@ void note_use(const Packing& packed);
 // Releases the pins whose rkeys were packed. They may stay pinned until their room is needed.
 void take_back(MemoryDomain& domain, MemoryHandle& handle);
 
-// For the component.
+// The component `tern` (component.cc).
+extern uct_component_t tern_component;
+// For it.
 ucs_status_t query_md_resources(uct_component_t* component, uct_md_resource_desc_t** resources,
                                 unsigned* count);
 ucs_status_t md_open(uct_component_t* component, const char* name, const uct_md_config_t* config,

@@ -42,7 +42,7 @@ ucs_status_t send_zcopy(TernIface& iface, Channel& channel, uint32_t id,
                         uct_completion_t* completion);
 
 // Requests to send that are UCP's own: the transport only carries them, but makes early copies of
-// the messages that they announce (ucp_requests.cc).
+// the messages that they announce (keys.cc).
 // To be called before a message with the id compat::kUcpRequestToSend is packed.
 void request_begins();
 // To be called when the message has been sent. Copies the beginning of the message that it

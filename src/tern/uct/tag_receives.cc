@@ -181,59 +181,51 @@ bool TagReceives::send(const Outcome& outcome) {
     return true;
 }
 
-// Takes entries one at a time: callbacks may change the lists.
-unsigned TagReceives::progress() {
+// Calls `over(entry)` for each entry that the list has now, one at a time: callbacks may change the
+// list. Those for which it returns false go to the end, and stay. Returns the number of the others.
+template <class Entry, class Over>
+static unsigned take_each(std::deque<Entry>& list, Over&& over) {
     unsigned count = 0;
-    for (size_t left = canceled_.size(); left != 0 && !canceled_.empty(); --left) {
-        TagReceive* receive = canceled_.front();
-        canceled_.pop_front();
+    for (size_t left = list.size(); left != 0 && !list.empty(); --left) {
+        const Entry entry = list.front();
+        list.pop_front();
+        if (over(entry))
+            ++count;
+        else
+            list.push_back(entry);
+    }
+    return count;
+}
+
+unsigned TagReceives::progress() {
+    unsigned count = take_each(canceled_, [&](TagReceive* receive) {
         uct_tag_context_t* context = receive->context;
         const uint64_t tag = receive->tag;
         const size_t room = receive->room;
         give(receive);
         context->completed_cb(context, tag, 0, room, nullptr, UCS_ERR_CANCELED);
-        ++count;
-    }
-    // An entry without room goes to the end: other channels may have room.
-    for (size_t left = waiting_.size(); left != 0 && !waiting_.empty(); --left) {
-        TagReceive* receive = waiting_.front();
-        waiting_.pop_front();
-        if (begin(*receive))
-            ++count;
-        else
-            waiting_.push_back(receive);
-    }
-    for (size_t left = unsent_.size(); left != 0 && !unsent_.empty(); --left) {
-        const Outcome outcome = unsent_.front();
-        unsent_.pop_front();
-        if (send(outcome))
-            ++count;
-        else
-            unsent_.push_back(outcome);
-    }
+        return true;
+    });
+    // Those behind an entry without room may be of channels that have room.
+    count += take_each(waiting_, [&](TagReceive* receive) { return begin(*receive); });
+    count += take_each(unsent_, [&](const Outcome& outcome) { return send(outcome); });
     count_work();
     return count;
 }
 
 bool TagReceives::ended(Channel& channel, Status status) {
-    bool any = false;
-    for (size_t left = waiting_.size(); left != 0 && !waiting_.empty(); --left) {
-        TagReceive* receive = waiting_.front();
-        waiting_.pop_front();
-        if (receive->channel != &channel) {
-            waiting_.push_back(receive);
-            continue;
-        }
+    const unsigned ended = take_each(waiting_, [&](TagReceive* receive) {
+        if (receive->channel != &channel) return false;
         over(*receive, to_ucs(status));
-        any = true;
-    }
+        return true;
+    });
     std::erase_if(unsent_, [&](const Outcome& outcome) {
         if (outcome.channel != &channel) return false;
         engine_.transfer_over(channel);
         return true;
     });
     count_work();
-    return any;
+    return ended != 0;
 }
 
 }  // namespace tern

@@ -68,27 +68,22 @@ std::string install() {
     return reason != nullptr ? reason : "";
 }
 
-// Why the plug-in stays away; empty: it does not. Only the constructor of the library changes it.
-std::string& refusal() {
-    static std::string reason;
-    return reason;
-}
-
 }  // namespace
 
 void load_ucp_plugin() {
-    refusal() = install();
+    ucp_plugin_refusal() = install();
 }
 
-const std::string& ucp_plugin_refusal() {
-    return refusal();
+std::string& ucp_plugin_refusal() {
+    static std::string reason;
+    return reason;
 }
 
 void report_ucp_plugin() {
     static std::once_flag reported;
     std::call_once(reported, [] {
-        if (!refusal().empty())
-            ucs_info("tern: UCP keeps its own protocols: %s", refusal().c_str());
+        if (!ucp_plugin_refusal().empty())
+            ucs_info("tern: UCP keeps its own protocols: %s", ucp_plugin_refusal().c_str());
     });
 }
 

@@ -1,14 +1,36 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Which memory is a GPU's, as UCX's components for GPUs tell.
+// What UCX knows of memory: when it is unmapped, for memory whose lost pages neither the device nor
+// the kernel reports, and whether it is a GPU's, as UCX's components for GPUs tell.
 #pragma once
 
 #include <atomic>
 #include <cstddef>
 #include <vector>
 
+#include "tern/pinning/cache/pin_cache.h"
 #include "tern/uct/compat.h"
 
 namespace tern {
+
+// Makes UCX report unmapped memory to the cache, during this object's life. Needs UCX_MEM_EVENTS.
+class MemoryEvents {
+  public:
+    explicit MemoryEvents(PinCache& cache);
+    ~MemoryEvents();
+    MemoryEvents(const MemoryEvents&) = delete;
+    MemoryEvents& operator=(const MemoryEvents&) = delete;
+
+    // Whether UCX reports every change that a function of libc makes: it does if its hooks are in
+    // these functions themselves, and not only in the calls of other libraries.
+    static bool of_all();
+
+    // Whether UCX has accepted the handler.
+    explicit operator bool() const { return installed_; }
+
+  private:
+    PinCache& cache_;
+    bool installed_;
+};
 
 // Asks the memory domains that detect a GPU's memory. UCP may have closed its own: see UCX_TLS in
 // docs/tern/tern.md. Any thread.
