@@ -10,7 +10,7 @@
 #include "tern/base/named_values.h"
 #include "tern/base/rank_variables.h"
 #include "tern/uct/compat.h"
-#include "tern/verbs/port_paths.h"
+#include "tern/verbs/port.h"
 
 namespace tern {
 

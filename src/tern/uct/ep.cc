@@ -12,7 +12,7 @@
 #include "tern/connection/address.h"
 #include "tern/uct/iface.h"
 #include "tern/uct/matching.h"
-#include "tern/verbs/port_paths.h"
+#include "tern/verbs/port.h"
 
 namespace tern {
 

@@ -12,7 +12,7 @@
 #include "tern/rendezvous/progress_budget.h"
 #include "tern/uct/key_owner.h"
 #include "tern/uct/md.h"
-#include "tern/verbs/port_paths.h"
+#include "tern/verbs/port.h"
 
 namespace tern {
 
