@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "tern/connection/connection.h"
 #include "tern/connection/connection_table.h"
-#include "tern/connection/connector_owner.h"
 #include "tern/connection/retired_queue_pairs.h"
 #include "tern/connection/timers.h"
 

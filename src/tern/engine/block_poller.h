@@ -5,8 +5,8 @@
 #include "tern/engine/channel.h"
 #include "tern/engine/control_frames.h"
 #include "tern/engine/offered_blocks.h"
+#include "tern/engine/owner.h"
 #include "tern/engine/polled_blocks.h"
-#include "tern/engine/sink.h"
 
 namespace tern {
 

@@ -13,11 +13,11 @@
 #include "tern/engine/control_frames.h"
 #include "tern/engine/notify_requests.h"
 #include "tern/engine/offered_blocks.h"
+#include "tern/engine/owner.h"
 #include "tern/engine/parts.h"
+#include "tern/engine/poll_budget.h"
 #include "tern/engine/receive_queue.h"
-#include "tern/engine/repeated_arrivals.h"
 #include "tern/engine/send_pool.h"
-#include "tern/engine/sink.h"
 #include "tern/engine/work_requests.h"
 #include "tern/verbs/late_completion.h"
 

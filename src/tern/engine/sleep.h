@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -9,13 +10,37 @@
 #include "tern/engine/channel.h"
 #include "tern/engine/notify_requests.h"
 #include "tern/engine/parts.h"
-#include "tern/engine/wake_descriptor.h"
 #include "tern/engine/watch.h"
 
 namespace tern {
 
 class PollBudget;
 class PolledBlocks;
+
+// One descriptor for a sleeper to wait for: it is readable when one of others is, or at a deadline.
+// Control path.
+class WakeDescriptor {
+  public:
+    WakeDescriptor() = default;
+    ~WakeDescriptor();
+    WakeDescriptor(const WakeDescriptor&) = delete;
+    WakeDescriptor& operator=(const WakeDescriptor&) = delete;
+
+    // Makes the descriptor and adds `others`, except negative ones. False: `why` says why.
+    bool open(std::span<const int> others, std::string& why);
+    // -1 before open().
+    int fd() const { return epoll_; }
+
+    // In nanoseconds of the monotonic clock; UINT64_MAX: none.
+    void set_deadline(uint64_t deadline);
+    // True: the deadline has passed. It is then no longer set.
+    bool take_deadline();
+
+  private:
+    int epoll_ = -1;
+    int timer_ = -1;
+    bool timer_is_set_ = false;
+};
 
 // Sleeping until an event. Control path, except is_asleep() and polls_memory().
 //

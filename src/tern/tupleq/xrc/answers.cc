@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "tern/base/tunables.h"
-#include "tern/tupleq/xrc/frames.h"
+#include "tern/tupleq/xrc/messages.h"
 
 namespace tern {
 

@@ -5,7 +5,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "tern/tupleq/xrc/frames.h"
+#include "tern/tupleq/xrc/messages.h"
 #include "tern/verbs/queue_pair.h"
 
 namespace tern {
