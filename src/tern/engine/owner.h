@@ -18,8 +18,8 @@ concept OperationSink = requires(Sink& sink, void* cookie, Status status) {
     sink.completed(cookie, status);
 };
 
-// What takes what has come and what is complete: the parameter of the data path. `data` is valid during the call. False:
-// the frame or the immediate data is malformed.
+// What takes what has come and what is complete: the parameter of the data path. `data` is valid
+// during the call. False: the frame or the immediate data is malformed.
 template <class Sink>
 concept MessageSink = OperationSink<Sink> &&
     requires(Sink& sink, Channel& channel, uint32_t id, std::byte* data, uint32_t length) {

@@ -121,8 +121,8 @@ struct Port {
 std::optional<Port> open_port(const Device& device, uint8_t number, const PortSettings& settings,
                               PortTrouble& trouble);
 
-// The paths between two ports, which several connections of one pair of interfaces take, at most: an
-// endpoint of UCP has no more lanes, so it could not use more paths.
+// The paths between two ports, which several connections of one pair of interfaces take, at most:
+// an endpoint of UCP has no more lanes, so it could not use more paths.
 constexpr unsigned kMostPaths = 16;
 
 // The flow label of a path of RoCE, from which the kernel and the device derive the UDP source port
