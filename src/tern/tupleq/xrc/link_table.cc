@@ -7,7 +7,6 @@
 #include <random>
 
 #include "tern/base/trace.h"
-#include "tern/tupleq/xrc/link.h"
 #include "tern/tupleq/xrc/messages.h"
 
 namespace tern {

@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 
 #include "tern/connection/little_endian.h"
 #include "tern/engine/engine.h"
@@ -30,7 +29,7 @@ struct WireBind {
     uint32_t queue = 0;  // number of the XRC shared receive queue
     uint16_t tuple = 0;  // R's number of the tuple
     uint16_t depth = 0;  // most grants at a time, a power of two
-    uint32_t nonce = 0;  // random; in the immediate data of each message (immediate.h)
+    uint32_t nonce = 0;  // random; in the immediate data of each message (to_immediate())
     uint32_t reserved = 0;
 };
 
@@ -114,12 +113,11 @@ bool is_valid(const WireClosed& frame);
 bool is_valid(const WireConnect& frame);
 bool is_valid(const WireConnected& frame);
 
-// The frame in the payload of a control frame. Empty if it is malformed.
-template <class Frame>
-std::optional<Frame> read_frame(const std::byte* data, uint32_t length) {
+// Takes the frame in the payload of a control frame. False if it is malformed, or `handle` says so.
+template <class Frame, class Handle>
+bool take_frame(const std::byte* data, uint32_t length, Handle&& handle) {
     Frame frame;
-    if (!unpack(frame, data, length) || !is_valid(frame)) return {};
-    return frame;
+    return unpack(frame, data, length) && is_valid(frame) && handle(frame);
 }
 
 }  // namespace tern
