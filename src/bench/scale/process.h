@@ -15,7 +15,7 @@
 #include "bench/scale/blocks.h"
 #include "bench/scale/messages.h"
 #include "bench/scale/queues.h"
-#include "tern/connection/peer_set.h"
+#include "tern/connection/peers.h"
 #include "tern/engine/idle_choice.h"
 
 namespace bench::scale {

@@ -6,7 +6,7 @@
 #include <cstdio>
 
 #include "tern/connection/little_endian.h"
-#include "tern/verbs/port_paths.h"
+#include "tern/verbs/port.h"
 
 namespace tern {
 

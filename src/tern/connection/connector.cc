@@ -8,7 +8,7 @@
 
 #include "tern/base/trace.h"
 #include "tern/base/tunables.h"
-#include "tern/verbs/port_paths.h"
+#include "tern/verbs/port.h"
 #include "tern/verbs/queue_pair.h"
 
 namespace tern {

@@ -5,13 +5,12 @@
 #include <memory>
 #include <string>
 
+#include "tern/connection/connection.h"
 #include "tern/connection/connection_table.h"
-#include "tern/connection/connector_owner.h"
 #include "tern/connection/datagrams.h"
 #include "tern/connection/ended_connections.h"
 #include "tern/connection/new_connections.h"
 #include "tern/connection/packet.h"
-#include "tern/connection/peer_set.h"
 #include "tern/connection/peers.h"
 #include "tern/connection/probes.h"
 #include "tern/connection/timers.h"

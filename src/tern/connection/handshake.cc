@@ -15,36 +15,32 @@ bool newer(uint32_t token, uint32_t than) {
     return static_cast<int32_t>(token - than) > 0;
 }
 
+Packet answer_to(const Packet& packet, const PeerAddress& self, PacketType type) {
+    Packet answer;
+    answer.type = type;
+    answer.peer_token = packet.token;
+    answer.from = self.on_path(packet.from.path);
+    answer.to = packet.from.interface;
+    return answer;
+}
+
 }  // namespace
 
 std::optional<Packet> answer_stray(const Packet& packet, const PeerAddress& self) {
     const bool asks = packet.type == PacketType::kConnect || packet.type == PacketType::kDisconnect;
     if (!asks || packet.peer_token == 0) return {};
-    Packet gone;
-    gone.type = PacketType::kGone;
+    Packet gone = answer_to(packet, self, PacketType::kGone);
     gone.token = packet.peer_token;
-    gone.peer_token = packet.token;
-    gone.from = self.on_path(packet.from.path);
-    gone.to = packet.from.interface;
     return gone;
 }
 
 Packet alive(const Packet& request, const PeerAddress& self) {
-    Packet answer;
-    answer.type = PacketType::kAlive;
-    answer.peer_token = request.token;
-    answer.from = self.on_path(request.from.path);
-    answer.to = request.from.interface;
-    return answer;
+    return answer_to(request, self, PacketType::kAlive);
 }
 
 Packet refuse(const Packet& connect, const PeerAddress& self, Refusal why) {
-    Packet gone;
-    gone.type = PacketType::kGone;
+    Packet gone = answer_to(connect, self, PacketType::kGone);
     gone.refusal = why;
-    gone.peer_token = connect.token;
-    gone.from = self.on_path(connect.from.path);
-    gone.to = connect.from.interface;
     return gone;
 }
 

@@ -5,9 +5,15 @@
 #include <cstring>
 #include <utility>
 
+#include "tern/base/trace.h"
 #include "tern/verbs/queue_pair.h"
 
 namespace tern {
+
+void Admission::on_wait(const PeerAddress& peer, const std::string& why) {
+    TERN_DEBUG("the connection to %s waits for room: %s", peer.to_string().c_str(), why.c_str());
+    if (!std::exchange(reported_, true)) owner_.waits(peer, why);
+}
 
 NewConnections::NewConnections(const QueuePairs& queue_pairs, const PeerAddress& self,
                                const HandshakeTimes& times, uint32_t long_queues,

@@ -5,15 +5,60 @@
 #include <string>
 
 #include "tern/connection/acceptor.h"
-#include "tern/connection/admission.h"
 #include "tern/connection/connecting.h"
+#include "tern/connection/connection_table.h"
 #include "tern/connection/ended_connections.h"
-#include "tern/connection/peer_set.h"
 #include "tern/connection/peers.h"
-#include "tern/connection/queue_pairs.h"
+#include "tern/connection/send_queue.h"
 #include "tern/connection/timers.h"
 
 namespace tern {
+
+// Whether this side has room for one more connection: a row of the table, places in the
+// completion queue, and a queue pair. Keeps rows for connections accepted in the background, whose
+// peers are told beforehand. Control path.
+class Admission {
+  public:
+    Admission(Acceptor& acceptor, const ConnectionTable& table, ConnectorOwner& owner,
+              const SendQueues& queues)
+        : acceptor_(acceptor), table_(table), owner_(owner), queues_(queues) {}
+
+    // There is room for nobody any more.
+    void close() {
+        closed_ = true;
+        update();
+    }
+    bool closed() const { return closed_; }
+    bool table_is_full() const { return table_.room() <= Acceptor::kMost; }
+    // Places of the next connection's send queue.
+    uint32_t places_of_next() const { return queues_.places_of_next(table_.places()); }
+    // Makes room in the completion queue for a connection whose send queue has `places`. False and
+    // errno: impossible.
+    bool reserve_completions(uint32_t places) {
+        return owner_.reserve_completions(table_.places() + places);
+    }
+    // Lets the background thread accept connections, or not. To be called when the table changes.
+    void update() {
+        acceptor_.allow(!closed_ && !starved_ && !table_is_full(),
+                        queues_.long_queues_left(table_.places()));
+    }
+    // The device has room for one more, or not: then the background thread accepts none.
+    void set_starved(bool starved) {
+        starved_ = starved;
+        update();
+    }
+    // A connection waits for room. The first one is reported to the owner.
+    void on_wait(const PeerAddress& peer, const std::string& why);
+
+  private:
+    Acceptor& acceptor_;
+    const ConnectionTable& table_;
+    ConnectorOwner& owner_;
+    SendQueues queues_;
+    bool closed_ = false;
+    bool starved_ = false;  // of set_starved()
+    bool reported_ = false;
+};
 
 // Makes connections, as far as there is room, and enters them into the table: those that this side
 // begins or answers, and those that were accepted in the background. Control path.

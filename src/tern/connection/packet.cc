@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "tern/connection/little_endian.h"
-#include "tern/verbs/port_paths.h"
+#include "tern/verbs/port.h"
 
 namespace tern {
 namespace {

@@ -13,7 +13,6 @@
 #include "tern/engine/idle_choice.h"
 #include "tern/engine/writer_words.h"
 #include "tern/veloblock/allowance.h"
-#include "tern/veloblock/cold_senders.h"
 #include "tern/veloblock/promotion.h"
 #include "tern/veloblock/receive_path.h"
 #include "tern/veloblock/repeats.h"

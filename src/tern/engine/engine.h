@@ -7,7 +7,7 @@
 
 #include "tern/base/one_thread.h"
 #include "tern/connection/connector.h"
-#include "tern/engine/background.h"
+#include "tern/engine/batches.h"
 #include "tern/engine/channel.h"
 #include "tern/engine/channel_flush.h"
 #include "tern/engine/channels.h"
@@ -31,6 +31,28 @@
 #include "tern/engine/work_requests.h"
 
 namespace tern {
+
+// What other threads than the interface's own may do. None may call it when the engine is
+// destroyed.
+class Background {
+  public:
+    Background(Connector& connector, Sleep& sleep, Batches& batches)
+        : connector_(connector), sleep_(sleep), batches_(batches) {}
+
+    // A thread that calls answer() when the descriptor is readable answers the probes of peers, and
+    // accepts connections, even if the process does not poll. Call answer() once to begin.
+    int fd() const { return connector_.datagrams().event_fd(); }
+    void answer() const { connector_.answer(); }
+    // For a second one: see Sleep::look().
+    void look() const { sleep_.look(); }
+    // For a third one: see Batches::enable().
+    Batches& batches() const { return batches_; }
+
+  private:
+    Connector& connector_;
+    Sleep& sleep_;
+    Batches& batches_;
+};
 
 // An interface's messaging: connections, their fast paths, and the queues they share. Puts it
 // together from objects that own what they do. One thread at a time, except for Background.

@@ -9,7 +9,7 @@
 #include "tern/engine/early_sends.h"
 #include "tern/engine/parts.h"
 #include "tern/engine/peer_blocks.h"
-#include "tern/engine/put_request.h"
+#include "tern/engine/repeated_puts.h"
 #include "tern/engine/send_pool.h"
 #include "tern/engine/settings.h"
 #include "tern/engine/work_requests.h"

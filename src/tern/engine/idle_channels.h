@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "tern/connection/peer_set.h"
+#include "tern/connection/peers.h"
 #include "tern/engine/channel.h"
 #include "tern/engine/idle_choice.h"
 

@@ -14,7 +14,6 @@
 #include "tern/engine/parts.h"
 #include "tern/engine/poll_budget.h"
 #include "tern/engine/poll_gap.h"
-#include "tern/engine/polled_blocks.h"
 #include "tern/engine/sleep.h"
 
 namespace tern {

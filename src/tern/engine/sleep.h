@@ -2,20 +2,98 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "tern/base/tunables.h"
 #include "tern/engine/channel.h"
-#include "tern/engine/notify_requests.h"
 #include "tern/engine/parts.h"
-#include "tern/engine/wake_descriptor.h"
 #include "tern/engine/watch.h"
+#include "tern/engine/work_requests.h"
 
 namespace tern {
 
 class PollBudget;
 class PolledBlocks;
+
+// Asks the writers of blocks to notify this side of frames, by writes to their notify words
+// (writer_words.h), and stops them again. Each request has a generation, which comes back in the
+// immediate data: so a notification shows that the writer has read this request. Owns
+// Channel::notifying. Control path.
+class NotifyRequests {
+  public:
+    explicit NotifyRequests(WorkRequests& requests) : requests_(requests) {}
+
+    // Asks the writer, unless it has been asked already.
+    void begin(Channel& channel) {
+        if (channel.notifying.generation != 0 || channel.notifying.always) return;
+        if (generation_ == UINT16_MAX) generation_ = 0;
+        (void)write(channel, ++generation_);
+    }
+    // Ends the request, if there is one. False: that is not possible now.
+    bool end(Channel& channel) { return channel.notifying.generation == 0 || write(channel, 0); }
+    // A notification has come.
+    static void on_notification(Channel& channel, uint32_t immediate) {
+        if (immediate == 0) channel.notifying.always = true;
+        if (notify::generation(immediate) == channel.notifying.generation)
+            channel.notifying.confirmed = true;
+    }
+    // Whether each further frame raises a notification.
+    static bool is_certain(const Channel& channel) {
+        return channel.notifying.confirmed || channel.notifying.always;
+    }
+
+    uint64_t written() const { return written_; }
+
+  private:
+    // Writes the peer's notify word. False: that is not possible now.
+    bool write(Channel& channel, uint16_t generation);
+
+    WorkRequests& requests_;
+    uint16_t generation_ = 0;  // the last one; 0 only before the first
+    uint64_t written_ = 0;
+};
+
+inline bool NotifyRequests::write(Channel& channel, uint16_t generation) {
+    if (channel.receiving.words == 0 || channel.failed || !channel.up() ||
+        channel.sends.room() == 0)
+        return false;
+    // The completion of a request would wake this side.
+    if (!requests_.write_word(channel, notify::word(generation), channel.receiving.words,
+                              channel.receiving.words_rkey, channel.notifying.last,
+                              generation == 0 ? IBV_SEND_SIGNALED : 0))
+        return false;
+    channel.notifying.generation = generation;
+    channel.notifying.confirmed = false;
+    ++written_;
+    return true;
+}
+
+// One descriptor for a sleeper to wait for: it is readable when one of others is, or at a deadline.
+// Control path.
+class WakeDescriptor {
+  public:
+    WakeDescriptor() = default;
+    ~WakeDescriptor();
+    WakeDescriptor(const WakeDescriptor&) = delete;
+    WakeDescriptor& operator=(const WakeDescriptor&) = delete;
+
+    // Makes the descriptor and adds `others`, except negative ones. False: `why` says why.
+    bool open(std::span<const int> others, std::string& why);
+    // -1 before open().
+    int fd() const { return epoll_; }
+
+    // In nanoseconds of the monotonic clock; UINT64_MAX: none.
+    void set_deadline(uint64_t deadline);
+    // True: the deadline has passed. It is then no longer set.
+    bool take_deadline();
+
+  private:
+    int epoll_ = -1;
+    int timer_ = -1;
+    bool timer_is_set_ = false;
+};
 
 // Sleeping until an event. Control path, except is_asleep() and polls_memory().
 //

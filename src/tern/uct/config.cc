@@ -14,7 +14,7 @@
 #include "tern/base/trace.h"
 #include "tern/uct/compat.h"
 #include "tern/verbs/memory.h"
-#include "tern/verbs/port_paths.h"
+#include "tern/verbs/port.h"
 
 namespace tern {
 

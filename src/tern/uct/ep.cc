@@ -11,7 +11,7 @@
 #include "tern/base/tunables.h"
 #include "tern/connection/address.h"
 #include "tern/uct/iface_state.h"
-#include "tern/verbs/port_paths.h"
+#include "tern/verbs/port.h"
 
 namespace tern {
 

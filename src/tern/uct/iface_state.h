@@ -7,7 +7,7 @@
 #include <new>
 #include <string>
 
-#include "tern/connection/routes.h"
+#include "tern/connection/address_handles.h"
 #include "tern/uct/explain.h"
 #include "tern/uct/iface_progress.h"
 #include "tern/uct/matching.h"

@@ -18,7 +18,7 @@
 #include "tern/uct/key_owner.h"
 #include "tern/uct/md.h"
 #include "tern/uct/send.h"
-#include "tern/verbs/port_paths.h"
+#include "tern/verbs/port.h"
 
 namespace tern {
 

@@ -48,7 +48,7 @@ ucs_status_t DirectTags::post(uct_tag_t tag, uct_tag_t mask, const uct_iov_t* io
     TagReceive* receive = nullptr;
     const ucs_status_t status = receives.enter(tag, mask, iov, count, context, receive);
     if (status == UCS_OK) [[likely]]
-        tupleq_->posted(*receive);
+        tupleq_->receiver().posted(*receive);
     return status;
 }
 
@@ -90,16 +90,16 @@ bool DirectTags::tagged(Channel& channel, uint32_t id, const std::byte* data, ui
         bytes = length - sizeof(EagerHeader);
     else if (id == static_cast<uint32_t>(TagFrameId::kRequest))
         bytes = header_of<RequestHeader>(data).length;
-    const auto arrival = tupleq_->ordinary(channel, header_of<EagerHeader>(data).tag,
-                                           marked ? &mark : nullptr, bytes);
+    const auto arrival = tupleq_->receiver().ordinary(channel, header_of<EagerHeader>(data).tag,
+                                                      marked ? &mark : nullptr, bytes);
     switch (arrival.verdict) {
         case TupleQ::Arrival::Verdict::kMatched:
             receives.handle(&channel, id, data, length, receive_of(arrival.receive));
-            tupleq_->delivered();
+            tupleq_->receiver().delivered();
             return true;
         case TupleQ::Arrival::Verdict::kHold:
-            tupleq_->hold(channel, id, data, length);
-            tupleq_->delivered();
+            tupleq_->receiver().hold(channel, id, data, length);
+            tupleq_->receiver().delivered();
             return true;
         case TupleQ::Arrival::Verdict::kBroken:
             break;
@@ -109,10 +109,11 @@ bool DirectTags::tagged(Channel& channel, uint32_t id, const std::byte* data, ui
 
 // Handles held messages in the order of arrival, until one has to be held further.
 void DirectTags::retry(uint32_t peer) {
-    while (const HeldFrames::Frame* const first = tupleq_->held().first(peer)) {
-        const auto arrival = tupleq_->retry(peer, header_of<EagerHeader>(first->bytes.data()).tag);
+    while (const HeldFrames::Frame* const first = tupleq_->receiver().held().first(peer)) {
+        const auto arrival =
+            tupleq_->receiver().retry(peer, header_of<EagerHeader>(first->bytes.data()).tag);
         if (arrival.verdict != TupleQ::Arrival::Verdict::kMatched) return;
-        const HeldFrames::Frame held = tupleq_->held().take(peer);
+        const HeldFrames::Frame held = tupleq_->receiver().held().take(peer);
         receives.handle(held.channel, held.id, held.bytes.data(),
                         static_cast<uint32_t>(held.bytes.size()), receive_of(arrival.receive));
     }

@@ -2,11 +2,15 @@
 #include "tern/verbs/port.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <iterator>
-
-#include "tern/verbs/port_paths.h"
+#include <string>
+#include <string_view>
+#include <system_error>
 
 namespace tern::verbs {
 
@@ -117,6 +121,57 @@ std::optional<uint16_t> find_pkey(ibv_context* context, uint8_t port,
         limited = static_cast<uint16_t>(i);
     }
     return limited;
+}
+
+// Domain, bus, device and function; `0` in kShape stands for a hexadecimal digit.
+bool is_pci_address(std::string_view name) {
+    constexpr std::string_view kShape = "0000:00:00.0";
+    return name.size() == kShape.size() &&
+           std::equal(name.begin(), name.end(), kShape.begin(), [](char is, char shape) {
+               return shape == '0' ? std::isxdigit(static_cast<unsigned char>(is)) != 0
+                                   : is == shape;
+           });
+}
+
+struct Lane {
+    uint32_t code;
+    double gbits;  // per second, net of the encoding
+};
+
+// Ascending in both members.
+constexpr Lane kLanes[] = {
+    {1, 2.5 * 8 / 10},         // SDR
+    {2, 5. * 8 / 10},          // DDR
+    {4, 10. * 8 / 10},         // QDR
+    {8, 10.3125 * 64 / 66},    // FDR10
+    {16, 14.0625 * 64 / 66},   // FDR
+    {32, 25.78125 * 64 / 66},  // EDR
+    {64, 50},                  // HDR; from here on net of forward error correction
+    {128, 100},                // NDR
+    {256, 200},                // XDR
+};
+constexpr uint32_t kEdr = 32;
+
+struct Width {
+    uint32_t code;
+    int lanes;
+};
+constexpr Width kWidths[] = {{1, 1}, {2, 4}, {4, 8}, {8, 12}, {16, 2}};
+
+namespace fs = std::filesystem;
+
+// The number of ports of a bond, or of the bond below a VLAN and the like. 0: there is no bond.
+unsigned ports_of_bond(const fs::path& interface, unsigned depth = 0) {
+    constexpr unsigned kMostDepth = 4;
+    unsigned ports = 0;
+    if (std::ifstream(interface / "bonding" / "ad_num_ports") >> ports) return ports;
+    if (depth == kMostDepth) return 0;
+    std::error_code error;
+    fs::directory_iterator entry(interface, error);
+    for (; !error && entry != fs::directory_iterator(); entry.increment(error))
+        if (entry->path().filename().native().starts_with("lower_"))
+            ports = std::max(ports, ports_of_bond(entry->path(), depth + 1));
+    return ports;
 }
 
 }  // namespace
@@ -241,6 +296,57 @@ std::optional<Port> open_port(const Device& device, uint8_t number, const PortSe
         port.bonded = bonded_ports(port.context->device->ibdev_path, number, port.gid_index);
     port.paths = settings.paths > 0 ? static_cast<uint8_t>(settings.paths) : port.bonded;
     return port;
+}
+
+std::string bus_address(const std::string& sysfs_path) {
+    std::error_code error;
+    const auto device =
+        std::filesystem::canonical(std::filesystem::path(sysfs_path) / "device", error);
+    if (error) return {};
+    // The folder of a sub-function is in the folder of its PCI device.
+    for (const auto& folder : {device, device.parent_path()})
+        if (is_pci_address(folder.filename().native())) return folder.filename();
+    return {};
+}
+
+LinkSpeed link_speed(uint32_t speed, uint32_t width) {
+    const uint32_t assumed = speed != 0 ? speed : kEdr;
+    LinkSpeed result{.known = false};
+    double gbits = 0;
+    for (const Lane& lane : kLanes) {
+        if (lane.code > assumed) break;
+        gbits = lane.gbits;
+        result.known = lane.code == speed;
+    }
+    int lanes = 0;
+    for (const Width& known : kWidths)
+        if (known.code == width) lanes = known.lanes;
+    if (lanes == 0) {
+        lanes = 1;
+        result.known = false;
+    }
+    result.bandwidth = gbits * lanes * 1e9 / 8;
+    return result;
+}
+
+void take_path(ibv_ah_attr& address, const Port& port, unsigned path, uint8_t lmc, uint64_t pair) {
+    if (port.ethernet) {
+        if (path != 0 || port.paths > 1) address.grh.flow_label = flow_label(pair, path);
+    } else if (address.dlid != 0) {
+        const unsigned bits = path & ((1u << std::min(port.attributes.lmc, lmc)) - 1);
+        address.dlid |= static_cast<uint16_t>(bits);
+        address.src_path_bits = static_cast<uint8_t>(bits);
+    }
+}
+
+uint8_t bonded_ports(const fs::path& device, uint8_t port, unsigned gid_index,
+                     const fs::path& net) {
+    std::string interface;
+    std::ifstream(device / "ports" / std::to_string(port) / "gid_attrs" / "ndevs" /
+                  std::to_string(gid_index)) >>
+        interface;
+    if (interface.empty()) return 1;
+    return static_cast<uint8_t>(std::clamp(ports_of_bond(net / interface), 1u, kMostPaths));
 }
 
 }  // namespace tern::verbs

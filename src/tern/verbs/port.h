@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <infiniband/verbs.h>
+
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -10,9 +13,29 @@
 #include "tern/verbs/async_events.h"
 #include "tern/verbs/gid.h"
 #include "tern/verbs/handles.h"
-#include "tern/verbs/link_speed.h"
 
 namespace tern::verbs {
+
+// The speed and width of a link, decoded. Pure.
+struct LinkSpeed {
+    double bandwidth = 0;  // bytes per second, net of the link's encoding
+    bool known = true;     // false: a code is unknown, and `bandwidth` is a guess
+};
+
+// The code of a port's speed, as in ibv_port_attr::active_speed. Codes that do not fit into its 8
+// bits (XDR is 256) are in active_speed_ex, which rdma-core has from version 57 on, and which is 0
+// for all other speeds.
+template <typename Attributes>
+uint32_t speed_code(const Attributes& attributes) {
+    if constexpr (requires { attributes.active_speed_ex; })
+        if (attributes.active_speed_ex != 0) return attributes.active_speed_ex;
+    return attributes.active_speed;
+}
+
+// `speed`: of a lane, from speed_code(); `width`: from ibv_port_attr::active_width. An unknown
+// speed counts as the fastest known one below it, a speed of 0 as EDR, an unknown width as one
+// lane.
+LinkSpeed link_speed(uint32_t speed, uint32_t width);
 
 // The names of all devices, in the order of libibverbs.
 std::vector<std::string> device_names();
@@ -97,5 +120,39 @@ struct Port {
 // Queries a port and applies the settings. Empty on failure; `trouble` says why.
 std::optional<Port> open_port(const Device& device, uint8_t number, const PortSettings& settings,
                               PortTrouble& trouble);
+
+// The paths between two ports, which several connections of one pair of interfaces take, at most:
+// an endpoint of UCP has no more lanes, so it could not use more paths.
+constexpr unsigned kMostPaths = 16;
+
+// The flow label of a path of RoCE, from which the kernel and the device derive the UDP source port
+// of its packets. Bonds and switches choose a link by that port. `pair`: a random number for each
+// pair of interfaces, so that pairs with one path each are on different links, too.
+//
+// The ports of the paths of a pair follow one another, as those of UCX's own transports: what
+// chooses links by the remainder of the port puts them on different ones. The label is not 0, which
+// would leave the choice of the port to the kernel.
+constexpr uint32_t flow_label(uint64_t pair, unsigned path) {
+    constexpr uint32_t kNotZero = 1u << 14;
+    constexpr uint32_t kPortBits = kNotZero - 1;
+    static_assert(kMostPaths <= 16);
+    return kNotZero | (static_cast<uint32_t>(pair) * kMostPaths & kPortBits) | path;
+}
+
+// The UDP source port of RoCE v2 for a flow label, as Linux and rdma-core derive it.
+constexpr uint16_t udp_source_port(uint32_t label) {
+    return static_cast<uint16_t>(0xc000 | ((label & 0x3fff) ^ (label >> 14 & 0x3f)));
+}
+
+// Has the packets to this address take a path. A path of InfiniBand is one of the 2^lmc LIDs of
+// each port: `lmc` is the peer's, and both sides must take the same. A connection that is the only
+// one of its pair gets no flow label: then the kernel derives the port from its queue pairs.
+void take_path(ibv_ah_attr& address, const Port& port, unsigned path, uint8_t lmc, uint64_t pair);
+
+// How many links an Ethernet port sends over: those of a bond in mode 802.3ad that carries its
+// network interface. 1 if there is no bond, or sysfs does not tell. `device`: the device's folder
+// in sysfs; `net`: that of all network interfaces.
+uint8_t bonded_ports(const std::filesystem::path& device, uint8_t port, unsigned gid_index,
+                     const std::filesystem::path& net = "/sys/class/net");
 
 }  // namespace tern::verbs

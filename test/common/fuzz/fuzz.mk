@@ -13,7 +13,7 @@ flags = -std=gnu++20 -g1 -O2 -pthread -Wall -Wextra -Werror -DTERN_ENABLE_ASSERT
 	-I$(SOURCE)/src -I$(test) -I$(test)/tern/unit -I$(test)/tern/engine -I$(test)/common/fuzz -Imade
 
 address_sources = src/tern/connection/address.cc src/tern/verbs/gid.cc src/tern/verbs/port.cc \
-	src/tern/verbs/bus_address.cc src/tern/verbs/port_paths.cc src/tern/verbs/link_speed.cc src/tern/verbs/async_events.cc src/tern/base/trace.cc
+	src/tern/verbs/async_events.cc src/tern/base/trace.cc
 packet_sources = $(address_sources) src/tern/connection/packet.cc src/tern/connection/handshake.cc
 handshake_sources = $(packet_sources) test/tern/unit/handshake_world.cc
 handshake_forged_sources = $(packet_sources)

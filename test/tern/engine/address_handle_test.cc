@@ -10,7 +10,7 @@
 #include <mutex>
 
 #include "node.h"
-#include "tern/connection/routes.h"
+#include "tern/connection/address_handles.h"
 #include "verbs_faults.h"
 
 namespace tern::test {

@@ -122,13 +122,13 @@ struct DirectNode final : EngineOwner, RendezvousOwner, TupleQOwner {
         using Verdict = TupleQ::Arrival::Verdict;
         const Header header = header_of(data);
         ++ordinary;
-        const auto arrival =
-            tupleq->ordinary(channel, header.tag, header.marked != 0 ? &header.mark : nullptr, 0);
+        const auto arrival = tupleq->receiver().ordinary(
+            channel, header.tag, header.marked != 0 ? &header.mark : nullptr, 0);
         if (arrival.verdict == Verdict::kHold)
-            tupleq->hold(channel, id, data, length);
+            tupleq->receiver().hold(channel, id, data, length);
         else if (arrival.verdict == Verdict::kMatched)
             match(arrival, data, length);
-        tupleq->delivered();
+        tupleq->receiver().delivered();
         return arrival.verdict != Verdict::kBroken;
     }
     void match(const TupleQ::Arrival& arrival, const std::byte* data, size_t length) {
@@ -163,13 +163,13 @@ struct DirectNode final : EngineOwner, RendezvousOwner, TupleQOwner {
         static_cast<Receive&>(receive).canceled = true;
     }
     void retry(uint32_t peer) override {
-        while (const HeldFrames::Frame* const first = tupleq->held().first(peer)) {
-            const auto arrival = tupleq->retry(peer, header_of(first->bytes.data()).tag);
+        while (const HeldFrames::Frame* const first = tupleq->receiver().held().first(peer)) {
+            const auto arrival = tupleq->receiver().retry(peer, header_of(first->bytes.data()).tag);
             if (arrival.verdict != TupleQ::Arrival::Verdict::kMatched) {
                 EXPECT_EQ(arrival.verdict, TupleQ::Arrival::Verdict::kHold);
                 return;
             }
-            const HeldFrames::Frame held = tupleq->held().take(peer);
+            const HeldFrames::Frame held = tupleq->receiver().held().take(peer);
             match(arrival, held.bytes.data(), held.bytes.size());
         }
     }
@@ -192,7 +192,7 @@ struct DirectNode final : EngineOwner, RendezvousOwner, TupleQOwner {
             return receive;
         }
         posted.post(receive, tag, mask);
-        tupleq->posted(receive);
+        tupleq->receiver().posted(receive);
         return receive;
     }
     // Sends a message, direct if possible. False: not now.

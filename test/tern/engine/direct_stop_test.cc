@@ -22,7 +22,7 @@ class DirectStop : public DirectMessages {
         region = receiver->regions.declare(receive.buffer, receive.room, kLocalWrite);
         receive.region = region->key();
         receiver->posted.post(receive, tag, PostedReceive::kFullMask);
-        receiver->tupleq->posted(receive);
+        receiver->tupleq->receiver().posted(receive);
         return receive;
     }
     // Sends a direct message without polling the receiver.

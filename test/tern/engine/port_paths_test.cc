@@ -2,7 +2,7 @@
 
 // Several connections between two interfaces, each on a path of its own.
 
-#include "tern/verbs/port_paths.h"
+#include "tern/verbs/port.h"
 
 #include <gtest/gtest.h>
 

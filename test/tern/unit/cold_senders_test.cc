@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "tern/veloblock/cold_senders.h"
+#include "tern/veloblock/allowance.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Which peers a closing interface notifies, and to which it does not connect again.
-#include "tern/connection/peer_set.h"
+#include "tern/connection/peers.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Link speeds and widths by their codes.
-#include "tern/verbs/link_speed.h"
+#include "tern/verbs/port.h"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Which way the packets of a path take, and how many links a port has: read from folders that are
 // laid out like sysfs.
-#include "tern/verbs/port_paths.h"
+#include "tern/verbs/port.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // When a queue pair with a shared receive queue may be destroyed, in all orders of events.
-#include "tern/connection/retired_queue_pairs.h"
+#include "tern/connection/ended_connections.h"
 
 #include <gtest/gtest.h>
 

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "tern/tupleq/core/grant.h"
 #include "tern/tupleq/core/messages.h"
 #include "tern/tupleq/core/receiver.h"
 

@@ -59,7 +59,6 @@ class GrantWindow {
         refills_.pass(time);
     }
 
-    uint32_t width() const { return width_; }
     template <class Sink>
     void save(Sink&& sink) const {
         sink(width_);

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "common/assert.h"
-#include "tern/tupleq/core/grant.h"
 #include "tern/tupleq/core/grant_window.h"
+#include "tern/tupleq/core/messages.h"
 
 namespace tern {
 

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "tern/tupleq/core/grant.h"
 #include "tern/tupleq/core/index.h"
 #include "tern/tupleq/core/messages.h"
 

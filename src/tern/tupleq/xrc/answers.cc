@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "tern/base/tunables.h"
-#include "tern/tupleq/xrc/frames.h"
+#include "tern/tupleq/xrc/messages.h"
 
 namespace tern {
 
@@ -18,12 +18,13 @@ bool TupleAnswers::add(Channel& channel, const Request& request) {
     return true;
 }
 
-void TupleAnswers::request(Channel& channel, const WireConnect& connect) {
+bool TupleAnswers::request(Channel& channel, const WireConnect& connect) {
     Peer& peer = peers_.of(channel);
     peer.connected = links_.make_end(channel, connect);
     peer.connected_due = true;
     remember(channel);
     (void)send();
+    return true;
 }
 
 void TupleAnswers::remember(Channel& channel) {

@@ -22,7 +22,7 @@ class TupleAnswers {
     // A request has come. False if too many wait.
     bool request(Channel& channel, const WireBind& bind) { return add(channel, bind); }
     bool request(Channel& channel, const WireClose& close) { return add(channel, close); }
-    void request(Channel& channel, const WireConnect& connect);
+    bool request(Channel& channel, const WireConnect& connect);
 
     // Whether an answer waits.
     bool any() const { return !waiting_.empty(); }

@@ -8,8 +8,6 @@
 #include "tern/tupleq/xrc/binder.h"
 #include "tern/tupleq/xrc/entry_memory.h"
 #include "tern/tupleq/xrc/queues.h"
-#include "tern/tupleq/xrc/revoker.h"
-#include "tern/tupleq/xrc/table.h"
 
 namespace tern {
 

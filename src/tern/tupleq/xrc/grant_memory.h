@@ -5,7 +5,7 @@
 
 #include "common/assert.h"
 #include "tern/tupleq/core/senders.h"
-#include "tern/tupleq/xrc/settings.h"
+#include "tern/tupleq/xrc/owner.h"
 #include "tern/verbs/memory.h"
 
 namespace tern {

@@ -7,8 +7,7 @@
 #include <random>
 
 #include "tern/base/trace.h"
-#include "tern/tupleq/xrc/frames.h"
-#include "tern/tupleq/xrc/link.h"
+#include "tern/tupleq/xrc/messages.h"
 
 namespace tern {
 

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
+#include "tern/connection/little_endian.h"
+#include "tern/engine/engine.h"
 #include "tern/veloblock/frame.h"
 
 namespace tern {
@@ -26,7 +29,7 @@ struct WireBind {
     uint32_t queue = 0;  // number of the XRC shared receive queue
     uint16_t tuple = 0;  // R's number of the tuple
     uint16_t depth = 0;  // most grants at a time, a power of two
-    uint32_t nonce = 0;  // random; in the immediate data of each message (immediate.h)
+    uint32_t nonce = 0;  // random; in the immediate data of each message (to_immediate())
     uint32_t reserved = 0;
 };
 
@@ -92,6 +95,29 @@ constexpr uint32_t to_immediate(uint32_t nonce, uint32_t name) {
 }
 constexpr uint32_t from_immediate(uint32_t nonce, uint32_t immediate) {
     return nonce ^ immediate;
+}
+
+// Sends a control frame. False: there is no room now, or the channel is not up.
+template <class Frame>
+bool send_frame(Engine& engine, Channel& channel, TupleControlId id, const Frame& frame) {
+    return channel.up() &&
+           engine.send_control(channel, static_cast<ControlId>(id), &frame, sizeof(frame));
+}
+
+// Whether a peer's frame has values that the protocol allows at any time. The receiver of the frame
+// checks it against the state of the tuple or link.
+bool is_valid(const WireBind& frame);
+bool is_valid(const WireBound& frame);
+bool is_valid(const WireClose& frame);
+bool is_valid(const WireClosed& frame);
+bool is_valid(const WireConnect& frame);
+bool is_valid(const WireConnected& frame);
+
+// Takes the frame in the payload of a control frame. False if it is malformed, or `handle` says so.
+template <class Frame, class Handle>
+bool take_frame(const std::byte* data, uint32_t length, Handle&& handle) {
+    Frame frame;
+    return unpack(frame, data, length) && is_valid(frame) && handle(frame);
 }
 
 }  // namespace tern

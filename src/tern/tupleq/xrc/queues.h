@@ -100,7 +100,7 @@ class XrcQueues {
         verbs::SharedReceiveQueue srq;
         uint32_t number = 0;
         uint32_t generation = 0;
-        uint32_t nonce = 0;  // of the bind, see immediate.h
+        uint32_t nonce = 0;  // of the bind, see to_immediate()
         bool spoilt = false;
     };
 

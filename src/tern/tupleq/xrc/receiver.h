@@ -12,7 +12,6 @@
 #include "tern/tupleq/xrc/messages.h"
 #include "tern/tupleq/xrc/owner.h"
 #include "tern/tupleq/xrc/queues.h"
-#include "tern/tupleq/xrc/table.h"
 
 namespace tern {
 

@@ -2,20 +2,52 @@
 #include "tern/tupleq/xrc/tupleq.h"
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
 #include <cstring>
 
-#include "tern/tupleq/xrc/frames.h"
+#include "tern/tupleq/xrc/messages.h"
 #include "tern/verbs/queue_pair.h"
 
 namespace tern {
 
 namespace {
 
+constexpr uint32_t kLinks = 8;           // links to leave room for, the loop-back link included
+constexpr uint32_t kEngineQueues = 1;    // shared receive queues of the engine
+constexpr uint32_t kSensibleDepth = 16;  // rather fewer tuples than a smaller depth
+
+uint32_t limit(int of_device) {
+    return static_cast<uint32_t>(std::max(of_device, 0));
+}
+
 // Links that have room from the start where the completion queue cannot grow.
 constexpr uint32_t kFixedLinks = 64;
 
 }  // namespace
+
+uint64_t TupleQSettings::completions(uint32_t links) const {
+    return uint64_t{tuples} * depth * 2 + uint64_t{links} * std::bit_ceil(sends);
+}
+
+TupleQSettings TupleQSettings::within(const ibv_device_attr& device) const {
+    const uint64_t most = limit(device.max_cqe);
+    TupleQSettings fit = *this;
+    const uint64_t at_once = std::min<uint64_t>(limit(device.max_qp_wr), most / 2 / kLinks);
+    fit.sends = static_cast<uint32_t>(std::min<uint64_t>(sends, std::bit_floor(at_once)));
+    fit.depth = std::min(depth, std::bit_floor(limit(device.max_srq_wr)));
+    fit.tuples =
+        std::min(tuples, limit(device.max_srq) - std::min(limit(device.max_srq), kEngineQueues));
+    if (fit.sends == 0 || fit.depth == 0) fit.tuples = 0;
+    while (fit.tuples != 0 && fit.completions(kLinks) > most) {
+        if (fit.depth > kSensibleDepth || fit.tuples == 1)
+            fit.depth /= 2;
+        else
+            fit.tuples /= 2;
+        if (fit.depth == 0) fit.tuples = 0;
+    }
+    return fit;
+}
 
 TupleQ::TupleQ(const TupleQParts& parts, const TupleQSettings& settings,
                std::unique_ptr<verbs::XrcDomain> domain)
@@ -144,35 +176,28 @@ Status TupleQ::arm() {
 }
 
 bool TupleQ::control(Channel& channel, uint32_t id, const std::byte* data, uint32_t length) {
+    const auto request = [&](const auto& frame) { return answers_.request(channel, frame); };
     switch (static_cast<TupleControlId>(id)) {
-        case TupleControlId::kBind: {
-            const auto frame = read_frame<WireBind>(data, length);
-            return frame && answers_.request(channel, *frame);
-        }
-        case TupleControlId::kClose: {
-            const auto frame = read_frame<WireClose>(data, length);
-            return frame && answers_.request(channel, *frame);
-        }
-        case TupleControlId::kBound: {
-            const auto frame = read_frame<WireBound>(data, length);
-            return frame && receiver_.on_bound(channel, *frame);
-        }
-        case TupleControlId::kClosed: {
-            const auto frame = read_frame<WireClosed>(data, length);
-            return frame && receiver_.on_closed(channel, *frame);
-        }
-        case TupleControlId::kConnect: {
-            const auto frame = read_frame<WireConnect>(data, length);
-            if (!frame) return false;
-            answers_.request(channel, *frame);
-            return true;
-        }
-        case TupleControlId::kConnected: {
-            const auto frame = read_frame<WireConnected>(data, length);
-            if (!frame || !links_.on_connected(channel, *frame)) return false;
-            (void)answers_.send();
-            return true;
-        }
+        case TupleControlId::kBind:
+            return take_frame<WireBind>(data, length, request);
+        case TupleControlId::kClose:
+            return take_frame<WireClose>(data, length, request);
+        case TupleControlId::kConnect:
+            return take_frame<WireConnect>(data, length, request);
+        case TupleControlId::kBound:
+            return take_frame<WireBound>(data, length, [&](const WireBound& frame) {
+                return receiver_.on_bound(channel, frame);
+            });
+        case TupleControlId::kClosed:
+            return take_frame<WireClosed>(data, length, [&](const WireClosed& frame) {
+                return receiver_.on_closed(channel, frame);
+            });
+        case TupleControlId::kConnected:
+            return take_frame<WireConnected>(data, length, [&](const WireConnected& frame) {
+                if (!links_.on_connected(channel, frame)) return false;
+                (void)answers_.send();
+                return true;
+            });
     }
     return false;
 }

@@ -12,7 +12,6 @@
 #include "tern/tupleq/xrc/owner.h"
 #include "tern/tupleq/xrc/receiver.h"
 #include "tern/tupleq/xrc/sender.h"
-#include "tern/tupleq/xrc/settings.h"
 
 namespace tern {
 
@@ -54,17 +53,9 @@ class TupleQ {
     DirectSender& sender() { return sender_; }
     const DirectSender& sender() const { return sender_; }
 
-    // Receiving: see DirectReceiver, and Cancellation for the last two.
-    void posted(const TupleReceive& receive) { receiver_.posted(receive); }
-    Arrival ordinary(Channel& channel, uint64_t tag, const TupleMark* mark, uint64_t length) {
-        return receiver_.ordinary(channel, tag, mark, length);
-    }
-    void delivered() { receiver_.delivered(); }
-    void hold(Channel& channel, uint32_t id, const std::byte* data, uint32_t length) {
-        receiver_.hold(channel, id, data, length);
-    }
-    HeldFrames& held() { return receiver_.held(); }
-    Arrival retry(uint32_t peer, uint64_t tag) { return receiver_.retry(peer, tag); }
+    // Receiving. The functions from here to cancel_now() are those of DirectReceiver and
+    // Cancellation.
+    DirectReceiver& receiver() { return receiver_; }
     bool bind(Channel& channel, uint64_t tag) { return receiver_.bind(channel, tag); }
     void unbind(uint64_t tag) { receiver_.unbind(tag); }
     Cancel cancel(TupleReceive& receive) { return receiver_.cancellation().cancel(receive); }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "tern/tupleq/xrc/frames.h"
+#include "tern/tupleq/xrc/messages.h"
 
 #include <infiniband/verbs.h>
 
