@@ -60,6 +60,9 @@ class ProgressBudget {
     // The budget of the call before was spent before all transfers had been moved on. The others
     // come first now, so frames of peers do not move transfers on at once.
     bool behind() const { return behind_; }
+    // Whether the next call may have to do what this one has left: a transfer may wait for a second
+    // ring.
+    bool leaves_work() const { return over() || behind() || made_ring_; }
     void copied(uint64_t bytes) {
         spend(static_cast<double>(bytes) * copied_);
         begun_ |= bytes != 0;

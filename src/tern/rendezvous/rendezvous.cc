@@ -106,8 +106,7 @@ unsigned Rendezvous::advance() {
     if (turn_ == 2) count += incoming_.advance();
     if (!flushes_.empty()) [[unlikely]]
         count += progress_flushes();
-    // Something may be left to do.
-    if (budget_.over() || budget_.behind()) ++count;
+    if (budget_.leaves_work()) ++count;
     if (accounts_.note_progress(count != 0)) [[unlikely]] {
         // No outstanding work request would report a peer's death.
         incoming_.request_reports();

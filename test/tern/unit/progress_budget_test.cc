@@ -93,7 +93,10 @@ TEST(ProgressBudgetTest, ARingIsMadeOnceInACall) {
     EXPECT_TRUE(budget.may_make_ring(kRing));
     EXPECT_FALSE(budget.over());
     EXPECT_FALSE(budget.may_make_ring(kRing));
+    // A process that goes to sleep now would leave the transfer that has got no ring.
+    EXPECT_TRUE(budget.leaves_work());
     budget.renew();
+    EXPECT_FALSE(budget.leaves_work());
     EXPECT_TRUE(budget.may_make_ring(kRing));
     budget.renew();
     budget.copied(uint64_t{1} << 30);
