@@ -70,7 +70,7 @@ guests_at_a_time() {
 # With the thread sanitizer: of these programs, the tests in which threads meet. The interface's own and the one that
 # accepts connections, those of the software HCA, of monitors and of sleepers; the nightly run has all tests.
 threads_programs='tern-engine rwapi-job rwapi-launch softhca-unit verbs-conformance'
-threads_engine='accept accept_storm batch connect_storm cut_off direct_stop direct_traffic idle_channels lateness later_queue'
+threads_engine='accept accept_storm batch connect_storm cut_off direct_stop direct_traffic idle_channels later_queue'
 threads_engine+=' last_receive many_peers pinning progress_budget refused refused_job sleep'
 threads=(UNIT_TESTS='faults nic_model owner robust_lock' CONFORMANCE_TESTS='cq_event qp_event thread'
     ENGINE_TESTS="$threads_engine")

@@ -124,6 +124,10 @@ TEST(Pmi1Launcher, RefusesAnAddressThatDoesNotFit) {
     launcher.serve();
     ASSERT_EQ(launcher.process->start(), 0);
     EXPECT_EQ(launcher.process->put(0, bytes_of(std::string(512, 'x'))), RWAPI_ERR_START);
+    // The launcher serves others, and contexts with shorter addresses.
+    EXPECT_EQ(launcher.process->barrier(), 0);
+    EXPECT_EQ(launcher.process->put(1, bytes_of(std::string(511, 'x'))), 0);
+    launcher.process->finish();
 }
 
 TEST(Pmi1Launcher, RefusesAWrongAddress) {

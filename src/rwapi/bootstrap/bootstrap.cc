@@ -28,7 +28,9 @@ class LauncherBootstrap final : public Bootstrap {
     int publish(std::span<const std::byte> mine) override {
         if (mine.size() > kMaxAddress) return RWAPI_ERR_INVALID;
         const int error = launcher_->put(number_, mine);
-        return error != 0 || launcher_->barrier() == 0 ? error : RWAPI_ERR_START;
+        // The others wait also for a process that cannot publish.
+        const bool met = launcher_->barrier() == 0;
+        return error != 0 || met ? error : RWAPI_ERR_START;
     }
 
     int lookup(uint32_t node, std::vector<std::byte>& address) override {

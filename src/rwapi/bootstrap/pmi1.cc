@@ -71,7 +71,10 @@ int Pmi1Launcher::introduce() {
 int Pmi1Launcher::put(uint32_t number, std::span<const std::byte> address) {
     const std::string value = encode_value(address);
     if (value.size() > max_value_) {
-        fail("its values are shorter than an address");
+        log_error(
+            "an address of this device takes %zu characters, and the launcher's values have "
+            "%zu: use a launcher with PMIx",
+            value.size(), max_value_);
         return RWAPI_ERR_START;
     }
     const std::string line =

@@ -112,7 +112,7 @@ bool parse(std::span<const std::byte> message, Header& header, Body& body) {
 // The start of the address that a process publishes. Four parts follow, whose lengths it has: the
 // addresses of the device and of the interface, and the same of the wireup interface.
 struct AddressHeader {
-    static constexpr uint32_t kMagic = 0x34415752;  // "RWA4"
+    static constexpr uint32_t kMagic = 0x35415752;  // "RWA5"
 
     uint32_t magic;
     uint32_t slots;

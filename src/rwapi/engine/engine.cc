@@ -16,15 +16,15 @@ namespace {
 // 0: the system has no random numbers.
 uint64_t next_incarnation() {
     static std::atomic<uint64_t> number{0};
-    static const uint64_t process = [] {
+    const auto take_random = [] {
         uint64_t random = 0;
-        (void)!getrandom(&random, sizeof random, 0);
-        return random;
-    }();
-    uint64_t random = 0;
-    if (getrandom(&random, sizeof random, 0) != sizeof random) return 0;
-    // A child of fork has its parent's number.
-    return make_incarnation(random, process * static_cast<uint64_t>(getpid()), number++);
+        return getrandom(&random, sizeof random, 0) == sizeof random ? random : 0;
+    };
+    static const uint64_t process = take_random();
+    const uint64_t random = take_random();
+    if (process == 0 || random == 0) return 0;
+    // A child of fork has its parent's random number. The product's high bits depend on all bits.
+    return make_incarnation(random, process * static_cast<uint64_t>(getpid()) >> 44, number++);
 }
 
 Self make_self(const EngineSettings& settings, const Bootstrap& bootstrap) {

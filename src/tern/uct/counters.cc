@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <string>
 
+#include "tern/uct/explain.h"
 #include "tern/uct/iface.h"
 #include "tern/uct/matching.h"
 

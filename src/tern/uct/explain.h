@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <cstdlib>
+#include <memory>
 #include <string>
 
 #include "tern/loader/record.h"
@@ -21,11 +22,16 @@ inline bool explains() {
     return tern_record_folder() != nullptr;
 }
 
+// Allocated only if the environment asks for records: stacks of a program's own may be small.
 class ExplainRecord {
   public:
-    explicit ExplainRecord(const char* event) { tern_record_begin(&record_, event); }
+    explicit ExplainRecord(const char* event) {
+        if (!explains()) return;
+        record_ = std::make_unique<tern_record>();
+        tern_record_begin(record_.get(), event);
+    }
     ExplainRecord& add(const char* name, const std::string& text) {
-        tern_record_add(&record_, name, text.c_str());
+        if (record_) tern_record_add(record_.get(), name, text.c_str());
         return *this;
     }
     ExplainRecord& add(const char* name, uint64_t number) {
@@ -33,18 +39,20 @@ class ExplainRecord {
     }
     // A value that is JSON.
     ExplainRecord& add_json(const char* name, const std::string& json) {
-        tern_record_add_json(&record_, name, json.c_str());
+        if (record_) tern_record_add_json(record_.get(), name, json.c_str());
         return *this;
     }
     // The value of an environment variable, if it is set.
     ExplainRecord& add_variable(const char* name, const char* variable) {
-        tern_record_add(&record_, name, getenv(variable));
+        if (record_) tern_record_add(record_.get(), name, getenv(variable));
         return *this;
     }
-    void write() { tern_record_write(&record_); }
+    void write() {
+        if (record_) tern_record_write(record_.get());
+    }
 
   private:
-    tern_record record_;
+    std::unique_ptr<tern_record> record_;
 };
 
 // Why something is not used, and what to do about it.
