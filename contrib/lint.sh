@@ -6,8 +6,8 @@
 #
 # Checks the form of the sources, and prints TAP: clang-format, shellcheck, spelling, sentences, the sizes of classes, and
 # clang-tidy on the C++ files that differ from LINT_BASE (default: the commit before the last). clang-tidy needs a
-# configured build/check or build/dev, for the headers of UCX, and takes some 5 s for a file. `all` checks a folder at a time if the
-# units of the folders have been made (by `make`), which takes five minutes.
+# configured build/check or build/dev, for the headers of UCX, and takes some 5 s for a file. `all` checks a folder at a
+# time if the units of the folders have been made (by `make`), which takes five minutes.
 . "$(dirname "$0")/common.sh"
 
 usage() {

@@ -52,6 +52,21 @@ measure() {
     echo "$file: $((SECONDS - start)) s"
 }
 
+# unpack JOB...: the traces of each job, in the folder $unpacked/JOB.
+unpacked=
+unpack() {
+    local job
+    if [ -z "$unpacked" ]; then
+        unpacked=$(mktemp -d)
+        trap 'rm -rf "$unpacked"' EXIT
+    fi
+    for job; do
+        [ ! -d "$unpacked/$job" ] || continue
+        mkdir "$unpacked/$job"
+        tar -xf "$traces/$job.tar.xz" -C "$unpacked/$job"
+    done
+}
+
 if part sim 2; then
     for profile in cx3-fdr cx5-edr cx6-hdr; do
         measure sim-$profile.json tern-bench sim --profile $profile --transports tern,rc_verbs,rc_mlx5 --json
@@ -64,13 +79,9 @@ if part sim-rwapi 2; then
         measure sim-rwapi-$profile.json tern-bench sim --rwapi --profile $profile --sizes 8,1K,2K,4K,8K,16K,64K,1M --json
     done
 fi
-unpacked=$(mktemp -d) # the traces of each job
-trap 'rm -rf "$unpacked"' EXIT
-for archive in $traces/*.tar.xz; do
-    mkdir "$unpacked/$(basename "$archive" .tar.xz)"
-    tar -xf "$archive" -C "$unpacked/$(basename "$archive" .tar.xz)"
-done
 if part gate 15; then
+    # shellcheck disable=SC2046
+    unpack $(basename -a -s .tar.xz $traces/*.tar.xz)
     measure gate-graphene.json tern-bench gate --profile graphene --subset ci --json
     measure gate-halo-cx5-edr.json tern-bench gate --profile cx5-edr --subset halo --json
     for profile in cx5-edr cx6-hdr; do
@@ -93,6 +104,7 @@ if part scale 2; then
     for channels in 8 32 128; do
         measure scale-amg-hot-$channels.json tern-bench scale --patterns amg --ranks 128 --limits inf --hot-max $channels --json
     done
+    unpack amg lammps
     for job in amg lammps; do
         measure scale-$job.json tern-bench scale --limits inf --hot-max 8 --traces "$unpacked"/$job/$job.? --json
     done

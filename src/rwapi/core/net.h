@@ -27,10 +27,10 @@ constexpr uint64_t make_incarnation(uint64_t random, uint64_t process, uint64_t 
 }
 
 // A network address. Word 0 names the region: node (20 bits), generation (24), index
-// (20). Word 1 has a check (20 bits) and the offset (44). The check is a hash of word 0, in which
-// the lowest bits of the owner's incarnation are inverted. A damaged address, or one of another
-// process, passes the check with a probability of one in a million. The check does not cover the
-// offset, which users change by rwapi_net_add, and is none against forgers.
+// (20). Word 1 has a check (20 bits) and the offset (44). The check is a hash of word 0, combined
+// with the lowest bits of the owner's incarnation by exclusive or. A damaged address, or one of
+// another process, passes the check with a probability of one in a million. The check does not
+// cover the offset, which users change by rwapi_net_add, and does not stop forgers.
 struct NetAddress {
     static constexpr uint32_t kMaxNode = (1u << 20) - 1;
     static constexpr uint64_t kMaxOffset = (uint64_t{1} << 44) - 1;

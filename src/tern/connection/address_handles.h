@@ -31,7 +31,8 @@ namespace tern {
 //   absent   get()                                               made, or kMaking
 //   making   the handle is there                                 made; on_made()
 //            the device or the kernel refuses                    absent; on_refused()
-//   made     it is the one that was used longest ago of kMostAddressHandles    absent
+//   made     there are kMostAddressHandles, of which it was
+//            used longest ago                                    absent
 class AddressHandles {
   public:
     using Handle = std::shared_ptr<ibv_ah>;
